@@ -1,0 +1,121 @@
+// Package kinds describes the built-in kinds, and turns each description into resources that the
+// server can serve.
+//
+// A kind is data: its Go type in k8s.io/api, its names, and the few rules that make it what it is —
+// defaults, validation, what the server computes, columns and selectable fields. Everything else is
+// the same for all kinds and is written once, in this package.
+package kinds
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// Object is what every kind's Go type is: a pointer to an API struct.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Of describes the kind whose Go type is T. Only Type, List and Plural must be set.
+//
+// Every function may be called from many goroutines. Default, Prepare and PrepareStatus change the
+// object they are given; the others change nothing. None keeps what it is given.
+type Of[T Object] struct {
+	// Type and List are new, empty values; their Go types must be registered in the scheme. The
+	// group, version and kind come from there.
+	Type T
+	List runtime.Object
+
+	Plural     string
+	Singular   string // by default the kind in lower case
+	ShortNames []string
+	Categories []string // such as "all"
+	Cluster    bool     // not in a namespace
+
+	// Name says what is wrong with a name; the default takes DNS subdomains.
+	// prefix is true for generateName, whose value is only the beginning of a name.
+	Name func(name string, prefix bool) []string
+
+	// Default fills in what the user left out, as it would be read back from a real server. It must
+	// be idempotent; it runs on every decoded request and on every stored object that is read.
+	Default func(obj T)
+	// Prepare sets what the server decides, after the type-independent part (identity, generation,
+	// keeping the status from anyone but the status subresource). old is nil on create.
+	Prepare func(ctx context.Context, obj, old T)
+	// Validate says what is wrong with an object, on create and on update.
+	Validate func(obj T) field.ErrorList
+	// ValidateUpdate says what is wrong with the change, beyond Validate: immutable fields.
+	ValidateUpdate func(obj, old T) field.ErrorList
+	// Warnings are sent to the user who wrote the object; old is nil on create.
+	Warnings func(obj, old T) []string
+
+	// Status adds the status subresource.
+	Status bool
+	// PrepareStatus sets what the server decides on a write of the status.
+	PrepareStatus func(ctx context.Context, obj, old T)
+	// ValidateStatus says what is wrong with a write of the status.
+	ValidateStatus func(obj, old T) field.ErrorList
+
+	// Scale adds the scale subresource.
+	Scale *ScaleOf[T]
+
+	// Generation counts the changes of the spec in metadata.generation.
+	Generation            bool
+	NoUnconditionalUpdate bool // an update must carry a resourceVersion
+	CreateOnUpdate        bool // a PUT of an absent object creates it
+
+	// GracePeriod is how long an object lives on after its deletion was asked for, unless the
+	// request says so itself; nil deletes at once.
+	GracePeriod func(obj T) time.Duration
+	// DeletesOnUpdate says that an update (beside the removal of the last finalizer) completes the
+	// deletion.
+	DeletesOnUpdate func(obj, old T) bool
+	// TTL is how long an object is kept after it was written; zero is for ever.
+	TTL time.Duration
+
+	// Columns are those of a table after "Name", which is always there; the last is the age unless
+	// NoAge is set. Row gives their cells in the same order, without name and age.
+	Columns []metav1.TableColumnDefinition
+	NoAge   bool
+	Row     func(obj T) []any
+
+	// Fields are the selectable fields besides metadata.name and metadata.namespace. The keys must
+	// be the same for every object.
+	Fields func(obj T) fields.Set
+
+	// More adds subresources that are not status or scale, such as pods/binding. Each value
+	// implements rest interfaces over the stored objects.
+	More func(s Stored[T]) map[string]rest.Storage
+
+	// AlsoServed are further group-versions under which the same stored objects are served, such as
+	// events.k8s.io/v1 for Event. The scheme must convert between them.
+	AlsoServed []runtime.Object
+}
+
+// ScaleOf says where a kind keeps what the scale subresource shows.
+type ScaleOf[T Object] struct {
+	Replicas       func(obj T) int32 // the wanted number, from the spec
+	SetReplicas    func(obj T, n int32)
+	StatusReplicas func(obj T) int32
+	Selector       func(obj T) *metav1.LabelSelector
+}
+
+// Stored is the way to the stored objects of one kind, for subresources of its own.
+type Stored[T Object] interface {
+	Get(ctx context.Context, name string) (T, error)
+	// Update changes the object in one transaction, retrying on conflict. change may be called
+	// several times, each time with a copy of the object as it then is.
+	Update(ctx context.Context, name string, change func(obj T) error) (T, error)
+}
+
+// Kind is a description whose Go type is no longer visible; only [Of] implements it.
+type Kind interface {
+	install(*installer) error
+}

@@ -1,0 +1,126 @@
+package resource
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Catalog holds the resources that are served now. The zero value is empty and ready.
+type Catalog struct {
+	mu      sync.Mutex // serializes Set
+	sources map[string][]*Resource
+	current atomic.Pointer[Snapshot]
+}
+
+// Snapshot is a catalog at one moment. It never changes.
+type Snapshot struct {
+	// Generation rises by one with every change of the catalog.
+	Generation uint64
+	// Groups are ordered as discovery lists them: the core group, Kubernetes' other groups, then
+	// everybody else's, each by name.
+	Groups []*Group
+
+	byPath map[schema.GroupVersionResource]*Resource
+}
+
+// Group is one API group with its versions, the preferred one first.
+type Group struct {
+	Name     string
+	Versions []*Version
+}
+
+// Version is one version of a group with its resources, ordered by name.
+type Version struct {
+	schema.GroupVersion
+	Resources []*Resource
+}
+
+// Set makes resources the whole contribution of source, in place of what that source contributed
+// before; none removes it. Readers see all of the change or nothing of it.
+func (c *Catalog) Set(source string, resources ...*Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sources == nil {
+		c.sources = map[string][]*Resource{}
+	}
+	if len(resources) == 0 {
+		delete(c.sources, source)
+	} else {
+		c.sources[source] = resources
+	}
+	c.current.Store(build(c.Snapshot().Generation+1, c.sources))
+}
+
+// Snapshot returns the catalog as it is now.
+func (c *Catalog) Snapshot() *Snapshot {
+	if s := c.current.Load(); s != nil {
+		return s
+	}
+	return &Snapshot{}
+}
+
+// Lookup finds a resource by its path.
+func (s *Snapshot) Lookup(gvr schema.GroupVersionResource) (*Resource, bool) {
+	r, ok := s.byPath[gvr]
+	return r, ok
+}
+
+func build(generation uint64, sources map[string][]*Resource) *Snapshot {
+	s := &Snapshot{Generation: generation, byPath: map[schema.GroupVersionResource]*Resource{}}
+	groups := map[string]*Group{}
+	versions := map[schema.GroupVersion]*Version{}
+	for _, resources := range sources {
+		for _, r := range resources {
+			s.byPath[r.GroupVersionResource()] = r
+			v := versions[r.GroupVersion]
+			if v == nil {
+				v = &Version{GroupVersion: r.GroupVersion}
+				versions[r.GroupVersion] = v
+				g := groups[r.GroupVersion.Group]
+				if g == nil {
+					g = &Group{Name: r.GroupVersion.Group}
+					groups[g.Name] = g
+					s.Groups = append(s.Groups, g)
+				}
+				g.Versions = append(g.Versions, v)
+			}
+			v.Resources = append(v.Resources, r)
+		}
+	}
+	slices.SortFunc(s.Groups, func(a, b *Group) int { return compareGroups(a.Name, b.Name) })
+	for _, g := range s.Groups {
+		slices.SortFunc(g.Versions, func(a, b *Version) int {
+			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+		})
+		for _, v := range g.Versions {
+			slices.SortFunc(v.Resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
+	return s
+}
+
+// compareGroups puts Kubernetes' own groups, which have no dot or end in .k8s.io, before all others.
+func compareGroups(a, b string) int {
+	if x, y := rank(a), rank(b); x != y {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+func rank(group string) int {
+	switch {
+	case group == "":
+		return 0
+	case !strings.Contains(group, "."):
+		return 1
+	case strings.HasSuffix(group, ".k8s.io"):
+		return 2
+	default:
+		return 3
+	}
+}
