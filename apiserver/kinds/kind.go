@@ -117,5 +117,6 @@ type Stored[T Object] interface {
 
 // Kind is a description whose Go type is no longer visible; only [Of] implements it.
 type Kind interface {
+	register(*runtime.Scheme)
 	install(*installer) error
 }

@@ -1,0 +1,74 @@
+package kinds
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
+)
+
+// convertor converts between a kind's stored and served form. Nearly always they are the same.
+func convertor(stored, served schema.GroupVersion) runtime.ObjectConvertor {
+	same := runtime.UnsafeObjectConvertor(Scheme())
+	if stored == served {
+		return same
+	}
+	return crossGroup{same, [2]schema.GroupVersion{stored, served}}
+}
+
+// crossGroup converts between Go types of different groups, which a scheme alone refuses to do.
+type crossGroup struct {
+	runtime.ObjectConvertor
+	versions [2]schema.GroupVersion
+}
+
+func (c crossGroup) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	scheme := Scheme()
+	kinds, _, err := scheme.ObjectKinds(in)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := target.KindForGroupVersionKinds(kinds); ok {
+		return c.ObjectConvertor.ConvertToVersion(in, target)
+	}
+	for _, gv := range c.versions {
+		gvk, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gv.WithKind(kinds[0].Kind)})
+		if !ok {
+			continue
+		}
+		out, err := scheme.New(gvk)
+		if err != nil {
+			return nil, err
+		}
+		if err := scheme.Convert(in, out, nil); err != nil {
+			return nil, err
+		}
+		out.GetObjectKind().SetGroupVersionKind(gvk)
+		return out, nil
+	}
+	return nil, fmt.Errorf("no conversion of %s to %s", kinds[0], target.Identifier())
+}
+
+// serializerFor is the codecs of [Scheme] with another convertor.
+func serializerFor(convert runtime.ObjectConvertor) runtime.NegotiatedSerializer {
+	if _, ok := convert.(crossGroup); ok {
+		return convertingSerializer{Codecs(), convert}
+	}
+	return Codecs()
+}
+
+type convertingSerializer struct {
+	runtime.NegotiatedSerializer
+	convert runtime.ObjectConvertor
+}
+
+func (s convertingSerializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
+	scheme := Scheme()
+	return versioning.NewCodec(e, nil, s.convert, scheme, scheme, scheme, gv, nil, "crossgroup")
+}
+
+func (s convertingSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	scheme := Scheme()
+	return versioning.NewCodec(nil, d, s.convert, scheme, scheme, scheme, nil, gv, "crossgroup")
+}

@@ -1,0 +1,306 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/resource"
+)
+
+var metadataPath = field.NewPath("metadata")
+
+// Options are what the built-in kinds need from the server around them.
+type Options struct {
+	// Storage gives the place where the objects of a resource are kept.
+	Storage generic.RESTOptionsGetter
+	// TypeConverter knows how objects merge, for managed fields and server-side apply.
+	TypeConverter managedfields.TypeConverter
+	// Authorizer is asked by handlers that check a second permission.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// MaxRequestBodyBytes bounds a request's body.
+	MaxRequestBodyBytes int64
+}
+
+// Resources returns the resources of all built-in kinds.
+func Resources(o Options) ([]*resource.Resource, error) {
+	i := &installer{Options: o, parameters: runtime.NewParameterCodec(Scheme()), equivalents: runtime.NewEquivalentResourceRegistry()}
+	for _, kind := range all() {
+		if err := kind.install(i); err != nil {
+			return nil, err
+		}
+	}
+	return i.resources, nil
+}
+
+type installer struct {
+	Options
+	parameters  runtime.ParameterCodec
+	equivalents runtime.EquivalentResourceRegistry
+	resources   []*resource.Resource
+}
+
+// register adds the kind's defaults to the scheme.
+func (k Of[T]) register(scheme *runtime.Scheme) {
+	if k.Default != nil {
+		scheme.AddTypeDefaultingFunc(k.Type, func(obj any) { k.Default(obj.(T)) })
+		scheme.AddTypeDefaultingFunc(k.List, defaultItems(k.Default))
+	}
+}
+
+// defaultItems applies a default to every item of a typed list.
+func defaultItems[T Object](one func(T)) func(any) {
+	return func(list any) {
+		items := reflect.ValueOf(list).Elem().FieldByName("Items")
+		for i := range items.Len() {
+			one(items.Index(i).Addr().Interface().(T))
+		}
+	}
+}
+
+func (k Of[T]) install(i *installer) error {
+	gvk, err := kindOf(k.Type)
+	if err != nil {
+		return err
+	}
+	group := schema.GroupResource{Group: gvk.Group, Resource: k.Plural}
+	main := &strategy[T]{
+		ObjectTyper: Scheme(), NameGenerator: names.SimpleNameGenerator,
+		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), reset: map[fieldpath.APIVersion]*fieldpath.Set{},
+	}
+	versions := []schema.GroupVersionKind{gvk}
+	for _, other := range k.AlsoServed {
+		alias, err := kindOf(other)
+		if err != nil {
+			return err
+		}
+		versions = append(versions, alias)
+	}
+	if k.Status {
+		for _, v := range versions {
+			main.reset[fieldpath.APIVersion(v.GroupVersion().String())] = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+		}
+	}
+	store, err := k.store(i, group, gvk.Kind, main)
+	if err != nil {
+		return fmt.Errorf("storage of %s: %w", group, err)
+	}
+	for _, v := range versions {
+		r, err := k.resource(i, v, gvk, store, main)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v, err)
+		}
+		i.resources = append(i.resources, r)
+	}
+	return nil
+}
+
+func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *strategy[T]) (*registry.Store, error) {
+	store := &registry.Store{
+		NewFunc:                   newOf(k.Type),
+		NewListFunc:               newOf(k.List),
+		DefaultQualifiedResource:  group,
+		SingularQualifiedResource: schema.GroupResource{Group: group.Group, Resource: k.singular(kind)},
+		CreateStrategy:            s,
+		UpdateStrategy:            s,
+		DeleteStrategy:            s,
+		ResetFieldsStrategy:       s,
+		TableConvertor:            tables[T]{k},
+		PredicateFunc:             predicate[T](k),
+		ReturnDeletedObject:       true,
+	}
+	if k.TTL > 0 {
+		store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(k.TTL.Seconds()), nil }
+	}
+	if k.DeletesOnUpdate != nil {
+		store.ShouldDeleteDuringUpdate = func(_ context.Context, _ string, obj, old runtime.Object) bool {
+			return k.DeletesOnUpdate(obj.(T), old.(T))
+		}
+	}
+	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: i.Storage, AttrFunc: attributes[T](k)})
+}
+
+// resource describes the kind in one version, of which the first is the one it is stored in.
+func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, store *registry.Store, s *strategy[T]) (*resource.Resource, error) {
+	r := &resource.Resource{
+		GroupVersion:       served.GroupVersion(),
+		Kind:               served,
+		ListKind:           served.Kind + "List",
+		Name:               k.Plural,
+		Singular:           k.singular(served.Kind),
+		ShortNames:         k.ShortNames,
+		Categories:         k.Categories,
+		Namespaced:         !k.Cluster,
+		StorageVersionHash: discovery.StorageVersionHash(stored.Group, stored.Version, stored.Kind),
+		Storage:            store,
+		PatchTypes:         patchTypes,
+	}
+	var err error
+	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store, s.reset); err != nil {
+		return nil, err
+	}
+	sub := func(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage) error {
+		child := &resource.Resource{GroupVersion: r.GroupVersion, Kind: kind, Name: name, Namespaced: r.Namespaced,
+			Storage: storage, PatchTypes: patchTypes}
+		var reset map[fieldpath.APIVersion]*fieldpath.Set
+		if resetter, ok := storage.(rest.ResetFieldsStrategy); ok {
+			reset = resetter.GetResetFields()
+		}
+		child.Scope, err = i.scope(r.GroupVersionResource(), name, kind, hub, r.Namespaced, storage, reset)
+		r.Subresources = append(r.Subresources, child)
+		return err
+	}
+	if k.Status {
+		if err := sub("status", served, stored.GroupVersion(), newStatusREST(store, s)); err != nil {
+			return nil, err
+		}
+	}
+	if k.Scale != nil {
+		if err := sub("scale", scaleKind, scaleKind.GroupVersion(), &scaleREST[T]{store: store, scale: k.Scale, kind: stored, resource: r.GroupVersionResource().GroupResource()}); err != nil {
+			return nil, err
+		}
+	}
+	if k.More != nil {
+		for name, storage := range k.More(newStored(store, s)) {
+			kind, err := subresourceKind(storage, served.GroupVersion())
+			if err != nil {
+				return nil, err
+			}
+			if err := sub(name, kind, kind.GroupVersion(), storage); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
+	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+	scheme := Scheme()
+	convert := convertor(hub, kind.GroupVersion())
+	scope := &handlers.RequestScope{
+		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !namespaced},
+		Serializer:               serializerFor(convert),
+		ParameterCodec:           i.parameters,
+		Creater:                  scheme,
+		Convertor:                convert,
+		UnsafeConvertor:          convert,
+		Defaulter:                scheme,
+		Typer:                    scheme,
+		Authorizer:               i.Authorizer,
+		EquivalentResourceMapper: i.equivalents,
+		Resource:                 gvr,
+		Subresource:              subresource,
+		Kind:                     kind,
+		HubGroupVersion:          hub,
+		MetaGroupVersion:         metav1.SchemeGroupVersion,
+		MaxRequestBodyBytes:      i.MaxRequestBodyBytes,
+	}
+	scope.TableConvertor, _ = storage.(rest.TableConvertor)
+	if acceptor, ok := storage.(rest.GroupVersionAcceptor); ok {
+		scope.AcceptsGroupVersionDelegate = acceptor
+	}
+	i.equivalents.RegisterKindFor(gvr, subresource, kind)
+	var err error
+	scope.FieldManager, err = managedfields.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
+		kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
+	return scope, err
+}
+
+var patchTypes = []string{
+	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+}
+
+// attributes gives selectors what they select by.
+func attributes[T Object](k *Of[T]) storage.AttrFunc {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		o, ok := obj.(T)
+		if !ok {
+			return nil, nil, fmt.Errorf("%T is no %T", obj, k.Type)
+		}
+		return o.GetLabels(), k.fields(o), nil
+	}
+}
+
+func predicate[T Object](k *Of[T]) func(labels.Selector, fields.Selector) storage.SelectionPredicate {
+	return func(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+		return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributes(k)}
+	}
+}
+
+func (k *Of[T]) fields(obj T) fields.Set {
+	var set fields.Set
+	if k.Fields != nil {
+		set = k.Fields(obj)
+	} else {
+		set = fields.Set{}
+	}
+	set["metadata.name"] = obj.GetName()
+	if !k.Cluster {
+		set["metadata.namespace"] = obj.GetNamespace()
+	}
+	return set
+}
+
+func (k *Of[T]) singular(kind string) string {
+	if k.Singular != "" {
+		return k.Singular
+	}
+	return strings.ToLower(kind)
+}
+
+func (k *Of[T]) nameRule() apivalidation.ValidateNameFunc {
+	if k.Name != nil {
+		return k.Name
+	}
+	return apivalidation.NameIsDNSSubdomain
+}
+
+func (k *Of[T]) warnings(obj, old T) []string {
+	if k.Warnings == nil {
+		return nil
+	}
+	return k.Warnings(obj, old)
+}
+
+func kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
+	kinds, _, err := Scheme().ObjectKinds(obj)
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return kinds[0], nil
+}
+
+// subresourceKind asks the storage for its kind, or finds that of its objects.
+func subresourceKind(storage rest.Storage, gv schema.GroupVersion) (schema.GroupVersionKind, error) {
+	if p, ok := storage.(rest.GroupVersionKindProvider); ok {
+		return p.GroupVersionKind(gv), nil
+	}
+	return kindOf(storage.New())
+}
+
+func newOf(example runtime.Object) func() runtime.Object {
+	t := reflect.TypeOf(example).Elem()
+	return func() runtime.Object { return reflect.New(t).Interface().(runtime.Object) }
+}

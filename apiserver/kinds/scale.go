@@ -1,0 +1,136 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+
+// scaleREST shows the number of replicas of an object as an object of its own.
+type scaleREST[T Object] struct {
+	store    *registry.Store
+	scale    *ScaleOf[T]
+	kind     schema.GroupVersionKind
+	resource schema.GroupResource
+}
+
+var _ rest.Patcher = (*scaleREST[Object])(nil)
+
+func (r *scaleREST[T]) New() runtime.Object { return &autoscalingv1.Scale{} }
+func (r *scaleREST[T]) Destroy()            {}
+
+func (r *scaleREST[T]) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return scaleKind
+}
+
+func (r *scaleREST[T]) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	obj, err := r.store.Get(ctx, name, options)
+	if err != nil {
+		return nil, err
+	}
+	return r.of(obj.(T))
+}
+
+func (r *scaleREST[T]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, onCreate rest.ValidateObjectFunc,
+	onUpdate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	obj, _, err := r.store.Update(ctx, name, &scaledInfo[T]{info, r},
+		func(ctx context.Context, obj runtime.Object) error {
+			scale, err := r.of(obj.(T))
+			if err != nil {
+				return err
+			}
+			return onCreate(ctx, scale)
+		},
+		func(ctx context.Context, obj, old runtime.Object) error {
+			scale, err := r.of(obj.(T))
+			if err != nil {
+				return err
+			}
+			was, err := r.of(old.(T))
+			if err != nil {
+				return err
+			}
+			return onUpdate(ctx, scale, was)
+		}, false, options)
+	if err != nil {
+		return nil, false, err
+	}
+	scale, err := r.of(obj.(T))
+	return scale, false, err
+}
+
+func (r *scaleREST[T]) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return rest.NewDefaultTableConvertor(r.resource).ConvertToTable(ctx, obj, options)
+}
+
+func (r *scaleREST[T]) of(obj T) (*autoscalingv1.Scale, error) {
+	selector, err := metav1.LabelSelectorAsSelector(r.scale.Selector(obj))
+	if err != nil {
+		return nil, fmt.Errorf("selector of %s %q: %w", r.resource, obj.GetName(), err)
+	}
+	return &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
+			ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
+		},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: r.scale.Replicas(obj)},
+		Status: autoscalingv1.ScaleStatus{Replicas: r.scale.StatusReplicas(obj), Selector: selector.String()},
+	}, nil
+}
+
+// scaledInfo turns a change of a scale into a change of the object behind it.
+type scaledInfo[T Object] struct {
+	rest.UpdatedObjectInfo
+	rest *scaleREST[T]
+}
+
+func (i *scaledInfo[T]) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	obj := old.DeepCopyObject().(T)
+	before, err := i.rest.of(obj)
+	if err != nil {
+		return nil, err
+	}
+	version := i.rest.kind.GroupVersion()
+	owners := managedfields.NewScaleHandler(obj.GetManagedFields(), version,
+		managedfields.ResourcePathMappings{version.String(): fieldpath.MakePathOrDie("spec", "replicas")})
+	if before.ManagedFields, err = owners.ToSubresource(); err != nil {
+		return nil, err
+	}
+	changed, err := i.UpdatedObjectInfo.UpdatedObject(ctx, before)
+	if err != nil {
+		return nil, err
+	}
+	scale, ok := changed.(*autoscalingv1.Scale)
+	if !ok {
+		return nil, errors.NewBadRequest(fmt.Sprintf("expected a Scale, got %T", changed))
+	}
+	if scale.Spec.Replicas < 0 {
+		return nil, errors.NewInvalid(scaleKind.GroupKind(), scale.Name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), scale.Spec.Replicas, "must be greater than or equal to 0")})
+	}
+	if scale.ResourceVersion != "" {
+		obj.SetResourceVersion(scale.ResourceVersion)
+	}
+	if scale.UID != "" {
+		obj.SetUID(scale.UID)
+	}
+	i.rest.scale.SetReplicas(obj, scale.Spec.Replicas)
+	kept, err := owners.ToParent(scale.ManagedFields)
+	if err != nil {
+		return nil, err
+	}
+	obj.SetManagedFields(kept)
+	return obj, nil
+}

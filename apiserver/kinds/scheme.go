@@ -1,0 +1,62 @@
+package kinds
+
+import (
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// Scheme returns the types of all built-in kinds, with their defaults. It is built once and must not
+// be added to.
+var Scheme = sync.OnceValue(newScheme)
+
+// Codecs returns the encodings of the types in [Scheme].
+var Codecs = sync.OnceValue(func() serializer.CodecFactory { return serializer.NewCodecFactory(Scheme()) })
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		admissionregistrationv1.AddToScheme,
+		appsv1.AddToScheme,
+		authenticationv1.AddToScheme,
+		authorizationv1.AddToScheme,
+		autoscalingv1.AddToScheme,
+		autoscalingv2.AddToScheme,
+		batchv1.AddToScheme,
+		coordinationv1.AddToScheme,
+		corev1.AddToScheme,
+		discoveryv1.AddToScheme,
+		eventsv1.AddToScheme,
+		networkingv1.AddToScheme,
+		nodev1.AddToScheme,
+		policyv1.AddToScheme,
+		rbacv1.AddToScheme,
+		schedulingv1.AddToScheme,
+		storagev1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	for _, kind := range all() {
+		kind.register(scheme)
+	}
+	return scheme
+}

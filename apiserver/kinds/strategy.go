@@ -1,0 +1,208 @@
+package kinds
+
+import (
+	"context"
+	"reflect"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// strategy answers upstream's registry for a kind: the rules that all kinds share, and then the
+// kind's own.
+type strategy[T Object] struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	kind   *Of[T]
+	layout layout
+	reset  map[fieldpath.APIVersion]*fieldpath.Set
+}
+
+var _ rest.RESTCreateUpdateStrategy = (*strategy[Object])(nil)
+var _ rest.RESTGracefulDeleteStrategy = (*strategy[Object])(nil)
+
+func (s *strategy[T]) NamespaceScoped() bool                    { return !s.kind.Cluster }
+func (s *strategy[T]) AllowCreateOnUpdate(context.Context) bool { return s.kind.CreateOnUpdate }
+func (s *strategy[T]) AllowUnconditionalUpdate(context.Context) bool {
+	return !s.kind.NoUnconditionalUpdate
+}
+func (s *strategy[T]) Canonicalize(runtime.Object) {}
+
+func (s *strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set { return s.reset }
+
+func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	o := obj.(T)
+	if s.kind.Generation {
+		o.SetGeneration(1)
+	}
+	if s.kind.Status {
+		s.layout.status(o).SetZero()
+	}
+	if s.kind.Prepare != nil {
+		var none T
+		s.kind.Prepare(ctx, o, none)
+	}
+}
+
+func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	o, was := obj.(T), old.(T)
+	if s.kind.Status {
+		s.layout.status(o).Set(s.layout.status(was))
+	}
+	if s.kind.Prepare != nil {
+		s.kind.Prepare(ctx, o, was)
+	}
+	if s.kind.Generation && !s.layout.sameSpec(o, was) {
+		o.SetGeneration(was.GetGeneration() + 1)
+	}
+}
+
+func (s *strategy[T]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	o := obj.(T)
+	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, s.kind.nameRule(), metadataPath)
+	if s.kind.Validate != nil {
+		errs = append(errs, s.kind.Validate(o)...)
+	}
+	return errs
+}
+
+func (s *strategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	o, was := obj.(T), old.(T)
+	errs := apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath)
+	if s.kind.Validate != nil {
+		errs = append(errs, s.kind.Validate(o)...)
+	}
+	if s.kind.ValidateUpdate != nil {
+		errs = append(errs, s.kind.ValidateUpdate(o, was)...)
+	}
+	return errs
+}
+
+func (s *strategy[T]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	var none T
+	return s.kind.warnings(obj.(T), none)
+}
+
+func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Object) []string {
+	return s.kind.warnings(obj.(T), old.(T))
+}
+
+// CheckGracefulDelete leaves the object a grace period if its kind has one. A period of zero, by the
+// kind's word or the user's, means at once.
+func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
+	if s.kind.GracePeriod == nil || options == nil {
+		return false
+	}
+	period := int64(s.kind.GracePeriod(obj.(T)).Seconds())
+	switch {
+	case period == 0:
+	case options.GracePeriodSeconds == nil:
+	case *options.GracePeriodSeconds < 0:
+		period = 1
+	default:
+		period = *options.GracePeriodSeconds
+	}
+	options.GracePeriodSeconds = &period
+	return true
+}
+
+// statusStrategy takes the status from a request and everything else from the stored object.
+type statusStrategy[T Object] struct{ *strategy[T] }
+
+func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.layout.resetForStatus(s.reset)
+}
+
+func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
+
+func (s statusStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	o, was := obj.(T), old.(T)
+	s.layout.keepAllButStatus(o, was)
+	if s.kind.PrepareStatus != nil {
+		s.kind.PrepareStatus(ctx, o, was)
+	}
+}
+
+func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	o, was := obj.(T), old.(T)
+	errs := apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath)
+	if s.kind.ValidateStatus != nil {
+		errs = append(errs, s.kind.ValidateStatus(o, was)...)
+	}
+	return errs
+}
+
+// freeStrategy lets a subresource of a kind's own change what it likes.
+type freeStrategy[T Object] struct{ *strategy[T] }
+
+func (s freeStrategy[T]) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
+
+func (s freeStrategy[T]) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+	return nil
+}
+
+func (s freeStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// layout knows the parts of a kind's Go struct: TypeMeta, ObjectMeta, perhaps Status, and the rest,
+// which is what a user wants.
+type layout struct {
+	statusField int // -1 without one
+	wanted      []int
+	wantedNames []string // as in JSON
+}
+
+func layoutOf(t reflect.Type) layout {
+	l := layout{statusField: -1}
+	for i := range t.NumField() {
+		switch f := t.Field(i); f.Name {
+		case "TypeMeta", "ObjectMeta":
+		case "Status":
+			l.statusField = i
+		default:
+			l.wanted = append(l.wanted, i)
+			l.wantedNames = append(l.wantedNames, jsonName(f))
+		}
+	}
+	return l
+}
+
+func (l layout) status(obj any) reflect.Value {
+	return reflect.ValueOf(obj).Elem().Field(l.statusField)
+}
+
+func (l layout) sameSpec(a, b any) bool {
+	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for _, i := range l.wanted {
+		if !apiequality.Semantic.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l layout) keepAllButStatus(obj, old any) {
+	to, from := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old).Elem()
+	for _, i := range l.wanted {
+		to.Field(i).Set(from.Field(i))
+	}
+}
+
+func (l layout) resetForStatus(versions map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, name := range l.wantedNames {
+		set.Insert(fieldpath.MakePathOrDie(name))
+	}
+	reset := map[fieldpath.APIVersion]*fieldpath.Set{}
+	for v := range versions {
+		reset[v] = set
+	}
+	return reset
+}

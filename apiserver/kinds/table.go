@@ -1,0 +1,94 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+var (
+	nameColumn = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
+	ageColumn = metav1.TableColumnDefinition{Name: "Age", Type: "string",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
+)
+
+// tables prints objects of one kind as rows.
+type tables[T Object] struct{ kind *Of[T] }
+
+func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	table := &metav1.Table{}
+	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+		table.ColumnDefinitions = t.columns()
+	}
+	if list, err := meta.ListAccessor(obj); err == nil {
+		table.ResourceVersion = list.GetResourceVersion()
+		table.Continue = list.GetContinue()
+		table.RemainingItemCount = list.GetRemainingItemCount()
+	} else if one, err := meta.CommonAccessor(obj); err == nil {
+		table.ResourceVersion = one.GetResourceVersion()
+	}
+	add := func(item runtime.Object) error {
+		o, ok := item.(T)
+		if !ok {
+			return fmt.Errorf("cannot print %T as a table of %s", item, t.kind.Plural)
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: t.cells(o), Object: runtime.RawExtension{Object: o}})
+		return nil
+	}
+	if meta.IsListType(obj) {
+		return table, meta.EachListItem(obj, add)
+	}
+	return table, add(obj)
+}
+
+// columns puts the age before the first column that only wide output shows.
+func (t tables[T]) columns() []metav1.TableColumnDefinition {
+	columns := append([]metav1.TableColumnDefinition{nameColumn}, t.kind.Columns...)
+	if t.kind.NoAge {
+		return columns
+	}
+	at := 1 + t.narrow()
+	return append(columns[:at:at], append([]metav1.TableColumnDefinition{ageColumn}, columns[at:]...)...)
+}
+
+func (t tables[T]) cells(obj T) []any {
+	cells := []any{obj.GetName()}
+	if t.kind.Row != nil {
+		cells = append(cells, t.kind.Row(obj)...)
+	}
+	if t.kind.NoAge {
+		return cells
+	}
+	at := 1 + t.narrow()
+	return append(cells[:at:at], append([]any{age(obj.GetCreationTimestamp())}, cells[at:]...)...)
+}
+
+func (t tables[T]) narrow() int {
+	for i, c := range t.kind.Columns {
+		if c.Priority > 0 {
+			return i
+		}
+	}
+	return len(t.kind.Columns)
+}
+
+// age says how long ago something was, as kubectl does.
+func age(t metav1.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(t.Time))
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
