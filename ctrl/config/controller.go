@@ -1,0 +1,50 @@
+// Package config holds the settings that many controllers share.
+package config
+
+import (
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// Controller holds the defaults of a manager's controllers. What a controller
+// sets itself comes first.
+type Controller struct {
+	// SkipNameValidation lets two controllers have the same name. Names label
+	// metrics and logs, so this is for tests mostly. False if nil.
+	SkipNameValidation *bool
+
+	// GroupKindConcurrency gives the number of workers of a controller by the
+	// kind that the builder's For named, written as GroupKind.String() writes
+	// it: "ReplicaSet.apps", or "Pod" for the core group.
+	GroupKindConcurrency map[string]int
+
+	// MaxConcurrentReconciles is the number of workers of a controller that
+	// neither sets it nor is in GroupKindConcurrency. 1 if zero.
+	MaxConcurrentReconciles int
+
+	// CacheSyncTimeout limits the wait for the caches when a controller starts.
+	// 2 minutes if zero.
+	CacheSyncTimeout time.Duration
+
+	// RecoverPanic turns a panic in a reconciler into an error. True if nil.
+	RecoverPanic *bool
+
+	// NeedLeaderElection makes controllers run only in the leader. True if nil.
+	NeedLeaderElection *bool
+
+	// EnableWarmup starts a controller's sources, and with them the caches,
+	// before the process leads, so that taking over is quick. It changes
+	// nothing for controllers that do not need leader election. False if nil.
+	EnableWarmup *bool
+
+	// UsePriorityQueue gives controllers a queue with priorities. True if nil.
+	UsePriorityQueue *bool
+
+	// Logger is the base of the controllers' loggers.
+	Logger logr.Logger
+
+	// ReconciliationTimeout limits the context of each Reconcile call. No limit
+	// if zero.
+	ReconciliationTimeout time.Duration
+}

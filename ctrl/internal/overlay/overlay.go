@@ -1,0 +1,30 @@
+// Package overlay is the seam through which a client tells a cache what it has
+// just written, so that reads from the cache include the process's own writes
+// before the watch brings them back.
+package overlay
+
+import (
+	"context"
+
+	"flyball.dev/ctrl/cache/cacheapi"
+)
+
+// Writes takes note of successful writes. A cache implements it; a client whose
+// reader implements it calls it after each write, before the write returns to
+// its caller.
+//
+// Objects belong to the caller and must be copied if they are kept. They come
+// in the form in which they were written: typed, unstructured or metadata only,
+// and always with their kind set. The methods do not block and are safe for
+// concurrent use.
+type Writes interface {
+	// Wrote reports the server's response to a create, update, patch or apply
+	// of the object or one of its subresources, and to a delete after which the
+	// object is still there, waiting for its finalizers or its grace period.
+	Wrote(ctx context.Context, obj cacheapi.Object)
+
+	// Deleted reports that the object is gone. It carries at least the kind,
+	// namespace and name, the UID if it was known, and the resource version of
+	// what the caller held, if any.
+	Deleted(ctx context.Context, obj cacheapi.Object)
+}
