@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
@@ -61,11 +62,22 @@ type installer struct {
 	resources   []*resource.Resource
 }
 
-// register adds the kind's defaults to the scheme.
+// register adds the kind's defaults and selectable fields to the scheme.
 func (k Of[T]) register(scheme *runtime.Scheme) {
 	if k.Default != nil {
 		scheme.AddTypeDefaultingFunc(k.Type, func(obj any) { k.Default(obj.(T)) })
 		scheme.AddTypeDefaultingFunc(k.List, defaultItems(k.Default))
+	}
+	known := k.fields(k.Type)
+	for _, served := range append([]runtime.Object{k.Type}, k.AlsoServed...) {
+		gvks, _, err := scheme.ObjectKinds(served)
+		utilruntime.Must(err)
+		utilruntime.Must(scheme.AddFieldLabelConversionFunc(gvks[0], func(label, value string) (string, string, error) {
+			if !known.Has(label) {
+				return "", "", fmt.Errorf("field label not supported: %s", label)
+			}
+			return label, value, nil
+		}))
 	}
 }
 

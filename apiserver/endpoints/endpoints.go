@@ -1,0 +1,130 @@
+// Package endpoints routes requests for resources to the handlers of their verbs.
+package endpoints
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// minWatch is the shortest time, of those chosen at random, after which the server ends a watch whose
+// client named none.
+const minWatch = 30 * time.Minute
+
+// Handler serves every resource in a catalog. It needs the request's info in its context, and sees a
+// change of the catalog with the next request.
+type Handler struct {
+	catalog    *resource.Catalog
+	admission  admission.Interface
+	serializer runtime.NegotiatedSerializer
+	notFound   http.Handler
+
+	mu         sync.RWMutex
+	generation uint64
+	verbs      map[*resource.Resource]verbs
+}
+
+// New returns the handler for a catalog. Requests for what the catalog does not have go to notFound;
+// errors about the request itself are written with serializer.
+func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer, notFound http.Handler) *Handler {
+	return &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound, verbs: map[*resource.Resource]verbs{}}
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	info, ok := request.RequestInfoFrom(r.Context())
+	if !ok || !info.IsResourceRequest {
+		h.notFound.ServeHTTP(w, r)
+		return
+	}
+	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+	snapshot := h.catalog.Snapshot()
+	served, ok := snapshot.Lookup(gvr)
+	if ok && info.Subresource != "" {
+		served = served.Subresource(info.Subresource)
+	}
+	if served == nil || !placed(served, info) {
+		h.notFound.ServeHTTP(w, r)
+		return
+	}
+	if served.Warning != "" {
+		warning.AddWarning(r.Context(), "", served.Warning)
+	}
+	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
+	if handle == nil {
+		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb), h.serializer, gvr.GroupVersion(), w, r)
+		return
+	}
+	handle(w, r)
+}
+
+// placed tells whether the path names the resource where it is: a single object of a namespaced
+// resource has a namespace, and no cluster-scoped resource is below one.
+func placed(r *resource.Resource, info *request.RequestInfo) bool {
+	if !r.Namespaced {
+		return info.Namespace == "" || info.Resource == "namespaces"
+	}
+	return info.Namespace != "" || (pathName(info) == "" && info.Verb != "create")
+}
+
+// pathName is the name in the path, which for lists is not the one a field selector names.
+func pathName(info *request.RequestInfo) string {
+	if len(info.Parts) > 1 {
+		return info.Parts[1]
+	}
+	return ""
+}
+
+// verbOf is the request info's verb, but for the older watch paths and for connections.
+func verbOf(r *http.Request, info *request.RequestInfo) string {
+	if info.Verb == "watch" && !strings.Contains(r.URL.RawQuery, "watch=") {
+		return forcedWatch
+	}
+	return info.Verb
+}
+
+// verbsOf returns the handlers of a resource, which are made when it is first asked for.
+func (h *Handler) verbsOf(snapshot *resource.Snapshot, r *resource.Resource) verbs {
+	h.mu.RLock()
+	v, ok := h.verbs[r]
+	h.mu.RUnlock()
+	if ok {
+		return v
+	}
+	v = verbsFor(r, h.admission)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.generation != snapshot.Generation {
+		h.generation = snapshot.Generation
+		h.forget(snapshot)
+	}
+	h.verbs[r] = v
+	return v
+}
+
+// forget drops the handlers of resources that are no longer served.
+func (h *Handler) forget(snapshot *resource.Snapshot) {
+	served := make(map[*resource.Resource]verbs, len(h.verbs))
+	for _, g := range snapshot.Groups {
+		for _, v := range g.Versions {
+			for _, r := range v.Resources {
+				for _, one := range append([]*resource.Resource{r}, r.Subresources...) {
+					if v, ok := h.verbs[one]; ok {
+						served[one] = v
+					}
+				}
+			}
+		}
+	}
+	h.verbs = served
+}

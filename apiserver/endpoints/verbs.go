@@ -1,0 +1,63 @@
+package endpoints
+
+import (
+	"net/http"
+	"slices"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// verbs are the handlers of one resource by the verbs of request infos.
+type verbs map[string]http.HandlerFunc
+
+// forcedWatch is a watch asked for by the path instead of a parameter.
+const forcedWatch = "/watch"
+
+// verbsFor makes the handlers for what the resource's storage can do.
+func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
+	v := verbs{}
+	subresource := r.Scope.Subresource != ""
+	switch storage := r.Storage.(type) {
+	case rest.NamedCreater:
+		v["create"] = handlers.CreateNamedResource(storage, r.Scope, admit)
+	case rest.Creater:
+		v["create"] = handlers.CreateResource(storage, r.Scope, admit)
+	}
+	switch storage := r.Storage.(type) {
+	case rest.GetterWithOptions:
+		v["get"] = handlers.GetResourceWithOptions(storage, r.Scope, subresource)
+	case rest.Getter:
+		v["get"] = handlers.GetResource(storage, r.Scope)
+	}
+	if storage, ok := r.Storage.(rest.Updater); ok {
+		v["update"] = handlers.UpdateResource(storage, r.Scope, admit)
+	}
+	if storage, ok := r.Storage.(rest.Patcher); ok {
+		v["patch"] = handlers.PatchResource(storage, r.Scope, admit, r.PatchTypes)
+	}
+	if storage, ok := r.Storage.(rest.GracefulDeleter); ok {
+		v["delete"] = handlers.DeleteResource(storage, true, r.Scope, admit)
+	}
+	if storage, ok := r.Storage.(rest.CollectionDeleter); ok {
+		v["deletecollection"] = handlers.DeleteCollection(storage, true, r.Scope, admit)
+	}
+	lister, lists := r.Storage.(rest.Lister)
+	watcher, watches := r.Storage.(rest.Watcher)
+	if lists {
+		v["list"] = handlers.ListResource(lister, watcher, r.Scope, false, minWatch)
+	}
+	if watches {
+		v["watch"] = handlers.ListResource(lister, watcher, r.Scope, false, minWatch)
+		v[forcedWatch] = handlers.ListResource(lister, watcher, r.Scope, true, minWatch)
+	}
+	for verb := range v {
+		if r.Verbs != nil && verb != forcedWatch && !slices.Contains(r.Verbs, verb) {
+			delete(v, verb)
+		}
+	}
+	return v
+}
