@@ -6,20 +6,33 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-
-	"flyball.dev/ctrl/client"
 )
 
-// Object is client.Object.
-type Object = client.Object
+// Object is a Kubernetes object: something with metadata that can be encoded
+// and deep-copied. Every struct that embeds TypeMeta and ObjectMeta and has a
+// generated DeepCopyObject is one. Lists are not; see client.ObjectList.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
 
-// IndexerFunc is client.IndexerFunc.
-type IndexerFunc = client.IndexerFunc
+// IndexerFunc gives the values under which an object is filed in an index.
+// Values carry no namespace: the cache adds it for namespaced objects. The
+// function must not change the object and must depend on nothing else.
+type IndexerFunc func(Object) []string
 
-// FieldIndexer is client.FieldIndexer.
-type FieldIndexer = client.FieldIndexer
+// FieldIndexer adds indexes to the objects of a cache.
+type FieldIndexer interface {
+	// IndexField files every object of obj's kind under the values that
+	// extractValue gives for it, in the index named field. A List with a field
+	// selector for exactly that field is then answered from the index. When a
+	// function gives several values, an object matches if one of them does.
+	IndexField(ctx context.Context, obj Object, field string, extractValue IndexerFunc) error
+}
 
 // InformerGetOptions says how an informer is obtained.
 type InformerGetOptions struct {
