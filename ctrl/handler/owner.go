@@ -1,0 +1,100 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// OwnerOption changes what EnqueueRequestForOwner looks at.
+type OwnerOption func(e enqueueRequestForOwnerInterface)
+
+type enqueueRequestForOwnerInterface interface {
+	onlyController()
+}
+
+// OnlyControllerOwner makes the handler look only at the owner reference that
+// is marked as the controller.
+func OnlyControllerOwner() OwnerOption {
+	return func(e enqueueRequestForOwnerInterface) { e.onlyController() }
+}
+
+// EnqueueRequestForOwner asks for the owners, of ownerType's kind, of the
+// event's object. Of an update, the owners of the old object count too. It
+// panics if the scheme does not know ownerType by exactly one kind.
+//
+// Owners are matched by group and kind, not by version. The mapper tells
+// whether the kind is namespaced; while it cannot, owners are not found, and
+// each such event is logged.
+func EnqueueRequestForOwner(scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption) EventHandler {
+	return TypedEnqueueRequestForOwner[client.Object](scheme, mapper, ownerType, opts...)
+}
+
+// TypedEnqueueRequestForOwner is EnqueueRequestForOwner for objects of one type.
+func TypedEnqueueRequestForOwner[object client.Object](scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption) TypedEventHandler[object, reconcile.Request] {
+	kinds, _, err := scheme.ObjectKinds(ownerType)
+	if err == nil && len(kinds) != 1 {
+		err = fmt.Errorf("the owner type %T has %d kinds in the scheme, not one: %v", ownerType, len(kinds), kinds)
+	}
+	if err != nil {
+		panic(err)
+	}
+	o := &owners{kind: kinds[0].GroupKind(), mapper: mapper}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return TypedEnqueueRequestsFromMapFunc(func(_ context.Context, obj object) []reconcile.Request {
+		if isNil(obj) {
+			return nil
+		}
+		return o.requests(obj)
+	})
+}
+
+// owners finds an object's owners of one kind.
+type owners struct {
+	kind       schema.GroupKind
+	controller bool
+	mapper     meta.RESTMapper
+}
+
+func (o *owners) onlyController() { o.controller = true }
+
+func (o *owners) requests(obj metav1.Object) []reconcile.Request {
+	var reqs []reconcile.Request
+	for _, ref := range obj.GetOwnerReferences() {
+		if ref.Kind != o.kind.Kind || o.controller && (ref.Controller == nil || !*ref.Controller) {
+			continue
+		}
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err != nil {
+			log.Log.WithName("handler").Error(err, "owner reference with a malformed apiVersion",
+				"namespace", obj.GetNamespace(), "name", obj.GetName(), "owner", ref.Name)
+			continue
+		}
+		if gv.Group != o.kind.Group {
+			continue
+		}
+		mapping, err := o.mapper.RESTMapping(o.kind, gv.Version)
+		if err != nil {
+			log.Log.WithName("handler").Error(err, "cannot tell the scope of the owner's kind",
+				"kind", o.kind, "namespace", obj.GetNamespace(), "name", obj.GetName(), "owner", ref.Name)
+			continue
+		}
+		req := reconcile.Request{}
+		req.Name = ref.Name
+		if mapping.Scope.Name() != meta.RESTScopeNameRoot {
+			req.Namespace = obj.GetNamespace()
+		}
+		reqs = append(reqs, req)
+	}
+	return reqs
+}

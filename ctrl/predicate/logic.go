@@ -1,0 +1,58 @@
+package predicate
+
+import "flyball.dev/ctrl/event"
+
+// And returns a predicate that lets pass what all of the given let pass. With
+// none given, everything passes.
+func And[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
+	return all[object](predicates)
+}
+
+// Or returns a predicate that lets pass what any of the given lets pass. With
+// none given, nothing passes.
+func Or[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
+	inverse := make([]TypedPredicate[object], len(predicates))
+	for i, p := range predicates {
+		inverse[i] = Not(p)
+	}
+	return Not(And(inverse...))
+}
+
+// Not returns a predicate that lets pass what the given one does not.
+func Not[object any](predicate TypedPredicate[object]) TypedPredicate[object] {
+	return not[object]{predicate}
+}
+
+type all[object any] []TypedPredicate[object]
+
+func (a all[object]) Create(e event.TypedCreateEvent[object]) bool {
+	return every(a, func(p TypedPredicate[object]) bool { return p.Create(e) })
+}
+
+func (a all[object]) Delete(e event.TypedDeleteEvent[object]) bool {
+	return every(a, func(p TypedPredicate[object]) bool { return p.Delete(e) })
+}
+
+func (a all[object]) Update(e event.TypedUpdateEvent[object]) bool {
+	return every(a, func(p TypedPredicate[object]) bool { return p.Update(e) })
+}
+
+func (a all[object]) Generic(e event.TypedGenericEvent[object]) bool {
+	return every(a, func(p TypedPredicate[object]) bool { return p.Generic(e) })
+}
+
+func every[object any](predicates []TypedPredicate[object], passes func(TypedPredicate[object]) bool) bool {
+	for _, p := range predicates {
+		if !passes(p) {
+			return false
+		}
+	}
+	return true
+}
+
+type not[object any] struct{ of TypedPredicate[object] }
+
+func (n not[object]) Create(e event.TypedCreateEvent[object]) bool   { return !n.of.Create(e) }
+func (n not[object]) Delete(e event.TypedDeleteEvent[object]) bool   { return !n.of.Delete(e) }
+func (n not[object]) Update(e event.TypedUpdateEvent[object]) bool   { return !n.of.Update(e) }
+func (n not[object]) Generic(e event.TypedGenericEvent[object]) bool { return !n.of.Generic(e) }

@@ -1,0 +1,85 @@
+// Package predicate holds filters that decide which events reach a handler.
+//
+// Predicates see the events of one controller; what the cache keeps is decided
+// by the cache's own options. They run on the goroutine that delivers events,
+// so they must be quick, and must not change the objects they are shown.
+package predicate
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/event"
+)
+
+// TypedPredicate tells for each event whether it should be handled.
+type TypedPredicate[object any] interface {
+	Create(event.TypedCreateEvent[object]) bool
+	Delete(event.TypedDeleteEvent[object]) bool
+	Update(event.TypedUpdateEvent[object]) bool
+	Generic(event.TypedGenericEvent[object]) bool
+}
+
+// Predicate is a TypedPredicate of any object.
+type Predicate = TypedPredicate[client.Object]
+
+// TypedFuncs is a TypedPredicate made of functions. A nil function lets every
+// event of its sort pass.
+type TypedFuncs[object any] struct {
+	CreateFunc  func(event.TypedCreateEvent[object]) bool
+	DeleteFunc  func(event.TypedDeleteEvent[object]) bool
+	UpdateFunc  func(event.TypedUpdateEvent[object]) bool
+	GenericFunc func(event.TypedGenericEvent[object]) bool
+}
+
+// Funcs is a TypedFuncs of any object.
+type Funcs = TypedFuncs[client.Object]
+
+// Create tells whether CreateFunc lets the event pass.
+func (p TypedFuncs[object]) Create(e event.TypedCreateEvent[object]) bool {
+	return p.CreateFunc == nil || p.CreateFunc(e)
+}
+
+// Delete tells whether DeleteFunc lets the event pass.
+func (p TypedFuncs[object]) Delete(e event.TypedDeleteEvent[object]) bool {
+	return p.DeleteFunc == nil || p.DeleteFunc(e)
+}
+
+// Update tells whether UpdateFunc lets the event pass.
+func (p TypedFuncs[object]) Update(e event.TypedUpdateEvent[object]) bool {
+	return p.UpdateFunc == nil || p.UpdateFunc(e)
+}
+
+// Generic tells whether GenericFunc lets the event pass.
+func (p TypedFuncs[object]) Generic(e event.TypedGenericEvent[object]) bool {
+	return p.GenericFunc == nil || p.GenericFunc(e)
+}
+
+// NewPredicateFuncs returns a predicate that asks filter about the object of
+// every event; of an update, about the new one.
+func NewPredicateFuncs(filter func(object client.Object) bool) Funcs {
+	return NewTypedPredicateFuncs(filter)
+}
+
+// NewTypedPredicateFuncs is NewPredicateFuncs for objects of one type.
+func NewTypedPredicateFuncs[object any](filter func(object object) bool) TypedFuncs[object] {
+	return TypedFuncs[object]{
+		CreateFunc:  func(e event.TypedCreateEvent[object]) bool { return filter(e.Object) },
+		DeleteFunc:  func(e event.TypedDeleteEvent[object]) bool { return filter(e.Object) },
+		UpdateFunc:  func(e event.TypedUpdateEvent[object]) bool { return filter(e.ObjectNew) },
+		GenericFunc: func(e event.TypedGenericEvent[object]) bool { return filter(e.Object) },
+	}
+}
+
+// LabelSelectorPredicate returns a predicate that lets objects pass whose
+// labels match the selector. It fails if the selector is not valid.
+func LabelSelectorPredicate(s metav1.LabelSelector) (Predicate, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&s)
+	if err != nil {
+		return Funcs{}, err
+	}
+	return NewPredicateFuncs(func(o client.Object) bool {
+		return selector.Matches(labels.Set(o.GetLabels()))
+	}), nil
+}

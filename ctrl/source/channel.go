@@ -1,0 +1,160 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+const defaultBufferSize = 1024
+
+// ChannelOpt changes a channel source.
+type ChannelOpt[object any, request comparable] func(*channel[object, request])
+
+// WithPredicates filters the events. Several of them add up.
+func WithPredicates[object any, request comparable](p ...predicate.TypedPredicate[object]) ChannelOpt[object, request] {
+	return func(c *channel[object, request]) { c.predicates = append(c.predicates, p...) }
+}
+
+// WithBufferSize sets how many events may wait for the handler before the
+// source stops to take more from the channel. The default is 1024.
+func WithBufferSize[object any, request comparable](bufferSize int) ChannelOpt[object, request] {
+	return func(c *channel[object, request]) { c.bufferSize = bufferSize }
+}
+
+// Channel hears of what a program sends on a channel, until the channel is
+// closed. If the source is started more than once, as by several controllers,
+// every one of them hears of every event; taking events ends with the context
+// of the first start.
+func Channel[object any](
+	source <-chan event.TypedGenericEvent[object],
+	handler handler.TypedEventHandler[object, reconcile.Request],
+	opts ...ChannelOpt[object, reconcile.Request],
+) Source {
+	return TypedChannel(source, handler, opts...)
+}
+
+// TypedChannel is Channel for requests of any type.
+func TypedChannel[object any, request comparable](
+	source <-chan event.TypedGenericEvent[object],
+	handler handler.TypedEventHandler[object, request],
+	opts ...ChannelOpt[object, request],
+) TypedSource[request] {
+	c := &channel[object, request]{source: source, handler: handler, bufferSize: defaultBufferSize}
+	for _, opt := range opts {
+		opt(c)
+	}
+	return c
+}
+
+type channel[object any, request comparable] struct {
+	source     <-chan event.TypedGenericEvent[object]
+	handler    handler.TypedEventHandler[object, request]
+	predicates []predicate.TypedPredicate[object]
+	bufferSize int
+
+	mu        sync.Mutex
+	running   bool
+	listeners []listener[object]
+}
+
+// listener is one start of the source: events go to its buffer until its
+// context is done.
+type listener[object any] struct {
+	ctx    context.Context
+	buffer chan event.TypedGenericEvent[object]
+}
+
+// Start implements TypedSource.
+func (c *channel[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	if c.source == nil {
+		return errors.New("a channel source needs a channel")
+	}
+	if c.handler == nil {
+		return errors.New("a channel source needs a handler")
+	}
+	l := listener[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize)}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, l)
+	if !c.running {
+		c.running = true
+		go c.distribute(ctx)
+	}
+	go c.handle(l, queue)
+	return nil
+}
+
+// distribute passes events to all listeners until ctx is done or the channel
+// is closed.
+func (c *channel[object, request]) distribute(ctx context.Context) {
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, l := range c.listeners {
+			close(l.buffer)
+		}
+		c.listeners, c.running = nil, false
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, open := <-c.source:
+			if !open {
+				return
+			}
+			c.mu.Lock()
+			listeners := c.listeners
+			c.mu.Unlock()
+			for _, l := range listeners {
+				select {
+				case l.buffer <- e:
+				case <-l.ctx.Done():
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}
+}
+
+// handle calls the handler for what is in the buffer until the source ends.
+func (c *channel[object, request]) handle(l listener[object], queue workqueue.TypedRateLimitingInterface[request]) {
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case e, open := <-l.buffer:
+			if !open {
+				return
+			}
+			if c.passes(e) {
+				c.handler.Generic(l.ctx, e, queue)
+			}
+		}
+	}
+}
+
+func (c *channel[object, request]) passes(e event.TypedGenericEvent[object]) bool {
+	for _, p := range c.predicates {
+		if !p.Generic(e) {
+			return false
+		}
+	}
+	return true
+}
+
+// String names the source in logs.
+func (c *channel[object, request]) String() string {
+	return fmt.Sprintf("channel source: %p", c)
+}

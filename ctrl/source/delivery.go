@@ -1,0 +1,84 @@
+package source
+
+import (
+	"context"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/predicate"
+)
+
+// delivery passes what an informer says on to a handler, if all predicates
+// agree.
+type delivery[object any, request comparable] struct {
+	ctx        context.Context
+	queue      workqueue.TypedRateLimitingInterface[request]
+	handler    handler.TypedEventHandler[object, request]
+	predicates []predicate.TypedPredicate[object]
+}
+
+func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
+	o, ok := as[object](obj)
+	if !ok {
+		return
+	}
+	e := event.TypedCreateEvent[object]{Object: o, IsInInitialList: isInInitialList}
+	for _, p := range d.predicates {
+		if !p.Create(e) {
+			return
+		}
+	}
+	d.handler.Create(d.ctx, e, d.queue)
+}
+
+func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
+	before, ok := as[object](oldObj)
+	if !ok {
+		return
+	}
+	after, ok := as[object](newObj)
+	if !ok {
+		return
+	}
+	e := event.TypedUpdateEvent[object]{ObjectOld: before, ObjectNew: after}
+	for _, p := range d.predicates {
+		if !p.Update(e) {
+			return
+		}
+	}
+	d.handler.Update(d.ctx, e, d.queue)
+}
+
+func (d *delivery[object, request]) OnDelete(obj any) {
+	tombstone, unknown := obj.(toolscache.DeletedFinalStateUnknown)
+	if unknown {
+		obj = tombstone.Obj
+	}
+	o, ok := as[object](obj)
+	if !ok {
+		return
+	}
+	e := event.TypedDeleteEvent[object]{Object: o, DeleteStateUnknown: unknown}
+	for _, p := range d.predicates {
+		if !p.Delete(e) {
+			return
+		}
+	}
+	d.handler.Delete(d.ctx, e, d.queue)
+}
+
+// as tells whether obj is what the handler takes. If not, the source was put
+// together wrongly, as with an informer of another kind.
+func as[object any](obj any) (object, bool) {
+	o, ok := obj.(object)
+	if !ok {
+		log.Log.WithName("source").Error(nil, "informer and handler disagree about the type of objects",
+			"got", fmt.Sprintf("%T", obj), "want", fmt.Sprintf("%T", *new(object)))
+	}
+	return o, ok
+}

@@ -1,0 +1,168 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// retryInterval is the time between attempts to get an informer, for a kind
+// whose CRD may still come.
+const retryInterval = 10 * time.Second
+
+// Kind hears of the objects of obj's kind through a cache. If the cache cannot
+// provide an informer, as while the CRD is missing, it keeps trying until the
+// controller gives up waiting.
+func Kind[object client.Object](
+	cache cache.Cache,
+	obj object,
+	handler handler.TypedEventHandler[object, reconcile.Request],
+	predicates ...predicate.TypedPredicate[object],
+) SyncingSource {
+	return TypedKind(cache, obj, handler, predicates...)
+}
+
+// TypedKind is Kind for requests of any type.
+func TypedKind[object client.Object, request comparable](
+	cache cache.Cache,
+	obj object,
+	handler handler.TypedEventHandler[object, request],
+	predicates ...predicate.TypedPredicate[object],
+) TypedSyncingSource[request] {
+	return &kind[object, request]{cache: cache, of: obj, handler: handler, predicates: predicates}
+}
+
+type kind[object client.Object, request comparable] struct {
+	cache      cache.Cache
+	of         object
+	handler    handler.TypedEventHandler[object, request]
+	predicates []predicate.TypedPredicate[object]
+
+	// started is closed when the source has caught up or err says why it never
+	// will; giveUp ends the attempt.
+	started chan struct{}
+	err     error
+	giveUp  context.CancelFunc
+}
+
+// Start implements TypedSource.
+func (k *kind[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	switch {
+	case isNil(k.of):
+		return errors.New("a kind source needs an object")
+	case isNil(k.cache):
+		return errors.New("a kind source needs a cache")
+	case isNil(k.handler):
+		return errors.New("a kind source needs a handler")
+	case k.started != nil:
+		return fmt.Errorf("%s was started before", k)
+	}
+	ctx, k.giveUp = context.WithCancel(ctx)
+	k.started = make(chan struct{})
+	go func() {
+		defer close(k.started)
+		k.err = k.run(ctx, queue)
+	}()
+	return nil
+}
+
+// run subscribes to the informer and waits for the handler to have heard of
+// everything that was there.
+func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	informer, err := k.informer(ctx)
+	if err != nil {
+		return err
+	}
+	registration, err := subscribe(ctx, informer, &delivery[object, request]{ctx, queue, k.handler, k.predicates})
+	if err != nil {
+		return err
+	}
+	if !k.cache.WaitForCacheSync(ctx) {
+		return errors.New("cache did not sync")
+	}
+	select {
+	case <-registration.HasSyncedChecker().Done():
+		return nil
+	case <-ctx.Done():
+		return errors.New("handler did not sync")
+	}
+}
+
+// informer gets the informer, again and again until ctx is done.
+func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, error) {
+	retry := time.NewTicker(retryInterval)
+	defer retry.Stop()
+	for {
+		informer, err := k.cache.GetInformer(ctx, k.of)
+		if err == nil {
+			return informer, nil
+		}
+		logInformerError(err)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("failed to get informer from cache: %w", err)
+		case <-retry.C:
+		}
+	}
+}
+
+func logInformerError(err error) {
+	log := log.Log.WithName("source")
+	var noMatch *meta.NoKindMatchError
+	switch {
+	case errors.As(err, &noMatch):
+		log.Error(err, "the server does not know the kind; if it is a custom kind, is its CRD installed?", "kind", noMatch.GroupKind)
+	case runtime.IsNotRegisteredError(err):
+		log.Error(err, "the scheme does not know the kind")
+	default:
+		log.Error(err, "failed to get informer from cache")
+	}
+}
+
+// WaitForSync implements TypedSyncingSource.
+func (k *kind[object, request]) WaitForSync(ctx context.Context) error {
+	select {
+	case <-k.started:
+		return k.err
+	case <-ctx.Done():
+		k.giveUp()
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil
+		}
+		return fmt.Errorf("timed out waiting for cache to be synced for %s", k)
+	}
+}
+
+// String names the source in logs.
+func (k *kind[object, request]) String() string {
+	if isNil(k.of) {
+		return "kind source: unknown type"
+	}
+	switch obj := any(k.of).(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		apiVersion, kind := obj.(client.Object).GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		return fmt.Sprintf("kind source: %T[%s %s]", obj, apiVersion, kind)
+	default:
+		return fmt.Sprintf("kind source: %T", obj)
+	}
+}
+
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}

@@ -1,0 +1,106 @@
+// Package source holds what a controller watches: a source calls a handler for
+// every event it hears of, and the handler puts requests on the queue.
+//
+// Kind hears of the objects of a kind through a cache, Informer through one
+// informer, Channel of whatever a program sends, and Func does as it likes.
+// Each source delivers its events one at a time and in order. Whatever a source
+// starts ends with the context it was started with.
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// TypedSource is something that a controller watches.
+type TypedSource[request comparable] interface {
+	// Start begins to deliver events and returns at once. It is called by the
+	// controller.
+	Start(context.Context, workqueue.TypedRateLimitingInterface[request]) error
+}
+
+// Source is a TypedSource of the usual requests.
+type Source = TypedSource[reconcile.Request]
+
+// TypedSyncingSource is a source that knows when it has delivered everything
+// that was there at its start.
+type TypedSyncingSource[request comparable] interface {
+	TypedSource[request]
+
+	// WaitForSync waits until the source has caught up. The controller calls it
+	// after Start and before it runs any worker. It returns the error that kept
+	// the source from catching up, an error if ctx's deadline passes, and nil
+	// if ctx is cancelled.
+	WaitForSync(ctx context.Context) error
+}
+
+// SyncingSource is a TypedSyncingSource of the usual requests.
+type SyncingSource = TypedSyncingSource[reconcile.Request]
+
+// TypedFunc is a function that is a TypedSource.
+type TypedFunc[request comparable] func(context.Context, workqueue.TypedRateLimitingInterface[request]) error
+
+// Func is a function that is a Source.
+type Func = TypedFunc[reconcile.Request]
+
+// Start calls the function.
+func (f TypedFunc[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	return f(ctx, queue)
+}
+
+// String names the source in logs.
+func (f TypedFunc[request]) String() string {
+	return fmt.Sprintf("func source: %p", f)
+}
+
+// TypedInformer is a source that hears of objects through one informer. It does
+// not wait for the informer to sync.
+type TypedInformer[object any, request comparable] struct {
+	Informer   cache.Informer
+	Handler    handler.TypedEventHandler[object, request]
+	Predicates []predicate.TypedPredicate[object]
+}
+
+// Informer is a TypedInformer of any object and the usual requests.
+type Informer = TypedInformer[client.Object, reconcile.Request]
+
+// Start adds the handler to the informer until ctx is done.
+func (s *TypedInformer[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	if s.Informer == nil {
+		return errors.New("an informer source needs an informer")
+	}
+	if s.Handler == nil {
+		return errors.New("an informer source needs a handler")
+	}
+	_, err := subscribe(ctx, s.Informer, &delivery[object, request]{ctx, queue, s.Handler, s.Predicates})
+	return err
+}
+
+// String names the source in logs.
+func (s *TypedInformer[object, request]) String() string {
+	return fmt.Sprintf("informer source: %p", s.Informer)
+}
+
+// subscribe adds a handler to an informer and takes it away when ctx is done,
+// so that a controller that ends leaves nothing behind in a cache that goes on.
+func subscribe(ctx context.Context, informer cache.Informer, h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	registration, err := informer.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() {
+		// The only error is that the informer is gone, and the handler with it.
+		_ = informer.RemoveEventHandler(registration)
+	})
+	return registration, nil
+}
