@@ -1,0 +1,131 @@
+// Package priorityqueue is the work queue that controllers use: client-go's rate limiting queue,
+// with priorities.
+//
+// A key is never handed out twice at once. A key that is added while it is in line stays one key,
+// with the highest of its priorities and the earliest of its times; one that is added while a worker
+// has it is handed out once more after Done. Higher priorities go first; keys of one priority go in
+// the order in which they became ready. A key that rises to a higher priority goes to the end of it.
+package priorityqueue
+
+import (
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/ctrl/internal/queue"
+)
+
+// AddOpts says when and how urgently keys are to be handed out.
+type AddOpts struct {
+	// After is how long to wait first. Zero means not at all.
+	After time.Duration
+	// RateLimited asks the rate limiter how long to wait. With After, the shorter of both counts.
+	RateLimited bool
+	// Priority is the keys' priority, higher before lower. Nil means 0.
+	Priority *int
+}
+
+// PriorityQueue is a rate limiting queue with priorities. It is safe for concurrent use.
+//
+// After ShutDown nothing is handed out any more, whatever is still in line. ShutDownWithDrain first
+// hands out what is ready, and waits until it is done; keys whose time has not come are forgotten.
+type PriorityQueue[T comparable] interface {
+	workqueue.TypedRateLimitingInterface[T]
+
+	// AddWithOpts adds every one of Items in the same way.
+	AddWithOpts(o AddOpts, Items ...T)
+
+	// GetWithPriority is Get that also returns the priority of the key.
+	GetWithPriority() (item T, priority int, shutdown bool)
+}
+
+// Opts are the choices to be made for a queue.
+type Opts[T comparable] struct {
+	// RateLimiter says how long a rate limited key waits. By default that is 5 ms, doubled with
+	// every addition up to 1000 s, for each key apart, until Forget.
+	RateLimiter workqueue.TypedRateLimiter[T]
+	// MetricProvider takes the metrics of a named queue. By default they are the workqueue_* metrics
+	// of metrics.Registry. The gauges of any other provider are set whenever the queue is used.
+	MetricProvider workqueue.MetricsProvider
+	// Log is told, at level 5, what is left in line at the end.
+	Log logr.Logger
+}
+
+// Opt makes a choice.
+type Opt[T comparable] func(*Opts[T])
+
+// New returns an empty queue. Its metrics bear the name; a queue without a name has none. The caller
+// must shut the queue down.
+func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
+	opts := Opts[T]{}
+	for _, set := range o {
+		set(&opts)
+	}
+	if opts.RateLimiter == nil {
+		opts.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second)
+	}
+	return &priorityQueue[T]{
+		Queue:   queue.New[T](queue.Metrics{Name: name, Provider: opts.MetricProvider}),
+		limiter: opts.RateLimiter,
+		log:     opts.Log,
+	}
+}
+
+// priorityQueue adds the rate limiter to the queue.
+type priorityQueue[T comparable] struct {
+	*queue.Queue[T]
+	limiter workqueue.TypedRateLimiter[T]
+	log     logr.Logger
+}
+
+func (q *priorityQueue[T]) Add(item T) { q.AddOne(0, 0, item) }
+
+func (q *priorityQueue[T]) AddAfter(item T, after time.Duration) { q.AddOne(after, 0, item) }
+
+func (q *priorityQueue[T]) AddRateLimited(item T) {
+	if !q.ShuttingDown() {
+		q.AddOne(q.limiter.When(item), 0, item)
+	}
+}
+
+func (q *priorityQueue[T]) AddWithOpts(o AddOpts, items ...T) {
+	priority := 0
+	if o.Priority != nil {
+		priority = *o.Priority
+	}
+	if !o.RateLimited {
+		q.Queue.Add(o.After, priority, items...)
+		return
+	}
+	if q.ShuttingDown() {
+		return
+	}
+	for _, item := range items {
+		delay := q.limiter.When(item)
+		if o.After > 0 {
+			delay = min(delay, o.After)
+		}
+		q.AddOne(delay, priority, item)
+	}
+}
+
+func (q *priorityQueue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	return q.Queue.Get()
+}
+
+func (q *priorityQueue[T]) Get() (item T, shutdown bool) {
+	item, _, shutdown = q.Queue.Get()
+	return item, shutdown
+}
+
+func (q *priorityQueue[T]) Forget(item T) { q.limiter.Forget(item) }
+
+func (q *priorityQueue[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }
+
+func (q *priorityQueue[T]) ShutDown() {
+	if log := q.log.V(5); log.Enabled() {
+		log.Info("Shutting down the work queue", "ready", q.Len())
+	}
+	q.Queue.ShutDown()
+}

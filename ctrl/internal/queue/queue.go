@@ -1,0 +1,235 @@
+// Package queue is the work queue under every controller: one structure for the keys that are
+// ready, those that wait for their time, and those that a worker has.
+//
+// # What it promises
+//
+// A key is handed out to one worker at a time. Adding a key that is already in line changes nothing
+// but its time (the earliest wins) and its priority (the highest wins). Adding a key that a worker
+// has means that it is handed out once more after Done. Higher priorities go first; within one, the
+// order is that in which keys became ready.
+//
+// # How it is built
+//
+// core is the whole behaviour as a state machine without locks, goroutines or clocks. [Queue] puts
+// a mutex around it, wakes the workers, and keeps one timer, which is set only while a worker has
+// nothing to do and some key waits. There is no goroutine and nothing polls.
+package queue
+
+import (
+	"sync"
+	"time"
+)
+
+// Queue is a queue of keys, safe for use by any number of goroutines. Make one with [New].
+type Queue[K comparable] struct {
+	mu    sync.Mutex
+	core  core[K]
+	state state
+	epoch time.Time
+	meter meter
+
+	wake    sync.Cond // a key became ready, or the queue is closed
+	idle    sync.Cond // the last key is done, or the queue is closed
+	blocked int       // workers that wait on wake and have not been signalled
+	waking  int       // workers that have been signalled and are not yet back
+
+	timer *time.Timer // fires at alarm; nil until first needed
+	alarm time.Duration
+}
+
+type state uint8
+
+const (
+	open     state = iota
+	draining       // nothing is added any more
+	closed         // nothing is handed out any more
+)
+
+// New returns an empty, open queue that reports to m. The caller must shut it down.
+func New[K comparable](m Metrics) *Queue[K] {
+	q := &Queue[K]{core: newCore[K](), epoch: time.Now()}
+	q.wake.L, q.idle.L = &q.mu, &q.mu
+	q.meter = m.attach(q.Stats)
+	return q
+}
+
+// now must be called with the lock held, so that time never goes back for the core.
+func (q *Queue[K]) now() time.Duration { return time.Since(q.epoch) }
+
+// Add puts keys in line, each after delay, at the given priority. A queue that is shutting down
+// ignores it.
+func (q *Queue[K]) Add(delay time.Duration, priority int, keys ...K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state != open {
+		return
+	}
+	now := q.now()
+	for _, key := range keys {
+		q.core.add(now, key, delay, priority)
+	}
+	q.settle()
+}
+
+// AddOne is Add for one key. It does not allocate a slice.
+func (q *Queue[K]) AddOne(delay time.Duration, priority int, key K) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state != open {
+		return
+	}
+	q.core.add(q.now(), key, delay, priority)
+	q.settle()
+}
+
+// Get waits for a key and hands it out with its priority. The caller must call Done with it. Once
+// the queue has shut down it returns the zero key and true.
+func (q *Queue[K]) Get() (key K, priority int, shutdown bool) {
+	q.mu.Lock()
+	for q.state != closed {
+		key, priority, stood, ok := q.core.take(q.now())
+		if ok {
+			q.report()
+			q.mu.Unlock()
+			q.meter.stood(stood)
+			return key, priority, false
+		}
+		q.blocked++
+		q.setTimer()
+		q.wake.Wait()
+		q.waking--
+	}
+	q.mu.Unlock()
+	return key, 0, true
+}
+
+// Done says that the processing of key has ended. For a key that no worker has it does nothing.
+func (q *Queue[K]) Done(key K) {
+	q.mu.Lock()
+	took, ok := q.core.done(q.now(), key)
+	q.settle()
+	q.mu.Unlock()
+	if ok {
+		q.meter.worked(took)
+	}
+}
+
+// settle follows every event that may have made a key ready or ended the last one.
+func (q *Queue[K]) settle() {
+	q.report()
+	for q.blocked > 0 && q.waking < q.core.standing {
+		q.blocked--
+		q.waking++
+		q.wake.Signal()
+	}
+	if q.blocked > 0 {
+		q.setTimer()
+	}
+	if q.state == draining && !q.core.busy() {
+		q.close()
+	}
+}
+
+// setTimer arms the timer for the next key whose time comes.
+func (q *Queue[K]) setTimer() {
+	due, ok := q.core.deadline()
+	if !ok || q.state == closed || q.timer != nil && q.alarm == due {
+		return
+	}
+	q.alarm = due
+	if wait := due - q.now(); q.timer == nil {
+		q.timer = time.AfterFunc(wait, q.ring)
+	} else {
+		q.timer.Reset(wait)
+	}
+}
+
+// ring runs when the timer fires.
+func (q *Queue[K]) ring() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.alarm = -1
+	q.core.expire(q.now())
+	q.settle()
+}
+
+// Len is the number of keys whose time has come and that are not yet handed out, including those
+// that a worker still has.
+func (q *Queue[K]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.core.expire(q.now())
+	return q.core.depth
+}
+
+// ShutDown ends the queue: nothing is added or handed out any more, what was in line is forgotten,
+// and every Get returns at once. Workers may still call Done.
+func (q *Queue[K]) ShutDown() {
+	q.mu.Lock()
+	if q.state != closed {
+		q.close()
+	}
+	q.mu.Unlock()
+	q.meter.detach()
+}
+
+// ShutDownWithDrain stops adding, forgets the keys that wait for their time, and returns when the
+// others have been handed out and are done, or when ShutDown is called.
+func (q *Queue[K]) ShutDownWithDrain() {
+	q.mu.Lock()
+	if q.state == open {
+		q.core.expire(q.now())
+		q.core.drop(false)
+		q.state = draining
+		q.settle()
+	}
+	for q.state != closed {
+		q.idle.Wait()
+	}
+	q.mu.Unlock()
+	q.meter.detach()
+}
+
+// ShuttingDown reports whether the queue has stopped taking keys.
+func (q *Queue[K]) ShuttingDown() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.state != open
+}
+
+func (q *Queue[K]) close() {
+	q.state = closed
+	q.core.expire(q.now())
+	q.core.drop(true)
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.report()
+	q.wake.Broadcast()
+	q.idle.Broadcast()
+}
+
+// Stats is what a queue has done and what it holds.
+type Stats struct {
+	Adds    uint64      // keys whose time came, counted once until they are handed out
+	Retries uint64      // adds with a delay
+	Depth   map[int]int // the keys that Len counts, by priority
+
+	// Unfinished is how long the keys in process have been in process, together; Longest is the
+	// longest of them.
+	Unfinished, Longest time.Duration
+}
+
+// Stats returns the queue's figures as they are now.
+func (q *Queue[K]) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.core.expire(q.now())
+	return q.core.stats(q.now())
+}
+
+func (q *Queue[K]) report() {
+	if q.meter.push != nil {
+		q.meter.push(q.core.stats(q.now()))
+	}
+}
