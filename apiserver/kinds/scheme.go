@@ -21,6 +21,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
@@ -59,4 +60,13 @@ func newScheme() *runtime.Scheme {
 		kind.register(scheme)
 	}
 	return scheme
+}
+
+// StorageCodec writes objects of a built-in group as protobuf, in the version they are stored in, and
+// reads any encoding.
+func StorageCodec(group schema.GroupResource) runtime.Codec {
+	codecs := Codecs()
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	versions := schema.GroupVersions(Scheme().PrioritizedVersionsForGroup(group.Group))
+	return codecs.CodecForVersions(info.Serializer, codecs.UniversalDeserializer(), versions, versions)
 }

@@ -1,0 +1,155 @@
+// Package apiserver is the Kubernetes API over a revisioned store.
+//
+// A request passes the stages of the pipeline, in the order in which pipeline.go lists them, and then
+// reaches the handler of its path: discovery, the OpenAPI documents, health, or a verb of a resource.
+// What can be served is in one catalog: the built-in kinds, and the custom ones as they come and go.
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/crd"
+	"flyball.dev/apiserver/discovery"
+	"flyball.dev/apiserver/endpoints"
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/openapi"
+	"flyball.dev/apiserver/resource"
+	kindschema "flyball.dev/apiserver/schema"
+	"flyball.dev/apiserver/store"
+	"flyball.dev/storage"
+)
+
+// maxRequestBody is the largest body that a request may have, as in a real API server.
+const maxRequestBody = 3 << 20
+
+// Options say what a server stands on. All fields must be set.
+type Options struct {
+	// Storage keeps the objects. The server does not close it.
+	Storage storage.Store
+	// Authenticator names the user of a request; it always finds one or fails.
+	Authenticator authenticator.Request
+	// Authorizer decides what the user may do.
+	Authorizer authz.Authorizer
+}
+
+// Server answers requests. It is an [http.Handler], and safe for concurrent use.
+type Server struct {
+	options  Options
+	catalog  *resource.Catalog
+	custom   *crd.Kinds
+	handler  http.Handler
+	ready    atomic.Bool
+	stopping context.Context
+	stop     context.CancelFunc
+}
+
+// New returns a server that serves what is in its storage, with the namespaces that every cluster
+// has. It starts no goroutine that outlives [Server.Stop].
+func New(o Options) (*Server, error) {
+	s := &Server{options: o, catalog: &resource.Catalog{}}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	builtin, err := kinds.Resources(kinds.Options{
+		Storage:             store.RESTOptions(o.Storage, kinds.StorageCodec),
+		TypeConverter:       kindschema.TypeConverter(kinds.Scheme()),
+		Authorizer:          o.Authorizer,
+		MaxRequestBodyBytes: maxRequestBody,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("built-in kinds: %w", err)
+	}
+	s.catalog.Set("built-in", builtin...)
+	if s.custom, err = crd.New(crd.Options{
+		Storage:             o.Storage,
+		Catalog:             s.catalog,
+		Authorizer:          o.Authorizer,
+		MaxRequestBodyBytes: maxRequestBody,
+	}); err != nil {
+		return nil, fmt.Errorf("custom kinds: %w", err)
+	}
+	if err := s.bootstrap(); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	s.handler = chain(s.pipeline(), s.routes())
+	s.ready.Store(true)
+	return s, nil
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Stop ends all watches and the server's own work. Requests that are under way finish.
+func (s *Server) Stop() {
+	s.ready.Store(false)
+	s.stop()
+	if s.custom != nil {
+		s.custom.Close()
+	}
+}
+
+// routes sends a request to what its path names.
+func (s *Server) routes() http.Handler {
+	notFound := http.HandlerFunc(http.NotFound)
+	health := &health{ready: &s.ready}
+	mux := http.NewServeMux()
+	described := discovery.New(s.catalog, kinds.Codecs())
+	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}", "/version"} {
+		mux.Handle("GET "+path, described)
+		mux.Handle("GET "+path+"/{$}", described)
+	}
+	mux.Handle("GET /openapi/", openapi.New(s.catalog, kinds.Scheme()))
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		mux.Handle("GET "+path, health)
+		mux.Handle("GET "+path+"/", health)
+	}
+	mux.Handle("/", notFound)
+	resources := endpoints.New(s.catalog, admission.New(s.namespace), kinds.Codecs(), notFound)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
+			resources.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// namespace reads a namespace as it is stored now.
+func (s *Server) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
+	r, ok := s.catalog.Snapshot().Lookup(namespaces)
+	if !ok {
+		return nil, errors.NewNotFound(namespaces.GroupResource(), name)
+	}
+	obj, err := r.Storage.(rest.Getter).Get(request.WithNamespace(ctx, ""), name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*corev1.Namespace), nil
+}
+
+// bootstrap makes the namespaces that every cluster has, where the storage is new.
+func (s *Server) bootstrap() error {
+	r, _ := s.catalog.Snapshot().Lookup(namespaces)
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		kinds.Scheme().Default(obj)
+		_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), ""), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+		if err != nil && !errors.IsAlreadyExists(err) {
+			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
+	return nil
+}

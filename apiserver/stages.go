@@ -1,0 +1,146 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/apiserver/kinds"
+)
+
+// requestTimeout bounds every request but watches and the other long-running ones.
+const requestTimeout = time.Minute
+
+var infoFactory = &request.RequestInfoFactory{
+	APIPrefixes:          sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api"),
+}
+
+// recoverPanics answers a request whose handler panicked, and keeps the server going.
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			switch reason := recover(); reason {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(reason)
+			default:
+				klog.ErrorS(nil, "A request handler panicked", "method", r.Method, "path", r.URL.Path,
+					"panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+				http.Error(w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// receive notes when the request came, which upstream's handlers and bookmarks count from, and gives
+// it the audit context that they expect.
+func (s *Server) receive(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := audit.WithAuditContext(request.WithReceivedTimestamp(r.Context(), time.Now()))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// readInfo says which object, resource or path the request is about.
+func (s *Server) readInfo(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, err := infoFactory.NewRequestInfo(r)
+		if err != nil {
+			refuse(w, r, errors.NewBadRequest(err.Error()))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	})
+}
+
+func (s *Server) recordWarnings(next http.Handler) http.Handler {
+	return filters.WithWarningRecorder(next)
+}
+
+// endWithServer ends long-running requests when the server stops, and all others after a while.
+func (s *Server) endWithServer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info, _ := request.RequestInfoFrom(r.Context()); info != nil && info.Verb == "watch" {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(s.stopping, cancel)()
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.WithCacheControl(next) }
+
+// authenticate finds the user. The credentials go no further than this.
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, ok, err := s.options.Authenticator.AuthenticateRequest(r)
+		if err != nil || !ok {
+			refuse(w, r, errors.NewUnauthorized("Unauthorized"))
+			return
+		}
+		r.Header.Del("Authorization")
+		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), who.User)))
+	})
+}
+
+func (s *Server) impersonate(next http.Handler) http.Handler {
+	as := impersonation.WithImpersonation(next, s.options.Authorizer, kinds.Codecs())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for header := range r.Header {
+			if strings.HasPrefix(header, "Impersonate-") {
+				as.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) authorize(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		attributes, err := filters.GetAuthorizerAttributes(r.Context())
+		if err != nil {
+			refuse(w, r, errors.NewInternalError(err))
+			return
+		}
+		decision, reason, err := s.options.Authorizer.Authorize(r.Context(), attributes)
+		switch {
+		case decision == authorizer.DecisionAllow:
+			next.ServeHTTP(w, r)
+		case err != nil:
+			refuse(w, r, errors.NewInternalError(err))
+		default:
+			responsewriters.Forbidden(attributes, w, r, reason, kinds.Codecs())
+		}
+	})
+}
+
+// refuse answers with an error before the request's resource is known.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	gv := schema.GroupVersion{Version: "v1"}
+	if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
+		gv = schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+	}
+	responsewriters.ErrorNegotiated(err, kinds.Codecs(), gv, w, r)
+}

@@ -1,0 +1,133 @@
+// Package controlplane is a whole Kubernetes control plane in one process: storage, API server and
+// controllers, started and stopped together.
+//
+// It can be reached in-process, without a socket, by the configuration of [ControlPlane.Config]; and,
+// where [Options.Listen] asks for it, over HTTPS by anything that reads a kubeconfig. Both see the same
+// objects. Any number of control planes can run in one process.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/apiserver"
+	"flyball.dev/apiserver/authn"
+	"flyball.dev/apiserver/authz"
+	"flyball.dev/controllers"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// Options say what a control plane has. The zero value is a control plane in memory with all its
+// controllers, which is reached in-process only.
+type Options struct {
+	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; port 0 takes a free one.
+	// Empty means none: no socket is opened and nothing can be reached from outside.
+	Listen string
+	// Tokens are bearer tokens that the server knows, beside client certificates, each with its user.
+	Tokens map[string]*user.DefaultInfo
+	// Storage keeps the objects; by default a new memory. The control plane closes it when it stops.
+	Storage storage.Store
+	// Controllers chooses among the control plane's own loops.
+	Controllers controllers.Options
+	// WithoutControllers runs the API server alone.
+	WithoutControllers bool
+}
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	storage     storage.Store
+	server      *apiserver.Server
+	transport   *inProcess
+	https       *httpsServer // nil without
+	controllers *loops       // nil without
+}
+
+// Start starts a control plane, which is ready for requests when Start returns. Its life is bounded by
+// Stop alone: ctx bounds only the start.
+//
+// Possible errors: the address cannot be listened on; the storage cannot be read.
+func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
+	c := &ControlPlane{storage: o.Storage}
+	if c.storage == nil {
+		c.storage = memory.New()
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}()
+	who := authn.Config{Tokens: o.Tokens}
+	var ca *authority
+	if o.Listen != "" {
+		if ca, err = newAuthority(); err != nil {
+			return nil, fmt.Errorf("certificates: %w", err)
+		}
+		who.ClientCA = ca.pool()
+	}
+	c.server, err = apiserver.New(apiserver.Options{Storage: c.storage, Authenticator: authn.New(who), Authorizer: authz.New()})
+	if err != nil {
+		return nil, err
+	}
+	c.transport = &inProcess{handler: c.server, user: administrator}
+	if o.Listen != "" {
+		if c.https, err = serveHTTPS(o.Listen, ca, c.server); err != nil {
+			return nil, err
+		}
+	}
+	if !o.WithoutControllers {
+		c.controllers, err = startLoops(ctx, c.Config(), o.Controllers)
+	}
+	return c, err
+}
+
+var administrator = &user.DefaultInfo{Name: "flyball-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+
+// Config returns the configuration of an in-process client, an administrator without a rate limit.
+// The caller owns it. Requests fail once the control plane has stopped.
+func (c *ControlPlane) Config() *rest.Config {
+	return &rest.Config{Host: "http://flyball.local", Transport: c.transport, QPS: -1}
+}
+
+// Kubeconfig returns a kubeconfig file for HTTPS as an administrator, with the keys in it, or nil
+// without [Options.Listen].
+func (c *ControlPlane) Kubeconfig() []byte {
+	if c.https == nil {
+		return nil
+	}
+	return c.https.kubeconfig
+}
+
+// URL is where HTTPS is served, or empty.
+func (c *ControlPlane) URL() string {
+	if c.https == nil {
+		return ""
+	}
+	return c.https.url
+}
+
+// Stop stops the controllers, ends all watches, lets the requests under way finish, and closes the
+// storage. Nothing of the control plane is left when it returns. It may be called more than once.
+func (c *ControlPlane) Stop() error {
+	var errs []error
+	if c.controllers != nil {
+		errs = append(errs, c.controllers.stop())
+	}
+	if c.server != nil {
+		c.server.Stop()
+	}
+	if c.https != nil {
+		errs = append(errs, c.https.stop())
+	}
+	if c.transport != nil {
+		c.transport.stop()
+	}
+	if c.storage != nil {
+		errs = append(errs, c.storage.Close())
+	}
+	return errors.Join(errs...)
+}

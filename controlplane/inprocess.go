@@ -1,0 +1,191 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"flyball.dev/apiserver/authn"
+)
+
+// errStopped is what a request gets that comes after the control plane has stopped.
+var errStopped = errors.New("the control plane is stopped")
+
+// inProcess carries requests to a handler in the same process, without a socket. A request that is
+// answered at once runs on the goroutine of its caller; only a watch gets one of its own.
+type inProcess struct {
+	handler http.Handler
+	user    user.Info
+
+	mu      sync.Mutex
+	stopped bool
+	running sync.WaitGroup
+}
+
+func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	if !t.enter() {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, errStopped
+	}
+	if streams(r) {
+		return t.stream(r), nil
+	}
+	defer t.running.Done()
+	req := t.arrived(r, r.Context())
+	defer req.Body.Close()
+	w := &buffered{header: http.Header{}}
+	t.handler.ServeHTTP(w, req)
+	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
+}
+
+// stop refuses further requests and waits for those that are under way.
+func (t *inProcess) stop() {
+	t.mu.Lock()
+	t.stopped = true
+	t.mu.Unlock()
+	t.running.Wait()
+}
+
+func (t *inProcess) enter() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return false
+	}
+	t.running.Add(1)
+	return true
+}
+
+// arrived is the request as a server would see it.
+func (t *inProcess) arrived(r *http.Request, ctx context.Context) *http.Request {
+	req := r.WithContext(authn.WithUser(ctx, t.user))
+	req.Header = r.Header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	req.RequestURI = r.URL.RequestURI()
+	req.RemoteAddr = "in-process"
+	req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/2.0", 2, 0
+	if req.Body == nil {
+		req.Body = http.NoBody
+	}
+	return req
+}
+
+// streams tells whether the answer goes on for as long as the client likes.
+func streams(r *http.Request) bool {
+	if strings.Contains(r.URL.RawQuery, "watch=") {
+		switch r.URL.Query().Get("watch") {
+		case "true", "1":
+			return true
+		}
+	}
+	return strings.Contains(r.URL.Path, "/watch/")
+}
+
+// stream runs the handler beside its caller and returns when the answer has begun.
+func (t *inProcess) stream(r *http.Request) *http.Response {
+	ctx, cancel := context.WithCancel(r.Context())
+	w := &streamed{header: http.Header{}, begun: make(chan struct{}), pipe: newPipe()}
+	unhook := context.AfterFunc(r.Context(), func() { w.pipe.closeRead(context.Cause(r.Context())) })
+	go func() {
+		defer t.running.Done()
+		defer cancel()
+		defer unhook()
+		req := t.arrived(r, ctx)
+		defer req.Body.Close()
+		defer w.finish()
+		t.handler.ServeHTTP(w, req)
+	}()
+	<-w.begun
+	return response(r, w.code, w.sent, &streamBody{w.pipe, cancel}, -1)
+}
+
+func response(r *http.Request, code int, header http.Header, body io.ReadCloser, length int64) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code,
+		Proto: "HTTP/2.0", ProtoMajor: 2,
+		Header: header, Body: body, ContentLength: length, Request: r,
+	}
+}
+
+// buffered keeps a whole answer.
+type buffered struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (w *buffered) Header() http.Header { return w.header }
+func (w *buffered) Flush()              {}
+
+func (w *buffered) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+}
+
+func (w *buffered) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}
+
+func (w *buffered) status() int {
+	if w.code == 0 {
+		return http.StatusOK
+	}
+	return w.code
+}
+
+// streamed hands an answer on while it is written.
+type streamed struct {
+	header http.Header
+	sent   http.Header // the header as it was when the answer began
+	code   int
+	once   sync.Once
+	begun  chan struct{}
+	pipe   *pipe
+}
+
+func (w *streamed) Header() http.Header { return w.header }
+func (w *streamed) Flush()              { w.WriteHeader(http.StatusOK) }
+
+func (w *streamed) WriteHeader(code int) {
+	w.once.Do(func() {
+		w.code, w.sent = code, w.header.Clone()
+		close(w.begun)
+	})
+}
+
+func (w *streamed) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.pipe.Write(p)
+}
+
+func (w *streamed) finish() {
+	w.WriteHeader(http.StatusOK)
+	w.pipe.closeWrite()
+}
+
+// streamBody ends the handler when its reader closes it.
+type streamBody struct {
+	*pipe
+	cancel context.CancelFunc
+}
+
+func (b *streamBody) Close() error {
+	b.cancel()
+	b.closeRead(http.ErrBodyReadAfterClose)
+	return nil
+}
