@@ -1,0 +1,131 @@
+package client
+
+import (
+	"errors"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+var (
+	// Apply sends the object itself as a server-side apply patch. The object
+	// must have its kind set and no managed fields.
+	//
+	// Deprecated: Use [Writer.Apply], which takes an apply configuration and so
+	// can tell a field that is zero from one that is not mentioned.
+	Apply Patch = wholeObject(types.ApplyPatchType)
+
+	// Merge sends the object itself as a merge patch. To send only what
+	// changed, use MergeFrom.
+	Merge Patch = wholeObject(types.MergePatchType)
+)
+
+// wholeObject is a patch of that type, made of the whole object.
+type wholeObject types.PatchType
+
+func (p wholeObject) Type() types.PatchType { return types.PatchType(p) }
+
+func (wholeObject) Data(obj Object) ([]byte, error) { return json.Marshal(obj) }
+
+// RawPatch returns a patch of the given type with the given body.
+func RawPatch(patchType types.PatchType, data []byte) Patch {
+	return rawPatch{patchType, data}
+}
+
+type rawPatch struct {
+	patchType types.PatchType
+	data      []byte
+}
+
+func (p rawPatch) Type() types.PatchType { return p.patchType }
+
+func (p rawPatch) Data(Object) ([]byte, error) { return p.data, nil }
+
+// MergeFromOptions are the options of a patch that is computed from two states
+// of an object.
+type MergeFromOptions struct {
+	// OptimisticLock puts the base's resource version into the patch, so that it
+	// fails with a conflict if the object has changed since.
+	OptimisticLock bool
+}
+
+// MergeFromOption changes MergeFromOptions.
+type MergeFromOption interface {
+	// ApplyToMergeFrom puts this setting into the options.
+	ApplyToMergeFrom(*MergeFromOptions)
+}
+
+// MergeFromWithOptimisticLock makes a patch fail with a conflict if the object
+// has changed since the base was read, as an update would. Unlike an update, it
+// leaves alone fields that the Go type does not know.
+type MergeFromWithOptimisticLock struct{}
+
+// ApplyToMergeFrom sets OptimisticLock.
+func (m MergeFromWithOptimisticLock) ApplyToMergeFrom(in *MergeFromOptions) {
+	in.OptimisticLock = true
+}
+
+// MergeFrom returns a merge patch of the difference between obj and the object
+// that is patched. Lists that differ are replaced whole. obj must not be changed
+// until the patch was sent; usually it is a deep copy made before the changes.
+func MergeFrom(obj Object) Patch {
+	return MergeFromWithOptions(obj)
+}
+
+// MergeFromWithOptions is MergeFrom with options.
+func MergeFromWithOptions(obj Object, opts ...MergeFromOption) Patch {
+	return newDiff(types.MergePatchType, obj, opts)
+}
+
+// StrategicMergeFrom returns a strategic merge patch of the difference between
+// obj and the object that is patched. Lists whose Go type declares a merge key
+// are merged element by element. Custom resources do not support it.
+func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
+	return newDiff(types.StrategicMergePatchType, obj, opts)
+}
+
+// diff is a patch that leads from base to the object that is patched.
+type diff struct {
+	patchType types.PatchType
+	base      Object
+	opts      MergeFromOptions
+}
+
+func newDiff(patchType types.PatchType, base Object, opts []MergeFromOption) *diff {
+	d := &diff{patchType: patchType, base: base}
+	for _, opt := range opts {
+		opt.ApplyToMergeFrom(&d.opts)
+	}
+	return d
+}
+
+func (d *diff) Type() types.PatchType { return d.patchType }
+
+func (d *diff) Data(obj Object) ([]byte, error) {
+	base, target := d.base, obj
+	if d.opts.OptimisticLock {
+		version := base.GetResourceVersion()
+		if version == "" {
+			return nil, errors.New("an optimistic lock needs a base with a resource version, but " + ObjectKeyFromObject(base).String() + " has none")
+		}
+		// A patch only holds what differs, so the base must not have it.
+		base = base.DeepCopyObject().(Object)
+		base.SetResourceVersion("")
+		target = target.DeepCopyObject().(Object)
+		target.SetResourceVersion(version)
+	}
+	from, err := json.Marshal(base)
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(target)
+	if err != nil {
+		return nil, err
+	}
+	if d.patchType == types.StrategicMergePatchType {
+		return strategicpatch.CreateTwoWayMergePatch(from, to, obj)
+	}
+	return jsonpatch.CreateMergePatch(from, to)
+}

@@ -1,0 +1,129 @@
+package log
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// patience is how long a program may log without a logger before it is told.
+const patience = 30 * time.Second
+
+// root is where the real logger arrives, once.
+type root struct {
+	real   atomic.Pointer[logr.LogSink]
+	born   time.Time
+	warn   sync.Once
+	stderr io.Writer
+}
+
+func newRoot(stderr io.Writer) *root {
+	return &root{born: time.Now(), stderr: stderr}
+}
+
+func (r *root) set(s logr.LogSink) {
+	if s == nil {
+		s = NullLogSink{}
+	}
+	r.real.CompareAndSwap(nil, &s)
+}
+
+// dropped is called for each message that has nowhere to go.
+func (r *root) dropped() {
+	if time.Since(r.born) < patience {
+		return
+	}
+	r.warn.Do(func() {
+		fmt.Fprintln(r.stderr, "flyball: logs are being dropped: the program has not called log.SetLogger")
+	})
+}
+
+// sink is a logger that does not know yet where it writes to. It remembers how
+// it was derived, and does the same with the real logger when that has come.
+type sink struct {
+	root   *root
+	parent *sink
+	derive func(logr.LogSink) logr.LogSink
+	ready  atomic.Pointer[target]
+}
+
+// target is the real logger behind a sink: once as it is, to derive others from,
+// and once so that it skips this package's frame when it looks for its caller.
+type target struct {
+	plain, called logr.LogSink
+}
+
+var _ logr.CallDepthLogSink = (*sink)(nil)
+
+// target returns the real logger, or nil if there is none yet.
+func (s *sink) target() *target {
+	if t := s.ready.Load(); t != nil {
+		return t
+	}
+	real := s.root.real.Load()
+	if real == nil {
+		return nil
+	}
+	plain := *real
+	if s.parent != nil {
+		plain = s.derive(s.parent.target().plain)
+	}
+	t := &target{plain: plain, called: skipFrames(plain, 1)}
+	s.ready.Store(t)
+	return t
+}
+
+func skipFrames(s logr.LogSink, n int) logr.LogSink {
+	if d, ok := s.(logr.CallDepthLogSink); ok {
+		return d.WithCallDepth(n)
+	}
+	return s
+}
+
+// child derives a logger: from the real one if it is there.
+func (s *sink) child(derive func(logr.LogSink) logr.LogSink) logr.LogSink {
+	if t := s.target(); t != nil {
+		return derive(t.plain)
+	}
+	return &sink{root: s.root, parent: s, derive: derive}
+}
+
+func (s *sink) Init(logr.RuntimeInfo) {}
+
+func (s *sink) Enabled(level int) bool {
+	if t := s.target(); t != nil {
+		return t.called.Enabled(level)
+	}
+	s.root.dropped()
+	return false
+}
+
+func (s *sink) Info(level int, msg string, keysAndValues ...any) {
+	if t := s.target(); t != nil {
+		t.called.Info(level, msg, keysAndValues...)
+	}
+}
+
+func (s *sink) Error(err error, msg string, keysAndValues ...any) {
+	if t := s.target(); t != nil {
+		t.called.Error(err, msg, keysAndValues...)
+		return
+	}
+	s.root.dropped()
+}
+
+func (s *sink) WithName(name string) logr.LogSink {
+	return s.child(func(l logr.LogSink) logr.LogSink { return l.WithName(name) })
+}
+
+func (s *sink) WithValues(tags ...any) logr.LogSink {
+	return s.child(func(l logr.LogSink) logr.LogSink { return l.WithValues(tags...) })
+}
+
+func (s *sink) WithCallDepth(depth int) logr.LogSink {
+	return s.child(func(l logr.LogSink) logr.LogSink { return skipFrames(l, depth) })
+}
