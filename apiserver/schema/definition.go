@@ -1,0 +1,247 @@
+package schema
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+
+	openapi "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+)
+
+// Definition is a Go type under its OpenAPI name.
+type Definition struct {
+	// Name is the model's name, such as io.k8s.api.core.v1.Pod.
+	Name string
+	// Type is the Go type, never a pointer.
+	Type reflect.Type
+
+	v2, v3 func() *spec.Schema
+	merge  func() smd.TypeDef
+	closed func() []*Definition
+}
+
+var definitions sync.Map // reflect.Type → *Definition
+
+// Of returns the definition of a Go type that has one: a struct, or a type that says itself what its
+// OpenAPI form is. Of a pointer it is that of the element.
+func Of(t reflect.Type) *Definition {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if d, ok := definitions.Load(t); ok {
+		return d.(*Definition)
+	}
+	d := &Definition{Name: modelName(t), Type: t}
+	d.v2 = sync.OnceValue(func() *spec.Schema { return describe(d, v2) })
+	d.v3 = sync.OnceValue(func() *spec.Schema { return describe(d, v3) })
+	d.merge = sync.OnceValue(d.mergeType)
+	d.closed = sync.OnceValue(d.walk)
+	kept, _ := definitions.LoadOrStore(t, d)
+	return kept.(*Definition)
+}
+
+// V2 is the type in OpenAPI v2: references stand beside descriptions and defaults.
+func (d *Definition) V2() *spec.Schema { return d.v2() }
+
+// V3 is the type in OpenAPI v3: a reference that has siblings is wrapped in allOf, and a value of
+// several types says so with oneOf.
+func (d *Definition) V3() *spec.Schema { return d.v3() }
+
+// Closure is the definition and all that it refers to, directly or not, each once, itself first.
+func (d *Definition) Closure() []*Definition { return d.closed() }
+
+func (d *Definition) walk() []*Definition {
+	closure := []*Definition{d}
+	seen := map[*Definition]bool{d: true}
+	for i := 0; i < len(closure); i++ {
+		for _, next := range references(closure[i].Type) {
+			if !seen[next] {
+				seen[next] = true
+				closure = append(closure, next)
+			}
+		}
+	}
+	return closure
+}
+
+// references are the definitions that a type's fields name.
+func references(t reflect.Type) []*Definition {
+	if t.Kind() != reflect.Struct || selfDescribed(t) {
+		return nil
+	}
+	var found []*Definition
+	for _, f := range fieldsOf(t) {
+		for t := f.Type; t != nil; {
+			switch {
+			case isDefined(t):
+				found = append(found, Of(t))
+				t = nil
+			case t.Kind() == reflect.Pointer, t.Kind() == reflect.Slice, t.Kind() == reflect.Map:
+				t = t.Elem()
+			default:
+				t = nil
+			}
+		}
+	}
+	return found
+}
+
+// isDefined says whether a type stands under its own name rather than in place.
+func isDefined(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct || selfDescribed(t)
+}
+
+type (
+	modelNamer interface{ OpenAPIModelName() string }
+	documented interface{ SwaggerDoc() map[string]string }
+	selfTyped  interface {
+		OpenAPISchemaType() []string
+		OpenAPISchemaFormat() string
+	}
+	oneOfTyped interface{ OpenAPIV3OneOfTypes() []string }
+)
+
+var selfTypedType = reflect.TypeFor[selfTyped]()
+
+// selfDescribed says whether a type has its own form in JSON, as Time and Quantity do.
+func selfDescribed(t reflect.Type) bool { return t.Implements(selfTypedType) }
+
+// modelName is the name that a type gives itself, or one made of its package and name as Kubernetes
+// makes it. A name that was promoted from an embedded field is not the type's own.
+func modelName(t reflect.Type) string {
+	if namer, ok := reflect.Zero(t).Interface().(modelNamer); ok {
+		if name := namer.OpenAPIModelName(); strings.HasSuffix(name, "."+t.Name()) {
+			return name
+		}
+	}
+	host, rest, _ := strings.Cut(t.PkgPath(), "/")
+	domain := strings.Split(host, ".")
+	for i, j := 0, len(domain)-1; i < j; i, j = i+1, j-1 {
+		domain[i], domain[j] = domain[j], domain[i]
+	}
+	parts := append(domain, strings.Split(rest, "/")...)
+	return strings.Join(append(parts, t.Name()), ".")
+}
+
+// texts are a type's documentation: of itself under "", of its fields under their JSON names.
+func texts(t reflect.Type) map[string]string {
+	if d, ok := reflect.Zero(t).Interface().(documented); ok {
+		return d.SwaggerDoc()
+	}
+	return nil
+}
+
+// dialect is how a version of OpenAPI writes what both can say.
+type dialect struct {
+	refs string // where definitions stand in the document
+	v3   bool
+}
+
+var (
+	v2 = dialect{refs: "#/definitions/"}
+	v3 = dialect{refs: "#/components/schemas/", v3: true}
+)
+
+func describe(d *Definition, as dialect) *spec.Schema {
+	s := &spec.Schema{}
+	s.Description = texts(d.Type)[""]
+	if selfDescribed(d.Type) {
+		zero := reflect.Zero(d.Type).Interface().(selfTyped)
+		s.Type, s.Format = zero.OpenAPISchemaType(), zero.OpenAPISchemaFormat()
+		if o, ok := zero.(oneOfTyped); ok && as.v3 {
+			s.Type, s.OneOf = nil, openapi.GenerateOpenAPIV3OneOfSchema(o.OpenAPIV3OneOfTypes())
+		}
+		return s
+	}
+	s.Type = spec.StringOrArray{"object"}
+	setMapType(s, exceptionsOf(d.Name).mapType)
+	for _, f := range fieldsOf(d.Type) {
+		if s.Properties == nil {
+			s.Properties = map[string]spec.Schema{}
+		}
+		if f.isRequired() {
+			s.Required = append(s.Required, f.name)
+		}
+		s.Properties[f.name] = as.property(f)
+	}
+	return s
+}
+
+// property describes a field: its type with everything that is said about it in this place.
+func (as dialect) property(f field) spec.Schema {
+	s := as.value(f.Type)
+	s.Description = f.text
+	s.Default = f.zero()
+	if strategy := f.Tag.Get("patchStrategy"); strategy != "" {
+		s.AddExtension("x-kubernetes-patch-strategy", strategy)
+	}
+	if key := f.Tag.Get("patchMergeKey"); key != "" {
+		s.AddExtension("x-kubernetes-patch-merge-key", key)
+	}
+	if s.Items != nil {
+		setListType(&s, f)
+	} else {
+		setMapType(&s, f.mapType)
+	}
+	return as.sealed(s)
+}
+
+func setMapType(s *spec.Schema, kind string) {
+	if kind != "" {
+		s.AddExtension("x-kubernetes-map-type", kind)
+	}
+}
+
+func setListType(s *spec.Schema, f field) {
+	kind, keys := f.listType()
+	s.AddExtension("x-kubernetes-list-type", kind)
+	if keys != nil {
+		list := make([]any, len(keys)) // as it would be read from JSON
+		for i, key := range keys {
+			list[i] = key
+		}
+		s.AddExtension("x-kubernetes-list-map-keys", list)
+	}
+}
+
+// value describes a Go type where it is used.
+func (as dialect) value(t reflect.Type) spec.Schema {
+	var s spec.Schema
+	switch {
+	case isDefined(t):
+		s.Ref = spec.MustCreateRef(as.refs + Of(t).Name)
+	case t.Kind() == reflect.Pointer:
+		return as.value(t.Elem())
+	case t == bytesType:
+		s.Type, s.Format = spec.StringOrArray{"string"}, "byte"
+	case t.Kind() == reflect.Slice:
+		element := as.element(t.Elem())
+		s.Type, s.Items = spec.StringOrArray{"array"}, &spec.SchemaOrArray{Schema: &element}
+	case t.Kind() == reflect.Map:
+		element := as.element(t.Elem())
+		s.Type, s.AdditionalProperties = spec.StringOrArray{"object"}, &spec.SchemaOrBool{Allows: true, Schema: &element}
+	case t.Kind() == reflect.Interface:
+		s.Type = spec.StringOrArray{"object"}
+	default:
+		typ, format := openapi.OpenAPITypeFormat(t.Kind().String())
+		s.Type, s.Format = spec.StringOrArray{typ}, format
+	}
+	return s
+}
+
+func (as dialect) element(t reflect.Type) spec.Schema {
+	s := as.value(t)
+	s.Default = zeroOf(t)
+	return as.sealed(s)
+}
+
+// sealed wraps a reference that has siblings, for v3.
+func (as dialect) sealed(s spec.Schema) spec.Schema {
+	if as.v3 && s.Ref.GetURL() != nil && (s.Description != "" || s.Default != nil || len(s.Extensions) > 0) {
+		s.AllOf = []spec.Schema{{SchemaProps: spec.SchemaProps{Ref: s.Ref}}}
+		s.Ref = spec.Ref{}
+	}
+	return s
+}
