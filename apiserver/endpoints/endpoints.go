@@ -61,20 +61,25 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		warning.AddWarning(r.Context(), "", served.Warning)
 	}
 	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
-	if handle == nil {
+	if handle == nil || !allNamespaces(served, info) {
 		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb), h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
 	handle(w, r)
 }
 
-// placed tells whether the path names the resource where it is: a single object of a namespaced
-// resource has a namespace, and no cluster-scoped resource is below one.
+// placed tells whether the path names the resource where it is: no cluster-scoped resource is in a
+// namespace, and one object of a namespaced resource is.
 func placed(r *resource.Resource, info *request.RequestInfo) bool {
 	if !r.Namespaced {
 		return info.Namespace == "" || info.Resource == "namespaces"
 	}
-	return info.Namespace != "" || (pathName(info) == "" && info.Verb != "create")
+	return info.Namespace != "" || pathName(info) == ""
+}
+
+// allNamespaces tells whether a request that names no namespace may go to all of them.
+func allNamespaces(r *resource.Resource, info *request.RequestInfo) bool {
+	return !r.Namespaced || info.Namespace != "" || info.Verb == "list" || info.Verb == "watch"
 }
 
 // pathName is the name in the path, which for lists is not the one a field selector names.
