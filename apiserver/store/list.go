@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apistorage "k8s.io/apiserver/pkg/storage"
+
+	"flyball.dev/storage"
+)
+
+const (
+	// maxPage bounds the pages in which a list with a limit and a selector looks for matches.
+	maxPage = 10_000
+	// patience is how long a request waits for a resource version that is not there yet, and retryAfter
+	// the seconds after which its client is told to try again.
+	patience   = 3 * time.Second
+	retryAfter = 1
+)
+
+// GetList implements storage.Interface.
+func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOptions, list runtime.Object) error {
+	path, err := s.key(key, opts.Recursive)
+	if err != nil {
+		return err
+	}
+	items, err := itemsOf(list)
+	if err != nil {
+		return err
+	}
+	q, err := s.query(ctx, path, opts)
+	if err != nil {
+		return err
+	}
+	found, err := s.find(ctx, q, opts.Predicate)
+	if err != nil {
+		return err
+	}
+	if err := fill(items, found.objects); err != nil {
+		return err
+	}
+	opts.Predicate.Limit = int64(q.Limit)
+	token, remaining, err := apistorage.PrepareContinueToken(found.last, path, int64(found.revision), found.total, found.more, opts)
+	if err != nil {
+		return err
+	}
+	opts.Predicate.SetShardInfoOnList(list)
+	return s.versioner.UpdateList(list, found.revision, token, remaining)
+}
+
+// query turns the options of a list into what is to be read, waiting for the resource version if need be.
+func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOptions) (storage.Query, error) {
+	at, start, err := apistorage.ValidateListOptions(path, s.versioner, opts)
+	if err != nil {
+		return storage.Query{}, err
+	}
+	q := storage.Query{Path: path, Start: start, Revision: uint64(at), Limit: int(opts.Predicate.Limit)}
+	if opts.ResourceVersion == "0" && opts.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
+		// Any version will do: the watch cache answers that at once and whole, and clients count on it.
+		q.Limit = 0
+	}
+	if at > 0 {
+		return q, s.await(ctx, uint64(at))
+	}
+	return q, s.awaitVersion(ctx, opts.ResourceVersion)
+}
+
+// matches is what was found of a list.
+type matches struct {
+	objects  []*object
+	revision uint64
+	last     string // the key of the last record that was looked at
+	more     bool   // there are records after it
+	total    int64  // of the last page: its records and those that follow
+}
+
+// find reads records until it has as many objects that match as the query's limit, or there are no more.
+func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.SelectionPredicate) (matches, error) {
+	var m matches
+	limit := q.Limit
+	for {
+		page, err := s.backend.Range(ctx, q)
+		if errors.Is(err, storage.ErrCompacted) && p.Continue != "" {
+			return m, continueTooOld(q.Start, q.Path)
+		}
+		if err != nil {
+			return m, fromBackend(q.Path, err)
+		}
+		m.revision, m.total = page.Revision, int64(len(page.Records)+page.Remaining)
+		m.more = page.Remaining > 0
+		for _, record := range page.Records {
+			if limit > 0 && len(m.objects) == limit {
+				m.more = true
+				return m, nil
+			}
+			m.last = record.Key
+			o, err := s.object(record)
+			if err != nil {
+				return m, err
+			}
+			if ok, err := p.Matches(o.Object); err == nil && ok {
+				m.objects = append(m.objects, o)
+			}
+		}
+		if !m.more || limit > 0 && len(m.objects) == limit {
+			return m, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return m, apistorage.NewTimeoutError(q.Path, "request did not complete within requested timeout")
+		}
+		q.Start, q.Revision, q.Limit = m.last+"\x00", page.Revision, min(2*q.Limit, maxPage)
+	}
+}
+
+// itemsOf returns the slice of items of a list, which can be set.
+func itemsOf(list runtime.Object) (reflect.Value, error) {
+	ptr, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return reflect.Value{}, err
+	}
+	items := reflect.ValueOf(ptr).Elem()
+	if items.Kind() != reflect.Slice {
+		return reflect.Value{}, fmt.Errorf("the items of %T are no slice", list)
+	}
+	return items, nil
+}
+
+// fill makes shallow copies of objects the items of a list.
+func fill(items reflect.Value, objects []*object) error {
+	filled := reflect.MakeSlice(items.Type(), len(objects), len(objects))
+	for i, o := range objects {
+		from := reflect.ValueOf(o.Object).Elem()
+		if from.Type() != items.Type().Elem() {
+			return fmt.Errorf("cannot put %s into a list of %s", from.Type(), items.Type().Elem())
+		}
+		if _, ok := o.Object.(runtime.Unstructured); ok {
+			from = reflect.ValueOf(o.shallow()).Elem()
+		}
+		filled.Index(i).Set(from)
+	}
+	items.Set(filled)
+	return nil
+}
+
+// awaitVersion waits for a resource version as users give it; empty and zero are always there.
+func (s *Store) awaitVersion(ctx context.Context, version string) error {
+	revision, err := s.versioner.ParseResourceVersion(version)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	return s.await(ctx, revision)
+}
+
+// await waits until the backend has come to a revision, for as long as a client may be kept waiting.
+func (s *Store) await(ctx context.Context, revision uint64) error {
+	if revision == 0 {
+		return nil
+	}
+	latest, _, err := s.backend.Revisions(ctx)
+	if err != nil || latest >= revision {
+		return fromBackend(s.prefix, err)
+	}
+	w, err := s.backend.Watch(ctx, "", latest)
+	if err != nil {
+		return fromBackend(s.prefix, err)
+	}
+	defer w.Close()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		_, latest, err := w.Next()
+		if err != nil || latest >= revision {
+			return fromBackend(s.prefix, err)
+		}
+		select {
+		case <-w.Ready():
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return apistorage.NewTooLargeResourceVersionError(revision, latest, retryAfter)
+		}
+	}
+}

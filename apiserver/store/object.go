@@ -1,0 +1,124 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/storage"
+)
+
+// object is what a record holds, decoded, with its resource version. It is shared and never changes.
+type object struct {
+	runtime.Object
+
+	mu sync.Mutex
+	// encoded is weak: encodings are kept while a watcher still has to send them, and no longer.
+	encoded weak.Pointer[cacheable]
+}
+
+// object returns the decoded form of a record.
+func (s *Store) object(r *storage.Record) (*object, error) {
+	if o, ok := r.Memo(s).(*object); ok {
+		return o, nil
+	}
+	decoded, err := s.decode(r.Value)
+	if err != nil {
+		return nil, err
+	}
+	return s.remember(r, decoded), nil
+}
+
+// deleted returns the object of a deletion: the last one, with the resource version of the deletion.
+func (s *Store) deleted(e *storage.Event) (*object, error) {
+	if o, ok := e.Record.Memo(s).(*object); ok {
+		return o, nil
+	}
+	last, err := s.object(e.Prev)
+	if err != nil {
+		return nil, err
+	}
+	return s.remember(e.Record, last.shallow()), nil
+}
+
+// remember makes a decoded object, which must not be shared yet, the one of a record.
+func (s *Store) remember(r *storage.Record, decoded runtime.Object) *object {
+	s.setVersion(decoded, r.Revision)
+	return r.Memoize(s, &object{Object: decoded}).(*object)
+}
+
+func (s *Store) decode(data []byte) (runtime.Object, error) {
+	obj, _, err := s.codec.Decode(data, nil, s.newObject())
+	return obj, err
+}
+
+// extract makes out a copy of what a record holds.
+func (s *Store) extract(r *storage.Record, out runtime.Object) error {
+	o, err := s.object(r)
+	if err != nil {
+		return err
+	}
+	to, from := reflect.ValueOf(out), reflect.ValueOf(o.Object)
+	if to.Kind() != reflect.Pointer || to.IsNil() {
+		return fmt.Errorf("cannot read an object into %T", out)
+	}
+	if to.Type() == from.Type() {
+		to.Elem().Set(reflect.ValueOf(o.DeepCopyObject()).Elem())
+		return nil
+	}
+	if _, _, err := s.codec.Decode(r.Value, nil, out); err != nil {
+		return err
+	}
+	s.setVersion(out, r.Revision)
+	return nil
+}
+
+// setVersion sets the resource version of an object. An object that cannot have one goes without.
+func (s *Store) setVersion(obj runtime.Object, revision uint64) {
+	_ = s.versioner.UpdateObject(obj, revision)
+}
+
+// shallow returns a copy whose fields can be set: for unstructured objects, those of the object and of
+// its metadata. What they refer to is shared.
+func (o *object) shallow() runtime.Object {
+	if u, ok := o.Object.(*unstructured.Unstructured); ok {
+		return &unstructured.Unstructured{Object: shallowContent(u.Object)}
+	}
+	from := reflect.ValueOf(o.Object).Elem()
+	to := reflect.New(from.Type())
+	to.Elem().Set(from)
+	return to.Interface().(runtime.Object)
+}
+
+func shallowContent(content map[string]any) map[string]any {
+	content = maps.Clone(content)
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		content["metadata"] = maps.Clone(metadata)
+	}
+	return content
+}
+
+// cacheable returns the form of the object that watchers are sent.
+func (o *object) cacheable() *cacheable {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.encoded.Value(); c != nil {
+		return c
+	}
+	c := &cacheable{object: o}
+	o.encoded = weak.Make(c)
+	return c
+}
+
+// emptyLike returns an empty object of the same type.
+func emptyLike(obj runtime.Object) runtime.Object {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return u.NewEmptyInstance()
+	}
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
+}

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"flyball.dev/storage"
+)
+
+// deleteWorkers is how many objects of a collection are deleted at once.
+const deleteWorkers = 4
+
+// RESTOptions makes upstream's generic registry, and what is built on it such as the storage of custom
+// resources, keep objects in backend. codec returns the stored encoding of a resource; a caller may
+// replace it in the StorageConfig of the options that it gets. Objects are under
+// /GROUP/RESOURCE, or /core/RESOURCE in the core group. Nothing is started.
+func RESTOptions(backend storage.Store, codec func(schema.GroupResource) runtime.Codec) generic.RESTOptionsGetter {
+	return &restOptions{backend, codec}
+}
+
+type restOptions struct {
+	backend storage.Store
+	codec   func(schema.GroupResource) runtime.Codec
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (o *restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	group := resource.Group
+	if group == "" {
+		group = "core"
+	}
+	config := storagebackend.Config{Codec: o.codec(resource)}
+	return generic.RESTOptions{
+		StorageConfig:           config.ForResource(resource),
+		Decorator:               o.open,
+		EnableGarbageCollection: true,
+		DeleteCollectionWorkers: deleteWorkers,
+		ResourcePrefix:          group + "/" + resource.Resource,
+	}, nil
+}
+
+// open is the generic.StorageDecorator.
+func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
+	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,
+) (apistorage.Interface, factory.DestroyFunc, error) {
+	return New(o.backend, Config{Codec: config.Codec, Prefix: prefix, New: newObject}), func() {}, nil
+}

@@ -1,0 +1,271 @@
+// Package store keeps API objects in a [storage.Store]: it is the storage.Interface that upstream's
+// registry and handlers work on, with the semantics of kube-apiserver over etcd and its watch cache.
+//
+// A record is decoded once. The decoded object is kept as the record's memo and shared by every list,
+// watch and predicate; nobody may change it. What leaves the package follows three rules:
+//
+//   - Get, Create, GuaranteedUpdate and Delete hand out deep copies, which belong to the caller.
+//   - GetList hands out shallow copies: the caller may set fields of an item (such as its kind or resource
+//     version) but must not reach into its maps, slices and pointers. Upstream's watch cache does the same.
+//   - Watch hands out objects that cache their encodings (runtime.CacheableObject), each made once for all
+//     watchers that want it.
+//
+// Reads are always of the latest revision, or of exactly the one that was asked for. Nothing runs in the
+// background but one goroutine for each watch.
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	apistorage "k8s.io/apiserver/pkg/storage"
+
+	"flyball.dev/storage"
+)
+
+// Config says what a [Store] keeps, and how.
+type Config struct {
+	// Codec encodes objects to be stored, and decodes them to the type that New returns.
+	Codec runtime.Codec
+	// Prefix is where the objects are: a key is PREFIX/NAMESPACE/NAME or PREFIX/NAME. It begins with a
+	// slash, such as /core/pods.
+	Prefix string
+	// New returns an empty object.
+	New func() runtime.Object
+}
+
+// Store is one resource's objects. It is safe for concurrent use.
+type Store struct {
+	backend   storage.Store
+	codec     runtime.Codec
+	prefix    string // ends in a slash
+	newObject func() runtime.Object
+	versioner apistorage.APIObjectVersioner
+}
+
+var _ apistorage.Interface = (*Store)(nil)
+
+// New returns a store of one resource. Several may share a backend, and those of the same prefix share
+// the objects, each decoding them with its own codec.
+func New(backend storage.Store, c Config) *Store {
+	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
+	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New}
+}
+
+// Versioner implements storage.Interface.
+func (s *Store) Versioner() apistorage.Versioner { return s.versioner }
+
+// Create implements storage.Interface.
+func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	if version, err := s.versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
+		return apistorage.ErrResourceVersionSetOnCreate
+	}
+	data, err := s.encode(obj)
+	if err != nil {
+		return err
+	}
+	record, err := s.put(ctx, key, data, storage.Absent, ttl)
+	if err != nil {
+		return fromBackend(key, err)
+	}
+	if out == nil {
+		return nil
+	}
+	return s.extract(record, out)
+}
+
+// Get implements storage.Interface.
+func (s *Store) Get(ctx context.Context, key string, opts apistorage.GetOptions, out runtime.Object) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	if err := s.awaitVersion(ctx, opts.ResourceVersion); err != nil {
+		return err
+	}
+	record, err := s.backend.Get(ctx, key)
+	switch {
+	case err == nil:
+		return s.extract(record, out)
+	case errors.Is(err, storage.ErrNotFound) && opts.IgnoreNotFound:
+		return runtime.SetZeroValue(out)
+	default:
+		return fromBackend(key, err)
+	}
+}
+
+// Delete implements storage.Interface. It needs no suggestion of what the object may be.
+func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *apistorage.Preconditions,
+	validate apistorage.ValidateObjectFunc, _ runtime.Object, _ apistorage.DeleteOptions) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	record, err := s.backend.Get(ctx, key)
+	for {
+		if err != nil {
+			return fromBackend(key, err)
+		}
+		o, err := s.object(record)
+		if err != nil {
+			return err
+		}
+		current := o.shallow()
+		if err := preconditions.Check(key, current); err != nil {
+			return err
+		}
+		if err := validate(ctx, current); err != nil {
+			return err
+		}
+		deleted, err := s.backend.Delete(ctx, key, record.Revision)
+		switch {
+		case errors.Is(err, storage.ErrConflict):
+			record = deleted
+		case err != nil:
+			return fromBackend(key, err)
+		default:
+			return s.extract(deleted, out)
+		}
+	}
+}
+
+// GuaranteedUpdate implements storage.Interface. It needs no suggestion of what the object may be.
+func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc, _ runtime.Object) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	record, err := s.backend.Get(ctx, key)
+	for {
+		if errors.Is(err, storage.ErrNotFound) && ignoreNotFound {
+			record, err = nil, nil
+		}
+		if err != nil {
+			return fromBackend(key, err)
+		}
+		written, current, err := s.tryUpdate(ctx, key, record, out, preconditions, update)
+		switch {
+		case err == nil:
+			return s.extract(written, out)
+		case !errors.Is(err, storage.ErrConflict):
+			return fromBackend(key, err)
+		case current == nil:
+			record, err = nil, storage.ErrNotFound
+		default:
+			record = current
+		}
+	}
+}
+
+// tryUpdate applies an update to what record holds, which may be nil, and returns the record that is the
+// outcome: the same one if nothing has changed. With storage.ErrConflict it returns what is there instead.
+func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, out runtime.Object,
+	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc) (written, current *storage.Record, err error) {
+	input := emptyLike(out)
+	var meta apistorage.ResponseMeta
+	var before []byte
+	expect := storage.Absent
+	if record != nil {
+		if err := s.extract(record, input); err != nil {
+			return nil, nil, err
+		}
+		meta.ResourceVersion, expect, before = record.Revision, record.Revision, record.Value
+	}
+	if err := preconditions.Check(key, input); err != nil {
+		return nil, nil, err
+	}
+	updated, ttl, err := update(input, meta)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := s.encode(updated)
+	if err != nil {
+		return nil, nil, err
+	}
+	if record != nil && bytes.Equal(data, before) {
+		return record, nil, nil
+	}
+	seconds := uint64(0)
+	if ttl != nil {
+		seconds = *ttl
+	}
+	written, err = s.put(ctx, key, data, expect, seconds)
+	return written, written, err
+}
+
+// put writes encoded data under key, leaving the decoded object as the record's memo. Errors are the
+// backend's.
+func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl uint64) (*storage.Record, error) {
+	decoded, err := s.decode(data)
+	if err != nil {
+		return nil, err
+	}
+	w := storage.Write{Key: key, Value: data, If: expect, Seal: func(r *storage.Record) {
+		s.remember(r, decoded)
+	}}
+	if ttl != 0 {
+		w.Expires = time.Now().Add(time.Duration(ttl) * time.Second)
+	}
+	return s.backend.Put(ctx, w)
+}
+
+// Stats implements storage.Interface.
+func (s *Store) Stats(ctx context.Context) (apistorage.Stats, error) {
+	page, err := s.backend.Range(ctx, storage.Query{Path: s.prefix, Limit: 1})
+	if err != nil {
+		return apistorage.Stats{}, fromBackend(s.prefix, err)
+	}
+	return apistorage.Stats{ObjectCount: int64(len(page.Records) + page.Remaining)}, nil
+}
+
+// ReadinessCheck implements storage.Interface.
+func (s *Store) ReadinessCheck() error { return nil }
+
+// RequestWatchProgress implements storage.Interface. Watches know their progress without asking.
+func (s *Store) RequestWatchProgress(context.Context) error { return nil }
+
+// EnableResourceSizeEstimation implements storage.Interface. Sizes are not estimated.
+func (s *Store) EnableResourceSizeEstimation(apistorage.KeysFunc) error { return nil }
+
+// GetCurrentResourceVersion implements storage.Interface.
+func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
+	latest, _, err := s.backend.Revisions(ctx)
+	return latest, fromBackend(s.prefix, err)
+}
+
+// CompactRevision implements storage.Interface.
+func (s *Store) CompactRevision() int64 {
+	_, compacted, err := s.backend.Revisions(context.Background())
+	if err != nil {
+		return 0
+	}
+	return int64(compacted)
+}
+
+// key checks a key from the registry, and makes it end in a slash if, and only if, it stands for a
+// collection.
+func (s *Store) key(key string, collection bool) (string, error) {
+	key, err := apistorage.PrepareKey(s.prefix, key, collection)
+	if !collection {
+		key = strings.TrimSuffix(key, "/")
+	}
+	return key, err
+}
+
+// encode returns the stored form of an object, after clearing what is not stored.
+func (s *Store) encode(obj runtime.Object) ([]byte, error) {
+	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
+		return nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
+	}
+	return runtime.Encode(s.codec, obj)
+}

@@ -1,0 +1,284 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"flyball.dev/storage"
+)
+
+const (
+	// heartbeat is the time between bookmarks, and farewell how long before the end of a watch the last
+	// one is sent.
+	heartbeat = time.Minute
+	farewell  = 2 * time.Second
+	// window is how many events a client may be behind before its watch waits for it.
+	window = 64
+)
+
+// Watch implements storage.Interface.
+func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptions) (watch.Interface, error) {
+	path, err := s.key(key, opts.Recursive)
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.versioner.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{
+		store:     s,
+		predicate: opts.Predicate,
+		all:       opts.Predicate.Empty(),
+		position:  after,
+		results:   make(chan watch.Event, window),
+	}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	// What is wrong from here on is said by an event, as the client is told of everything that happens
+	// to a watch.
+	if err := w.open(path, opts); err != nil {
+		w.results <- watch.Event{Type: watch.Error, Object: status(err)}
+		w.finish()
+		return w, nil
+	}
+	flowcontrol.WatchInitialized(ctx)
+	go w.run()
+	return w, nil
+}
+
+// watcher sends the events of a path that match a predicate.
+type watcher struct {
+	store     *Store
+	predicate apistorage.SelectionPredicate
+	all       bool // the predicate matches everything
+	source    storage.Watcher
+	results   chan watch.Event
+	ctx       context.Context
+	cancel    context.CancelFunc
+
+	initial  []*storage.Record // to be sent first, as if they were created now
+	announce bool              // that the initial events have been sent
+	position uint64            // the revision up to which everything was sent
+}
+
+// open finds where the watch begins: with the objects that there are, or after a revision.
+func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
+	s, after := w.store, w.position
+	fresh := after == 0
+	if opts.SendInitialEvents != nil {
+		fresh = *opts.SendInitialEvents
+		w.announce = fresh && opts.Predicate.AllowWatchBookmarks
+	}
+	if fresh {
+		if err := s.await(w.ctx, after); err != nil {
+			return err
+		}
+		page, err := s.backend.Range(w.ctx, storage.Query{Path: path})
+		if err != nil {
+			return fromBackend(path, err)
+		}
+		w.initial, after = page.Records, page.Revision
+	}
+	w.position = after
+	w.source, err = s.backend.Watch(w.ctx, path, after)
+	return w.explain(err)
+}
+
+// explain turns an error of the source into what the client is told.
+func (w *watcher) explain(err error) error {
+	if errors.Is(err, storage.ErrCompacted) {
+		_, oldest, err := w.store.backend.Revisions(w.ctx)
+		if err == nil {
+			return watchTooOld(w.position, oldest)
+		}
+	}
+	return fromBackend(w.store.prefix, err)
+}
+
+// Stop implements watch.Interface.
+func (w *watcher) Stop() { w.cancel() }
+
+// ResultChan implements watch.Interface.
+func (w *watcher) ResultChan() <-chan watch.Event { return w.results }
+
+func (w *watcher) finish() {
+	w.cancel()
+	if w.source != nil {
+		w.source.Close()
+	}
+	close(w.results)
+}
+
+func (w *watcher) run() {
+	defer w.finish()
+	err := w.sendInitial()
+	if err == nil {
+		err = w.sendEvents()
+	}
+	if err != nil && w.ctx.Err() == nil {
+		w.send(watch.Error, status(err))
+	}
+}
+
+func (w *watcher) sendInitial() error {
+	for _, record := range w.initial {
+		o, err := w.store.object(record)
+		if err != nil {
+			return err
+		}
+		if w.matches(o) && !w.send(watch.Added, o.cacheable()) {
+			return w.ctx.Err()
+		}
+	}
+	w.initial = nil
+	if w.announce {
+		bookmark := w.bookmark()
+		if err := apistorage.AnnotateInitialEventsEndBookmark(bookmark); err != nil {
+			return err
+		}
+		w.send(watch.Bookmark, bookmark)
+	}
+	return w.ctx.Err()
+}
+
+// sendEvents sends what happens until the watch ends, and bookmarks in between.
+func (w *watcher) sendEvents() error {
+	heart := newPulse(w.ctx, w.predicate.AllowWatchBookmarks)
+	defer heart.stop()
+	for due := false; ; {
+		events, revision, err := w.source.Next()
+		if err != nil {
+			return w.explain(err)
+		}
+		for _, e := range events {
+			if err := w.sendEvent(e); err != nil {
+				return err
+			}
+		}
+		w.position = revision
+		if due {
+			w.send(watch.Bookmark, w.bookmark())
+			heart.next(w.ctx)
+			due = false
+		}
+		if len(events) > 0 {
+			continue
+		}
+		select {
+		case <-w.source.Ready():
+		case <-heart.beat:
+			due = true
+		case <-w.ctx.Done():
+			return w.ctx.Err()
+		}
+	}
+}
+
+// sendEvent sends what a write is to this watcher. An object that comes to match the predicate has been
+// added as far as the client can see, and one that no longer does has been deleted.
+func (w *watcher) sendEvent(e *storage.Event) error {
+	var now, before *object
+	var is, was bool
+	var err error
+	if e.Type != storage.Deleted {
+		if now, err = w.store.object(e.Record); err != nil {
+			return err
+		}
+		is = w.matches(now)
+	}
+	if was = e.Prev != nil && w.all; !was && e.Prev != nil {
+		if before, err = w.store.object(e.Prev); err != nil {
+			return err
+		}
+		was = w.matches(before)
+	}
+	sent := true
+	switch {
+	case is && was:
+		sent = w.send(watch.Modified, now.cacheable())
+	case is:
+		sent = w.send(watch.Added, now.cacheable())
+	case was && e.Type == storage.Deleted:
+		if now, err = w.store.deleted(e); err != nil {
+			return err
+		}
+		sent = w.send(watch.Deleted, now.cacheable())
+	case was:
+		last := before.shallow()
+		w.store.setVersion(last, e.Record.Revision)
+		sent = w.send(watch.Deleted, (&object{Object: last}).cacheable())
+	}
+	if !sent {
+		return w.ctx.Err()
+	}
+	return nil
+}
+
+func (w *watcher) matches(o *object) bool {
+	if w.all {
+		return true
+	}
+	ok, err := w.predicate.Matches(o.Object)
+	return err == nil && ok
+}
+
+// bookmark returns an object that has nothing but the resource version the watch has come to.
+func (w *watcher) bookmark() runtime.Object {
+	obj := w.store.newObject()
+	w.store.setVersion(obj, w.position)
+	return obj
+}
+
+// send hands an event to the client, and says whether it was still there.
+func (w *watcher) send(t watch.EventType, obj runtime.Object) bool {
+	select {
+	case <-w.ctx.Done():
+		return false
+	default:
+	}
+	select {
+	case w.results <- watch.Event{Type: t, Object: obj}:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+// pulse says when a bookmark is due: each minute, and shortly before the watch ends by its deadline.
+type pulse struct {
+	beat  <-chan time.Time // nil if there are no bookmarks
+	timer *time.Timer
+}
+
+func newPulse(ctx context.Context, wanted bool) *pulse {
+	p := &pulse{}
+	if wanted {
+		p.timer = time.NewTimer(0)
+		p.next(ctx)
+	}
+	return p
+}
+
+func (p *pulse) next(ctx context.Context) {
+	wait := heartbeat
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)-farewell)
+	}
+	p.timer.Stop()
+	if p.beat = nil; wait >= 0 {
+		p.timer.Reset(wait)
+		p.beat = p.timer.C
+	}
+}
+
+func (p *pulse) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
