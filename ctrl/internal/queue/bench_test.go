@@ -1,0 +1,108 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// cycler is what the benchmarks need of a queue.
+type cycler interface {
+	Add(types.NamespacedName)
+	Get() (types.NamespacedName, bool)
+	Done(types.NamespacedName)
+}
+
+type plain struct{ *Queue[types.NamespacedName] }
+
+func (p plain) Add(k types.NamespacedName)        { p.AddOne(0, 0, k) }
+func (p plain) Get() (types.NamespacedName, bool) { k, _, s := p.Queue.Get(); return k, s }
+
+// contenders are this queue and client-go's, neither with metrics.
+var contenders = []struct {
+	name string
+	new  func() (cycler, func())
+}{
+	{"flyball", func() (cycler, func()) {
+		q := plain{New[types.NamespacedName](Metrics{})}
+		return q, q.ShutDown
+	}},
+	{"flyball+metrics", func() (cycler, func()) {
+		q := plain{New[types.NamespacedName](Metrics{Name: "bench"})}
+		return q, q.ShutDown
+	}},
+	{"client-go", func() (cycler, func()) {
+		q := workqueue.NewTyped[types.NamespacedName]()
+		return q, q.ShutDown
+	}},
+}
+
+func keys(n int) []types.NamespacedName {
+	ks := make([]types.NamespacedName, n)
+	for i := range ks {
+		ks[i] = types.NamespacedName{Namespace: "default", Name: fmt.Sprint("object-", i)}
+	}
+	return ks
+}
+
+// BenchmarkCycle adds a key, gets it and is done with it.
+func BenchmarkCycle(b *testing.B) {
+	for _, c := range contenders {
+		b.Run(c.name, func(b *testing.B) {
+			q, stop := c.new()
+			defer stop()
+			ks := keys(1000)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				q.Add(ks[i%len(ks)])
+				k, _ := q.Get()
+				q.Done(k)
+			}
+		})
+	}
+}
+
+// BenchmarkBacklog adds 100,000 keys and then works them off.
+func BenchmarkBacklog(b *testing.B) {
+	ks := keys(100_000)
+	for _, c := range contenders {
+		b.Run(c.name, func(b *testing.B) {
+			q, stop := c.new()
+			defer stop()
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, k := range ks {
+					q.Add(k)
+				}
+				for range ks {
+					k, _ := q.Get()
+					q.Done(k)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ks)), "ns/key")
+		})
+	}
+}
+
+// BenchmarkDelayed adds 100,000 keys, each with its own delay and priority, and takes them as they
+// come due.
+func BenchmarkDelayed(b *testing.B) {
+	ks := keys(100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		c := newCore[types.NamespacedName]()
+		for i, k := range ks {
+			c.add(0, k, time.Duration(i*7919%len(ks)), i%4)
+		}
+		for now := range ks {
+			k, _, _, ok := c.take(time.Duration(now))
+			if ok {
+				c.done(time.Duration(now), k)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ks)), "ns/key")
+}

@@ -1,0 +1,136 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// expect scrapes the given metrics, of the queues whose names the test made up, and compares them.
+func expect(t *testing.T, c prometheus.Collector, text string, names ...string) {
+	t.Helper()
+	if err := testutil.CollectAndCompare(c, strings.NewReader(text), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetricsAreReadWhenScraped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector()
+		newQueue := func() *Queue[string] {
+			q := New[string](Metrics{})
+			q.meter = c.attach("q", q.Stats)
+			return q
+		}
+		a, b := newQueue(), newQueue() // two of one name are added up
+		a.Add(0, 0, "x", "y")
+		a.Add(0, 7, "z")
+		b.Add(time.Second, 7, "w")
+		get(t, a)
+		time.Sleep(3 * time.Second)
+		get(t, a)
+		time.Sleep(time.Second)
+		expect(t, c, `
+# HELP workqueue_depth Keys that are ready in the queue, by priority.
+# TYPE workqueue_depth gauge
+workqueue_depth{controller="q",name="q",priority="0"} 1
+workqueue_depth{controller="q",name="q",priority="7"} 1
+# HELP workqueue_adds_total Keys that became ready in the queue.
+# TYPE workqueue_adds_total counter
+workqueue_adds_total{controller="q",name="q"} 4
+# HELP workqueue_retries_total Keys that were added with a delay.
+# TYPE workqueue_retries_total counter
+workqueue_retries_total{controller="q",name="q"} 1
+# HELP workqueue_unfinished_work_seconds Seconds that the keys now in process have been in process, together. It grows without end if a worker is stuck.
+# TYPE workqueue_unfinished_work_seconds gauge
+workqueue_unfinished_work_seconds{controller="q",name="q"} 5
+# HELP workqueue_longest_running_processor_seconds Seconds that the longest running worker has had its key.
+# TYPE workqueue_longest_running_processor_seconds gauge
+workqueue_longest_running_processor_seconds{controller="q",name="q"} 4
+`, "workqueue_depth", "workqueue_adds_total", "workqueue_retries_total",
+			"workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds")
+
+		a.ShutDown()
+		a.ShutDown()
+		b.ShutDown()
+		expect(t, c, `
+# HELP workqueue_depth Keys that are ready in the queue, by priority.
+# TYPE workqueue_depth gauge
+workqueue_depth{controller="q",name="q",priority="0"} 0
+workqueue_depth{controller="q",name="q",priority="7"} 0
+# HELP workqueue_adds_total Keys that became ready in the queue.
+# TYPE workqueue_adds_total counter
+workqueue_adds_total{controller="q",name="q"} 4
+# HELP workqueue_unfinished_work_seconds Seconds that the keys now in process have been in process, together. It grows without end if a worker is stuck.
+# TYPE workqueue_unfinished_work_seconds gauge
+workqueue_unfinished_work_seconds{controller="q",name="q"} 0
+`, "workqueue_depth", "workqueue_adds_total", "workqueue_unfinished_work_seconds")
+	})
+}
+
+func TestDurations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector()
+		q := New[string](Metrics{})
+		q.meter = c.attach("q", q.Stats)
+		defer q.ShutDown()
+		q.AddOne(time.Minute, 0, "k")
+		time.Sleep(time.Hour) // nobody looks: it is ready after a minute all the same
+		q.Get()
+		time.Sleep(time.Second)
+		q.Done("k")
+		for _, h := range []struct {
+			vec  *prometheus.HistogramVec
+			want float64
+		}{{c.stood, 59 * 60}, {c.worked, 1}} {
+			if got := histogramSum(t, h.vec); got != h.want {
+				t.Errorf("got %v s, want %v s", got, h.want)
+			}
+		}
+	})
+}
+
+func histogramSum(t *testing.T, c prometheus.Collector) float64 {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(c)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families[0].Metric[0].Histogram.GetSampleSum()
+}
+
+func TestManyPrioritiesShareOneLabel(t *testing.T) {
+	c := newCollector()
+	q := New[int](Metrics{})
+	q.meter = c.attach("q", q.Stats)
+	defer q.ShutDown()
+	for i := range 100 {
+		q.AddOne(0, i, i)
+	}
+	if n := testutil.CollectAndCount(c, "workqueue_depth"); n != maxPriorityLabels+1 {
+		t.Errorf("%d series, want %d", n, maxPriorityLabels+1)
+	}
+}
+
+func TestCustomProvider(t *testing.T) {
+	c := newCollector() // a provider as good as any
+	q := New[string](Metrics{Name: "q", Provider: c})
+	defer q.ShutDown()
+	q.Add(0, 3, "a", "b")
+	q.Add(time.Hour, 0, "c")
+	get(t, q)
+	for _, m := range []struct {
+		c    prometheus.Collector
+		want float64
+	}{{c.depth, 1}, {c.adds, 2}, {c.retries, 1}} {
+		if got := testutil.ToFloat64(m.c); got != m.want {
+			t.Errorf("got %v, want %v", got, m.want)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func inBubble(t *testing.T, f func(t *testing.T, q *Queue[string])) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New[string](Metrics{})
+		defer q.ShutDown()
+		f(t, q)
+	})
+}
+
+// get fails the test instead of waiting.
+func get(t *testing.T, q *Queue[string]) string {
+	t.Helper()
+	if q.Len() == 0 {
+		t.Fatal("nothing to get")
+	}
+	key, _, _ := q.Get()
+	return key
+}
+
+func TestOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		q.Add(0, 0, "a", "b", "c")
+		q.Add(0, 5, "d", "b")
+		q.Add(0, -1, "d", "e")
+		q.Add(2*time.Second, 5, "late")
+		q.Add(time.Second, 5, "soon")
+		time.Sleep(3 * time.Second)
+		q.Add(0, 5, "last")
+		var got []string
+		for q.Len() > 0 {
+			key, priority, _ := q.Get()
+			got = append(got, fmt.Sprint(key, priority))
+			q.Done(key)
+		}
+		want := []string{"d5", "b5", "soon5", "late5", "last5", "a0", "c0", "e-1"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestDelayKeepsTheEarliestTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		start := time.Now()
+		q.AddOne(time.Hour, 0, "k")
+		q.AddOne(time.Minute, 0, "k")
+		q.AddOne(2*time.Hour, 0, "k")
+		key, _, _ := q.Get()
+		if took := time.Since(start); took != time.Minute || key != "k" {
+			t.Errorf("%q after %v, want k after 1m", key, took)
+		}
+		q.Done(key)
+		if q.Len() != 0 {
+			t.Error("one key came twice")
+		}
+	})
+}
+
+func TestAnEarlierKeyWakesAWorkerThatWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		start := time.Now()
+		q.AddOne(time.Hour, 0, "slow")
+		got := make(chan string)
+		go func() {
+			for {
+				key, _, shutdown := q.Get()
+				if shutdown {
+					close(got)
+					return
+				}
+				got <- fmt.Sprint(key, time.Since(start))
+				q.Done(key)
+			}
+		}()
+		synctest.Wait()
+		q.AddOne(time.Minute, 0, "quick")
+		for _, want := range []string{"quick1m0s", "slow1h0m0s"} {
+			if s := <-got; s != want {
+				t.Errorf("got %s, want %s", s, want)
+			}
+		}
+		q.ShutDown()
+		<-got
+	})
+}
+
+func TestADelayEndsWhileTheKeyIsInProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		q.AddOne(0, 0, "k")
+		get(t, q)
+		q.AddOne(time.Second, 0, "k")
+		time.Sleep(time.Minute)
+		if q.Len() != 1 {
+			t.Errorf("Len is %d while the key stands in line and in process, want 1", q.Len())
+		}
+		again := make(chan string)
+		go func() { key, _, _ := q.Get(); again <- key }()
+		synctest.Wait()
+		select {
+		case <-again:
+			t.Fatal("a key was handed out to a second worker")
+		default:
+		}
+		q.Done("k")
+		if key := <-again; key != "k" {
+			t.Errorf("got %q", key)
+		}
+		q.Done("k")
+	})
+}
+
+func TestTheEndOfTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		time.Sleep(time.Second)
+		q.AddOne(1<<63-1, 0, "never")
+		if q.Len() != 0 {
+			t.Error("a delay that overflows has ended")
+		}
+	})
+}
+
+func TestShutDown(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		q.Add(0, 0, "taken", "left")
+		get(t, q)
+		var stopped sync.WaitGroup
+		stopped.Go(func() { // ready keys are not handed out after the end either
+			q.ShutDown()
+		})
+		stopped.Wait()
+		if key, _, shutdown := q.Get(); !shutdown || key != "" {
+			t.Errorf("Get gave %q, %v", key, shutdown)
+		}
+		q.AddOne(0, 0, "more")
+		q.Done("taken")
+		if q.Len() != 0 || !q.ShuttingDown() {
+			t.Errorf("%d keys after the end", q.Len())
+		}
+		q.ShutDownWithDrain()
+	})
+}
+
+func TestShutDownReleasesWorkers(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		var workers sync.WaitGroup
+		for range 8 {
+			workers.Go(func() {
+				if _, _, shutdown := q.Get(); !shutdown {
+					t.Error("got a key from an empty queue")
+				}
+			})
+		}
+		synctest.Wait()
+		q.ShutDown()
+		workers.Wait()
+	})
+}
+
+func TestDrain(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		q.Add(0, 0, "a", "b")
+		q.AddOne(time.Hour, 0, "forgotten")
+		a := get(t, q)
+		q.AddOne(0, 0, a) // once more
+		var drained atomic.Bool
+		go func() { q.ShutDownWithDrain(); drained.Store(true) }()
+		synctest.Wait()
+		q.AddOne(0, 0, "refused")
+		q.Done(get(t, q))
+		q.Done(a)
+		again := get(t, q)
+		synctest.Wait()
+		if drained.Load() || again != a {
+			t.Errorf("drained: %v while %q is in process", drained.Load(), again)
+		}
+		q.Done(again)
+		synctest.Wait()
+		if _, _, shutdown := q.Get(); !drained.Load() || !shutdown {
+			t.Error("the queue is drained but not shut down")
+		}
+	})
+}
+
+// TestManyWorkers lets real workers race: no key may be in two hands, and every change of a key must
+// be seen by a worker that took it afterwards.
+func TestManyWorkers(t *testing.T) {
+	const keys, adders, workers, rounds = 50, 4, 8, 500
+	q := New[int](Metrics{})
+	var version, seen [keys]atomic.Int64
+	var held [keys]atomic.Bool
+	var hands, sources sync.WaitGroup
+	for range workers {
+		hands.Go(func() {
+			for {
+				k, _, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				if held[k].Swap(true) {
+					t.Error("two workers have one key")
+				}
+				seen[k].Store(version[k].Load())
+				held[k].Store(false)
+				q.Done(k)
+			}
+		})
+	}
+	for a := range adders {
+		sources.Go(func() {
+			for i := range rounds {
+				k := (i*7 + a) % keys
+				version[k].Add(1)
+				q.AddOne(time.Duration(i%3-1)*time.Microsecond, i%4, k)
+			}
+		})
+	}
+	sources.Wait()
+	for k := range keys {
+		q.AddOne(0, 0, k)
+	}
+	q.ShutDownWithDrain()
+	hands.Wait()
+	for k := range keys {
+		if v, s := version[k].Load(), seen[k].Load(); v != s {
+			t.Errorf("key %d: version %d, the last one seen is %d", k, v, s)
+		}
+	}
+}
