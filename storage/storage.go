@@ -42,6 +42,9 @@ var (
 	ErrClosed = errors.New("storage: closed")
 )
 
+// First is the revision of an empty store.
+const First uint64 = 1
+
 // Values of [Write.If] and of Delete's revision that are not the revision of a record.
 const (
 	// Absent asks that there be no record under the key.
@@ -50,13 +53,13 @@ const (
 	Any uint64 = math.MaxUint64
 )
 
-// Store keeps records. An empty store is at revision 1.
+// Store keeps records.
 type Store interface {
-	// Revisions returns the revision of the latest write, and the compacted one: the oldest at which
-	// the store can still be read and watched from.
+	// Revisions returns the revision of the latest write, and the oldest one that the store can still be
+	// read at and watched from: what Compact was asked for, or what the store has come to by itself.
 	//
 	// Possible errors: ErrClosed.
-	Revisions(ctx context.Context) (latest, compacted uint64, err error)
+	Revisions(ctx context.Context) (latest, oldest uint64, err error)
 
 	// Get returns the record under key.
 	//

@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
@@ -46,7 +45,6 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 	if err := fill(items, found.objects); err != nil {
 		return err
 	}
-	opts.Predicate.Limit = int64(q.Limit)
 	token, remaining, err := apistorage.PrepareContinueToken(found.last, path, int64(found.revision), found.total, found.more, opts)
 	if err != nil {
 		return err
@@ -62,10 +60,6 @@ func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOpti
 		return storage.Query{}, err
 	}
 	q := storage.Query{Path: path, Start: start, Revision: uint64(at), Limit: int(opts.Predicate.Limit)}
-	if opts.ResourceVersion == "0" && opts.ResourceVersionMatch != metav1.ResourceVersionMatchExact {
-		// Any version will do: the watch cache answers that at once and whole, and clients count on it.
-		q.Limit = 0
-	}
 	if at > 0 {
 		return q, s.await(ctx, uint64(at))
 	}

@@ -243,13 +243,13 @@ func (s *Store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	return latest, fromBackend(s.prefix, err)
 }
 
-// CompactRevision implements storage.Interface.
+// CompactRevision implements storage.Interface. It is zero if nothing was compacted.
 func (s *Store) CompactRevision() int64 {
-	_, compacted, err := s.backend.Revisions(context.Background())
-	if err != nil {
+	_, oldest, err := s.backend.Revisions(context.Background())
+	if err != nil || oldest == storage.First {
 		return 0
 	}
-	return int64(compacted)
+	return int64(oldest)
 }
 
 // key checks a key from the registry, and makes it end in a slash if, and only if, it stands for a

@@ -66,15 +66,15 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		history:   o.History,
-		revision:  1,
-		compacted: 1,
+		revision:  storage.First,
+		compacted: storage.First,
 		tree:      btree.NewG(degree, less),
 		topics:    map[string]*topic{},
 	}
 }
 
 // Revisions implements [storage.Store].
-func (s *Store) Revisions(context.Context) (latest, compacted uint64, err error) {
+func (s *Store) Revisions(context.Context) (latest, oldest uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

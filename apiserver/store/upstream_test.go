@@ -1,0 +1,200 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+
+	"flyball.dev/apiserver/store"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// This is upstream's suite for implementations of storage.Interface, run as for etcd and for the watch
+// cache. Left out are
+//
+//   - what works on a value.Transformer, as encryption is a matter of the backend here: WatchError,
+//     WatchErrorIsBlockingFurtherEvents, GetListWithErrorAggregation, GetListWithoutErrorAggregation,
+//     TransformationFailure, GuaranteedUpdate, GuaranteedUpdateChecksStoredData, ListResourceVersionMatch
+//     (the last three are done by tests of our own);
+//   - what works on the unsafe deletion of corrupt objects, an alpha feature: DeleteWithConflictAnd…,
+//     DeleteExpectedTransformOrDecodeError, DeleteWithSuggestionAndMissing…, WatchWithUnsafeDelete;
+//   - ProgressNotify, an option for the watch cache's own use.
+
+var (
+	scheme = runtime.NewScheme()
+	codecs = serializer.NewCodecFactory(scheme)
+	pb     = protobuf.NewSerializer(scheme, scheme)
+	codec  = codecs.CodecForVersions(pb, pb, schema.GroupVersions{examplev1.SchemeGroupVersion}, nil)
+)
+
+func init() {
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	utilruntime.Must(example.AddToScheme(scheme))
+	utilruntime.Must(examplev1.AddToScheme(scheme))
+}
+
+// exampleStore keeps upstream's example pods.
+func exampleStore(t testing.TB) (*store.Store, *memory.Store) {
+	backend := memory.New(memory.Options{})
+	t.Cleanup(func() { backend.Close() })
+	return store.New(backend, store.Config{
+		Codec:  codec,
+		Prefix: "/pods",
+		New:    func() runtime.Object { return &example.Pod{} },
+	}), backend
+}
+
+// compact compacts the backend as the suite asks: as for etcd, where that takes a write.
+func compact(backend storage.Store) storagetesting.Compaction {
+	return func(ctx context.Context, t *testing.T, resourceVersion string) {
+		revision, err := apistorage.APIObjectVersioner{}.ParseResourceVersion(resourceVersion)
+		if err == nil {
+			err = backend.Compact(ctx, revision)
+		}
+		advance(backend)(ctx, t)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// advance makes a write that has nothing to do with the objects.
+func advance(backend storage.Store) storagetesting.IncreaseRVFunc {
+	return func(ctx context.Context, t *testing.T) int64 {
+		r, err := backend.Put(ctx, storage.Write{Key: "other", If: storage.Any})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(r.Revision)
+	}
+}
+
+// stored checks that what is in the backend has neither resource version nor self link.
+func stored(backend storage.Store) storagetesting.KeyValidation {
+	return func(ctx context.Context, t *testing.T, key string) {
+		r, err := backend.Get(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj, err := runtime.Decode(codecs.UniversalDecoder(), r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
+			t.Errorf("stored with resource version %q and self link %q", pod.ResourceVersion, pod.SelfLink)
+		}
+	}
+}
+
+func ignoreCalls(*testing.T, uint64, uint64) {}
+
+func TestUpstream(t *testing.T) {
+	suite := map[string]func(context.Context, *testing.T, apistorage.Interface){
+		"CreateWithTTL":                              storagetesting.RunTestCreateWithTTL,
+		"CreateWithKeyExist":                         storagetesting.RunTestCreateWithKeyExist,
+		"Get":                                        storagetesting.RunTestGet,
+		"UnconditionalDelete":                        storagetesting.RunTestUnconditionalDelete,
+		"ConditionalDelete":                          storagetesting.RunTestConditionalDelete,
+		"DeleteWithSuggestion":                       storagetesting.RunTestDeleteWithSuggestion,
+		"DeleteWithSuggestionAndConflict":            storagetesting.RunTestDeleteWithSuggestionAndConflict,
+		"DeleteWithConflict":                         storagetesting.RunTestDeleteWithConflict,
+		"DeleteWithSuggestionOfDeletedObject":        storagetesting.RunTestDeleteWithSuggestionOfDeletedObject,
+		"ValidateDeletionWithSuggestion":             storagetesting.RunTestValidateDeletionWithSuggestion,
+		"ValidateDeletionWithOnlySuggestionValid":    storagetesting.RunTestValidateDeletionWithOnlySuggestionValid,
+		"PreconditionalDeleteWithSuggestion":         storagetesting.RunTestPreconditionalDeleteWithSuggestion,
+		"PreconditionalDeleteWithOnlySuggestionPass": storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass,
+		"ListPaging":                                 storagetesting.RunTestListPaging,
+		"GetListRecursivePrefix":                     storagetesting.RunTestGetListRecursivePrefix,
+		"KeySchema":                                  storagetesting.RunTestKeySchema,
+		"NamespaceScopedList":                        storagetesting.RunTestNamespaceScopedList,
+		"GuaranteedUpdateWithTTL":                    storagetesting.RunTestGuaranteedUpdateWithTTL,
+		"GuaranteedUpdateWithConflict":               storagetesting.RunTestGuaranteedUpdateWithConflict,
+		"GuaranteedUpdateWithSuggestionAndConflict":  storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict,
+		"Watch":                                        storagetesting.RunTestWatch,
+		"ClusterScopedWatch":                           storagetesting.RunTestClusterScopedWatch,
+		"NamespaceScopedWatch":                         storagetesting.RunTestNamespaceScopedWatch,
+		"DeleteTriggerWatch":                           storagetesting.RunTestDeleteTriggerWatch,
+		"WatchFromNonZero":                             storagetesting.RunTestWatchFromNonZero,
+		"DelayedWatchDelivery":                         storagetesting.RunTestDelayedWatchDelivery,
+		"WatchContextCancel":                           storagetesting.RunTestWatchContextCancel,
+		"WatcherTimeout":                               storagetesting.RunTestWatcherTimeout,
+		"WatchDeleteEventObjectHaveLatestRV":           storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV,
+		"WatchInitializationSignal":                    storagetesting.RunTestWatchInitializationSignal,
+		"OptionalWatchBookmarksWithCorrectResourceVer": storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion,
+		"SendInitialEventsBackwardCompatibility":       storagetesting.RunSendInitialEventsBackwardCompatibility,
+		"WatchSemantics":                               storagetesting.RunWatchSemantics,
+		"WatchSemanticInitialEventsExtended":           storagetesting.RunWatchSemanticInitialEventsExtended,
+		"WatchListMatchSingle":                         storagetesting.RunWatchListMatchSingle,
+	}
+	for name, run := range suite {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := exampleStore(t)
+			run(t.Context(), t, s)
+		})
+	}
+}
+
+// TestUpstreamBackend runs the functions that reach for what is below.
+func TestUpstreamBackend(t *testing.T) {
+	suite := map[string]func(context.Context, *testing.T, *store.Store, storage.Store){
+		"Create": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestCreate(ctx, t, s, stored(b))
+		},
+		"List": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestList(ctx, t, s, compact(b), false, nil)
+		},
+		"ListFromCache": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestList(ctx, t, s, compact(b), true, storagetesting.NewKubernetesRecorder(nil))
+		},
+		"ConsistentList": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestConsistentList(ctx, t, s, advance(b), false, true, true)
+		},
+		"GetListNonRecursive": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestGetListNonRecursive(ctx, t, advance(b), s)
+		},
+		"ListContinuation": func(ctx context.Context, t *testing.T, s *store.Store, _ storage.Store) {
+			storagetesting.RunTestListContinuation(ctx, t, s, ignoreCalls)
+		},
+		"ListContinuationWithFilter": func(ctx context.Context, t *testing.T, s *store.Store, _ storage.Store) {
+			storagetesting.RunTestListContinuationWithFilter(ctx, t, s, ignoreCalls)
+		},
+		"ListPaginationRareObject": func(ctx context.Context, t *testing.T, s *store.Store, _ storage.Store) {
+			storagetesting.RunTestListPaginationRareObject(ctx, t, s, ignoreCalls)
+		},
+		"ListInconsistentContinuation": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestListInconsistentContinuation(ctx, t, s, compact(b))
+		},
+		"WatchFromZero": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestWatchFromZero(ctx, t, s, compact(b))
+		},
+		"WatchDispatchBookmarkEvents": func(ctx context.Context, t *testing.T, s *store.Store, _ storage.Store) {
+			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, s, true)
+		},
+		"CompactRevision": func(ctx context.Context, t *testing.T, s *store.Store, b storage.Store) {
+			storagetesting.RunTestCompactRevision(ctx, t, s, advance(b), compact(b))
+		},
+		"Stats": func(ctx context.Context, t *testing.T, s *store.Store, _ storage.Store) {
+			storagetesting.RunTestStats(ctx, t, s, codec, identity.NewEncryptCheckTransformer(), false)
+		},
+	}
+	for name, run := range suite {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, backend := exampleStore(t)
+			run(t.Context(), t, s, backend)
+		})
+	}
+}
