@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/ctrl/client/apiutil"
+)
+
+// NewNamespacedClient returns a client that works in one namespace. Objects of
+// namespaced kinds that have no namespace get this one; those that have another
+// are refused. Cluster-scoped kinds are not affected.
+func NewNamespacedClient(c Client, ns string) Client {
+	return &namespaced{Client: c, namespace: ns}
+}
+
+type namespaced struct {
+	Client
+	namespace string
+}
+
+// check refuses a namespace that is neither empty nor the client's.
+func (n *namespaced) check(namespace, name string) error {
+	if namespace != "" && namespace != n.namespace {
+		return fmt.Errorf("%q is in namespace %q, but the client works in namespace %q", name, namespace, n.namespace)
+	}
+	return nil
+}
+
+// place puts obj into the client's namespace.
+func (n *namespaced) place(obj Object) error {
+	scoped, err := n.IsObjectNamespaced(obj)
+	if err != nil {
+		return err
+	}
+	if err := n.check(obj.GetNamespace(), obj.GetName()); err != nil {
+		return err
+	}
+	if scoped {
+		obj.SetNamespace(n.namespace)
+	}
+	return nil
+}
+
+// placeConfiguration is place for apply configurations.
+func (n *namespaced) placeConfiguration(ac runtime.ApplyConfiguration) error {
+	gvk, key, err := identify(ac)
+	if err != nil {
+		return err
+	}
+	scoped, err := apiutil.IsGVKNamespaced(gvk, n.RESTMapper())
+	if err != nil || !scoped {
+		return err
+	}
+	if err := n.check(key.Namespace, key.Name); err != nil {
+		return err
+	}
+	if u, ok := ac.(*unstructuredApplyConfiguration); ok {
+		u.SetNamespace(n.namespace)
+		return nil
+	}
+	// Each generated type has the method, and each returns its own type.
+	set := reflect.ValueOf(ac).MethodByName("WithNamespace")
+	if !set.IsValid() || set.Type().NumIn() != 1 || set.Type().In(0).Kind() != reflect.String {
+		return fmt.Errorf("%T has no method WithNamespace(string)", ac)
+	}
+	set.Call([]reflect.Value{reflect.ValueOf(n.namespace)})
+	return nil
+}
+
+func (n *namespaced) Get(ctx context.Context, key ObjectKey, obj Object, opts ...GetOption) error {
+	scoped, err := n.IsObjectNamespaced(obj)
+	if err != nil {
+		return err
+	}
+	if scoped {
+		if err := n.check(key.Namespace, key.Name); err != nil {
+			return err
+		}
+		key.Namespace = n.namespace
+	}
+	return n.Client.Get(ctx, key, obj, opts...)
+}
+
+func (n *namespaced) List(ctx context.Context, list ObjectList, opts ...ListOption) error {
+	scoped, err := n.IsObjectNamespaced(list)
+	if err != nil {
+		return err
+	}
+	if scoped {
+		opts = append(opts[:len(opts):len(opts)], InNamespace(n.namespace))
+	}
+	return n.Client.List(ctx, list, opts...)
+}
+
+func (n *namespaced) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
+	if err := n.place(obj); err != nil {
+		return err
+	}
+	return n.Client.Create(ctx, obj, opts...)
+}
+
+func (n *namespaced) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
+	if err := n.place(obj); err != nil {
+		return err
+	}
+	return n.Client.Update(ctx, obj, opts...)
+}
+
+func (n *namespaced) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
+	if err := n.place(obj); err != nil {
+		return err
+	}
+	return n.Client.Patch(ctx, obj, patch, opts...)
+}
+
+func (n *namespaced) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
+	if err := n.placeConfiguration(obj); err != nil {
+		return err
+	}
+	return n.Client.Apply(ctx, obj, opts...)
+}
+
+func (n *namespaced) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
+	if err := n.place(obj); err != nil {
+		return err
+	}
+	return n.Client.Delete(ctx, obj, opts...)
+}
+
+func (n *namespaced) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
+	scoped, err := n.IsObjectNamespaced(obj)
+	if err != nil {
+		return err
+	}
+	if scoped {
+		opts = append(opts[:len(opts):len(opts)], InNamespace(n.namespace))
+	}
+	return n.Client.DeleteAllOf(ctx, obj, opts...)
+}
+
+func (n *namespaced) Status() SubResourceWriter { return n.SubResource("status") }
+
+func (n *namespaced) SubResource(subResource string) SubResourceClient {
+	return &namespacedSubResource{client: n, plain: n.Client.SubResource(subResource)}
+}
+
+type namespacedSubResource struct {
+	client *namespaced
+	plain  SubResourceClient
+}
+
+func (s *namespacedSubResource) Get(ctx context.Context, obj, subResource Object, opts ...SubResourceGetOption) error {
+	if err := s.client.place(obj); err != nil {
+		return err
+	}
+	return s.plain.Get(ctx, obj, subResource, opts...)
+}
+
+func (s *namespacedSubResource) Create(ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
+	if err := s.client.place(obj); err != nil {
+		return err
+	}
+	return s.plain.Create(ctx, obj, subResource, opts...)
+}
+
+func (s *namespacedSubResource) Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error {
+	if err := s.client.place(obj); err != nil {
+		return err
+	}
+	return s.plain.Update(ctx, obj, opts...)
+}
+
+func (s *namespacedSubResource) Patch(ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error {
+	if err := s.client.place(obj); err != nil {
+		return err
+	}
+	return s.plain.Patch(ctx, obj, patch, opts...)
+}
+
+func (s *namespacedSubResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
+	if err := s.client.placeConfiguration(obj); err != nil {
+		return err
+	}
+	return s.plain.Apply(ctx, obj, opts...)
+}

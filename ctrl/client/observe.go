@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+)
+
+// This file tells the cache what was written; see package overlay.
+
+// holds reports whether body is an object of the resource itself, and not of a
+// kind that only a subresource has.
+func (r *resource) holds(body runtime.Object) bool {
+	gvk, err := r.client.GroupVersionKindFor(body)
+	return err == nil && gvk == r.gvk
+}
+
+// wrote tells what an object was after a write that was not a dry run.
+func (c *client) wrote(ctx context.Context, obj Object, dryRun []string, disabled bool) {
+	if c.writes == nil || disabled || len(dryRun) > 0 {
+		return
+	}
+	if finished(obj) {
+		c.writes.Deleted(ctx, obj)
+	} else {
+		c.writes.Wrote(ctx, obj)
+	}
+}
+
+// applied is wrote for the answer to an apply.
+func (c *client) applied(ctx context.Context, body runtime.ApplyConfiguration, answer []byte, r *resource, o *ApplyOptions) {
+	if c.writes == nil {
+		return
+	}
+	if gvk, _, err := identify(body); err != nil || gvk != r.gvk {
+		return // the body of a subresource
+	}
+	var obj Object
+	if u, ok := body.(*unstructuredApplyConfiguration); ok {
+		obj = u.Unstructured
+	} else if t, err := c.scheme.New(r.gvk); err == nil && json.Unmarshal(answer, t) == nil {
+		obj, _ = t.(Object)
+	} else {
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(answer); err != nil {
+			c.log.Error(err, "Reads will not include this apply until the watch brings it", "kind", r.gvk)
+			return
+		}
+		obj = u
+	}
+	if obj != nil {
+		c.wrote(ctx, obj, o.DryRun, o.DisableReadYourWritesConsistency)
+	}
+}
+
+// deleted tells what became of obj. The server answers with the object if it is
+// still there, or was just now, and with a status if not.
+func (c *client) deleted(ctx context.Context, obj Object, res rest.Result, dryRun []string, disabled bool) {
+	if c.writes == nil || disabled || len(dryRun) > 0 {
+		return
+	}
+	answer, err := res.Get()
+	if err != nil {
+		c.log.Error(err, "Reads will not include this deletion until the watch brings it", "object", ObjectKeyFromObject(obj))
+		return
+	}
+	if left, ok := answer.(Object); ok {
+		if left.GetDeletionTimestamp() != nil && !finished(left) {
+			c.writes.Wrote(ctx, left)
+		} else {
+			c.writes.Deleted(ctx, left)
+		}
+		return
+	}
+	gone := identityOf(obj)
+	if status, ok := answer.(*metav1.Status); ok && status.Details != nil && status.Details.UID != "" {
+		gone.SetUID(status.Details.UID)
+	}
+	c.writes.Deleted(ctx, gone)
+}
+
+// finished reports whether nothing keeps an object any longer: it was to be
+// deleted, and its last finalizer is gone and its time has run out.
+func finished(obj Object) bool {
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && ptr.Deref(obj.GetDeletionGracePeriodSeconds(), 0) == 0
+}
+
+// identityOf returns an object of obj's form and kind with nothing but what
+// identifies it: obj is the caller's and may be large.
+func identityOf(obj Object) Object {
+	id := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(Object)
+	id.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	id.SetNamespace(obj.GetNamespace())
+	id.SetName(obj.GetName())
+	id.SetUID(obj.GetUID())
+	id.SetResourceVersion(obj.GetResourceVersion())
+	return id
+}

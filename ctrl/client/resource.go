@@ -1,0 +1,250 @@
+package client
+
+import (
+	"context"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion/queryparams"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/client/apiutil"
+)
+
+// view is the form in which a program holds an object. It decides how the object
+// is encoded on its way; everything else is the same for all of them.
+type view int8
+
+const (
+	asTyped view = iota
+	asUnstructured
+	asMetadata
+)
+
+func viewOf(obj runtime.Object) view {
+	switch obj.(type) {
+	case runtime.Unstructured:
+		return asUnstructured
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		return asMetadata
+	default:
+		return asTyped
+	}
+}
+
+// resource is where objects of a kind are, and how to get them in one of the
+// views.
+type resource struct {
+	client     *client
+	rest       rest.Interface
+	gvk        schema.GroupVersionKind
+	view       view
+	name       string
+	namespaced bool
+}
+
+// resourceKey finds a resource that the Go type alone does not determine.
+type resourceKey struct {
+	gvk  schema.GroupVersionKind
+	view view
+}
+
+// resourceOf returns the resource of obj; for a list, that of its items.
+func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
+	v := viewOf(obj)
+	if v != asTyped {
+		gvk, err := c.GroupVersionKindFor(obj)
+		if err != nil {
+			return nil, err
+		}
+		return c.resource(singular(obj, gvk), v)
+	}
+	t := reflect.TypeOf(obj)
+	if r, ok := c.resources.Load(t); ok {
+		return r.(*resource), nil
+	}
+	gvk, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.resource(singular(obj, gvk), v)
+	if err != nil {
+		return nil, err
+	}
+	if gvks, _, err := c.scheme.ObjectKinds(obj); err == nil && len(gvks) == 1 {
+		c.resources.Store(t, r)
+	}
+	return r, nil
+}
+
+// singular is itemKind for objects that are lists: there are kinds of objects
+// whose names end in "List" too.
+func singular(obj runtime.Object, gvk schema.GroupVersionKind) schema.GroupVersionKind {
+	if meta.IsListType(obj) {
+		return itemKind(gvk)
+	}
+	return gvk
+}
+
+// resource returns the resource of a kind.
+func (c *client) resource(gvk schema.GroupVersionKind, v view) (*resource, error) {
+	key := resourceKey{gvk, v}
+	if r, ok := c.resources.Load(key); ok {
+		return r.(*resource), nil
+	}
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, err
+	}
+	r := &resource{
+		client:     c,
+		gvk:        gvk,
+		view:       v,
+		name:       mapping.Resource.Resource,
+		namespaced: mapping.Scope.Name() != meta.RESTScopeNameRoot,
+	}
+	if v == asMetadata {
+		r.rest, err = metadataClient(gvk, c)
+	} else {
+		r.rest, err = apiutil.RESTClientForGVK(gvk, v != asTyped, v != asTyped, c.config, c.codecs, c.http)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.resources.Store(key, r)
+	return r, nil
+}
+
+// metadataClient returns a REST client that decodes into PartialObjectMetadata.
+func metadataClient(gvk schema.GroupVersionKind, c *client) (rest.Interface, error) {
+	cfg := rest.CopyConfig(c.config)
+	cfg.GroupVersion = new(gvk.GroupVersion())
+	cfg.APIPath = "/apis"
+	if gvk.Group == "" {
+		cfg.APIPath = "/api"
+	}
+	cfg.ContentType = runtime.ContentTypeJSON
+	cfg.NegotiatedSerializer = metadataSerializer{metainternalversionscheme.Codecs.WithoutConversion(), gvk}
+	return rest.RESTClientForConfigAndClient(cfg, c.http)
+}
+
+// metadataSerializer gives back to decoded metadata the kind of their objects:
+// on the way they are all of kind PartialObjectMetadata.
+type metadataSerializer struct {
+	runtime.NegotiatedSerializer
+	gvk schema.GroupVersionKind
+}
+
+func (s metadataSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return metadataDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv), s.gvk}
+}
+
+type metadataDecoder struct {
+	plain runtime.Decoder
+	gvk   schema.GroupVersionKind
+}
+
+func (d metadataDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	switch t := into.(type) {
+	case *metav1.PartialObjectMetadata:
+		*t = metav1.PartialObjectMetadata{}
+	case *metav1.PartialObjectMetadataList:
+		*t = metav1.PartialObjectMetadataList{}
+	}
+	out, gvk, err := d.plain.Decode(data, defaults, into)
+	switch o := out.(type) {
+	case *metav1.PartialObjectMetadata:
+		o.SetGroupVersionKind(d.gvk)
+	case *metav1.PartialObjectMetadataList:
+		o.SetGroupVersionKind(d.gvk.GroupVersion().WithKind(d.gvk.Kind + "List"))
+		for i := range o.Items {
+			o.Items[i].SetGroupVersionKind(d.gvk)
+		}
+	}
+	return out, gvk, err
+}
+
+const (
+	acceptMetadata     = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	acceptMetadataList = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// object starts a request for one object, or for a subresource of it.
+func (r *resource) object(verb string, key ObjectKey, subResource string) *rest.Request {
+	req := r.rest.Verb(verb).NamespaceIfScoped(key.Namespace, r.namespaced).Resource(r.name).Name(key.Name)
+	if subResource != "" {
+		req.SubResource(subResource)
+	}
+	if r.view == asMetadata {
+		req.SetHeader("Accept", acceptMetadata)
+	}
+	return req
+}
+
+// collection starts a request for all objects of a namespace.
+func (r *resource) collection(verb, namespace, accept string) *rest.Request {
+	req := r.rest.Verb(verb).NamespaceIfScoped(namespace, r.namespaced).Resource(r.name)
+	if r.view == asMetadata {
+		req.SetHeader("Accept", accept)
+	}
+	return req
+}
+
+// withParams adds options to a request. They are the same in all versions of
+// the API.
+func withParams(req *rest.Request, options any) (*rest.Request, error) {
+	values, err := queryparams.Convert(options)
+	if err != nil {
+		return nil, err
+	}
+	for name, vs := range values {
+		for _, v := range vs {
+			req.Param(name, v)
+		}
+	}
+	return req, nil
+}
+
+// into sends a request and decodes the answer into obj, which keeps the
+// apiVersion and kind that it came with.
+func (r *resource) into(ctx context.Context, req *rest.Request, obj runtime.Object) error {
+	kind := obj.GetObjectKind()
+	before := kind.GroupVersionKind()
+	err := r.check(req.Do(ctx).Into(obj))
+	if !before.Empty() {
+		kind.SetGroupVersionKind(before)
+	}
+	return err
+}
+
+// check looks whether the server has lost the whole resource. Then what is known
+// of its kind is out of date: the definition may have been removed, or made anew
+// under another name or scope.
+func (r *resource) check(err error) error {
+	if err == nil || !apierrors.IsNotFound(err) || !aboutNoObject(err) {
+		return err
+	}
+	r.client.resources.Range(func(key, value any) bool {
+		if value.(*resource).gvk == r.gvk {
+			r.client.resources.Delete(key)
+		}
+		return true
+	})
+	meta.MaybeResetRESTMapper(r.client.mapper)
+	return err
+}
+
+// aboutNoObject reports whether a "not found" means the path, not the object.
+func aboutNoObject(err error) bool {
+	status, ok := err.(apierrors.APIStatus)
+	if !ok {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == "" || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}

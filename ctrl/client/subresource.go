@@ -1,0 +1,108 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// subResourceClient reads and writes one subresource of any kind. What travels
+// is encoded in the view of the body; where it goes, the object says.
+type subResourceClient struct {
+	client *client
+	name   string
+}
+
+// resource returns where the subresources of obj are, for a body.
+func (s *subResourceClient) resource(obj, body Object) (*resource, error) {
+	r, err := s.client.resourceOf(obj)
+	if err != nil || r.view == viewOf(body) {
+		return r, err
+	}
+	return s.client.resource(r.gvk, viewOf(body))
+}
+
+// wholeResource is resource for bodies that must be whole.
+func (s *subResourceClient) wholeResource(obj, body Object) (*resource, error) {
+	if viewOf(body) == asMetadata {
+		return nil, errOnlyMetadata
+	}
+	return s.resource(obj, body)
+}
+
+// Get reads the subresource of obj.
+func (s *subResourceClient) Get(ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption) error {
+	r, err := s.wholeResource(obj, subResource)
+	if err != nil {
+		return err
+	}
+	o := (&SubResourceGetOptions{}).ApplyOptions(opts)
+	req, err := withParams(r.object(http.MethodGet, ObjectKeyFromObject(obj), s.name), o.AsGetOptions())
+	if err != nil {
+		return err
+	}
+	return r.into(ctx, req, subResource)
+}
+
+// Create posts to the subresource of obj.
+func (s *subResourceClient) Create(ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption) error {
+	r, err := s.wholeResource(obj, subResource)
+	if err != nil {
+		return err
+	}
+	// The server wants to see whose subresource it is.
+	if subResource.GetName() == "" {
+		subResource.SetName(obj.GetName())
+	}
+	o := (&SubResourceCreateOptions{}).ApplyOptions(opts)
+	req, err := withParams(r.object(http.MethodPost, ObjectKeyFromObject(obj), s.name), o.AsCreateOptions())
+	if err != nil {
+		return err
+	}
+	return r.into(ctx, req.Body(subResource), subResource)
+}
+
+// Update replaces the subresource of obj.
+func (s *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error {
+	o := (&SubResourceUpdateOptions{}).ApplyOptions(opts)
+	body := obj
+	if o.SubResourceBody != nil {
+		body = o.SubResourceBody
+		if body.GetName() == "" {
+			body.SetName(obj.GetName())
+		}
+		if body.GetNamespace() == "" {
+			body.SetNamespace(obj.GetNamespace())
+		}
+	}
+	r, err := s.wholeResource(obj, body)
+	if err != nil {
+		return err
+	}
+	return s.client.update(ctx, r.object(http.MethodPut, ObjectKeyFromObject(obj), s.name), r, body, &o.UpdateOptions)
+}
+
+// Patch patches the subresource of obj.
+func (s *subResourceClient) Patch(ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error {
+	o := (&SubResourcePatchOptions{}).ApplyOptions(opts)
+	body := obj
+	if o.SubResourceBody != nil {
+		body = o.SubResourceBody
+	}
+	r, err := s.resource(obj, body)
+	if err != nil {
+		return err
+	}
+	return s.client.patch(ctx, r.object(http.MethodPatch, ObjectKeyFromObject(obj), s.name), r, body, patch, &o.PatchOptions)
+}
+
+// Apply applies a configuration to the subresource of the object that it names.
+func (s *subResourceClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
+	o := (&SubResourceApplyOptions{}).ApplyOpts(opts)
+	body := obj
+	if o.SubResourceBody != nil {
+		body = o.SubResourceBody
+	}
+	return s.client.apply(ctx, obj, body, s.name, &o.ApplyOptions)
+}

@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// errOnlyMetadata is returned for writes that need the whole object.
+var errOnlyMetadata = errors.New("metadata alone cannot be written: patch the object instead")
+
+// Create creates obj on the server.
+func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
+	r, err := c.wholeResourceOf(obj)
+	if err != nil {
+		return err
+	}
+	o := (&CreateOptions{}).ApplyOptions(opts)
+	raw := o.AsCreateOptions()
+	req, err := withParams(r.collection(http.MethodPost, obj.GetNamespace(), ""), raw)
+	if err != nil {
+		return err
+	}
+	if err := r.into(ctx, req.Body(obj), obj); err != nil {
+		return err
+	}
+	c.wrote(ctx, obj, raw.DryRun, o.DisableReadYourWritesConsistency)
+	return nil
+}
+
+// Update replaces an object on the server.
+func (c *client) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
+	r, err := c.wholeResourceOf(obj)
+	if err != nil {
+		return err
+	}
+	o := (&UpdateOptions{}).ApplyOptions(opts)
+	return c.update(ctx, r.object(http.MethodPut, ObjectKeyFromObject(obj), ""), r, obj, o)
+}
+
+// update puts body to where req goes.
+func (c *client) update(ctx context.Context, req *rest.Request, r *resource, body Object, o *UpdateOptions) error {
+	raw := o.AsUpdateOptions()
+	req, err := withParams(req, raw)
+	if err != nil {
+		return err
+	}
+	if err := r.into(ctx, req.Body(body), body); err != nil {
+		return err
+	}
+	if r.holds(body) {
+		c.wrote(ctx, body, raw.DryRun, o.DisableReadYourWritesConsistency)
+	}
+	return nil
+}
+
+// Patch patches an object on the server.
+func (c *client) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
+	r, err := c.resourceOf(obj)
+	if err != nil {
+		return err
+	}
+	o := (&PatchOptions{}).ApplyOptions(opts)
+	return c.patch(ctx, r.object(http.MethodPatch, ObjectKeyFromObject(obj), ""), r, obj, patch, o)
+}
+
+// patch patches body where req goes.
+func (c *client) patch(ctx context.Context, req *rest.Request, r *resource, body Object, patch Patch, o *PatchOptions) error {
+	data, err := patch.Data(body)
+	if err != nil {
+		return fmt.Errorf("computing the patch: %w", err)
+	}
+	raw := o.AsPatchOptions()
+	if req, err = withParams(req, raw); err != nil {
+		return err
+	}
+	req.SetHeader("Content-Type", string(patch.Type())).Body(data)
+	if err := r.into(ctx, req, body); err != nil {
+		return err
+	}
+	if r.holds(body) {
+		c.wrote(ctx, body, raw.DryRun, o.DisableReadYourWritesConsistency)
+	}
+	return nil
+}
+
+// Apply applies a configuration on the server.
+func (c *client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
+	return c.apply(ctx, obj, obj, "", (&ApplyOptions{}).ApplyOptions(opts))
+}
+
+// apply applies body to the object that target names, or to its subresource. The
+// server's answer replaces body.
+func (c *client) apply(ctx context.Context, target, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions) error {
+	gvk, key, err := identify(target)
+	if err != nil {
+		return err
+	}
+	// Configurations are not in the scheme: they travel as plain JSON.
+	r, err := c.resource(gvk, asUnstructured)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := withParams(r.object(http.MethodPatch, key, subResource), o.AsPatchOptions())
+	if err != nil {
+		return err
+	}
+	res := req.SetHeader("Content-Type", string(types.ApplyYAMLPatchType)).SetHeader("Accept", runtime.ContentTypeJSON).Body(data).Do(ctx)
+	if err := r.check(res.Error()); err != nil {
+		return err
+	}
+	answer, err := res.Raw()
+	if err != nil {
+		return err
+	}
+	if err := replaceConfiguration(body, answer); err != nil {
+		return fmt.Errorf("reading the answer to an apply: %w", err)
+	}
+	c.applied(ctx, body, answer, r, o)
+	return nil
+}
+
+func replaceConfiguration(ac runtime.ApplyConfiguration, answer []byte) error {
+	if u, ok := ac.(*unstructuredApplyConfiguration); ok {
+		return u.UnmarshalJSON(answer)
+	}
+	target := reflect.ValueOf(ac).Elem()
+	fresh := reflect.New(target.Type())
+	if err := json.Unmarshal(answer, fresh.Interface()); err != nil {
+		return err
+	}
+	target.Set(fresh.Elem())
+	return nil
+}
+
+// Delete deletes an object on the server.
+func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
+	r, err := c.resourceOf(obj)
+	if err != nil {
+		return err
+	}
+	o := (&DeleteOptions{}).ApplyOptions(opts)
+	raw := o.AsDeleteOptions()
+	req, err := withDeleteOptions(r.object(http.MethodDelete, ObjectKeyFromObject(obj), ""), raw)
+	if err != nil {
+		return err
+	}
+	res := req.Do(ctx)
+	if err := r.check(res.Error()); err != nil {
+		return err
+	}
+	c.deleted(ctx, obj, res, raw.DryRun, o.DisableReadYourWritesConsistency)
+	return nil
+}
+
+// DeleteAllOf deletes a collection on the server.
+func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
+	r, err := c.resourceOf(obj)
+	if err != nil {
+		return err
+	}
+	o := (&DeleteAllOfOptions{}).ApplyOptions(opts)
+	req, err := withParams(r.collection(http.MethodDelete, o.Namespace, acceptMetadataList), o.AsListOptions())
+	if err != nil {
+		return err
+	}
+	if req, err = withDeleteOptions(req, o.AsDeleteOptions()); err != nil {
+		return err
+	}
+	return r.check(req.Do(ctx).Error())
+}
+
+// withDeleteOptions puts the options of a delete into its body, as JSON: that
+// is what the servers of all kinds understand.
+func withDeleteOptions(req *rest.Request, o *metav1.DeleteOptions) (*rest.Request, error) {
+	if reflect.ValueOf(*o).IsZero() {
+		return req, nil
+	}
+	body := *o
+	body.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}
+	data, err := json.Marshal(&body)
+	if err != nil {
+		return nil, err
+	}
+	return req.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(data), nil
+}
+
+// wholeResourceOf is resourceOf for writes that need the whole object.
+func (c *client) wholeResourceOf(obj runtime.Object) (*resource, error) {
+	if viewOf(obj) == asMetadata {
+		return nil, errOnlyMetadata
+	}
+	return c.resourceOf(obj)
+}
