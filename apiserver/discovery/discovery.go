@@ -1,0 +1,114 @@
+// Package discovery tells clients what the server serves: the groups, versions and resources of the
+// catalog, each on its own and all in one document, and the server's version.
+//
+// The documents belong to one snapshot of the catalog. They are made when the first request after a
+// change asks for them, and then shared; the handler is safe for concurrent use.
+package discovery
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// New returns the handler of /api, /api/VERSION, /apis, /apis/GROUP, /apis/GROUP/VERSION and /version.
+// It answers in any of the serializer's media types, and with 404 for a group or version that the
+// catalog does not have.
+func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer) http.Handler {
+	return &handler{catalog: catalog, serializer: serializer}
+}
+
+type handler struct {
+	catalog    *resource.Catalog
+	serializer runtime.NegotiatedSerializer
+	current    atomic.Pointer[documents]
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if path == "/version" {
+		responsewriters.WriteRawJSON(http.StatusOK, Version(), w)
+		return
+	}
+	docs := h.documents()
+	all, isRoot := docs.aggregated[path]
+	media, info, err := negotiation.NegotiateOutputMediaType(r, h.serializer, restrictions{aggregated: isRoot})
+	if err != nil {
+		status := responsewriters.ErrorToAPIStatus(err)
+		responsewriters.WriteRawJSON(int(status.Code), status, w)
+		return
+	}
+	if isRoot {
+		w.Header().Set("Vary", "Accept")
+	}
+	switch obj := docs.objects[path]; {
+	case media.Convert != nil:
+		all.serve(w, r, info)
+	case path == "/api":
+		h.write(w, r, info, apiVersions(r))
+	case obj != nil:
+		h.write(w, r, info, obj)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// write encodes an object just as it is: some of these documents say their kind but not its version,
+// since before kinds had one.
+func (h *handler) write(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo, obj runtime.Object) {
+	responsewriters.SerializeObject(info.MediaType, info.Serializer, w, r, http.StatusOK, obj)
+}
+
+// documents gives those of the catalog as it is now.
+func (h *handler) documents() *documents {
+	snapshot := h.catalog.Snapshot()
+	if docs := h.current.Load(); docs != nil && docs.generation == snapshot.Generation {
+		return docs
+	}
+	docs := newDocuments(snapshot)
+	h.current.Store(docs)
+	return docs
+}
+
+// apiVersions is the root of the core group. It names the address by which the client found us.
+func apiVersions(r *http.Request) *metav1.APIVersions {
+	return &metav1.APIVersions{
+		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
+		Versions:                   []string{"v1"},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: r.Host}},
+	}
+}
+
+var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
+
+// restrictions allow to ask for the aggregated form of a root, and for nothing else that is special.
+type restrictions struct{ aggregated bool }
+
+func (a restrictions) AllowsMediaTypeTransform(_, _ string, target *schema.GroupVersionKind) bool {
+	return target == nil || a.aggregated && *target == aggregatedKind
+}
+func (restrictions) AllowsServerVersion(string) bool { return false }
+func (restrictions) AllowsStreamSchema(string) bool  { return false }
+
+// serve answers with the list, or with 304 if the client already has it.
+func (l *aggregated) serve(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo) {
+	tag := strconv.Quote(l.etag())
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "public")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	mediaType := info.MediaType + ";g=" + aggregatedKind.Group + ";v=" + aggregatedKind.Version + ";as=" + aggregatedKind.Kind
+	responsewriters.SerializeObject(mediaType, info.Serializer, w, r, http.StatusOK, l.list)
+}

@@ -1,0 +1,162 @@
+package discovery
+
+import (
+	"crypto/sha512"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// documents are what discovery says about one snapshot of the catalog.
+type documents struct {
+	generation uint64
+	objects    map[string]runtime.Object // by path
+	aggregated map[string]*aggregated    // of /api and /apis
+}
+
+// aggregated is everything below a root in one list.
+type aggregated struct {
+	list *apidiscoveryv2.APIGroupDiscoveryList
+	etag func() string
+}
+
+func newDocuments(s *resource.Snapshot) *documents {
+	groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	d := &documents{
+		generation: s.Generation,
+		objects:    map[string]runtime.Object{"/apis": groups},
+	}
+	var core, others []apidiscoveryv2.APIGroupDiscovery
+	for _, g := range s.Groups {
+		for _, v := range g.Versions {
+			d.objects[versionPath(v.GroupVersion)] = resourceList(v)
+		}
+		if g.Name == "" {
+			core = append(core, groupDiscovery(g))
+			continue
+		}
+		one := groupOf(g)
+		groups.Groups = append(groups.Groups, one)
+		one.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		d.objects["/apis/"+g.Name] = &one
+		others = append(others, groupDiscovery(g))
+	}
+	d.aggregated = map[string]*aggregated{"/api": newAggregated(core), "/apis": newAggregated(others)}
+	return d
+}
+
+func versionPath(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version
+}
+
+func groupOf(g *resource.Group) metav1.APIGroup {
+	group := metav1.APIGroup{Name: g.Name}
+	for _, v := range g.Versions {
+		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.GroupVersion.String(), Version: v.Version})
+	}
+	group.PreferredVersion = group.Versions[0]
+	return group
+}
+
+// resourceList lists a version's resources, each followed by its subresources. Only outside the core
+// group does it say its own API version.
+func resourceList(v *resource.Version) *metav1.APIResourceList {
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v.GroupVersion.String()}
+	if v.Group == "" {
+		list.APIVersion = ""
+	}
+	for _, r := range v.Resources {
+		list.APIResources = append(list.APIResources, resourceOf(v.GroupVersion, r.Name, r))
+		for _, s := range subresources(r) {
+			list.APIResources = append(list.APIResources, resourceOf(v.GroupVersion, r.Name+"/"+s.Name, s))
+		}
+	}
+	return list
+}
+
+// resourceOf names the kind's group and version only where they are not those of the list.
+func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav1.APIResource {
+	entry := metav1.APIResource{
+		Name:               name,
+		SingularName:       r.Singular,
+		Namespaced:         r.Namespaced,
+		Kind:               r.Kind.Kind,
+		Verbs:              r.ServedVerbs(),
+		ShortNames:         r.ShortNames,
+		Categories:         r.Categories,
+		StorageVersionHash: r.StorageVersionHash,
+	}
+	if r.Kind.GroupVersion() != gv {
+		entry.Group, entry.Version = r.Kind.Group, r.Kind.Version
+	}
+	return entry
+}
+
+func subresources(r *resource.Resource) []*resource.Resource {
+	return slices.SortedFunc(slices.Values(r.Subresources), func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func newAggregated(groups []apidiscoveryv2.APIGroupDiscovery) *aggregated {
+	list := &apidiscoveryv2.APIGroupDiscoveryList{Items: groups}
+	list.SetGroupVersionKind(aggregatedKind)
+	return &aggregated{list: list, etag: sync.OnceValue(func() string { return hashOf(list) })}
+}
+
+// hashOf changes whenever the list does, whatever encoding the client asks for.
+func hashOf(list *apidiscoveryv2.APIGroupDiscoveryList) string {
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // plain strings only
+	}
+	sum := sha512.Sum512(text)
+	return strings.ToUpper(hex.EncodeToString(sum[:]))
+}
+
+func groupDiscovery(g *resource.Group) apidiscoveryv2.APIGroupDiscovery {
+	group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
+	for _, v := range g.Versions {
+		version := apidiscoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+		for _, r := range v.Resources {
+			version.Resources = append(version.Resources, resourceDiscovery(r))
+		}
+		group.Versions = append(group.Versions, version)
+	}
+	return group
+}
+
+func resourceDiscovery(r *resource.Resource) apidiscoveryv2.APIResourceDiscovery {
+	entry := apidiscoveryv2.APIResourceDiscovery{
+		Resource:         r.Name,
+		ResponseKind:     responseKind(r),
+		Scope:            apidiscoveryv2.ScopeCluster,
+		SingularResource: r.Singular,
+		Verbs:            r.ServedVerbs(),
+		ShortNames:       r.ShortNames,
+		Categories:       r.Categories,
+	}
+	if r.Namespaced {
+		entry.Scope = apidiscoveryv2.ScopeNamespace
+	}
+	for _, s := range subresources(r) {
+		entry.Subresources = append(entry.Subresources, apidiscoveryv2.APISubresourceDiscovery{
+			Subresource: s.Name, ResponseKind: responseKind(s), Verbs: s.ServedVerbs(),
+		})
+	}
+	return entry
+}
+
+func responseKind(r *resource.Resource) *metav1.GroupVersionKind {
+	return &metav1.GroupVersionKind{Group: r.Kind.Group, Version: r.Kind.Version, Kind: r.Kind.Kind}
+}
