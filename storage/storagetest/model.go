@@ -1,0 +1,330 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"flyball.dev/storage"
+)
+
+// model is a store that is too simple to be wrong: the list of all writes.
+type model struct {
+	events []*storage.Event
+}
+
+func (m *model) revision() uint64 { return storage.First + uint64(len(m.events)) }
+
+// at returns the records at a revision, in order.
+func (m *model) at(revision uint64) []*storage.Record {
+	byKey := map[string]*storage.Record{}
+	for _, e := range m.events[:revision-storage.First] {
+		if e.Type == storage.Deleted {
+			delete(byKey, e.Record.Key)
+		} else {
+			byKey[e.Record.Key] = e.Record
+		}
+	}
+	var records []*storage.Record
+	for _, r := range byKey {
+		records = append(records, r)
+	}
+	slices.SortFunc(records, func(a, b *storage.Record) int { return strings.Compare(a.Key, b.Key) })
+	return records
+}
+
+func (m *model) get(key string) *storage.Record {
+	for _, r := range m.at(m.revision()) {
+		if r.Key == key {
+			return r
+		}
+	}
+	return nil
+}
+
+func (m *model) put(key, value string, expect uint64) error {
+	old := m.get(key)
+	if expect != storage.Any && (old == nil && expect != storage.Absent || old != nil && expect != old.Revision) {
+		return storage.ErrConflict
+	}
+	r := &storage.Record{Key: key, Value: []byte(value), Revision: m.revision() + 1, Created: m.revision() + 1}
+	e := &storage.Event{Type: storage.Created, Record: r, Prev: old}
+	if old != nil {
+		e.Type, r.Created = storage.Modified, old.Created
+	}
+	m.events = append(m.events, e)
+	return nil
+}
+
+func (m *model) delete(key string, expect uint64) error {
+	old := m.get(key)
+	switch {
+	case old == nil:
+		return storage.ErrNotFound
+	case expect != storage.Any && expect != old.Revision:
+		return storage.ErrConflict
+	}
+	r := &storage.Record{Key: key, Value: old.Value, Revision: m.revision() + 1, Created: old.Created}
+	m.events = append(m.events, &storage.Event{Type: storage.Deleted, Record: r, Prev: old})
+	return nil
+}
+
+// page is what a range returns.
+func (m *model) page(q storage.Query) storage.Page {
+	p := storage.Page{Revision: q.Revision}
+	for _, r := range m.at(q.Revision) {
+		switch {
+		case !storage.Covers(q.Path, r.Key) || r.Key < q.Start:
+		case q.Limit > 0 && len(p.Records) == q.Limit:
+			p.Remaining++
+		default:
+			p.Records = append(p.Records, r)
+		}
+	}
+	return p
+}
+
+// between returns the descriptions of the events of a path after one revision, up to another.
+func (m *model) between(path string, after, until uint64) []string {
+	var events []string
+	for _, e := range m.events {
+		if r := e.Record; r.Revision > after && r.Revision <= until && storage.Covers(path, r.Key) {
+			events = append(events, describe(e))
+		}
+	}
+	return events
+}
+
+// The words of a program. There are few keys, so that much happens to each.
+var (
+	someKeys  = []string{"a", "a/x", "a/y", "a/z/1", "a/z/2", "b/x", "b0", "/c/d/e"}
+	somePaths = []string{"", "a/", "a/z/", "a", "a/x", "b/", "/", "/c/", "/c/d/e", "none/"}
+)
+
+// replay is a program at work: a store, its model, and the watchers that are open.
+type replay struct {
+	t        testing.TB
+	store    storage.Store
+	model    model
+	watchers []*watched
+	program  []byte
+}
+
+type watched struct {
+	storage.Watcher
+	path  string
+	after uint64 // all events up to here have been seen
+}
+
+// Replay runs a program, which may be any bytes, on an empty store and on the model, and compares all
+// that can be seen. It is meant for fuzzing.
+func Replay(t testing.TB, s storage.Store, program []byte) {
+	p := &replay{t: t, store: s, program: program}
+	for len(p.program) > 0 && !t.Failed() {
+		p.step()
+	}
+	for _, w := range slices.Clone(p.watchers) {
+		for p.drain(w) {
+		}
+		w.Close()
+	}
+}
+
+// choose returns a number below n, taken from the program.
+func (p *replay) choose(n int) int {
+	if len(p.program) == 0 {
+		return 0
+	}
+	c := int(p.program[0])
+	p.program = p.program[1:]
+	return c % n
+}
+
+// past returns a revision, most often a recent one, and sometimes one that is not there yet.
+func (p *replay) past() uint64 {
+	revision := p.model.revision() + 2
+	return max(revision-min(revision, uint64(p.choose(64))), storage.First)
+}
+
+// condition returns one for a write to key, most often one that holds.
+func (p *replay) condition(key string) uint64 {
+	switch p.choose(8) {
+	case 0:
+		return p.past()
+	case 1:
+		return storage.Absent
+	case 2, 3, 4:
+		return storage.Any
+	}
+	if r := p.model.get(key); r != nil {
+		return r.Revision
+	}
+	return storage.Absent
+}
+
+func (p *replay) step() {
+	key := someKeys[p.choose(len(someKeys))]
+	switch p.choose(16) {
+	default:
+		p.put(key)
+	case 8, 9:
+		p.delete(key)
+	case 10:
+		p.get(key)
+	case 11, 12:
+		p.pages()
+	case 13:
+		p.watch()
+	case 14:
+		if len(p.watchers) > 0 {
+			p.drain(p.watchers[p.choose(len(p.watchers))])
+		}
+	case 15:
+		p.compact()
+	}
+	latest, oldest, err := p.store.Revisions(ctx)
+	if err != nil || latest != p.model.revision() || oldest > latest {
+		p.t.Errorf("Revisions: %d, %d, %v; want %d", latest, oldest, err, p.model.revision())
+	}
+}
+
+func (p *replay) put(key string) {
+	value, expect := fmt.Sprint(p.choose(10)), p.condition(key)
+	r, err := p.store.Put(ctx, storage.Write{Key: key, Value: []byte(value), If: expect})
+	p.compare("Put", err, p.model.put(key, value, expect))
+	p.compareRecord("Put", r, p.model.get(key))
+}
+
+func (p *replay) delete(key string) {
+	expect := p.condition(key)
+	r, err := p.store.Delete(ctx, key, expect)
+	want := p.model.delete(key, expect)
+	p.compare("Delete", err, want)
+	switch want {
+	case nil:
+		p.compareRecord("Delete", r, p.model.events[len(p.model.events)-1].Record)
+	case storage.ErrConflict:
+		p.compareRecord("Delete", r, p.model.get(key))
+	}
+}
+
+func (p *replay) get(key string) {
+	r, err := p.store.Get(ctx, key)
+	want := p.model.get(key)
+	if want == nil {
+		p.compare("Get", err, storage.ErrNotFound)
+	} else {
+		p.compare("Get", err, nil)
+	}
+	p.compareRecord("Get", r, want)
+}
+
+func (p *replay) pages() {
+	q := storage.Query{Path: somePaths[p.choose(len(somePaths))], Limit: p.choose(4)}
+	if p.choose(2) == 0 {
+		q.Start = someKeys[p.choose(len(someKeys))]
+	}
+	if p.choose(2) == 0 {
+		q.Revision = p.past()
+	}
+	got, err := p.store.Range(ctx, q)
+	if p.outside(q.Revision, "Range", err) {
+		return
+	}
+	if q.Revision == 0 {
+		q.Revision = p.model.revision()
+	}
+	p.compare("Range", err, nil)
+	want := p.model.page(q)
+	if got.Revision != want.Revision || got.Remaining != want.Remaining || len(got.Records) != len(want.Records) {
+		p.t.Fatalf("Range(%+v): %q and %d at %d; want %q and %d", q, keys(got.Records), got.Remaining, got.Revision,
+			keys(want.Records), want.Remaining)
+	}
+	for i, r := range got.Records {
+		p.compareRecord("Range", r, want.Records[i])
+	}
+}
+
+// outside says whether a revision is outside of the history, and checks the error that this must give.
+func (p *replay) outside(revision uint64, what string, err error) bool {
+	_, oldest, _ := p.store.Revisions(ctx)
+	switch {
+	case revision == 0:
+		return false
+	case revision < oldest:
+		p.compare(what, err, storage.ErrCompacted)
+		return true
+	case revision > p.model.revision():
+		p.compare(what, err, storage.ErrFuture)
+		return true
+	}
+	return false
+}
+
+func (p *replay) watch() {
+	path, after := somePaths[p.choose(len(somePaths))], p.past()
+	w, err := p.store.Watch(ctx, path, after)
+	if after <= p.model.revision() && p.outside(after, "Watch", err) {
+		return
+	}
+	p.compare("Watch", err, nil)
+	p.watchers = append(p.watchers, &watched{w, path, after})
+}
+
+// drain checks what a watcher has next, and says whether there may be more.
+func (p *replay) drain(w *watched) bool {
+	events, revision, err := w.Next()
+	if err != nil {
+		_, oldest, _ := p.store.Revisions(ctx)
+		if !errors.Is(err, storage.ErrCompacted) || oldest <= w.after {
+			p.t.Errorf("Next after %d: %v, but the history begins at %d", w.after, err, oldest)
+		}
+		w.Close()
+		p.watchers = slices.DeleteFunc(p.watchers, func(other *watched) bool { return other == w })
+		return false
+	}
+	var got []string
+	for _, e := range events {
+		got = append(got, describe(e))
+	}
+	if want := p.model.between(w.path, w.after, revision); !slices.Equal(got, want) {
+		p.t.Errorf("watching %q after %d, up to %d: %q, want %q", w.path, w.after, revision, got, want)
+	}
+	if len(events) == 0 && revision != p.model.revision() {
+		p.t.Errorf("watching %q: nothing up to %d, but the store is at %d", w.path, revision, p.model.revision())
+	}
+	w.after = max(w.after, revision)
+	return len(events) > 0
+}
+
+func (p *replay) compact() {
+	revision := p.past()
+	err := p.store.Compact(ctx, revision)
+	if revision > p.model.revision() {
+		p.compare("Compact", err, storage.ErrFuture)
+		return
+	}
+	p.compare("Compact", err, nil)
+	if _, oldest, _ := p.store.Revisions(ctx); oldest < revision {
+		p.t.Errorf("compacted %d, but the history begins at %d", revision, oldest)
+	}
+}
+
+func (p *replay) compare(what string, got, want error) {
+	p.t.Helper()
+	if !errors.Is(got, want) {
+		p.t.Fatalf("%s: error %v, want %v", what, got, want)
+	}
+}
+
+func (p *replay) compareRecord(what string, got, want *storage.Record) {
+	p.t.Helper()
+	if (got == nil) != (want == nil) {
+		p.t.Fatalf("%s: %+v, want %+v", what, got, want)
+	}
+	if got != nil && describe(&storage.Event{Record: got}) != describe(&storage.Event{Record: want}) {
+		p.t.Fatalf("%s: %+v, want %+v", what, got, want)
+	}
+}
