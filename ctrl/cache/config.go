@@ -1,0 +1,126 @@
+package cache
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/apiutil"
+)
+
+const defaultSyncPeriod = 10 * time.Hour
+
+const namespaceField = "metadata.namespace"
+
+// byKind is Options.ByObject by kind.
+type byKind map[schema.GroupVersionKind]ByObject
+
+func newByKind(byObject map[client.Object]ByObject, scheme *runtime.Scheme) (byKind, error) {
+	kinds := byKind{}
+	for obj, settings := range byObject {
+		gvk, err := apiutil.GVKForObject(obj, scheme)
+		if err != nil {
+			return nil, fmt.Errorf("the cache has settings for %T, whose kind is not known: %w", obj, err)
+		}
+		if _, ok := kinds[gvk]; ok {
+			return nil, fmt.Errorf("the cache has settings for %s twice", gvk)
+		}
+		kinds[gvk] = settings
+	}
+	return kinds, nil
+}
+
+// configs returns the settings of a kind for each namespace that the cache
+// watches it in.
+func (o *Options) configs(settings ByObject, namespaced bool) (map[string]Config, error) {
+	if !namespaced && settings.Namespaces != nil {
+		return nil, fmt.Errorf("the kind is not namespaced, but its settings name namespaces")
+	}
+	kind := Config{
+		LabelSelector:         settings.Label,
+		FieldSelector:         settings.Field,
+		Transform:             settings.Transform,
+		UnsafeDisableDeepCopy: settings.UnsafeDisableDeepCopy,
+		EnableWatchBookmarks:  settings.EnableWatchBookmarks,
+		SyncPeriod:            settings.SyncPeriod,
+	}
+	defaults := Config{
+		LabelSelector:         o.DefaultLabelSelector,
+		FieldSelector:         o.DefaultFieldSelector,
+		Transform:             o.DefaultTransform,
+		UnsafeDisableDeepCopy: o.DefaultUnsafeDisableDeepCopy,
+		EnableWatchBookmarks:  o.DefaultEnableWatchBookmarks,
+		SyncPeriod:            o.SyncPeriod,
+	}
+	namespaces := settings.Namespaces
+	if namespaced && namespaces == nil {
+		namespaces = o.DefaultNamespaces
+	}
+	if len(namespaces) == 0 {
+		return map[string]Config{AllNamespaces: kind.or(defaults)}, nil
+	}
+	configs := make(map[string]Config, len(namespaces))
+	for namespace, config := range namespaces {
+		config = config.or(kind).or(o.DefaultNamespaces[namespace]).or(defaults)
+		if namespace == AllNamespaces {
+			config.FieldSelector = notIn(namespaces, config.FieldSelector)
+		}
+		configs[namespace] = config
+	}
+	return configs, nil
+}
+
+// or fills what is nil from the next level.
+func (c Config) or(next Config) Config {
+	if c.LabelSelector == nil {
+		c.LabelSelector = next.LabelSelector
+	}
+	if c.FieldSelector == nil {
+		c.FieldSelector = next.FieldSelector
+	}
+	if c.Transform == nil {
+		c.Transform = next.Transform
+	}
+	c.UnsafeDisableDeepCopy = cmp.Or(c.UnsafeDisableDeepCopy, next.UnsafeDisableDeepCopy)
+	c.EnableWatchBookmarks = cmp.Or(c.EnableWatchBookmarks, next.EnableWatchBookmarks)
+	c.SyncPeriod = cmp.Or(c.SyncPeriod, next.SyncPeriod)
+	return c
+}
+
+// notIn leaves the named namespaces out of a watch of all namespaces.
+func notIn(namespaces map[string]Config, selector fields.Selector) fields.Selector {
+	var terms []fields.Selector
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		if namespace != AllNamespaces {
+			terms = append(terms, fields.OneTermNotEqualSelector(namespaceField, namespace))
+		}
+	}
+	if selector != nil {
+		terms = append(terms, selector)
+	}
+	return fields.AndSelectors(terms...)
+}
+
+// path returns the namespace to ask the server for: that of the setting or the
+// one that the field selector comes down to, so that a permission for the one
+// namespace is enough.
+func (c Config) path(namespace string) string {
+	if namespace == AllNamespaces && c.FieldSelector != nil {
+		namespace, _ = c.FieldSelector.RequiresExactMatch(namespaceField)
+	}
+	return namespace
+}
+
+// jittered returns a period within 10 % of the given one, so that informers do
+// not resync together.
+func jittered(period time.Duration) time.Duration {
+	return time.Duration(float64(period) * (0.9 + 0.2*rand.Float64()))
+}

@@ -1,0 +1,277 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/cache/internal/feed"
+	"flyball.dev/ctrl/cache/internal/store"
+	"flyball.dev/ctrl/client"
+)
+
+// informer keeps the objects of one kind in one form: a store, the watches that
+// fill it and the feeds that tell handlers of it. It implements Informer.
+type informer struct {
+	gvk        schema.GroupVersionKind
+	resource   schema.GroupVersionResource
+	namespaced bool
+	form       form
+	store      *store.Store
+	parts      []*part
+	resync     time.Duration
+
+	// synced is closed when every part holds a complete list, stopped when the
+	// informer has ended, and cancel ends it.
+	synced  chan struct{}
+	stopped chan struct{}
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	// mu keeps changes of the store and what feeds are told of them in step.
+	mu       sync.Mutex
+	feeds    []*feed.Feed
+	delivery sync.WaitGroup
+	running  bool
+	unsynced int
+}
+
+// newInformer returns an informer that is not running yet.
+func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*informer, error) {
+	mapping, err := c.opts.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, err
+	}
+	i := &informer{
+		gvk:        gvk,
+		resource:   mapping.Resource,
+		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		form:       f,
+		store:      store.New(),
+		synced:     make(chan struct{}),
+		stopped:    make(chan struct{}),
+	}
+	i.ctx, i.cancel = context.WithCancel(context.Background())
+	configs, err := c.opts.configs(c.kinds[gvk], i.namespaced)
+	if err != nil {
+		return nil, fmt.Errorf("cannot cache %s: %w", gvk, err)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(configs)) {
+		config := configs[namespace]
+		source, err := c.server.remote(gvk, mapping.Resource, f, namespace, config)
+		if err != nil {
+			return nil, err
+		}
+		i.parts = append(i.parts, newPart(i, namespace, config, source, c.opts.DefaultWatchErrorHandler))
+		i.resync = shorter(i.resync, config.SyncPeriod)
+	}
+	i.unsynced = len(i.parts)
+	return i, nil
+}
+
+// shorter returns the shorter of two resync periods, of which zero means never.
+func shorter(a time.Duration, period *time.Duration) time.Duration {
+	b := defaultSyncPeriod
+	if period != nil {
+		b = *period
+	}
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// run lists, watches and tells feeds until ctx is done or the informer is
+// stopped, and returns when nothing of it is left running.
+func (i *informer) run(ctx context.Context) {
+	defer close(i.stopped)
+	defer context.AfterFunc(ctx, i.cancel)()
+	defer i.cancel()
+
+	i.mu.Lock()
+	i.running = true
+	for _, f := range i.feeds {
+		i.deliver(f)
+	}
+	i.mu.Unlock()
+
+	var watches sync.WaitGroup
+	for _, p := range i.parts {
+		watches.Go(func() { p.run(i.ctx) })
+	}
+	watches.Wait()
+	i.mu.Lock()
+	i.running = false
+	i.mu.Unlock()
+	i.delivery.Wait()
+}
+
+// deliver runs a feed. The caller holds mu.
+func (i *informer) deliver(f *feed.Feed) {
+	i.delivery.Go(func() { f.Run(i.ctx, i.resyncFeed) })
+}
+
+// partOf returns the part that covers a namespace, or nil.
+func (i *informer) partOf(namespace string) *part {
+	var rest *part
+	for _, p := range i.parts {
+		switch p.namespace {
+		case namespace:
+			return p
+		case AllNamespaces:
+			rest = p
+		}
+	}
+	return rest
+}
+
+// waitForSync waits until the informer has synced. It returns false if ctx is
+// done, or the informer has ended, before that.
+func (i *informer) waitForSync(ctx context.Context) bool {
+	select {
+	case <-i.synced:
+		return true
+	case <-ctx.Done():
+	case <-i.ctx.Done():
+	}
+	return i.HasSynced()
+}
+
+// tell passes a change on to all feeds. The caller holds mu.
+func (i *informer) tell(c store.Change) {
+	initial := !i.HasSynced()
+	for _, f := range i.feeds {
+		switch {
+		case c.Old == nil && c.New == nil:
+		case c.Old == nil:
+			f.Added(c.New, initial)
+		case c.New == nil:
+			f.Deleted(c.Old, false)
+		case c.Old.GetUID() != c.New.GetUID():
+			// Another object by the same name: that the first one was deleted
+			// has been missed.
+			f.Deleted(c.Old, true)
+			f.Added(c.New, initial)
+		default:
+			f.Updated(c.Old, c.New)
+		}
+	}
+}
+
+// partSynced notes that one more part holds a complete list. The caller holds
+// mu.
+func (i *informer) partSynced() {
+	if i.unsynced--; i.unsynced > 0 {
+		return
+	}
+	close(i.synced)
+	for _, f := range i.feeds {
+		f.Synced()
+	}
+}
+
+func (i *informer) resyncFeed(f *feed.Feed) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, obj := range i.store.Watched() {
+		f.Updated(obj, obj)
+	}
+}
+
+// AddEventHandler implements Informer.
+func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod implements Informer.
+func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
+}
+
+// AddEventHandlerWithOptions implements Informer. The logger of the options has
+// no use: feeds do not log.
+func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	resync := i.resync
+	if options.ResyncPeriod != nil {
+		resync = *options.ResyncPeriod
+	}
+	f := feed.New(fmt.Sprintf("%T for %s", handler, i.gvk.Kind), handler, jittered(resync))
+
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ctx.Err() != nil {
+		return nil, fmt.Errorf("cannot add a handler: the informer of %s has stopped", i.gvk)
+	}
+	for _, obj := range i.store.Watched() {
+		f.Added(obj, true)
+	}
+	if i.HasSynced() {
+		f.Synced()
+	}
+	i.feeds = append(i.feeds, f)
+	if i.running {
+		i.deliver(f)
+	}
+	return f, nil
+}
+
+// RemoveEventHandler implements Informer.
+func (i *informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
+	f, ok := handle.(*feed.Feed)
+	if !ok {
+		return fmt.Errorf("%T is not a handle of this informer", handle)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.feeds = slices.DeleteFunc(i.feeds, func(other *feed.Feed) bool { return other == f })
+	f.Close()
+	return nil
+}
+
+// AddIndexers implements Informer. An index is queried by List with a field
+// selector for its name.
+func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(indexers)) {
+		extract := indexers[name]
+		errs = append(errs, i.store.AddIndex(name, func(obj client.Object) []string {
+			// What cannot be indexed is not found by the index.
+			values, _ := extract(obj)
+			return values
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// HasSynced implements Informer.
+func (i *informer) HasSynced() bool {
+	return toolscache.IsDone(i.HasSyncedChecker())
+}
+
+// HasSyncedChecker implements Informer.
+func (i *informer) HasSyncedChecker() toolscache.DoneChecker {
+	return syncedChecker{i}
+}
+
+// IsStopped implements Informer.
+func (i *informer) IsStopped() bool {
+	select {
+	case <-i.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+type syncedChecker struct{ *informer }
+
+func (c syncedChecker) Name() string          { return "cache of " + c.gvk.String() }
+func (c syncedChecker) Done() <-chan struct{} { return c.synced }

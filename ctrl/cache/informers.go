@@ -1,0 +1,235 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/apiutil"
+)
+
+// informerCache is the Cache that New returns: a map of informers that start on
+// first use.
+type informerCache struct {
+	opts   Options
+	kinds  byKind
+	server connection
+
+	mu        sync.Mutex
+	informers map[informerKey]*informer
+	// running is set while Start runs; ctx ends what it has started.
+	ctx     context.Context
+	running sync.WaitGroup
+	started chan struct{}
+	stopped bool
+}
+
+type informerKey struct {
+	gvk  schema.GroupVersionKind
+	form form
+}
+
+// New returns a cache of the server that config names. It does not talk to the
+// server before the first use.
+func New(config *rest.Config, opts Options) (Cache, error) {
+	config = rest.CopyConfig(config)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	if opts.HTTPClient == nil {
+		http, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return nil, fmt.Errorf("could not create HTTP client from config: %w", err)
+		}
+		opts.HTTPClient = http
+	}
+	if opts.Scheme == nil {
+		opts.Scheme = scheme.Scheme
+	}
+	if opts.Mapper == nil {
+		mapper, err := apiutil.NewDynamicRESTMapper(config, opts.HTTPClient)
+		if err != nil {
+			return nil, fmt.Errorf("could not create RESTMapper from config: %w", err)
+		}
+		opts.Mapper = mapper
+	}
+	kinds, err := newByKind(opts.ByObject, opts.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	return &informerCache{
+		opts:      opts,
+		kinds:     kinds,
+		server:    connection{config, opts.HTTPClient, opts.Scheme, serializer.NewCodecFactory(opts.Scheme)},
+		informers: map[informerKey]*informer{},
+		started:   make(chan struct{}),
+	}, nil
+}
+
+// informer returns the informer of a kind in a form. If there is none, it is
+// made unless onlyExisting is set, and started if the cache is.
+func (c *informerCache) informer(gvk schema.GroupVersionKind, f form, onlyExisting bool) (i *informer, started bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := informerKey{gvk, f}
+	if i := c.informers[key]; i != nil {
+		return i, c.ctx != nil, nil
+	}
+	if onlyExisting {
+		return nil, false, &ErrResourceNotCached{GVK: gvk}
+	}
+	if c.stopped {
+		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", gvk)
+	}
+	if i, err = c.newInformer(gvk, f); err != nil {
+		return nil, false, err
+	}
+	c.informers[key] = i
+	if c.ctx != nil {
+		c.start(i)
+	}
+	return i, c.ctx != nil, nil
+}
+
+// start runs an informer. The caller holds mu.
+func (c *informerCache) start(i *informer) {
+	c.running.Go(func() { i.run(c.ctx) })
+}
+
+// ready is informer for those who want to read or to wait.
+func (c *informerCache) ready(ctx context.Context, gvk schema.GroupVersionKind, f form, onlyExisting bool) (*informer, bool, error) {
+	i, started, err := c.informer(gvk, f, onlyExisting)
+	if err != nil || !started {
+		return i, started, err
+	}
+	if !i.waitForSync(ctx) {
+		return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for the informer of %s to sync", gvk), 0)
+	}
+	return i, true, nil
+}
+
+// GetInformer implements Informers.
+func (c *informerCache) GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error) {
+	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	return c.getInformer(ctx, gvk, formOf(obj), opts)
+}
+
+// GetInformerForKind implements Informers.
+func (c *informerCache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error) {
+	obj, err := c.opts.Scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	return c.getInformer(ctx, gvk, formOf(obj), opts)
+}
+
+func (c *informerCache) getInformer(ctx context.Context, gvk schema.GroupVersionKind, f form, opts []InformerGetOption) (Informer, error) {
+	var options InformerGetOptions
+	for _, opt := range opts {
+		opt(&options)
+	}
+	get := c.ready
+	if options.BlockUntilSynced != nil && !*options.BlockUntilSynced {
+		get = func(_ context.Context, gvk schema.GroupVersionKind, f form, onlyExisting bool) (*informer, bool, error) {
+			return c.informer(gvk, f, onlyExisting)
+		}
+	}
+	i, _, err := get(ctx, gvk, f, false)
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// RemoveInformer implements Informers.
+func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) error {
+	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := informerKey{gvk, formOf(obj)}
+	if i := c.informers[key]; i != nil {
+		i.cancel()
+		delete(c.informers, key)
+	}
+	return nil
+}
+
+// IndexField implements Informers.
+func (c *informerCache) IndexField(_ context.Context, obj client.Object, field string, extractValue client.IndexerFunc) error {
+	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
+	if err != nil {
+		return err
+	}
+	i, _, err := c.informer(gvk, formOf(obj), false)
+	if err != nil {
+		return err
+	}
+	return i.store.AddIndex(field, extractValue)
+}
+
+// Start implements Informers.
+func (c *informerCache) Start(ctx context.Context) error {
+	c.mu.Lock()
+	if c.ctx != nil {
+		c.mu.Unlock()
+		return errors.New("the cache was started before")
+	}
+	c.ctx = ctx
+	for _, i := range c.informers {
+		c.start(i)
+	}
+	close(c.started)
+	c.mu.Unlock()
+
+	<-ctx.Done()
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.running.Wait()
+	return nil
+}
+
+// WaitForCacheSync implements Informers.
+func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
+	select {
+	case <-c.started:
+	case <-ctx.Done():
+		return false
+	}
+	for _, i := range c.all() {
+		if !i.waitForSync(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *informerCache) all() []*informer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*informer, 0, len(c.informers))
+	for _, i := range c.informers {
+		all = append(all, i)
+	}
+	return all
+}
+
+// NeedLeaderElection tells a manager that the cache runs whether it leads or
+// not.
+func (c *informerCache) NeedLeaderElection() bool {
+	return false
+}

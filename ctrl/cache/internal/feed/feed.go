@@ -1,0 +1,215 @@
+// Package feed delivers the changes of an informer's objects to one handler.
+//
+// Adding to a feed never blocks. What happens to an object while its last
+// notice waits is merged into that notice, if the notice tells of an add or an
+// update and the object is still there; deletions and what follows them stay
+// apart. So what waits is bounded by the number of objects and deletions, and
+// nobody misses that an object came or went.
+package feed
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/client"
+)
+
+// Feed delivers to one handler, one notice at a time and in order. Use New to
+// make one. It implements toolscache.ResourceEventHandlerRegistration.
+type Feed struct {
+	name    string
+	handler toolscache.ResourceEventHandler
+	resync  time.Duration
+
+	mu          sync.Mutex
+	first, last *notice
+	// latest is the notice of an object that later changes may be merged into.
+	latest map[types.NamespacedName]*notice
+	// more is signalled when a notice was added.
+	more chan struct{}
+
+	synced chan struct{}
+	closed chan struct{}
+	close  func()
+}
+
+// notice is something to tell the handler: that an object was added (before is
+// nil), updated (neither is nil) or deleted (after is nil), or, if all is nil,
+// that everything before the sync was told.
+type notice struct {
+	before, after client.Object
+	initial       bool
+	unknown       bool
+	next          *notice
+}
+
+// New returns a feed that tells nothing until Run. If resync is positive, Run
+// asks for a resync that often.
+func New(name string, handler toolscache.ResourceEventHandler, resync time.Duration) *Feed {
+	f := &Feed{
+		name:    name,
+		handler: handler,
+		resync:  resync,
+		latest:  map[types.NamespacedName]*notice{},
+		more:    make(chan struct{}, 1),
+		synced:  make(chan struct{}),
+		closed:  make(chan struct{}),
+	}
+	f.close = sync.OnceFunc(func() { close(f.closed) })
+	return f
+}
+
+// Added adds that an object came into view, initially or later.
+func (f *Feed) Added(obj client.Object, initial bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := &notice{after: obj, initial: initial}
+	f.latest[client.ObjectKeyFromObject(obj)] = n
+	f.push(n)
+}
+
+// Updated adds that an object changed.
+func (f *Feed) Updated(before, after client.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := client.ObjectKeyFromObject(after)
+	if n := f.latest[key]; n != nil {
+		n.after = after
+		return
+	}
+	n := &notice{before: before, after: after}
+	f.latest[key] = n
+	f.push(n)
+}
+
+// Deleted adds that an object went out of view, in that state or, if unknown is
+// set, in a later one.
+func (f *Feed) Deleted(obj client.Object, unknown bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.latest, client.ObjectKeyFromObject(obj))
+	f.push(&notice{before: obj, unknown: unknown})
+}
+
+// Synced adds that the initial list is complete.
+func (f *Feed) Synced() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.push(&notice{})
+}
+
+func (f *Feed) push(n *notice) {
+	if f.last == nil {
+		f.first = n
+	} else {
+		f.last.next = n
+	}
+	f.last = n
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+}
+
+// pop takes the oldest notice, or nil. Nothing is merged into it any more.
+func (f *Feed) pop() *notice {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.first
+	if n == nil {
+		return nil
+	}
+	if f.first = n.next; f.first == nil {
+		f.last = nil
+	}
+	if n.after != nil {
+		key := client.ObjectKeyFromObject(n.after)
+		if f.latest[key] == n {
+			delete(f.latest, key)
+		}
+	}
+	return n
+}
+
+// Run delivers until ctx is done or the feed is closed. When a resync is due it
+// calls resync, which adds every object as an update from itself to itself.
+func (f *Feed) Run(ctx context.Context, resync func(*Feed)) {
+	defer f.close()
+	var due <-chan time.Time
+	if f.resync > 0 {
+		ticker := time.NewTicker(f.resync)
+		defer ticker.Stop()
+		due = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.closed:
+			return
+		case <-due:
+			resync(f)
+		case <-f.more:
+			f.drain(ctx)
+		}
+	}
+}
+
+// drain delivers all that waits, unless the feed ends first.
+func (f *Feed) drain(ctx context.Context) {
+	for n := f.pop(); n != nil; n = f.pop() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.closed:
+			return
+		default:
+			f.tell(n)
+		}
+	}
+}
+
+func (f *Feed) tell(n *notice) {
+	switch {
+	case n.before == nil && n.after == nil:
+		close(f.synced)
+	case n.before == nil:
+		f.handler.OnAdd(n.after, n.initial)
+	case n.after != nil:
+		f.handler.OnUpdate(n.before, n.after)
+	case n.unknown:
+		key := toolscache.MetaObjectToName(n.before).String()
+		f.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key, Obj: n.before})
+	default:
+		f.handler.OnDelete(n.before)
+	}
+}
+
+// Close ends the feed. A call of the handler that is under way goes on.
+func (f *Feed) Close() {
+	f.close()
+}
+
+// HasSynced tells whether the handler has heard of the whole initial list.
+func (f *Feed) HasSynced() bool {
+	return toolscache.IsDone(f)
+}
+
+// HasSyncedChecker is HasSynced as something to wait for.
+func (f *Feed) HasSyncedChecker() toolscache.DoneChecker {
+	return f
+}
+
+// Name implements toolscache.DoneChecker.
+func (f *Feed) Name() string {
+	return f.name
+}
+
+// Done implements toolscache.DoneChecker.
+func (f *Feed) Done() <-chan struct{} {
+	return f.synced
+}

@@ -1,0 +1,255 @@
+// Package reflector keeps a picture of the objects of one kind up to date: it
+// lists them, watches them, and lists them again when the server can no longer
+// continue a watch.
+//
+// What comes next in which situation is decided by a pure state machine. The
+// reflector around it does what the machine says, one thing at a time, on the
+// goroutine that runs it.
+package reflector
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/ctrl/client"
+)
+
+// Source is where objects come from: one kind, perhaps of one namespace.
+type Source interface {
+	// List returns a page of objects, the version of the list and the name of
+	// the next page, if there is one. The caller owns the objects.
+	List(ctx context.Context, opts metav1.ListOptions) (objs []client.Object, version, next string, err error)
+	// Watch opens a watch. It ends with ctx.
+	Watch(ctx context.Context, opts metav1.ListOptions) (apiwatch.Interface, error)
+}
+
+// Sink takes what a reflector learns, in order and from one goroutine. It owns
+// the objects that it is given.
+type Sink interface {
+	// Begin tells that a list begins. If it breaks off, another one begins.
+	Begin()
+	// Listed gives an object of the list.
+	Listed(client.Object)
+	// Complete ends the list: objects that were not listed are gone.
+	Complete(version string)
+	// Changed gives an object that was added or modified.
+	Changed(client.Object)
+	// Deleted gives an object that was deleted or no longer matches.
+	Deleted(client.Object)
+	// Progress tells that there is nothing new up to a version.
+	Progress(version string)
+}
+
+// Reflector fills a sink from a source. Use its Run once.
+type Reflector struct {
+	Source Source
+	Sink   Sink
+
+	// Bookmarks asks the server to tell the version from time to time. Without
+	// them lists do not stream.
+	Bookmarks bool
+
+	// OnError is told of every error before the reflector waits to try again.
+	OnError func(context.Context, error)
+
+	machine machine
+	watch   *openWatch
+	// err is the error behind the last signal, for OnError and for the server's
+	// wish how long to wait.
+	err error
+}
+
+const (
+	// pageSize is how many objects a page of a list holds at most.
+	pageSize = 500
+	// watchAtLeast and watchAtMost bound how long the server is asked to keep a
+	// watch open. The jitter keeps watches from ending together.
+	watchAtLeast, watchAtMost = 5 * time.Minute, 10 * time.Minute
+	// watchGrace is how long a watch may be open beyond that before the
+	// connection is taken for dead.
+	watchGrace = 30 * time.Second
+	// lasting is how long a watch must have been open for its end not to count
+	// as a failure.
+	lasting = 5 * time.Second
+	// silence is how long a streaming list may be silent before the server is
+	// taken for one that does not know of them: it would never end the list.
+	silence = 15 * time.Second
+	// The first wait after a failure, which doubles with each, and the longest.
+	backOffFrom, backOffTo = 200 * time.Millisecond, 30 * time.Second
+)
+
+// Run lists and watches until ctx is done.
+func (r *Reflector) Run(ctx context.Context) {
+	defer r.closeWatch()
+	r.machine.paging = !r.Bookmarks
+	for next := r.machine.begin(); ctx.Err() == nil; {
+		in := r.do(ctx, next)
+		if ctx.Err() != nil {
+			return
+		}
+		before := r.machine.state
+		r.machine, next = r.machine.step(in)
+		r.entered(before)
+	}
+}
+
+// entered does what a change of state brings with it.
+func (r *Reflector) entered(before state) {
+	after := r.machine.state
+	if after != watching && after != streaming {
+		r.closeWatch()
+	}
+	if (after == synced || after == watching) && (before == empty || before == listing || before == streaming) {
+		r.Sink.Complete(r.machine.version)
+	}
+}
+
+// do does what the machine says and tells what came of it.
+func (r *Reflector) do(ctx context.Context, a action) input {
+	switch a {
+	case stream:
+		return r.open(ctx, metav1.ListOptions{
+			SendInitialEvents:    new(true),
+			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			AllowWatchBookmarks:  true,
+		})
+	case list:
+		return r.page(ctx)
+	case watch:
+		return r.open(ctx, metav1.ListOptions{
+			ResourceVersion:     r.machine.version,
+			AllowWatchBookmarks: r.Bookmarks,
+		})
+	case read:
+		return r.read(ctx)
+	default:
+		return r.pause(ctx)
+	}
+}
+
+// page asks for a page of a list and passes its objects on.
+func (r *Reflector) page(ctx context.Context) input {
+	objs, version, next, err := r.Source.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: r.machine.next})
+	if err != nil {
+		return r.failure(err)
+	}
+	if r.machine.state == empty {
+		r.Sink.Begin()
+	}
+	for _, obj := range objs {
+		r.Sink.Listed(obj)
+	}
+	return input{signal: paged, version: version, next: next}
+}
+
+// open opens a watch.
+func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
+	timeout := watchAtLeast + rand.N(watchAtMost-watchAtLeast)
+	opts.Watch = true
+	opts.TimeoutSeconds = new(int64(timeout.Seconds()))
+	w, err := newOpenWatch(ctx, r.Source, opts, timeout+watchGrace)
+	if err != nil {
+		return r.failure(err)
+	}
+	r.watch = w
+	if opts.SendInitialEvents != nil {
+		r.Sink.Begin()
+	}
+	return input{signal: opened}
+}
+
+// read takes an event from the open watch and passes it on.
+func (r *Reflector) read(ctx context.Context) input {
+	var quiet <-chan time.Time
+	if r.machine.state == streaming {
+		timer := time.NewTimer(silence)
+		defer timer.Stop()
+		quiet = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return input{}
+	case <-quiet:
+		r.err = errors.New("the server did not finish a streaming list")
+		return input{signal: unsupported}
+	case event, open := <-r.watch.events():
+		if !open {
+			r.err = errors.New("the watch ended at once")
+			return input{signal: ended, lasting: r.watch.lasted()}
+		}
+		in := r.event(event)
+		in.lasting = r.watch.lasted()
+		return in
+	}
+}
+
+// event passes an event on.
+func (r *Reflector) event(event apiwatch.Event) input {
+	if event.Type == apiwatch.Error {
+		return r.failure(apierrors.FromObject(event.Object))
+	}
+	obj, ok := event.Object.(client.Object)
+	if !ok {
+		r.err = errors.New("the watch told of something that is not an object")
+		return input{signal: garbled}
+	}
+	version := obj.GetResourceVersion()
+	switch event.Type {
+	case apiwatch.Bookmark:
+		if r.machine.state == streaming {
+			if obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				return input{signal: complete, version: version}
+			}
+			break
+		}
+		r.Sink.Progress(version)
+	case apiwatch.Deleted:
+		r.Sink.Deleted(obj)
+	default:
+		if r.machine.state == streaming {
+			r.Sink.Listed(obj)
+		} else {
+			r.Sink.Changed(obj)
+		}
+	}
+	return input{signal: told, version: version}
+}
+
+// failure turns an error into a signal.
+func (r *Reflector) failure(err error) input {
+	r.err = err
+	return input{signal: classify(err, r.machine)}
+}
+
+// pause tells of the error and waits, the longer the more has failed.
+func (r *Reflector) pause(ctx context.Context) input {
+	r.OnError(ctx, r.err)
+	delay := backOffTo
+	if n := r.machine.failures - 1; n < 8 {
+		delay = min(backOffFrom<<n, backOffTo)
+	}
+	delay = delay/2 + rand.N(delay)
+	if seconds, ok := apierrors.SuggestsClientDelay(r.err); ok {
+		delay = max(delay, time.Duration(seconds)*time.Second)
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return input{signal: waited}
+}
+
+func (r *Reflector) closeWatch() {
+	if r.watch != nil {
+		r.watch.close()
+		r.watch = nil
+	}
+}

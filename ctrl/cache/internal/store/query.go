@@ -1,0 +1,179 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"flyball.dev/ctrl/client"
+)
+
+// Query says which objects to list.
+type Query struct {
+	// Namespace restricts the list to one namespace, if not empty.
+	Namespace string
+	// Labels restricts the list to objects that match; nil does not.
+	Labels labels.Selector
+	// Fields restricts the list to objects that are filed under the value in
+	// the index of that name, for every requirement. The operator of a
+	// requirement is not looked at.
+	Fields fields.Requirements
+	// Watched asks for what the watch has told of instead of what reads see. No
+	// index helps then.
+	Watched bool
+}
+
+// List returns the objects that reads see, ordered by namespace and name. It
+// fails if there is no index by a field of the query.
+func (s *Store) List(q Query) ([]client.Object, error) {
+	wanted := equalities(q.Labels)
+	for _, w := range wanted {
+		s.indexLabel(w.label)
+	}
+	s.mu.RLock()
+	hits, err := s.find(q, wanted)
+	s.mu.RUnlock()
+	return ordered(hits), err
+}
+
+// hit is an entry that was found, with the object that it showed at the time.
+type hit struct {
+	key    *Key
+	object client.Object
+}
+
+// ordered returns the objects by namespace and name.
+func ordered(hits []hit) []client.Object {
+	slices.SortFunc(hits, func(a, b hit) int { return compare(a.key, b.key) })
+	objs := make([]client.Object, len(hits))
+	for i, h := range hits {
+		objs[i] = h.object
+	}
+	return objs
+}
+
+func compare(a, b *Key) int {
+	if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// find collects what a query asks for: it goes through the smallest set that an
+// index offers and tests the whole query on each member. The caller holds mu.
+func (s *Store) find(q Query, wanted []equality) ([]hit, error) {
+	from := candidates{size: s.count, each: s.all}
+	if q.Namespace != "" {
+		names := s.namespaces[q.Namespace]
+		from = candidates{size: len(names), each: func(visit func(*entry)) { within(names, visit) }}
+	}
+	tests := make([]func(*entry, *record) bool, 0, 4)
+	for _, f := range q.Fields {
+		x := s.fields[f.Field]
+		if x == nil {
+			return nil, fmt.Errorf("there is no index by %q", f.Field)
+		}
+		if q.Watched {
+			tests = append(tests, func(_ *entry, r *record) bool { return slices.Contains(x.of(r), f.Value) })
+			continue
+		}
+		post := x.posts[f.Value]
+		from = from.orSmaller([]*set{post})
+		tests = append(tests, func(e *entry, _ *record) bool { return post.has(e) })
+	}
+	for _, w := range wanted {
+		if x := s.labels[w.label]; x != nil && !q.Watched {
+			from = from.orSmaller(x.lookup(w.values))
+		}
+	}
+	if q.Namespace != "" {
+		tests = append(tests, func(e *entry, _ *record) bool { return e.key.Namespace == q.Namespace })
+	}
+	if q.Labels != nil && !q.Labels.Empty() {
+		tests = append(tests, func(_ *entry, r *record) bool { return q.Labels.Matches(labels.Set(r.object.GetLabels())) })
+	}
+
+	hits := make([]hit, 0, from.size)
+	from.each(func(e *entry) {
+		r := e.side(q.Watched)
+		if r == nil {
+			return
+		}
+		for _, test := range tests {
+			if !test(e, r) {
+				return
+			}
+		}
+		hits = append(hits, hit{&e.key, r.object})
+	})
+	return hits, nil
+}
+
+func (s *Store) all(visit func(*entry)) {
+	for _, names := range s.namespaces {
+		within(names, visit)
+	}
+}
+
+func within(names map[string]*entry, visit func(*entry)) {
+	for _, e := range names {
+		visit(e)
+	}
+}
+
+// candidates is a set of entries that holds everything a query can find.
+type candidates struct {
+	size int
+	each func(visit func(*entry))
+}
+
+// orSmaller returns the union of disjoint sets if it is smaller.
+func (c candidates) orSmaller(sets []*set) candidates {
+	size := 0
+	for _, s := range sets {
+		size += s.len()
+	}
+	if size >= c.size {
+		return c
+	}
+	return candidates{size: size, each: func(visit func(*entry)) {
+		for _, s := range sets {
+			s.each(visit)
+		}
+	}}
+}
+
+func (x *index) lookup(values []string) []*set {
+	sets := make([]*set, len(values))
+	for i, value := range values {
+		sets[i] = x.posts[value]
+	}
+	return sets
+}
+
+// equality is what a label selector asks of one label: that it is there and has
+// one of the values.
+type equality struct {
+	label  string
+	values []string
+}
+
+// equalities returns the requirements of a selector that an index can answer.
+func equalities(selector labels.Selector) []equality {
+	if selector == nil {
+		return nil
+	}
+	requirements, _ := selector.Requirements()
+	var found []equality
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			found = append(found, equality{r.Key(), r.Values().UnsortedList()})
+		}
+	}
+	return found
+}

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/ctrl/client"
+)
+
+// Scope is the part of a store that one list and watch feeds: a namespace, or
+// all namespaces that have no scope of their own. Its methods are called by one
+// goroutine, in the order in which the server told.
+type Scope struct {
+	store     *Store
+	namespace string
+	// progress is the resource version up to which the watch has told
+	// everything about this scope.
+	progress uint64
+	// list counts the lists that were begun.
+	list uint32
+	// writes are those that the watch has not brought back, in the order in
+	// which they were answered.
+	writes queue[pending]
+}
+
+// Scope adds a scope for a namespace or, if it is empty, for the rest. All
+// scopes are added before the first one is used.
+func (s *Store) Scope(namespace string) *Scope {
+	c := &Scope{store: s, namespace: namespace}
+	s.scopes = append(s.scopes, c)
+	return c
+}
+
+// Covers tells whether a namespace belongs to the store.
+func (s *Store) Covers(namespace string) bool {
+	return s.scope(namespace) != nil
+}
+
+// scope returns the scope of a namespace or nil.
+func (s *Store) scope(namespace string) *Scope {
+	var rest *Scope
+	for _, c := range s.scopes {
+		switch c.namespace {
+		case namespace:
+			return c
+		case metav1.NamespaceAll:
+			rest = c
+		}
+	}
+	return rest
+}
+
+// Version returns an object's resource version as a number, by which objects of
+// one kind are ordered.
+func Version(obj metav1.Object) (uint64, bool) {
+	v, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	return v, err == nil
+}
+
+// Change is what became of an object on the watched side. Old is nil if it was
+// not there; New is nil if it is no longer there, and then Old is its last known
+// state. Both are nil if nothing changed.
+type Change struct {
+	Old, New client.Object
+}
+
+// Begin starts a list. What is not listed until Complete is gone then.
+func (c *Scope) Begin() {
+	c.list++
+}
+
+// Listed takes an object of a list. A list is always right, even if it tells of
+// an older version, as after the server's data was restored from a backup.
+func (c *Scope) Listed(obj client.Object) Change {
+	s := c.store
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	e := s.obtain(client.ObjectKeyFromObject(obj))
+	e.listed = c.list
+	if e.watched != nil && e.watched.object.GetUID() == obj.GetUID() &&
+		e.watched.object.GetResourceVersion() == obj.GetResourceVersion() {
+		return Change{}
+	}
+	return s.watch(e, newRecord(obj))
+}
+
+// Changed takes an object that a watch tells was added or modified. It ignores
+// what it knows already.
+func (c *Scope) Changed(obj client.Object) Change {
+	s := c.store
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	e := s.obtain(client.ObjectKeyFromObject(obj))
+	e.listed = c.list
+	r := newRecord(obj)
+	var change Change
+	if !e.watched.supersedes(r) {
+		change = s.watch(e, r)
+	}
+	c.progressed(r.version)
+	return change
+}
+
+// Deleted takes an object that a watch tells was deleted or no longer matches.
+func (c *Scope) Deleted(obj client.Object) Change {
+	s := c.store
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var change Change
+	r := newRecord(obj)
+	if e := s.entry(client.ObjectKeyFromObject(obj)); e != nil {
+		change = s.unwatch(e, r)
+	}
+	c.progressed(r.version)
+	return change
+}
+
+// Progress takes a resource version up to which the watch has told everything.
+func (c *Scope) Progress(version string) {
+	s := c.store
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if v, err := strconv.ParseUint(version, 10, 64); err == nil {
+		c.progressed(v)
+	}
+}
+
+// Complete ends a list, which is as of a resource version, and returns the
+// objects that are gone.
+func (c *Scope) Complete(version string) []client.Object {
+	s := c.store
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var gone []*entry
+	s.all(func(e *entry) {
+		if e.listed != c.list && s.scope(e.key.Namespace) == c {
+			gone = append(gone, e)
+		}
+	})
+	slices.SortFunc(gone, func(a, b *entry) int { return compare(&a.key, &b.key) })
+	var objs []client.Object
+	for _, e := range gone {
+		if e.watched != nil {
+			objs = append(objs, e.watched.object)
+		}
+		s.set(e, nil, e.write.unlessDeleted())
+	}
+	if v, err := strconv.ParseUint(version, 10, 64); err == nil {
+		if v < c.progress {
+			// The server went back in time, so no write that it answered
+			// before is worth waiting for.
+			s.dropWrites(c)
+			c.progress = v
+		}
+		c.progressed(v)
+	}
+	return objs
+}
+
+// supersedes tells whether a record makes another one old news.
+func (r *record) supersedes(other *record) bool {
+	return r != nil && other.version != 0 && r.version >= other.version
+}

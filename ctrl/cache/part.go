@@ -1,0 +1,155 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/cache/internal/reflector"
+	"flyball.dev/ctrl/cache/internal/store"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/log"
+)
+
+// part is what an informer holds of one namespace, or of all: it takes what a
+// reflector learns, stores it and tells the feeds. It implements reflector.Sink.
+type part struct {
+	informer  *informer
+	namespace string
+	config    Config
+	scope     *store.Scope
+	reflector *reflector.Reflector
+	onError   toolscache.WatchErrorHandlerWithContext
+
+	// synced and missing are whether a list was ever complete, and whether the
+	// server is known not to have the kind.
+	synced, missing bool
+}
+
+func newPart(i *informer, namespace string, config Config, source reflector.Source, onError toolscache.WatchErrorHandlerWithContext) *part {
+	p := &part{
+		informer:  i,
+		namespace: namespace,
+		config:    config,
+		scope:     i.store.Scope(namespace),
+		onError:   onError,
+	}
+	p.reflector = &reflector.Reflector{
+		Source:    source,
+		Sink:      p,
+		Bookmarks: config.EnableWatchBookmarks == nil || *config.EnableWatchBookmarks,
+		OnError:   p.failed,
+	}
+	return p
+}
+
+func (p *part) run(ctx context.Context) {
+	p.reflector.Run(ctx)
+}
+
+// Begin implements reflector.Sink.
+func (p *part) Begin() {
+	p.scope.Begin()
+}
+
+// Listed implements reflector.Sink.
+func (p *part) Listed(obj client.Object) {
+	p.apply(obj, p.scope.Listed)
+}
+
+// Changed implements reflector.Sink.
+func (p *part) Changed(obj client.Object) {
+	p.apply(obj, p.scope.Changed)
+}
+
+// Deleted implements reflector.Sink.
+func (p *part) Deleted(obj client.Object) {
+	p.apply(obj, p.scope.Deleted)
+}
+
+// apply prepares an object, stores what it says and tells the feeds.
+func (p *part) apply(obj client.Object, put func(client.Object) store.Change) {
+	obj, err := p.prepare(obj)
+	if err != nil {
+		p.log().Error(err, "an object was left out of the cache")
+		return
+	}
+	p.informer.mu.Lock()
+	defer p.informer.mu.Unlock()
+	p.informer.tell(put(obj))
+}
+
+// Progress implements reflector.Sink.
+func (p *part) Progress(version string) {
+	p.scope.Progress(version)
+}
+
+// Complete implements reflector.Sink.
+func (p *part) Complete(version string) {
+	i := p.informer
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, obj := range p.scope.Complete(version) {
+		for _, f := range i.feeds {
+			f.Deleted(obj, true)
+		}
+	}
+	if !p.synced {
+		p.synced = true
+		i.partSynced()
+	}
+	p.missing = false
+}
+
+// prepare makes an object ready for the store: it sets its kind, which lists
+// leave out, and transforms it.
+func (p *part) prepare(obj client.Object) (client.Object, error) {
+	obj.GetObjectKind().SetGroupVersionKind(p.informer.gvk)
+	if p.config.Transform == nil {
+		return obj, nil
+	}
+	key := client.ObjectKeyFromObject(obj)
+	transformed, err := p.config.Transform(obj)
+	if err != nil {
+		return nil, fmt.Errorf("the transform of %s %s failed: %w", p.informer.gvk.Kind, key, err)
+	}
+	obj, ok := transformed.(client.Object)
+	if !ok || formOf(obj) != p.informer.form || client.ObjectKeyFromObject(obj) != key {
+		return nil, fmt.Errorf("the transform of %s %s returned a %T that is not that object", p.informer.gvk.Kind, key, transformed)
+	}
+	return obj, nil
+}
+
+// selects tells whether the part is to hold an object.
+func (p *part) selects(obj client.Object) bool {
+	if s := p.config.LabelSelector; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
+		return false
+	}
+	return p.config.FieldSelector == nil || p.config.FieldSelector.Empty() ||
+		p.config.FieldSelector.Matches(&fieldsOf{object: obj})
+}
+
+// failed is told of errors before the reflector tries again.
+func (p *part) failed(ctx context.Context, err error) {
+	if p.onError != nil {
+		card := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, nil,
+			toolscache.ReflectorOptions{Name: "flyball", TypeDescription: p.informer.gvk.String()})
+		p.onError(ctx, card, err)
+		return
+	}
+	switch {
+	case !apierrors.IsNotFound(err):
+		p.log().Error(err, "cannot list or watch; trying again")
+	case !p.missing:
+		p.missing = true
+		p.log().Info("the server does not have the kind; waiting for it")
+	}
+}
+
+func (p *part) log() logr.Logger {
+	return log.Log.WithName("cache").WithValues("kind", p.informer.gvk, "namespace", p.namespace)
+}
