@@ -1,0 +1,175 @@
+// Package zap makes loggers that write with Zap (go.uber.org/zap).
+//
+//	log.SetLogger(zap.New(zap.UseDevMode(true)))
+//
+// Where an object is logged as a value, its kind, namespace and name are written
+// and not the rest of it. In development mode the rest is written too, but never
+// that of a Secret.
+package zap
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// EncoderConfigOption changes how the parts of a line are encoded.
+type EncoderConfigOption func(*zapcore.EncoderConfig)
+
+// NewEncoderFunc makes an encoder.
+type NewEncoderFunc func(...EncoderConfigOption) zapcore.Encoder
+
+// Opts changes Options.
+type Opts func(*Options)
+
+// Options are the options of a logger. The zero value is a logger for
+// production.
+type Options struct {
+	// Development sets the defaults of the others for people who watch: lines
+	// for reading, debug messages, stack traces from warnings on, whole
+	// objects. Otherwise the defaults are for machines: JSON, from info on,
+	// stack traces from errors on, and of the messages that are the same within
+	// a second only every hundredth after the first hundred.
+	Development bool
+	// Encoder encodes the lines. If it is set, NewEncoder and
+	// EncoderConfigOptions are not used.
+	Encoder zapcore.Encoder
+	// EncoderConfigOptions are given to NewEncoder.
+	EncoderConfigOptions []EncoderConfigOption
+	// NewEncoder makes the encoder.
+	NewEncoder NewEncoderFunc
+	// DestWriter is where the lines go. Standard error if nil.
+	DestWriter io.Writer
+	// Level is the least level that is written. logr's verbosity v is level -v:
+	// for logr's V(3), use zapcore.Level(-3).
+	Level zapcore.LevelEnabler
+	// StacktraceLevel is the least level that gets a stack trace.
+	StacktraceLevel zapcore.LevelEnabler
+	// ZapOpts are options for Zap itself.
+	ZapOpts []zap.Option
+	// TimeEncoder encodes the time. RFC 3339 if nil.
+	TimeEncoder zapcore.TimeEncoder
+}
+
+// New returns a logger.
+func New(opts ...Opts) logr.Logger {
+	return zapr.NewLogger(NewRaw(opts...))
+}
+
+// NewRaw returns a logger with Zap's own methods.
+func NewRaw(opts ...Opts) *zap.Logger {
+	var o Options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	o.setDefaults()
+	encoder := o.Encoder
+	if encoder == nil {
+		// The caller's options come last, to have the last word.
+		all := append([]EncoderConfigOption{func(c *zapcore.EncoderConfig) { c.EncodeTime = o.TimeEncoder }}, o.EncoderConfigOptions...)
+		encoder = o.NewEncoder(all...)
+	}
+	out := zapcore.AddSync(o.DestWriter)
+	core := kubeCore{
+		Core:    zapcore.NewCore(&KubeAwareEncoder{Encoder: encoder, Verbose: o.Development}, out, o.Level),
+		verbose: o.Development,
+	}
+	zapOpts := []zap.Option{zap.ErrorOutput(out), zap.AddStacktrace(o.StacktraceLevel)}
+	if o.Development {
+		zapOpts = append(zapOpts, zap.Development())
+	} else if !o.Level.Enabled(zapcore.DebugLevel - 1) {
+		// Zap samples by level, and does not know any below debug.
+		zapOpts = append(zapOpts, zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+			return zapcore.NewSamplerWithOptions(c, time.Second, 100, 100)
+		}))
+	}
+	return zap.New(core).WithOptions(append(zapOpts, o.ZapOpts...)...)
+}
+
+func (o *Options) setDefaults() {
+	newEncoder, level, trace := newJSONEncoder, zap.InfoLevel, zap.ErrorLevel
+	if o.Development {
+		newEncoder, level, trace = newConsoleEncoder, zap.DebugLevel, zap.WarnLevel
+	}
+	if o.NewEncoder == nil {
+		o.NewEncoder = newEncoder
+	}
+	if o.Level == nil {
+		o.Level = zap.NewAtomicLevelAt(level)
+	}
+	if o.StacktraceLevel == nil {
+		o.StacktraceLevel = zap.NewAtomicLevelAt(trace)
+	}
+	if o.DestWriter == nil {
+		o.DestWriter = os.Stderr
+	}
+	if o.TimeEncoder == nil {
+		o.TimeEncoder = zapcore.RFC3339TimeEncoder
+	}
+}
+
+// UseDevMode sets Options.Development.
+func UseDevMode(enabled bool) Opts {
+	return func(o *Options) { o.Development = enabled }
+}
+
+// WriteTo sets Options.DestWriter.
+func WriteTo(out io.Writer) Opts {
+	return func(o *Options) { o.DestWriter = out }
+}
+
+// Encoder sets Options.Encoder.
+func Encoder(encoder zapcore.Encoder) func(o *Options) {
+	return func(o *Options) { o.Encoder = encoder }
+}
+
+// JSONEncoder makes the lines JSON objects.
+func JSONEncoder(opts ...EncoderConfigOption) func(o *Options) {
+	return Encoder(newJSONEncoder(opts...))
+}
+
+// ConsoleEncoder makes the lines readable.
+func ConsoleEncoder(opts ...EncoderConfigOption) func(o *Options) {
+	return Encoder(newConsoleEncoder(opts...))
+}
+
+// Level sets Options.Level.
+func Level(level zapcore.LevelEnabler) func(o *Options) {
+	return func(o *Options) { o.Level = level }
+}
+
+// StacktraceLevel sets Options.StacktraceLevel.
+func StacktraceLevel(stacktraceLevel zapcore.LevelEnabler) func(o *Options) {
+	return func(o *Options) { o.StacktraceLevel = stacktraceLevel }
+}
+
+// RawZapOpts adds to Options.ZapOpts.
+func RawZapOpts(zapOpts ...zap.Option) func(o *Options) {
+	return func(o *Options) { o.ZapOpts = append(o.ZapOpts, zapOpts...) }
+}
+
+// UseFlagOptions replaces all options by those that BindFlags has bound to
+// flags. The flags must have been parsed.
+func UseFlagOptions(in *Options) Opts {
+	return func(o *Options) { *o = *in }
+}
+
+func newJSONEncoder(opts ...EncoderConfigOption) zapcore.Encoder {
+	return zapcore.NewJSONEncoder(encoderConfig(zap.NewProductionEncoderConfig(), opts))
+}
+
+func newConsoleEncoder(opts ...EncoderConfigOption) zapcore.Encoder {
+	return zapcore.NewConsoleEncoder(encoderConfig(zap.NewDevelopmentEncoderConfig(), opts))
+}
+
+func encoderConfig(c zapcore.EncoderConfig, opts []EncoderConfigOption) zapcore.EncoderConfig {
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c
+}
