@@ -1,0 +1,112 @@
+package crd_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestDeleteDefinition(t *testing.T) {
+	s := newServer(t)
+	first := s.define(minimal)
+	for i := range 20 {
+		s.want(201, "POST", fmt.Sprintf("/apis/example.com/v1/namespaces/ns%d/widgets", i%3), fmt.Sprintf("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w%d}}", i))
+	}
+	gone := s.watchGone("widgets.example.com")
+	a := s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	crd := &unstructured.Unstructured{Object: a.object}
+	if condition(crd, "Terminating") != "True InstanceDeletionPending" || crd.GetDeletionTimestamp() == nil {
+		t.Errorf("answer: %s", a.body)
+	}
+	last := gone()
+	if got := condition(last, "Terminating"); got != "True InstanceDeletionInProgress" {
+		t.Errorf("at last: %q", got)
+	}
+	if _, served := s.catalog.Snapshot().Lookup(widgets); served {
+		t.Error("still served")
+	}
+	s.want(404, "GET", widgetsPath, "")
+
+	second := s.define(minimal)
+	if second.GetUID() == first.GetUID() {
+		t.Error("the same UID again")
+	}
+	if n := len(s.want(200, "GET", "/apis/example.com/v1/widgets", "").object["items"].([]any)); n != 0 {
+		t.Errorf("%d widgets have outlived their definition", n)
+	}
+	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+}
+
+func TestDeletionWaitsForFinalizers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.define(minimal)
+		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b, finalizers: [example.com/stay]}}")
+		s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+		synctest.Wait()
+
+		crd := &unstructured.Unstructured{Object: s.want(200, "GET", definitionsPath+"/widgets.example.com", "").object}
+		if got := condition(crd, "Terminating"); got != "True InstanceDeletionInProgress" {
+			t.Errorf("Terminating: %q", got)
+		}
+		list := s.want(200, "GET", widgetsPath, "").object["items"].([]any)
+		if len(list) != 1 || field(list[0].(map[string]any), "metadata", "deletionTimestamp") == nil {
+			t.Errorf("what is left: %v", list)
+		}
+		forbidden := []string{`widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating`}
+		s.refused(403, forbidden, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: c}}")
+		s.refused(403, forbidden, "PATCH", widgetsPath+"/c?fieldManager=x", "{apiVersion: example.com/v1, kind: Widget, metadata: {name: c}}", applyPatch...)
+		s.want(200, "PATCH", widgetsPath+"/b", `{"spec":{"size":1}}`, mergePatch...)
+		// Even a change of the definition does not confuse the cleanup.
+		s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `[{"op":"add","path":"/spec/names/categories","value":["all","more"]}]`, "Content-Type", "application/json-patch+json")
+		synctest.Wait()
+		s.want(200, "PATCH", widgetsPath+"/b", `{"metadata":{"finalizers":null}}`, mergePatch...)
+		synctest.Wait()
+
+		s.want(404, "GET", definitionsPath+"/widgets.example.com", "")
+		s.want(404, "GET", widgetsPath, "")
+	})
+}
+
+func TestDeleteNeverEstablished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.define(minimal)
+		other := renamed("gadgets", "Widget")
+		s.define(other)
+		s.want(200, "DELETE", definitionsPath+"/gadgets.example.com", "")
+		synctest.Wait()
+		s.want(404, "GET", definitionsPath+"/gadgets.example.com", "")
+		s.want(200, "GET", widgetsPath, "")
+	})
+}
+
+func TestFinalizerOfTheDefinition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.define(minimal)
+		path := definitionsPath + "/widgets.example.com"
+		s.want(200, "PATCH", path, `{"metadata":{"finalizers":["example.com/stay"]}}`, mergePatch...)
+		s.want(200, "DELETE", path, "")
+		synctest.Wait()
+		crd := &unstructured.Unstructured{Object: s.want(200, "GET", path, "").object}
+		if got := condition(crd, "Terminating"); got != "False InstanceDeletionCompleted" {
+			t.Errorf("Terminating: %q", got)
+		}
+		s.want(200, "PATCH", path, `{"metadata":{"finalizers":null}}`, mergePatch...)
+		s.want(404, "GET", path, "")
+		s.want(404, "GET", widgetsPath, "")
+	})
+}
+
+func TestCloseDuringCleanup(t *testing.T) {
+	s := newServer(t)
+	s.define(minimal)
+	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [example.com/stay]}}")
+	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	s.kinds.Close()
+	s.want(200, "GET", widgetsPath+"/a", "")
+}

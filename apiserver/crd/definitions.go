@@ -1,0 +1,134 @@
+package crd
+
+import (
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/store"
+)
+
+// definitionsResource makes the customresourcedefinitions resource, and with it the store that settles
+// what is written to it.
+func (k *Kinds) definitionsResource() (*resource.Resource, error) {
+	r, err := customresourcedefinition.NewREST(scheme(), settlingOptions{k})
+	if err != nil {
+		return nil, err
+	}
+	status := customresourcedefinition.NewStatusREST(scheme(), r)
+	k.store = r.Storage.Storage.(*definitionStore)
+	k.store.root = r.KeyRootFunc(request.NewContext())
+	k.status = status
+
+	kind := v1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+	res := &resource.Resource{
+		GroupVersion:       v1.SchemeGroupVersion,
+		Kind:               kind,
+		ListKind:           "CustomResourceDefinitionList",
+		Name:               "customresourcedefinitions",
+		Singular:           "customresourcedefinition",
+		ShortNames:         r.ShortNames(),
+		Categories:         r.Categories(),
+		StorageVersionHash: discovery.StorageVersionHash(kind.Group, kind.Version, kind.Kind),
+		Storage:            r,
+		PatchTypes:         definitionPatchTypes,
+		Subresources: []*resource.Resource{{
+			GroupVersion: v1.SchemeGroupVersion,
+			Kind:         kind,
+			Name:         "status",
+			Storage:      status,
+			PatchTypes:   definitionPatchTypes,
+		}},
+	}
+	equivalents := runtime.NewEquivalentResourceRegistry()
+	equivalents.RegisterKindFor(res.GroupVersionResource(), "", kind)
+	equivalents.RegisterKindFor(res.GroupVersionResource(), "status", kind)
+	if res.Scope, err = k.definitionScope(kind, res.GroupVersionResource(), "", r, equivalents, r.GetResetFields()); err != nil {
+		return nil, err
+	}
+	res.Subresources[0].Scope, err = k.definitionScope(kind, res.GroupVersionResource(), "status", r, equivalents, status.GetResetFields())
+	return res, err
+}
+
+var definitionPatchTypes = []string{
+	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+}
+
+func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVersionResource, subresource string, table rest.TableConvertor,
+	equivalents runtime.EquivalentResourceMapper, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+	hub := apiextensions.SchemeGroupVersion
+	fields, err := managedfields.NewDefaultFieldManager(definitionTypes, runtime.UnsafeObjectConvertor(scheme()), scheme(), scheme(),
+		kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
+	if err != nil {
+		return nil, err
+	}
+	return &handlers.RequestScope{
+		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: true},
+		Serializer:               codecs(),
+		ParameterCodec:           metav1.ParameterCodec,
+		Creater:                  scheme(),
+		Convertor:                scheme(),
+		UnsafeConvertor:          runtime.UnsafeObjectConvertor(scheme()),
+		Defaulter:                scheme(),
+		Typer:                    scheme(),
+		Authorizer:               k.Authorizer,
+		EquivalentResourceMapper: equivalents,
+		TableConvertor:           table,
+		FieldManager:             fields,
+		Resource:                 gvr,
+		Subresource:              subresource,
+		Kind:                     kind,
+		HubGroupVersion:          hub,
+		MetaGroupVersion:         metav1.SchemeGroupVersion,
+		MaxRequestBodyBytes:      k.MaxRequestBodyBytes,
+	}, nil
+}
+
+// storedAs keeps the objects of every resource in the encoding of one codec.
+func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
+	return store.RESTOptions(k.Storage, func(schema.GroupResource) runtime.Codec { return codec })
+}
+
+// settlingOptions puts the store that settles definitions around their storage.
+type settlingOptions struct{ *Kinds }
+
+func (k settlingOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := k.storedAs(definitionCodec()).GetRESTOptions(r, example)
+	open := o.Decorator
+	o.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs,
+		indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		s, destroy, err := open(config, prefix, key, newFunc, newListFunc, attrs, trigger, indexers)
+		return &definitionStore{Interface: s, kinds: k.Kinds}, destroy, err
+	}
+	return o, err
+}
+
+// definitionTypes is how definitions merge.
+var definitionTypes = &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
+	schemas := libraryTypes()
+	name := v1.CustomResourceDefinition{}.OpenAPIModelName()
+	definition := *schemas[name]
+	definition.Extensions = kindExtension(v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	schemas[name] = &definition
+	return managedfields.NewTypeConverter(schemas, false)
+})}

@@ -1,0 +1,140 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// names are those that one group has given away already. Plurals, singulars and short names share one
+// space, kinds and list kinds another.
+type names struct {
+	resources sets.Set[string]
+	kinds     sets.Set[string]
+}
+
+func noNames() names { return names{resources: sets.New[string](), kinds: sets.New[string]()} }
+
+func (n names) add(held apiextensions.CustomResourceDefinitionNames) {
+	n.resources.Insert(held.Plural, held.Singular)
+	n.resources.Insert(held.ShortNames...)
+	n.kinds.Insert(held.Kind, held.ListKind)
+}
+
+// settle accepts those of the names a definition asks for that it holds already or that are free, and
+// says in its conditions what came of it. A definition is established once all its names are
+// accepted, and stays so.
+func settle(crd *apiextensions.CustomResourceDefinition, taken names) {
+	accepted, conflict := accept(crd.Spec.Names, crd.Status.AcceptedNames, taken)
+	crd.Status.AcceptedNames = accepted
+	if conflict == nil {
+		setCondition(crd, apiextensions.NamesAccepted, apiextensions.ConditionTrue, "NoConflicts", "no conflicts found")
+		if !apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
+			setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
+		}
+	} else {
+		setCondition(crd, apiextensions.NamesAccepted, apiextensions.ConditionFalse, conflict.reason, conflict.message)
+		if apiextensions.FindCRDCondition(crd, apiextensions.Established) == nil {
+			setCondition(crd, apiextensions.Established, apiextensions.ConditionFalse, "NotAccepted", "not all names are accepted")
+		}
+	}
+	approve(crd)
+}
+
+type conflict struct{ reason, message string }
+
+// accept returns the names that a definition holds from now on, and the last of the conflicts that kept
+// it from holding all it wants.
+func accept(want, held apiextensions.CustomResourceDefinitionNames, taken names) (apiextensions.CustomResourceDefinitionNames, *conflict) {
+	var last *conflict
+	claim := func(want string, held *string, taken sets.Set[string], reason string) {
+		switch {
+		case want == *held:
+		case taken.Has(want):
+			last = &conflict{reason, inUse(want).Error()}
+		default:
+			*held = want
+		}
+	}
+	claim(want.Plural, &held.Plural, taken.resources, "PluralConflict")
+	claim(want.Singular, &held.Singular, taken.resources, "SingularConflict")
+	var errs []error
+	for _, short := range want.ShortNames {
+		if taken.resources.Has(short) && !slices.Contains(held.ShortNames, short) {
+			errs = append(errs, inUse(short))
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		last = &conflict{"ShortNamesConflict", err.Error()}
+	} else {
+		held.ShortNames = want.ShortNames
+	}
+	claim(want.Kind, &held.Kind, taken.kinds, "KindConflict")
+	claim(want.ListKind, &held.ListKind, taken.kinds, "ListKindConflict")
+	held.Categories = want.Categories
+	return held, last
+}
+
+func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
+
+// approve reports whether a definition in one of Kubernetes' own groups says who approved it.
+func approve(crd *apiextensions.CustomResourceDefinition) {
+	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
+		return
+	}
+	status, reason := apiextensions.ConditionFalse, "MissingAnnotation"
+	state, message := apihelpers.GetAPIApprovalState(crd.Annotations)
+	switch state {
+	case apihelpers.APIApproved:
+		status, reason = apiextensions.ConditionTrue, "ApprovedAnnotation"
+	case apihelpers.APIApprovalBypassed:
+		reason = "UnapprovedAnnotation"
+	case apihelpers.APIApprovalInvalid:
+		reason = "InvalidAnnotation"
+	}
+	setCondition(crd, apiextensions.KubernetesAPIApprovalPolicyConformant, status, reason, message)
+}
+
+// setCondition sets a condition, whose time changes only with its status.
+func setCondition(crd *apiextensions.CustomResourceDefinition, kind apiextensions.CustomResourceDefinitionConditionType,
+	status apiextensions.ConditionStatus, reason, message string) {
+	c := apiextensions.FindCRDCondition(crd, kind)
+	if c == nil {
+		crd.Status.Conditions = append(crd.Status.Conditions, apiextensions.CustomResourceDefinitionCondition{Type: kind})
+		c = &crd.Status.Conditions[len(crd.Status.Conditions)-1]
+	}
+	if c.Status != status || c.LastTransitionTime.IsZero() {
+		// Whole seconds, as they will be read back.
+		c.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+	}
+	c.Status, c.Reason, c.Message = status, reason, message
+}
+
+// sameService tells whether two states of one definition are served in the same way.
+func sameService(a, b *apiextensions.CustomResourceDefinition) bool {
+	return a.UID == b.UID &&
+		equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
+		equality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames) &&
+		established(a) == established(b)
+}
+
+// waiting tells whether a definition wants names that it does not hold.
+func waiting(crd *apiextensions.CustomResourceDefinition) bool {
+	return !apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted)
+}
+
+func established(crd *apiextensions.CustomResourceDefinition) bool {
+	return apiextensions.IsCRDConditionTrue(crd, apiextensions.Established)
+}
+
+// ending tells whether the definition waits for its resources to be deleted.
+func ending(crd *apiextensions.CustomResourceDefinition) bool {
+	return crd.DeletionTimestamp != nil && apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer)
+}

@@ -1,0 +1,50 @@
+package crd
+
+import (
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/scale"
+)
+
+// scheme has the types of definitions, and those that answer for custom resources beside their
+// objects, such as Status. It is built once.
+var scheme = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	install.Install(s)
+	unversioned := schema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(s, unversioned)
+	s.AddUnversionedTypes(unversioned, &metav1.Status{}, &metav1.WatchEvent{}, &metav1.APIVersions{},
+		&metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	return s
+})
+
+// codecs are the encodings of the types in scheme.
+var codecs = sync.OnceValue(func() serializer.CodecFactory { return codecsFor(scheme()) })
+
+// scaleCodecs are the encodings of the scale subresource.
+var scaleCodecs = sync.OnceValue(func() serializer.CodecFactory {
+	return codecsFor(scale.NewScaleConverter().Scheme())
+})
+
+func codecsFor(s *runtime.Scheme) serializer.CodecFactory {
+	return serializer.NewCodecFactory(s, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+}
+
+// definitionCodec reads and writes definitions as they are stored: JSON in v1.
+var definitionCodec = sync.OnceValue(func() runtime.Codec { return codecs().LegacyCodec(v1.SchemeGroupVersion) })
+
+// external returns a copy of the definition in the version that users see.
+func external(crd *apiextensions.CustomResourceDefinition) (*v1.CustomResourceDefinition, error) {
+	out := &v1.CustomResourceDefinition{}
+	if err := scheme().Convert(crd.DeepCopy(), out, nil); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

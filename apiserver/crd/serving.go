@@ -1,0 +1,197 @@
+package crd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	utilversion "k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// serving is what answers for the custom resources of one state of a definition. A nil serving serves
+// nothing.
+type serving struct {
+	resources []*resource.Resource
+	stored    *customresource.REST // in the version that is stored
+	end       context.CancelFunc
+}
+
+// retire ends the watches that began under this state of the definition: they would show resources in
+// its shape. Clients come back and see the new one.
+func (s *serving) retire() {
+	if s != nil {
+		s.end()
+	}
+}
+
+// customKind is what the versions of a custom kind have in common.
+type customKind struct {
+	*Kinds
+	crd         *v1.CustomResourceDefinition
+	names       v1.CustomResourceDefinitionNames // those accepted
+	shape       *shape
+	convertor   runtime.ObjectConvertor // leaves its input alone
+	unsafe      runtime.ObjectConvertor
+	types       *lazyTypes
+	equivalents runtime.EquivalentResourceRegistry
+	replicas    managedfields.ResourcePathMappings
+	stored      schema.GroupVersion
+	gate        *gate
+	live        context.Context // until retired
+}
+
+// serve builds what answers for a definition's resources.
+func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *gate) (*serving, error) {
+	definition, err := external(crd)
+	if err != nil {
+		return nil, err
+	}
+	kind := &customKind{
+		Kinds:       k,
+		crd:         definition,
+		names:       definition.Status.AcceptedNames,
+		equivalents: runtime.NewEquivalentResourceRegistry(),
+		replicas:    managedfields.ResourcePathMappings{},
+		gate:        g,
+	}
+	if kind.shape, err = shapeOf(crd, kind.names.Kind); err != nil {
+		return nil, err
+	}
+	kind.types = customTypes(kind.shape)
+	if kind.convertor, kind.unsafe, err = k.convertors.NewConverter(definition); err != nil {
+		return nil, err
+	}
+	for i := range definition.Spec.Versions {
+		kind.relate(&definition.Spec.Versions[i])
+	}
+	s := &serving{}
+	kind.live, s.end = context.WithCancel(k.ctx)
+	if err := kind.build(crd, s); err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+// shapeOf reads the schemas of a definition.
+func shapeOf(crd *apiextensions.CustomResourceDefinition, kind string) (*shape, error) {
+	s := &shape{
+		kind:            schema.GroupKind{Group: crd.Spec.Group, Kind: kind},
+		schemas:         map[string]*structural.Structural{},
+		preserveUnknown: crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields,
+	}
+	for _, v := range crd.Spec.Versions {
+		validation, err := apiextensions.GetSchemaForVersion(crd, v.Name)
+		if err != nil {
+			return nil, err
+		}
+		if validation == nil || validation.OpenAPIV3Schema == nil {
+			continue
+		}
+		schema, err := structural.NewStructural(validation.OpenAPIV3Schema)
+		if err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", v.Name, err)
+		}
+		schema = schema.DeepCopy() // it shares its defaults with the definition
+		if err := defaulting.PruneDefaults(schema); err != nil {
+			return nil, fmt.Errorf("defaults of %s: %w", v.Name, err)
+		}
+		s.schemas[v.Name] = schema
+	}
+	return s, nil
+}
+
+// relate notes what the versions must know of each other.
+func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
+	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
+	if v.Storage {
+		c.stored = gv
+	}
+	gvr, gvk := gv.WithResource(c.names.Plural), gv.WithKind(c.names.Kind)
+	c.equivalents.RegisterKindFor(gvr, "", gvk)
+	c.replicas[gv.String()] = nil
+	if v.Subresources == nil {
+		return
+	}
+	if v.Subresources.Status != nil {
+		c.equivalents.RegisterKindFor(gvr, "status", gvk)
+	}
+	if s := v.Subresources.Scale; s != nil {
+		c.equivalents.RegisterKindFor(gvr, "scale", autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+		path := fieldpath.Path{}
+		for _, name := range strings.Split(strings.TrimPrefix(s.SpecReplicasPath, "."), ".") {
+			path = append(path, fieldpath.PathElement{FieldName: &name})
+		}
+		c.replicas[gv.String()] = path
+	}
+}
+
+// build makes the resources of all versions that are served.
+func (c *customKind) build(crd *apiextensions.CustomResourceDefinition, s *serving) error {
+	var versions []*customVersion
+	reset := map[fieldpath.APIVersion]*fieldpath.Set{} // by the status subresource, in any version
+	for i := range c.crd.Spec.Versions {
+		v := &c.crd.Spec.Versions[i]
+		if !v.Served && !v.Storage {
+			continue
+		}
+		built, err := c.version(crd, v)
+		if err != nil {
+			return fmt.Errorf("version %s: %w", v.Name, err)
+		}
+		versions = append(versions, built)
+		if built.storage.Status != nil {
+			maps.Copy(reset, built.storage.Status.GetResetFields())
+		}
+		if v.Storage {
+			s.stored = built.storage.CustomResource
+		}
+	}
+	for _, v := range versions {
+		if !v.Served {
+			continue
+		}
+		r, err := v.resource(reset)
+		if err != nil {
+			return fmt.Errorf("version %s: %w", v.Name, err)
+		}
+		s.resources = append(s.resources, r)
+	}
+	return nil
+}
+
+// warning is what users of a deprecated version are told.
+func (c *customKind) warning(v *v1.CustomResourceDefinitionVersion) string {
+	switch {
+	case !v.Deprecated:
+		return ""
+	case v.DeprecationWarning != nil:
+		return *v.DeprecationWarning
+	}
+	text := fmt.Sprintf("%s/%s %s is deprecated", c.crd.Spec.Group, v.Name, c.crd.Spec.Names.Kind)
+	var better []string
+	for _, other := range c.crd.Spec.Versions {
+		if other.Served && !other.Deprecated && utilversion.CompareKubeAwareVersionStrings(v.Name, other.Name) < 0 {
+			better = append(better, other.Name)
+		}
+	}
+	if len(better) > 0 {
+		best := slices.MaxFunc(better, utilversion.CompareKubeAwareVersionStrings)
+		text += fmt.Sprintf("; use %s/%s %s", c.crd.Spec.Group, best, c.crd.Spec.Names.Kind)
+	}
+	return text
+}

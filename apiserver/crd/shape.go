@@ -1,0 +1,173 @@
+package crd
+
+import (
+	"fmt"
+
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+)
+
+// shape is what the objects of one custom kind look like, version by version. It does to unstructured
+// objects what decoding into a struct does to others.
+type shape struct {
+	kind    schema.GroupKind
+	schemas map[string]*structural.Structural
+	// preserveUnknown keeps fields that no schema knows.
+	preserveUnknown bool
+}
+
+// trim is how strictly [shape.apply] works.
+type trim struct {
+	// stored objects may be older than today's rules: malformed metadata is dropped, and a missing
+	// generation is put in.
+	stored bool
+	// report asks for the paths of fields that were dropped because no schema knows them.
+	report bool
+}
+
+// apply brings an object into its shape in place: metadata as in a struct, here and in embedded
+// objects; unknown fields pruned; nulls dropped where they are not allowed. Of objects of other kinds
+// it only looks at the metadata.
+func (s *shape) apply(u *unstructured.Unstructured, t trim) (unknown []string, err error) {
+	apiVersion, hasVersion, err := unstructured.NestedString(u.Object, "apiVersion")
+	if err != nil {
+		return nil, err
+	}
+	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
+	if err != nil {
+		return nil, err
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	metadata, hasMetadata, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+		DropMalformedFields:     t.stored,
+		ReturnUnknownFieldPaths: t.report,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if gv.Group == s.kind.Group && kind == s.kind.Kind {
+		fields, err := s.applySchema(u, gv.Version, t)
+		if err != nil {
+			return nil, err
+		}
+		unknown = append(unknown, fields...)
+		if hasMetadata && t.stored && metadata.Generation == 0 {
+			metadata.Generation = 1
+		}
+	}
+	// Pruning follows a schema that need not mention these.
+	if hasVersion {
+		u.SetAPIVersion(apiVersion)
+	}
+	if hasKind {
+		u.SetKind(kind)
+	}
+	if hasMetadata {
+		err = objectmeta.SetObjectMeta(u.Object, metadata)
+	}
+	return unknown, err
+}
+
+func (s *shape) applySchema(u *unstructured.Unstructured, version string, t trim) (unknown []string, err error) {
+	schema := s.schemas[version]
+	if !s.preserveUnknown {
+		unknown = pruning.PruneWithOptions(u.Object, schema, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: t.report})
+		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, schema)
+	}
+	fieldErr, embedded := objectmeta.CoerceWithOptions(nil, u.Object, schema, false, objectmeta.CoerceOptions{
+		DropInvalidFields:       t.stored,
+		ReturnUnknownFieldPaths: t.report,
+	})
+	if fieldErr != nil {
+		return nil, fieldErr
+	}
+	return append(unknown, embedded...), nil
+}
+
+// Default fills in the defaults of the object's version. It implements [runtime.ObjectDefaulter].
+func (s *shape) Default(in runtime.Object) {
+	if u, ok := in.(runtime.Unstructured); ok {
+		if gvk := u.GetObjectKind().GroupVersionKind(); gvk.GroupKind() == s.kind {
+			defaulting.Default(u.UnstructuredContent(), s.schemas[gvk.Version])
+			return
+		}
+	}
+	scheme().Default(in)
+}
+
+// shapingDecoder brings what it decodes into shape.
+type shapingDecoder struct {
+	runtime.Decoder
+	shape *shape
+	trim  trim
+}
+
+func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
+	var strict []error
+	if err != nil {
+		known, ok := runtime.AsStrictDecodingError(err)
+		if !ok || obj == nil {
+			return nil, gvk, err
+		}
+		strict = known.Errors()
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		unknown, err := d.shape.apply(u, d.trim)
+		if err != nil {
+			return nil, gvk, err
+		}
+		for _, path := range unknown {
+			strict = append(strict, fmt.Errorf("unknown field %q", path))
+		}
+	}
+	if d.trim.report && len(strict) > 0 {
+		return obj, gvk, runtime.NewStrictDecodingError(strict)
+	}
+	return obj, gvk, nil
+}
+
+// reportsUnknown tells whether a decoder was asked to be strict.
+func reportsUnknown(d runtime.Decoder) bool {
+	s, ok := d.(*json.Serializer)
+	return ok && s.IsStrict()
+}
+
+// shapingConvertor brings what it converted into the shape of the new version.
+type shapingConvertor struct {
+	runtime.ObjectConvertor
+	shape *shape
+}
+
+func (c shapingConvertor) Convert(in, out, context any) error {
+	if err := c.ObjectConvertor.Convert(in, out, context); err != nil {
+		return err
+	}
+	return c.trim(out)
+}
+
+func (c shapingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
+	out, err := c.ObjectConvertor.ConvertToVersion(in, gv)
+	if err != nil {
+		return nil, err
+	}
+	return out, c.trim(out)
+}
+
+func (c shapingConvertor) trim(converted any) error {
+	u, ok := converted.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	_, err := c.shape.apply(u, trim{})
+	return err
+}

@@ -1,0 +1,153 @@
+package crd
+
+import (
+	"maps"
+	"strings"
+	"sync"
+
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// lazyTypes knows how objects merge. It is built when the first of them is written.
+type lazyTypes struct {
+	build func() (managedfields.TypeConverter, error)
+}
+
+func (t *lazyTypes) ObjectToTyped(obj runtime.Object, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	types, err := t.build()
+	if err != nil {
+		return nil, err
+	}
+	return types.ObjectToTyped(obj, o...)
+}
+
+func (t *lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	types, err := t.build()
+	if err != nil {
+		return nil, err
+	}
+	return types.TypedToObject(v)
+}
+
+// customTypes is how the objects of a custom kind merge, in all its versions.
+func customTypes(s *shape) *lazyTypes {
+	return &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
+		schemas := maps.Clone(metadataTypes())
+		for version, schema := range s.schemas {
+			schemas[s.kind.Group+"."+version+"."+s.kind.Kind] = customType(s.kind.WithVersion(version), schema)
+		}
+		return managedfields.NewTypeConverter(schemas, s.preserveUnknown)
+	})}
+}
+
+// customType is the schema of one version together with what all objects have.
+func customType(kind schema.GroupVersionKind, s *structural.Structural) *spec.Schema {
+	if s == nil {
+		return &spec.Schema{
+			SchemaProps:      spec.SchemaProps{Type: spec.StringOrArray{"object"}},
+			VendorExtensible: spec.VendorExtensible{Extensions: kindExtension(kind)},
+		}
+	}
+	out := s.ToKubeOpenAPI()
+	embed(out)
+	addObjectProperties(out)
+	out.Extensions = maps.Clone(out.Extensions)
+	if out.Extensions == nil {
+		out.Extensions = spec.Extensions{}
+	}
+	maps.Copy(out.Extensions, kindExtension(kind))
+	return out
+}
+
+func kindExtension(kind schema.GroupVersionKind) spec.Extensions {
+	return spec.Extensions{"x-kubernetes-group-version-kind": []any{
+		map[string]any{"group": kind.Group, "version": kind.Version, "kind": kind.Kind},
+	}}
+}
+
+// addObjectProperties adds what an object has whether its schema says so or not.
+func addObjectProperties(s *spec.Schema) {
+	s.SetProperty("apiVersion", *spec.StringProperty())
+	s.SetProperty("kind", *spec.StringProperty())
+	s.SetProperty("metadata", *spec.RefSchema(reference(metav1.ObjectMeta{}.OpenAPIModelName())))
+}
+
+// embed completes the objects that a schema has inside.
+func embed(s *spec.Schema) {
+	for name, property := range s.Properties {
+		embed(&property)
+		if embedded, _ := property.Extensions.GetBool("x-kubernetes-embedded-resource"); embedded {
+			addObjectProperties(&property)
+		}
+		s.Properties[name] = property
+	}
+	for _, inner := range []*spec.Schema{itemsOf(s), valuesOf(s)} {
+		if inner == nil {
+			continue
+		}
+		embed(inner)
+		if embedded, _ := inner.Extensions.GetBool("x-kubernetes-embedded-resource"); embedded {
+			addObjectProperties(inner)
+		}
+	}
+}
+
+func itemsOf(s *spec.Schema) *spec.Schema {
+	if s.Items == nil {
+		return nil
+	}
+	return s.Items.Schema
+}
+
+func valuesOf(s *spec.Schema) *spec.Schema {
+	if s.AdditionalProperties == nil {
+		return nil
+	}
+	return s.AdditionalProperties.Schema
+}
+
+const referencePrefix = "#/components/schemas/"
+
+func reference(name string) string { return referencePrefix + common.EscapeJsonPointer(name) }
+
+// libraryTypes are the schemas of definitions and of what they are made of.
+func libraryTypes() map[string]*spec.Schema {
+	schemas := map[string]*spec.Schema{}
+	for name, d := range generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(reference(name)) }) {
+		schemas[name] = &d.Schema
+	}
+	return schemas
+}
+
+// metadataTypes are the schemas of object metadata. They are built once and must not be changed.
+var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
+	library, out := libraryTypes(), map[string]*spec.Schema{}
+	var add func(s *spec.Schema)
+	add = func(s *spec.Schema) {
+		if s == nil {
+			return
+		}
+		if name, ok := strings.CutPrefix(s.Ref.String(), referencePrefix); ok && out[name] == nil {
+			out[name] = library[name]
+			add(library[name])
+		}
+		for _, property := range s.Properties {
+			add(&property)
+		}
+		for i := range s.AllOf {
+			add(&s.AllOf[i])
+		}
+		add(itemsOf(s))
+		add(valuesOf(s))
+	}
+	add(spec.RefSchema(reference(metav1.ObjectMeta{}.OpenAPIModelName())))
+	return out
+})

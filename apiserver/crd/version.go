@@ -1,0 +1,214 @@
+package crd
+
+import (
+	"maps"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/registry/rest"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// customVersion is one version of a custom kind.
+type customVersion struct {
+	*customKind
+	*v1.CustomResourceDefinitionVersion
+	gvk     schema.GroupVersionKind
+	storage customresource.CustomResourceStorage
+}
+
+// version makes the storage of one version.
+func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
+	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
+	out := &customVersion{customKind: c, CustomResourceDefinitionVersion: v, gvk: gv.WithKind(c.names.Kind)}
+	subresources, err := apiextensions.GetSubresourcesForVersion(crd, v.Name)
+	if err != nil {
+		return nil, err
+	}
+	if subresources == nil {
+		subresources = &apiextensions.CustomResourceSubresources{}
+	}
+	whole, status, err := validators(crd, v.Name)
+	if err != nil {
+		return nil, err
+	}
+	table, err := tableconvertor.New(columns(v))
+	if err != nil {
+		// The definition was refused if this is not a matter of an older one: print the name alone.
+		table = rest.NewDefaultTableConvertor(gv.WithResource(c.names.Plural).GroupResource())
+	}
+	strategy := customresource.NewStrategy(typer{}, c.namespaced(), out.gvk, whole, status, c.shape.schemas[v.Name],
+		subresources.Status, subresources.Scale, v.SelectableFields)
+	out.storage, err = customresource.NewStorage(
+		gv.WithResource(c.names.Plural).GroupResource(), gv.WithResource(c.names.Singular).GroupResource(),
+		out.gvk, gv.WithKind(c.names.ListKind), strategy,
+		c.storedAs(storedIn(c.stored, gv, c.shape, c.convertor)),
+		c.names.Categories, table, c.replicas)
+	return out, err
+}
+
+func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
+
+// validators check a whole object, and its status alone, against a version's schema.
+func validators(crd *apiextensions.CustomResourceDefinition, version string) (whole, status validation.SchemaValidator, err error) {
+	schema, err := apiextensions.GetSchemaForVersion(crd, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	var props *apiextensions.JSONSchemaProps
+	if schema != nil {
+		props = schema.OpenAPIV3Schema
+	}
+	if whole, _, err = validation.NewSchemaValidator(props); err != nil || props == nil {
+		return whole, nil, err
+	}
+	if s, ok := props.Properties["status"]; ok {
+		status, _, err = validation.NewSchemaValidator(&s)
+	}
+	return whole, status, err
+}
+
+// columns are those that a table of the version has after the name.
+func columns(v *v1.CustomResourceDefinitionVersion) []v1.CustomResourceColumnDefinition {
+	if len(v.AdditionalPrinterColumns) > 0 {
+		return v.AdditionalPrinterColumns
+	}
+	return []v1.CustomResourceColumnDefinition{ageColumn()}
+}
+
+func ageColumn() v1.CustomResourceColumnDefinition {
+	return v1.CustomResourceColumnDefinition{
+		Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], JSONPath: ".metadata.creationTimestamp",
+	}
+}
+
+// resource makes the version servable. reset are the fields that writes of the status leave alone.
+func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) (*resource.Resource, error) {
+	main := &customResources{REST: v.storage.CustomResource, gate: v.gate, live: v.live}
+	r := &resource.Resource{
+		GroupVersion:       v.gvk.GroupVersion(),
+		Kind:               v.gvk,
+		ListKind:           v.names.ListKind,
+		Name:               v.names.Plural,
+		Singular:           v.names.Singular,
+		ShortNames:         v.names.ShortNames,
+		Categories:         v.names.Categories,
+		Namespaced:         v.namespaced(),
+		StorageVersionHash: discovery.StorageVersionHash(v.stored.Group, v.stored.Version, v.names.Kind),
+		Warning:            v.warning(v.CustomResourceDefinitionVersion),
+		Storage:            main,
+		PatchTypes:         patchTypes(),
+		OpenAPI:            documents(v.crd, v.Name),
+	}
+	scope := v.scope(r)
+	var err error
+	if r.Scope, err = v.withFields(scope, main.GetResetFields()); err != nil {
+		return nil, err
+	}
+	if v.storage.Status != nil {
+		scope.Subresource = "status"
+		if err := v.addSubresource(r, scope, v.storage.Status, reset); err != nil {
+			return nil, err
+		}
+	}
+	if v.storage.Scale != nil {
+		scope.Subresource = "scale"
+		scope.Kind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+		scope.Serializer = scaleCodecs()
+		scope.TableConvertor = scaleTable()
+		if err := v.addSubresource(r, scope, v.storage.Scale, nil); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (v *customVersion) addSubresource(r *resource.Resource, scope handlers.RequestScope, storage rest.Patcher, reset map[fieldpath.APIVersion]*fieldpath.Set) error {
+	complete, err := v.withFields(scope, reset)
+	if err != nil {
+		return err
+	}
+	r.Subresources = append(r.Subresources, &resource.Resource{
+		GroupVersion: r.GroupVersion,
+		Kind:         scope.Kind,
+		Name:         scope.Subresource,
+		Namespaced:   r.Namespaced,
+		Warning:      r.Warning,
+		Storage:      subresource{storage},
+		Scope:        complete,
+		PatchTypes:   r.PatchTypes,
+	})
+	return nil
+}
+
+// scope is how the handlers see the version, but for who manages which fields.
+func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
+	return handlers.RequestScope{
+		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
+		Serializer:               &negotiated{shape: v.shape, convertor: v.convertor},
+		StandardSerializers:      objectMediaTypes(),
+		ParameterCodec:           parameterCodec(v.gvk.GroupVersion()),
+		Creater:                  creator{},
+		Convertor:                v.convertor,
+		UnsafeConvertor:          v.unsafe,
+		Defaulter:                v.shape,
+		Typer:                    typer{},
+		Authorizer:               v.Authorizer,
+		EquivalentResourceMapper: v.equivalents,
+		TableConvertor:           v.storage.CustomResource,
+		Resource:                 r.GroupVersionResource(),
+		Kind:                     v.gvk,
+		HubGroupVersion:          v.gvk.GroupVersion(),
+		MetaGroupVersion:         metav1.SchemeGroupVersion,
+		MaxRequestBodyBytes:      v.MaxRequestBodyBytes,
+	}
+}
+
+// withFields completes a scope with the tracking of who manages which fields.
+func (v *customVersion) withFields(scope handlers.RequestScope, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+	var err error
+	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
+		scope.Kind, scope.HubGroupVersion, scope.Subresource, fieldpath.NewExcludeFilterSetMap(maps.Clone(reset)))
+	return &scope, err
+}
+
+// parameterCodec reads the options in a request's query.
+func parameterCodec(gv schema.GroupVersion) runtime.ParameterCodec {
+	s := runtime.NewScheme()
+	s.AddUnversionedTypes(gv, &metav1.ListOptions{}, &metav1.GetOptions{}, &metav1.DeleteOptions{})
+	return runtime.NewParameterCodec(s)
+}
+
+// scaleTable prints the scale subresource.
+func scaleTable() rest.TableConvertor {
+	table, _ := tableconvertor.New([]v1.CustomResourceColumnDefinition{
+		{Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas"},
+		{Name: "Available", Type: "integer", Description: "Number of actual replicas", JSONPath: ".status.replicas"},
+		ageColumn(),
+	})
+	return table
+}
+
+func patchTypes() []string {
+	kinds := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
+	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
+		kinds = append(kinds, string(types.ApplyCBORPatchType))
+	}
+	return kinds
+}
