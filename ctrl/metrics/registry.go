@@ -5,7 +5,10 @@
 // in the background: figures are counted as things happen or read when they are scraped.
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
 
 // RegistererGatherer is a registry to register with and to gather from.
 type RegistererGatherer interface {
@@ -13,9 +16,16 @@ type RegistererGatherer interface {
 	prometheus.Gatherer
 }
 
-// Registry holds the metrics of the runtime. The manager's metrics server serves it, and programs
-// may add their own metrics to it.
+// Registry holds the metrics of the runtime, of the process and of the Go runtime. The manager's
+// metrics server serves it, and programs may add their own metrics to it.
 var Registry RegistererGatherer = prometheus.NewRegistry()
+
+func init() {
+	Registry.MustRegister(
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)),
+	)
+}
 
 // The names of the metrics of work queues, each below WorkQueueSubsystem.
 const (

@@ -1,0 +1,231 @@
+// Package server serves the metrics of the runtime over HTTP or HTTPS.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/metrics"
+)
+
+// DefaultBindAddress is where the server listens if nothing else is said.
+var DefaultBindAddress = ":8080"
+
+const (
+	metricsPath     = "/metrics"
+	shutdownTimeout = time.Minute
+)
+
+// Server serves metrics. The manager runs one.
+type Server interface {
+	// AddExtraHandler serves path as well. It must be called before Start, and returns an error if
+	// the path is taken. What is served here may be sensitive, as profiles are: the server should
+	// not be open to everyone.
+	AddExtraHandler(path string, handler http.Handler) error
+
+	// NeedLeaderElection is false: metrics are served by leaders and others.
+	NeedLeaderElection() bool
+
+	// Start listens and serves until ctx ends and the requests in flight are answered. An address
+	// that cannot be listened on is an error.
+	Start(ctx context.Context) error
+}
+
+// Filter wraps the handler of one path. A filter may refuse requests that are not allowed.
+type Filter func(log logr.Logger, handler http.Handler) (http.Handler, error)
+
+// Options are the choices to be made for a server.
+type Options struct {
+	// SecureServing serves HTTPS. By default it is HTTP.
+	SecureServing bool
+
+	// BindAddress is the host and port to listen on, [DefaultBindAddress] if empty. "0" means that
+	// there is no server.
+	BindAddress string
+
+	// ExtraHandlers are handlers by path, as if given to AddExtraHandler.
+	ExtraHandlers map[string]http.Handler
+
+	// FilterProvider makes the filter that every path is wrapped in. It is called once, with the
+	// manager's configuration and HTTP client. By default there is none.
+	FilterProvider func(c *rest.Config, httpClient *http.Client) (Filter, error)
+
+	// CertDir is where the certificate and its key are, by default k8s-metrics-server/serving-certs
+	// below the directory for temporary files. They are read again when they change. If they do not
+	// exist when the server starts, it makes a self-signed certificate.
+	CertDir string
+
+	// CertName and KeyName are the names of the files in CertDir: tls.crt and tls.key by default.
+	CertName string
+	KeyName  string
+
+	// TLSOpts change the TLS configuration. If one sets GetCertificate, no files are read.
+	TLSOpts []func(*tls.Config)
+
+	// HandlerOpts change the options of the handler that renders the metrics.
+	HandlerOpts []func(*promhttp.HandlerOpts)
+
+	// ListenConfig is used to listen.
+	ListenConfig net.ListenConfig
+}
+
+// NewServer returns a server, or nil and no error if there is to be none. It does not listen yet.
+func NewServer(o Options, config *rest.Config, httpClient *http.Client) (Server, error) {
+	if o.BindAddress == "0" {
+		return nil, nil
+	}
+	if o.BindAddress == "" {
+		o.BindAddress = DefaultBindAddress
+	}
+	if o.CertDir == "" {
+		o.CertDir = filepath.Join(os.TempDir(), "k8s-metrics-server", "serving-certs")
+	}
+	if o.CertName == "" {
+		o.CertName = "tls.crt"
+	}
+	if o.KeyName == "" {
+		o.KeyName = "tls.key"
+	}
+	s := &server{options: o, handlers: map[string]http.Handler{}}
+	for path, handler := range o.ExtraHandlers {
+		if err := s.AddExtraHandler(path, handler); err != nil {
+			return nil, err
+		}
+	}
+	if o.FilterProvider != nil {
+		filter, err := o.FilterProvider(config, httpClient)
+		if err != nil {
+			return nil, fmt.Errorf("filter provider failed to create filter for the metrics server: %w", err)
+		}
+		s.filter = filter
+	}
+	return s, nil
+}
+
+type server struct {
+	options Options
+	filter  Filter
+
+	mu       sync.Mutex
+	handlers map[string]http.Handler
+	address  string // where it listens, once it does
+}
+
+func (*server) NeedLeaderElection() bool { return false }
+
+func (s *server) AddExtraHandler(path string, handler http.Handler) error {
+	if path == metricsPath {
+		return fmt.Errorf("overriding builtin %s endpoint is not allowed", metricsPath)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.handlers[path]; taken {
+		return fmt.Errorf("can't register extra handler by duplicate path %q on metrics http server", path)
+	}
+	s.handlers[path] = handler
+	return nil
+}
+
+func (s *server) Start(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithName("metrics")
+	mux, err := s.mux(logger)
+	if err != nil {
+		return fmt.Errorf("failed to start metrics server: %w", err)
+	}
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to start metrics server: %w", err)
+	}
+	logger.Info("Serving metrics", "bindAddress", listener.Addr().String(), "secure", s.options.SecureServing)
+
+	srv := &http.Server{
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Handler:           mux,
+		IdleTimeout:       90 * time.Second,
+		ReadHeaderTimeout: 32 * time.Second,
+	}
+	stopped := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		limited, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		defer cancel()
+		if err := srv.Shutdown(limited); err != nil {
+			logger.Error(err, "Could not shut down the metrics server")
+		}
+	})
+	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		cancel()
+		return err
+	}
+	<-stopped
+	return nil
+}
+
+// mux is the handler of every path, each within the filter.
+func (s *server) mux(logger logr.Logger) (*http.ServeMux, error) {
+	opts := promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}
+	for _, change := range s.options.HandlerOpts {
+		change(&opts)
+	}
+	mux := http.NewServeMux()
+	handle := func(path string, handler http.Handler) error {
+		if s.filter != nil {
+			var err error
+			if handler, err = s.filter(logger.WithValues("path", path), handler); err != nil {
+				return fmt.Errorf("failed to add metrics filter to path %s: %w", path, err)
+			}
+		}
+		mux.Handle(path, handler)
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, handler := range s.handlers {
+		if err := handle(path, handler); err != nil {
+			return nil, err
+		}
+	}
+	return mux, handle(metricsPath, promhttp.HandlerFor(metrics.Registry, opts))
+}
+
+func (s *server) listen(ctx context.Context) (net.Listener, error) {
+	var config *tls.Config
+	if s.options.SecureServing {
+		var err error
+		if config, err = s.tlsConfig(); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := s.options.ListenConfig.Listen(ctx, "tcp", s.options.BindAddress)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.address = listener.Addr().String()
+	s.mu.Unlock()
+	if config != nil {
+		listener = tls.NewListener(listener, config)
+	}
+	return listener, nil
+}
+
+// GetBindAddr is the address the server listens on, once it does: the one to ask for when the port
+// was left to the system.
+func (s *server) GetBindAddr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.address
+}
