@@ -14,8 +14,8 @@ import (
 // its caller.
 //
 // Objects belong to the caller and must be copied if they are kept. They come
-// in the form in which they were written: typed, unstructured or metadata only,
-// and always with their kind set. The methods do not block and are safe for
+// in the form in which they were written: typed, unstructured or metadata only.
+// Typed ones may have no kind set. The methods do not block and are safe for
 // concurrent use.
 type Writes interface {
 	// Wrote reports the server's response to a create, update, patch or apply
@@ -23,8 +23,8 @@ type Writes interface {
 	// object is still there, waiting for its finalizers or its grace period.
 	Wrote(ctx context.Context, obj cacheapi.Object)
 
-	// Deleted reports that the object is gone. It carries at least the kind,
-	// namespace and name, the UID if it was known, and the resource version of
-	// what the caller held, if any.
+	// Deleted reports that the object is gone. It carries at least namespace and
+	// name, the UID if the server told it, and a resource version that is not
+	// newer than the deletion, if one was known.
 	Deleted(ctx context.Context, obj cacheapi.Object)
 }

@@ -1,0 +1,72 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record/util"
+	"k8s.io/client-go/tools/reference"
+)
+
+// reference returns a reference to the object that an event is about. Whoever
+// records an event does not want to hear of errors: they are logged.
+func (p *Provider) reference(obj runtime.Object, eventtype, reason string) (*corev1.ObjectReference, bool) {
+	if !util.ValidateEventType(eventtype) {
+		p.log.Error(nil, "Dropping an event: its type is neither Normal nor Warning", "type", eventtype, "reason", reason)
+		return nil, false
+	}
+	ref, err := reference.GetReference(p.scheme, obj)
+	if err != nil {
+		p.log.Error(err, "Dropping an event: cannot refer to the object that it is about", "type", fmt.Sprintf("%T", obj), "reason", reason)
+		return nil, false
+	}
+	return ref, true
+}
+
+// namespaceFor returns where an event about ref is kept. Those about
+// cluster-scoped objects are in the default namespace.
+func namespaceFor(ref *corev1.ObjectReference) string {
+	if ref.Namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return ref.Namespace
+}
+
+// namer gives events their names. They contain the time; two events of the same
+// time, which virtual time has many of, still get two names.
+type namer struct{ last atomic.Int64 }
+
+func (n *namer) name(ref *corev1.ObjectReference) string {
+	for {
+		last := n.last.Load()
+		next := max(time.Now().UnixNano(), last+1)
+		if n.last.CompareAndSwap(last, next) {
+			return util.GenerateEventName(ref.Name, next)
+		}
+	}
+}
+
+// outcome sorts the errors of a write: those that trying again may help are
+// returned, the others logged.
+func (p *Provider) outcome(err error, ref *corev1.ObjectReference, reason string) error {
+	var unsent *rest.RequestConstructionError
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil
+	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsInternalError(err):
+		return err
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.As(err, &unsent):
+		return err // it has not reached the server
+	}
+	p.log.Error(err, "Dropping an event: the server does not take it", "reason", reason, "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
+	return nil
+}

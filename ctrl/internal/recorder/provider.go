@@ -1,0 +1,150 @@
+// Package recorder delivers events to the API server.
+//
+// Recorders put events into a bounded queue, without ever blocking; one
+// goroutine, in Run, takes them out, merges those that repeat and writes them.
+// What finds the queue full, or comes after Run has ended, is dropped.
+package recorder
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"flyball.dev/ctrl/recorder"
+)
+
+const (
+	// queueLength is how many events may wait to be written.
+	queueLength = 1000
+	// flushTime is how long Run goes on writing after its context is done.
+	flushTime = 5 * time.Second
+)
+
+// Options are the options of a Provider.
+type Options struct {
+	Config     *rest.Config
+	HTTPClient *http.Client
+	Scheme     *runtime.Scheme // to find the kind of the objects that events are about
+	Logger     logr.Logger
+
+	// Broadcaster, if it is set, delivers the events of the core API. Run
+	// connects it to the server; who made it shuts it down.
+	Broadcaster record.EventBroadcaster
+}
+
+// Provider hands out event recorders. See the package for how they work.
+type Provider struct {
+	scheme      *runtime.Scheme
+	log         logr.Logger
+	broadcaster record.EventBroadcaster
+
+	core   corev1client.EventsGetter
+	events eventsv1client.EventsGetter
+
+	mu      sync.Mutex // so that nothing is queued after the last look into the queue
+	stopped bool
+	queue   chan delivery
+	names   namer
+
+	// Only Run uses these.
+	correlator *record.EventCorrelator
+	series     *series
+}
+
+// delivery is an event on its way. It is made in the recorder and carried out in
+// Run; deliver returns an error if it makes sense to call it again.
+type delivery interface {
+	deliver(ctx context.Context) error
+}
+
+var _ recorder.Provider = (*Provider)(nil)
+
+// New returns a provider. Its recorders work at once; the events wait for Run.
+func New(o Options) (*Provider, error) {
+	core, err := corev1client.NewForConfigAndClient(o.Config, o.HTTPClient)
+	if err != nil {
+		return nil, err
+	}
+	events, err := eventsv1client.NewForConfigAndClient(o.Config, o.HTTPClient)
+	if err != nil {
+		return nil, err
+	}
+	return &Provider{
+		scheme:      o.Scheme,
+		log:         o.Logger,
+		broadcaster: o.Broadcaster,
+		core:        core,
+		events:      events,
+		queue:       make(chan delivery, queueLength),
+		correlator:  record.NewEventCorrelator(clock.RealClock{}),
+		series:      newSeries(),
+	}, nil
+}
+
+// Run writes events until ctx is done, and then for a few seconds at most those
+// that still wait. It must be called no more than once.
+func (p *Provider) Run(ctx context.Context) {
+	if p.broadcaster != nil {
+		defer p.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.core.Events("")}).Stop()
+	}
+	// Requests outlive ctx, by flushTime.
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushTime, cancel) })()
+
+	for ctx.Err() == nil {
+		select {
+		case d := <-p.queue:
+			p.deliver(ctx, writing, d)
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	p.stopped = true
+	p.mu.Unlock()
+	for writing.Err() == nil && len(p.queue) > 0 {
+		p.deliver(ctx, writing, <-p.queue)
+	}
+}
+
+// deliver tries to write an event a few times, or just once when ctx is done.
+func (p *Provider) deliver(ctx, writing context.Context, d delivery) {
+	var err error
+	for wait := time.Second; wait <= 16*time.Second; wait *= 2 {
+		if err = d.deliver(writing); err == nil {
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			p.log.Error(err, "Stopped before an event was written")
+			return
+		}
+	}
+	p.log.Error(err, "Giving up on writing an event")
+}
+
+// send queues an event.
+func (p *Provider) send(d delivery, about *corev1.ObjectReference) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		p.log.V(1).Info("Dropping an event: the recorder has stopped", "kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
+		return
+	}
+	select {
+	case p.queue <- d:
+	default:
+		p.log.Info("Dropping an event: too many are waiting", "kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
+	}
+}
