@@ -1,0 +1,171 @@
+package deployment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// statusOf counts what the sets of a deployment have, without the conditions.
+func statusOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) appsv1.DeploymentStatus {
+	current, _ := split(d, sets)
+	s := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, CollisionCount: d.Status.CollisionCount}
+	terminating := int32(0)
+	for _, rs := range sets {
+		s.Replicas += rs.Status.Replicas
+		s.ReadyReplicas += rs.Status.ReadyReplicas
+		s.AvailableReplicas += rs.Status.AvailableReplicas
+		if rs.Status.TerminatingReplicas != nil {
+			terminating += *rs.Status.TerminatingReplicas
+		}
+	}
+	s.TerminatingReplicas = &terminating
+	s.UnavailableReplicas = max(0, sum(sets, replicas)-s.AvailableReplicas)
+	if current != nil {
+		s.UpdatedReplicas = current.Status.Replicas
+	}
+	return s
+}
+
+// complete reports whether everything that runs has the present template and is available.
+func complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
+	want := desired(d)
+	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want &&
+		s.ObservedGeneration >= d.Generation
+}
+
+// progressed reports whether a rollout has moved between two statuses.
+func progressed(was, is appsv1.DeploymentStatus) bool {
+	return is.UpdatedReplicas > was.UpdatedReplicas ||
+		is.Replicas-is.UpdatedReplicas < was.Replicas-was.UpdatedReplicas ||
+		is.ReadyReplicas > was.ReadyReplicas ||
+		is.AvailableReplicas > was.AvailableReplicas
+}
+
+// conditionsOf says how a deployment does. created tells whether this pass made the current set.
+func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool, now time.Time) []appsv1.DeploymentCondition {
+	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
+	if s.AvailableReplicas >= desired(d)-maxUnavailable(d) {
+		c.set(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "Deployment has minimum availability.")
+	} else {
+		c.set(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+	}
+	if hasDeadline(d) {
+		c.progress(d, sets, s, created)
+	} else {
+		c.remove(appsv1.DeploymentProgressing)
+	}
+	c.remove(appsv1.DeploymentReplicaFailure)
+	if f := failure(d, sets); f != nil {
+		c.set(appsv1.DeploymentReplicaFailure, f.Status, f.Reason, f.Message)
+	}
+	return c.list
+}
+
+type conditions struct {
+	list []appsv1.DeploymentCondition
+	now  metav1.Time
+}
+
+func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool) {
+	const kind = appsv1.DeploymentProgressing
+	was := c.get(kind)
+	name := fmt.Sprintf("Deployment %q", d.Name)
+	current, _ := split(d, sets)
+	if current != nil {
+		name = fmt.Sprintf("ReplicaSet %q", current.Name)
+	}
+	switch {
+	case d.Spec.Paused:
+		if was == nil || was.Reason != "DeploymentPaused" {
+			c.set(kind, corev1.ConditionUnknown, "DeploymentPaused", "Deployment is paused")
+		}
+	case was != nil && was.Reason == "DeploymentPaused":
+		c.set(kind, corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
+	case created:
+		c.set(kind, corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", current.Name))
+	case was != nil && was.Reason == "NewReplicaSetAvailable" && s.Replicas == s.UpdatedReplicas:
+		// The rollout is done; a pod that is lost later is no rollout.
+	case complete(d, s):
+		c.set(kind, corev1.ConditionTrue, "NewReplicaSetAvailable", name+" has successfully progressed.")
+	case was == nil, progressed(d.Status, s), was.Reason == "NewReplicaSetAvailable":
+		c.touch(kind, corev1.ConditionTrue, "ReplicaSetUpdated", name+" is progressing.")
+	case deadline(d, *was).After(c.now.Time):
+	default:
+		c.set(kind, corev1.ConditionFalse, "ProgressDeadlineExceeded", name+" has timed out progressing.")
+	}
+}
+
+func (c *conditions) get(kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	for i := range c.list {
+		if c.list[i].Type == kind {
+			return &c.list[i]
+		}
+	}
+	return nil
+}
+
+// set leaves a condition as it is if it says the same already.
+func (c *conditions) set(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
+	if was := c.get(kind); was != nil && was.Status == status && was.Reason == reason && was.Message == message {
+		return
+	}
+	c.touch(kind, status, reason, message)
+}
+
+// touch sets a condition and the time of its last update, whatever it said before.
+func (c *conditions) touch(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
+	is := appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: c.now, LastTransitionTime: c.now}
+	was := c.get(kind)
+	if was == nil {
+		c.list = append(c.list, is)
+		return
+	}
+	if was.Status == status {
+		is.LastTransitionTime = was.LastTransitionTime
+	}
+	*was = is
+}
+
+func (c *conditions) remove(kind appsv1.DeploymentConditionType) {
+	c.list = slices.DeleteFunc(c.list, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
+}
+
+// failure is the trouble of the current set with its pods, or of any other set.
+func failure(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSetCondition {
+	current, old := split(d, sets)
+	if current != nil {
+		old = append([]*appsv1.ReplicaSet{current}, old...)
+	}
+	for _, rs := range old {
+		for i := range rs.Status.Conditions {
+			if c := &rs.Status.Conditions[i]; c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+func hasDeadline(d *appsv1.Deployment) bool {
+	return d.Spec.ProgressDeadlineSeconds != nil && *d.Spec.ProgressDeadlineSeconds != math.MaxInt32
+}
+
+func deadline(d *appsv1.Deployment, progress appsv1.DeploymentCondition) time.Time {
+	return progress.LastUpdateTime.Add(time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second)
+}
+
+// untilDeadline is how long a rollout under way still has, or zero if there is nothing to wait for.
+func untilDeadline(d *appsv1.Deployment, now time.Time) time.Duration {
+	c := &conditions{list: d.Status.Conditions}
+	p := c.get(appsv1.DeploymentProgressing)
+	if !hasDeadline(d) || d.Spec.Paused || p == nil || p.Status == corev1.ConditionFalse || p.Reason == "NewReplicaSetAvailable" {
+		return 0
+	}
+	return max(deadline(d, *p).Sub(now), time.Millisecond)
+}

@@ -1,0 +1,235 @@
+package gc
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// object is what the graph knows of one object.
+type object struct {
+	uid             types.UID
+	kind            schema.GroupVersionKind
+	namespace, name string
+	resourceVersion string
+	owners          []metav1.OwnerReference
+	finalizers      []string
+	deleting        bool
+}
+
+func (o *object) waitsForDependents() bool {
+	return o.deleting && slices.Contains(o.finalizers, metav1.FinalizerDeleteDependents)
+}
+
+func (o *object) orphansDependents() bool {
+	return o.deleting && slices.Contains(o.finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// answers reports whether o is what ref speaks of when the reference stands in the given namespace:
+// an owner is in the same namespace or in none.
+func (o *object) answers(ref metav1.OwnerReference, namespace string) bool {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && o.uid == ref.UID && o.name == ref.Name &&
+		o.kind.Group == gv.Group && o.kind.Kind == ref.Kind &&
+		(o.namespace == "" || o.namespace == namespace)
+}
+
+// graph is who owns whom, by UID. It does no I/O: it takes in what was seen, says which objects are
+// worth another look because of that, and plans what is to be done about one object.
+//
+// An owner may be known by its dependents' references only. Whether it exists is then for the caller
+// to find out; the graph knows an object to be gone only if it saw it go.
+//
+// The methods may be called from many goroutines.
+type graph struct {
+	mu      sync.Mutex
+	objects map[types.UID]*object
+	// dependents is the reverse of owners, whether or not the owner was seen.
+	dependents map[types.UID]map[types.UID]*object
+	// gone are the owners that were seen to go, kept for as long as something refers to them.
+	gone map[types.UID]struct{}
+}
+
+func newGraph() *graph {
+	return &graph{
+		objects:    map[types.UID]*object{},
+		dependents: map[types.UID]map[types.UID]*object{},
+		gone:       map[types.UID]struct{}{},
+	}
+}
+
+// see takes in an object as it now is and returns the UIDs of those that need a look. What is older
+// than what the graph has is ignored. The graph keeps o.
+func (g *graph) see(o *object) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seen(o)
+}
+
+func (g *graph) seen(o *object) []types.UID {
+	old := g.objects[o.uid]
+	if old != nil && older(o.resourceVersion, old.resourceVersion) {
+		return nil
+	}
+	g.objects[o.uid] = o
+	delete(g.gone, o.uid)
+
+	look := newSet()
+	if old == nil {
+		g.link(o)
+		look.addAll(g.misled(o))
+	} else {
+		g.link(o)
+		g.unlink(old, o.owners)
+		if relevant(old, o) {
+			look.addAll(g.waitingOwners(old))
+		}
+	}
+	if old == nil || relevant(old, o) {
+		if len(o.owners) > 0 || o.waitsForDependents() || o.orphansDependents() {
+			look.add(o.uid)
+		}
+		look.addAll(g.waitingOwners(o))
+		if o.waitsForDependents() && (old == nil || !old.waitsForDependents()) {
+			look.addAll(slices.Collect(maps.Keys(g.dependents[o.uid])))
+		}
+	}
+	return look.list
+}
+
+// forget takes in that an object is gone and returns the UIDs of those that need a look.
+func (g *graph) forget(uid types.UID) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	look := newSet()
+	if len(g.dependents[uid]) > 0 {
+		g.gone[uid] = struct{}{}
+		look.addAll(slices.Collect(maps.Keys(g.dependents[uid])))
+	}
+	if o := g.objects[uid]; o != nil {
+		delete(g.objects, uid)
+		g.unlink(o, nil)
+		look.addAll(g.waitingOwners(o))
+	}
+	return look.list
+}
+
+// refresh is see for an object that the graph has; any other it leaves out, because it may have been
+// seen to go since.
+func (g *graph) refresh(o *object) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.objects[o.uid] == nil {
+		return nil
+	}
+	return g.seen(o)
+}
+
+// ofKind returns the objects of one kind, of whatever version.
+func (g *graph) ofKind(kind schema.GroupKind) []types.UID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var uids []types.UID
+	for uid, o := range g.objects {
+		if o.kind.GroupKind() == kind {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+func (g *graph) link(o *object) {
+	for _, ref := range o.owners {
+		if g.dependents[ref.UID] == nil {
+			g.dependents[ref.UID] = map[types.UID]*object{}
+		}
+		g.dependents[ref.UID][o.uid] = o
+	}
+}
+
+// unlink removes o from the dependents of its owners, but for those that are in keep.
+func (g *graph) unlink(o *object, keep []metav1.OwnerReference) {
+	for _, ref := range o.owners {
+		if slices.ContainsFunc(keep, func(k metav1.OwnerReference) bool { return k.UID == ref.UID }) {
+			continue
+		}
+		delete(g.dependents[ref.UID], o.uid)
+		if len(g.dependents[ref.UID]) == 0 {
+			delete(g.dependents, ref.UID)
+			delete(g.gone, ref.UID)
+		}
+	}
+}
+
+// waitingOwners are the owners of o whose deletion waits for their dependents.
+func (g *graph) waitingOwners(o *object) []types.UID {
+	var uids []types.UID
+	for _, ref := range o.owners {
+		if owner := g.objects[ref.UID]; owner != nil && (owner.waitsForDependents() || owner.orphansDependents()) {
+			uids = append(uids, ref.UID)
+		}
+	}
+	return uids
+}
+
+// misled are the dependents of o whose reference has its UID but not its name, kind or namespace.
+func (g *graph) misled(o *object) []types.UID {
+	var uids []types.UID
+	for uid, dependent := range g.dependents[o.uid] {
+		for _, ref := range dependent.owners {
+			if ref.UID == o.uid && !o.answers(ref, dependent.namespace) {
+				uids = append(uids, uid)
+			}
+		}
+	}
+	return uids
+}
+
+// relevant reports whether the change from old to o can matter to anyone.
+func relevant(old, o *object) bool {
+	return old.deleting != o.deleting || !slices.Equal(old.finalizers, o.finalizers) ||
+		!slices.EqualFunc(old.owners, o.owners, sameReference)
+}
+
+func sameReference(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion &&
+		blocks(a) == blocks(b)
+}
+
+func blocks(ref metav1.OwnerReference) bool {
+	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+}
+
+// older compares resource versions; one that is not a number is never older.
+func older(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && cmp.Less(x, y)
+}
+
+// set is a set that remembers the order of its members.
+type set struct {
+	has  map[types.UID]bool
+	list []types.UID
+}
+
+func newSet() *set { return &set{has: map[types.UID]bool{}} }
+
+func (s *set) add(uid types.UID) {
+	if !s.has[uid] {
+		s.has[uid] = true
+		s.list = append(s.list, uid)
+	}
+}
+
+func (s *set) addAll(uids []types.UID) {
+	for _, uid := range uids {
+		s.add(uid)
+	}
+}

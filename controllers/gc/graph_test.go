@@ -1,0 +1,216 @@
+package gc
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var widgets = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+
+// thing makes an object in namespace "ns" whose UID is its name.
+func thing(name string, change ...func(*object)) *object {
+	o := &object{uid: types.UID(name), kind: widgets, namespace: "ns", name: name}
+	for _, c := range change {
+		c(o)
+	}
+	return o
+}
+
+func ownedBy(names ...string) func(*object) {
+	return func(o *object) {
+		for _, n := range names {
+			o.owners = append(o.owners, ref(n))
+		}
+	}
+}
+
+func ref(name string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Widget", Name: name, UID: types.UID(name)}
+}
+
+func blocking(name string) metav1.OwnerReference {
+	r := ref(name)
+	r.BlockOwnerDeletion = new(bool)
+	*r.BlockOwnerDeletion = true
+	return r
+}
+
+func blockingOn(names ...string) func(*object) {
+	return func(o *object) {
+		for _, n := range names {
+			o.owners = append(o.owners, blocking(n))
+		}
+	}
+}
+
+func deleting(finalizers ...string) func(*object) {
+	return func(o *object) { o.deleting, o.finalizers = true, finalizers }
+}
+
+func with(finalizers ...string) func(*object) {
+	return func(o *object) { o.finalizers = finalizers }
+}
+
+// said is a plan in the fewest words.
+type said struct {
+	Lookup     []string
+	Owners     []string
+	Finalizers []string
+	Delete     metav1.DeletionPropagation
+	Release    []string
+	Wake       []string
+}
+
+func say(p plan) said {
+	s := said{Delete: p.delete}
+	names := func(refs []metav1.OwnerReference) []string {
+		list := []string{}
+		for _, r := range refs {
+			n := r.Name
+			if blocks(r) {
+				n += "!"
+			}
+			list = append(list, n)
+		}
+		return list
+	}
+	if p.lookup != nil {
+		s.Lookup = names(p.lookup)
+	}
+	if p.patch != nil && p.patch.owners != nil {
+		s.Owners = names(p.patch.owners)
+	}
+	if p.patch != nil {
+		s.Finalizers = p.patch.finalizers
+	}
+	for _, r := range p.release {
+		s.Release = append(s.Release, r.dependent.name)
+	}
+	for _, u := range p.wake {
+		s.Wake = append(s.Wake, string(u))
+	}
+	slices.Sort(s.Release)
+	slices.Sort(s.Wake)
+	return s
+}
+
+func TestPlan(t *testing.T) {
+	const foreground, orphan = metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents
+	background := said{Delete: metav1.DeletePropagationBackground}
+	elsewhere := func(o *object) { o.namespace = "other" }
+	clusterWide := func(o *object) { o.namespace = "" }
+
+	for _, tt := range []struct {
+		name  string
+		seen  []*object
+		gone  []types.UID
+		found map[types.UID]verdict
+		of    types.UID
+		want  said
+	}{
+		{name: "not there", of: "x"},
+		{name: "no owner", seen: []*object{thing("x")}, of: "x"},
+		{name: "owner there", seen: []*object{thing("a"), thing("x", ownedBy("a"))}, of: "x"},
+		{name: "owner never seen", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
+			want: said{Lookup: []string{"a"}}},
+		{name: "owner looked up and absent", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
+			found: map[types.UID]verdict{"a": absent}, want: background},
+		{name: "owner looked up and present", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
+			found: map[types.UID]verdict{"a": present}},
+		{name: "owner of a kind that nobody serves", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
+			found: map[types.UID]verdict{"a": unknown}},
+		{name: "owner seen to go", seen: []*object{thing("a"), thing("x", ownedBy("a"))},
+			gone: []types.UID{"a"}, of: "x", want: background},
+		{name: "one owner of two is left", seen: []*object{thing("a"), thing("b"), thing("x", ownedBy("a", "b"))},
+			gone: []types.UID{"a"}, of: "x", want: said{Owners: []string{"b"}}},
+		{name: "all owners gone", seen: []*object{thing("a"), thing("b"), thing("x", ownedBy("a", "b"))},
+			gone: []types.UID{"a", "b"}, of: "x", want: background},
+		{name: "is going already", seen: []*object{thing("a"), thing("x", ownedBy("a"), deleting("f"))},
+			gone: []types.UID{"a"}, of: "x"},
+		{name: "owner in another namespace", seen: []*object{thing("a", elsewhere), thing("x", ownedBy("a"))}, of: "x",
+			want: said{Lookup: []string{"a"}}},
+		{name: "owner in no namespace", seen: []*object{thing("a", clusterWide), thing("x", ownedBy("a"))}, of: "x"},
+		{name: "owner in a namespace, dependent in none", seen: []*object{thing("a"), thing("x", ownedBy("a"), clusterWide)}, of: "x",
+			want: said{Lookup: []string{"a"}}},
+		{name: "same UID, other name", seen: []*object{thing("a"), thing("x", ownedBy("a"), func(o *object) { o.owners[0].Name = "b" })}, of: "x",
+			want: said{Lookup: []string{"b"}}},
+		{name: "keeps its orphan finalizer's meaning", seen: []*object{thing("a"), thing("x", ownedBy("a"), with(orphan))},
+			gone: []types.UID{"a"}, of: "x", want: said{Delete: metav1.DeletePropagationOrphan}},
+		{name: "keeps its foreground finalizer's meaning", seen: []*object{thing("a"), thing("x", ownedBy("a"), with(foreground))},
+			gone: []types.UID{"a"}, of: "x", want: said{Delete: metav1.DeletePropagationForeground}},
+
+		{name: "owner waits", seen: []*object{thing("a", deleting(foreground)), thing("x", blockingOn("a"))}, of: "x", want: background},
+		{name: "owner waits, and there are grandchildren", of: "x",
+			seen: []*object{thing("a", deleting(foreground)), thing("x", blockingOn("a")), thing("y", ownedBy("x"))},
+			want: said{Delete: metav1.DeletePropagationForeground}},
+		{name: "one owner waits, the other stays", of: "x",
+			seen: []*object{thing("a", deleting(foreground)), thing("b"), thing("x", blockingOn("a", "b"))},
+			want: said{Owners: []string{"b!"}}},
+		{name: "waits for who blocks", of: "a",
+			seen: []*object{thing("a", deleting("f", foreground)), thing("x", blockingOn("a")), thing("y", ownedBy("a")), thing("z", blockingOn("a"), deleting("f"))},
+			want: said{Wake: []string{"x"}}},
+		{name: "waits for nobody any more", of: "a",
+			seen: []*object{thing("a", deleting("f", foreground)), thing("y", ownedBy("a"))},
+			want: said{Finalizers: []string{"f"}}},
+		{name: "nobody in another namespace blocks", of: "a",
+			seen: []*object{thing("a", deleting(foreground)), thing("y", blockingOn("a"), elsewhere)},
+			want: said{Finalizers: []string{}}},
+		{name: "a circle is broken", of: "x",
+			seen: []*object{thing("a", deleting(foreground), blockingOn("x")), thing("x", blockingOn("a"))},
+			want: said{Owners: []string{"a"}}},
+
+		{name: "orphans its dependents", of: "a",
+			seen: []*object{thing("a", deleting(orphan)), thing("x", blockingOn("a")), thing("y", ownedBy("a"))},
+			want: said{Release: []string{"x", "y"}}},
+		{name: "has orphaned them all", of: "a", seen: []*object{thing("a", deleting(orphan, "f"))},
+			want: said{Finalizers: []string{"f"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newGraph()
+			for _, o := range tt.seen {
+				g.see(o)
+			}
+			for _, uid := range tt.gone {
+				g.forget(uid)
+			}
+			if d := cmp.Diff(tt.want, say(g.plan(tt.of, tt.found))); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestLook(t *testing.T) {
+	const foreground = metav1.FinalizerDeleteDependents
+	version := func(v string) func(*object) { return func(o *object) { o.resourceVersion = v } }
+
+	g := newGraph()
+	for _, step := range []struct {
+		name string
+		do   func() []types.UID
+		want []types.UID
+	}{
+		{"an owner", func() []types.UID { return g.see(thing("a")) }, nil},
+		{"a dependent", func() []types.UID { return g.see(thing("x", ownedBy("a"), version("5"))) }, []types.UID{"x"}},
+		{"the same again", func() []types.UID { return g.see(thing("x", ownedBy("a"), version("6"))) }, nil},
+		{"an older one", func() []types.UID { return g.see(thing("x", version("4"))) }, nil},
+		{"an unknown one refreshed", func() []types.UID { return g.refresh(thing("q", ownedBy("a"))) }, nil},
+		{"the owner begins to wait", func() []types.UID { return g.see(thing("a", deleting(foreground))) }, []types.UID{"a", "x"}},
+		{"the dependent lets go", func() []types.UID { return g.see(thing("x", version("7"))) }, []types.UID{"a"}},
+		{"and comes back", func() []types.UID { return g.see(thing("x", ownedBy("a"), version("8"))) }, []types.UID{"x", "a"}},
+		{"the owner goes", func() []types.UID { return g.forget("a") }, []types.UID{"x"}},
+		{"the dependent goes", func() []types.UID { return g.forget("x") }, nil},
+	} {
+		if d := cmp.Diff(step.want, step.do()); d != "" {
+			t.Errorf("%s: %s", step.name, d)
+		}
+	}
+	if len(g.objects)+len(g.dependents)+len(g.gone) > 0 {
+		t.Errorf("left behind: %+v", g)
+	}
+}

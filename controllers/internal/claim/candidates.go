@@ -1,0 +1,52 @@
+package claim
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/client"
+)
+
+// byController is the index of objects by the UID of their controlling owner.
+const byController = "controller.uid"
+
+// Index makes objects of obj's kind findable by [Candidates].
+func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) error {
+	return indexer.IndexField(ctx, obj, byController, func(o client.Object) []string {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+			return []string{string(ref.UID)}
+		}
+		return nil
+	})
+}
+
+// Candidates returns the objects in owner's namespace that owner controls or that match the selector.
+// The list says what kind they are.
+func Candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, owner client.Object, selector labels.Selector) ([]T, error) {
+	var found []T
+	has := map[types.UID]bool{}
+	for _, which := range []client.ListOption{
+		client.MatchingFields{byController: string(owner.GetUID())},
+		client.MatchingLabelsSelector{Selector: selector},
+	} {
+		if err := c.List(ctx, list, client.InNamespace(owner.GetNamespace()), which); err != nil {
+			return nil, err
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			if o := item.(T); !has[o.GetUID()] {
+				has[o.GetUID()] = true
+				found = append(found, o)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,45 @@
+// Package podstate answers what controllers ask about pods.
+package podstate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Active reports whether the pod is neither finished nor going.
+func Active(pod *corev1.Pod) bool { return !Finished(pod) && pod.DeletionTimestamp == nil }
+
+// Finished reports whether the pod has run to its end.
+func Finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Condition returns the pod's condition of that type, or nil.
+func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Ready reports whether the pod's Ready condition is true.
+func Ready(pod *corev1.Pod) bool {
+	c := Condition(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// Available reports whether the pod has been ready for at least minReady. If it is ready but not for
+// that long, after is the time until then.
+func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool, after time.Duration) {
+	if !Ready(pod) {
+		return false, 0
+	}
+	if minReady <= 0 {
+		return true, 0
+	}
+	left := Condition(pod, corev1.PodReady).LastTransitionTime.Add(minReady).Sub(now)
+	return left <= 0, max(left, 0)
+}

@@ -1,0 +1,101 @@
+package pods
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/source"
+)
+
+// The node that all pods live on.
+const (
+	NodeName = "flyball"
+	NodeIP   = "10.0.0.1"
+)
+
+var nodeRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: NodeName}}
+
+// addNode adds a controller that sees to it that the node exists and is ready.
+func addNode(mgr manager.Manager) error {
+	isNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == NodeName })
+	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(nodeRequest)
+		return nil
+	})
+	return builder.ControllerManagedBy(mgr).
+		Named("node").
+		For(&corev1.Node{}, builder.WithPredicates(isNode)).
+		WatchesRawSource(once).
+		Complete(&nodeReconciler{mgr.GetClient()})
+}
+
+type nodeReconciler struct{ client client.Client }
+
+// Reconcile makes the node and keeps it ready.
+func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	err := r.client.Get(ctx, nodeRequest.NamespacedName, node)
+	if apierrors.IsNotFound(err) {
+		node = newNode()
+		err = r.client.Create(ctx, node)
+	}
+	if err != nil || node.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreAlreadyExists(err)
+	}
+	if status := nodeStatus(node.Status, metav1.Now()); !equality.Semantic.DeepEqual(status, node.Status) {
+		node.Status = status
+		err = r.client.Status().Update(ctx, node)
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+func newNode() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: NodeName,
+		Labels: map[string]string{
+			corev1.LabelHostname:   NodeName,
+			corev1.LabelOSStable:   "linux",
+			corev1.LabelArchStable: "amd64",
+		},
+	}}
+}
+
+// nodeStatus is old, made ready. A condition that is as it should be keeps its times.
+func nodeStatus(old corev1.NodeStatus, now metav1.Time) corev1.NodeStatus {
+	s := *old.DeepCopy()
+	s.Capacity = corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse("1000"),
+		corev1.ResourceMemory:           resource.MustParse("1Ti"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+		corev1.ResourcePods:             resource.MustParse("60000"),
+	}
+	s.Allocatable = s.Capacity
+	s.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: NodeIP},
+		{Type: corev1.NodeHostName, Address: NodeName},
+	}
+	s.NodeInfo.OperatingSystem, s.NodeInfo.Architecture = "linux", "amd64"
+	s.NodeInfo.KubeletVersion, s.NodeInfo.ContainerRuntimeVersion = "flyball", "flyball://"
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == corev1.NodeReady && s.Conditions[i].Status == corev1.ConditionTrue {
+			return s
+		}
+	}
+	s.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "the node exists in name only",
+		LastHeartbeatTime: now, LastTransitionTime: now,
+	}}
+	return s
+}

@@ -1,0 +1,158 @@
+// Package replicaset keeps as many pods of each ReplicaSet as it wants.
+package replicaset
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+)
+
+var kind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
+
+// AddToManager adds the controller.
+func AddToManager(mgr manager.Manager) error {
+	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
+		return err
+	}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
+	return builder.ControllerManagedBy(mgr).
+		Named("replicaset").
+		For(&appsv1.ReplicaSet{}).
+		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.wouldAdopt)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
+		Complete(r)
+}
+
+type reconciler struct {
+	client client.Client
+	live   client.Reader
+}
+
+// wouldAdopt names the sets whose selector matches a pod that nobody controls.
+func (r *reconciler) wouldAdopt(ctx context.Context, pod client.Object) []reconcile.Request {
+	if metav1.GetControllerOfNoCopy(pod) != nil || len(pod.GetLabels()) == 0 || pod.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	sets := &appsv1.ReplicaSetList{}
+	if err := r.client.List(ctx, sets, client.InNamespace(pod.GetNamespace())); err != nil {
+		return nil // the cache ends
+	}
+	var requests []reconcile.Request
+	for i := range sets.Items {
+		selector, err := metav1.LabelSelectorAsSelector(sets.Items[i].Spec.Selector)
+		if err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.GetLabels())) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile makes one set's pods as many as it wants and says in its status how they are.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	rs := &appsv1.ReplicaSet{}
+	if err := r.client.Get(ctx, req.NamespacedName, rs); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(rs.Spec.Selector)
+	if err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	pods, err := claim.Candidates[*corev1.Pod](ctx, r.client, &corev1.PodList{}, rs, selector)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	owned, err := claim.Claim(ctx, r.client, r.live, rs, kind, selector, pods)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	owned, trouble := r.carryOut(ctx, rs, owned)
+	status, after := statusOf(rs, owned, trouble, time.Now())
+	if !equality.Semantic.DeepEqual(status, rs.Status) {
+		rs.Status = status
+		err = client.IgnoreNotFound(r.client.Status().Update(ctx, rs))
+	}
+	if trouble != nil {
+		err = errors.Join(err, trouble.err)
+	}
+	return reconcile.Result{RequeueAfter: after}, err
+}
+
+// carryOut creates or deletes pods and returns those that the set then has.
+func (r *reconciler) carryOut(ctx context.Context, rs *appsv1.ReplicaSet, owned []*corev1.Pod) ([]*corev1.Pod, *trouble) {
+	p := planFor(rs, owned)
+	if p.create > 0 {
+		created, err := r.create(ctx, rs, p.create)
+		owned = append(owned, created...)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return owned, nil // there will be no more pods here
+		}
+		if err != nil {
+			return owned, &trouble{"FailedCreate", err}
+		}
+	}
+	if err := inParallel(len(p.delete), func(i int) error {
+		pod := p.delete[i]
+		err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+		if err == nil && pod.DeletionTimestamp == nil {
+			now := metav1.Now()
+			pod.DeletionTimestamp = &now // for the status; it is our copy
+		}
+		return client.IgnoreNotFound(err)
+	}); err != nil {
+		return owned, &trouble{"FailedDelete", err}
+	}
+	return owned, nil
+}
+
+// create creates n pods in batches that double in size, so that what is bound to fail fails once and
+// not n times.
+func (r *reconciler) create(ctx context.Context, rs *appsv1.ReplicaSet, n int) ([]*corev1.Pod, error) {
+	var created []*corev1.Pod
+	for batch := 1; len(created) < n; batch *= 2 {
+		pods := make([]*corev1.Pod, min(batch, n-len(created)))
+		err := inParallel(len(pods), func(i int) error {
+			pod := podFor(rs)
+			if err := r.client.Create(ctx, pod); err != nil {
+				return err
+			}
+			pods[i] = pod
+			return nil
+		})
+		for _, pod := range pods {
+			if pod != nil {
+				created = append(created, pod)
+			}
+		}
+		if err != nil {
+			return created, err
+		}
+	}
+	return created, nil
+}
+
+// inParallel calls do with 0 to n-1 and returns the first error after all have ended.
+func inParallel(n int, do func(i int) error) error {
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i := range n {
+		g.Go(func() error { return do(i) })
+	}
+	return g.Wait()
+}

@@ -1,0 +1,53 @@
+// Package serviceaccount sees to it that every namespace has the service account that pods use when
+// they name none.
+package serviceaccount
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+const name = "default"
+
+// AddToManager adds the controller.
+func AddToManager(mgr manager.Manager) error {
+	isDefault := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == name })
+	toNamespace := func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetNamespace()}}}
+	}
+	return builder.ControllerManagedBy(mgr).
+		Named("serviceaccount").
+		For(&corev1.Namespace{}).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(toNamespace), builder.WithPredicates(isDefault)).
+		Complete(&reconciler{mgr.GetClient()})
+}
+
+type reconciler struct{ client client.Client }
+
+// Reconcile makes the account of one namespace if it is not there.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ns := &corev1.Namespace{}
+	if err := r.client.Get(ctx, req.NamespacedName, ns); err != nil || ns.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(account), &corev1.ServiceAccount{})
+	if apierrors.IsNotFound(err) {
+		err = r.client.Create(ctx, account)
+	}
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		err = nil // somebody was faster, or the namespace is going
+	}
+	return reconcile.Result{}, err
+}
