@@ -17,33 +17,36 @@ type verbs map[string]http.HandlerFunc
 // forcedWatch is a watch asked for by the path instead of a parameter.
 const forcedWatch = "/watch"
 
-// verbsFor makes the handlers for what the resource's storage can do.
+// verbsFor makes the handlers for what the resource's storage can do. Upstream's handlers of writes
+// keep what they wrap around the admission, so each request gets one of its own.
 func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	v := verbs{}
-	subresource := r.Scope.Subresource != ""
+	each := func(verb string, handler func() http.HandlerFunc) {
+		v[verb] = func(w http.ResponseWriter, req *http.Request) { handler()(w, req) }
+	}
 	switch storage := r.Storage.(type) {
 	case rest.NamedCreater:
-		v["create"] = handlers.CreateNamedResource(storage, r.Scope, admit)
+		each("create", func() http.HandlerFunc { return handlers.CreateNamedResource(storage, r.Scope, admit) })
 	case rest.Creater:
-		v["create"] = handlers.CreateResource(storage, r.Scope, admit)
+		each("create", func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) })
 	}
 	switch storage := r.Storage.(type) {
 	case rest.GetterWithOptions:
-		v["get"] = handlers.GetResourceWithOptions(storage, r.Scope, subresource)
+		v["get"] = handlers.GetResourceWithOptions(storage, r.Scope, r.Scope.Subresource != "")
 	case rest.Getter:
 		v["get"] = handlers.GetResource(storage, r.Scope)
 	}
 	if storage, ok := r.Storage.(rest.Updater); ok {
-		v["update"] = handlers.UpdateResource(storage, r.Scope, admit)
+		each("update", func() http.HandlerFunc { return handlers.UpdateResource(storage, r.Scope, admit) })
 	}
 	if storage, ok := r.Storage.(rest.Patcher); ok {
-		v["patch"] = handlers.PatchResource(storage, r.Scope, admit, r.PatchTypes)
+		each("patch", func() http.HandlerFunc { return handlers.PatchResource(storage, r.Scope, admit, r.PatchTypes) })
 	}
 	if storage, ok := r.Storage.(rest.GracefulDeleter); ok {
-		v["delete"] = handlers.DeleteResource(storage, true, r.Scope, admit)
+		each("delete", func() http.HandlerFunc { return handlers.DeleteResource(storage, true, r.Scope, admit) })
 	}
 	if storage, ok := r.Storage.(rest.CollectionDeleter); ok {
-		v["deletecollection"] = handlers.DeleteCollection(storage, true, r.Scope, admit)
+		each("deletecollection", func() http.HandlerFunc { return handlers.DeleteCollection(storage, true, r.Scope, admit) })
 	}
 	lister, lists := r.Storage.(rest.Lister)
 	watcher, watches := r.Storage.(rest.Watcher)
