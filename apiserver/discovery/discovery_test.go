@@ -278,8 +278,8 @@ func TestVersion(t *testing.T) {
 	}
 	build, _ := debug.ReadBuildInfo()
 	for _, m := range build.Deps {
-		if m.Path == "k8s.io/api" && strings.Replace(m.Version, "v0.", "1.", 1) != kubernetesVersion {
-			t.Errorf("built with %s of k8s.io/api, but says %s", m.Version, kubernetesVersion)
+		if m.Path == "k8s.io/api" && strings.Replace(m.Version, "v0.", "1.", 1) != resource.Release {
+			t.Errorf("built with %s of k8s.io/api, but says %s", m.Version, resource.Release)
 		}
 	}
 }

@@ -5,18 +5,17 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/version"
-)
 
-// kubernetesVersion is the release whose API this server has: that of the k8s.io libraries.
-const kubernetesVersion = "1.37.2"
+	"flyball.dev/apiserver/resource"
+)
 
 // Version is what the server says of itself.
 func Version() version.Info {
-	release := strings.Split(kubernetesVersion, ".")
+	release := strings.Split(resource.Release, ".")
 	return version.Info{
 		Major:        release[0],
 		Minor:        release[1],
-		GitVersion:   "v" + kubernetesVersion + "+flyball",
+		GitVersion:   "v" + resource.Release + "+flyball",
 		GitTreeState: "clean",
 		GoVersion:    runtime.Version(),
 		Compiler:     runtime.Compiler,

@@ -1,0 +1,136 @@
+package openapi
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	handlerv2 "k8s.io/kube-openapi/pkg/handler"
+	"k8s.io/kube-openapi/pkg/openapiconv"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/schema"
+)
+
+// models makes documents of resources.
+type models struct {
+	scheme *runtime.Scheme
+	// kinds are the names under which a Go type is known in the scheme, in order.
+	kinds func() map[reflect.Type][]apischema.GroupVersionKind
+}
+
+func newModels(scheme *runtime.Scheme) *models {
+	return &models{scheme: scheme, kinds: sync.OnceValue(func() map[reflect.Type][]apischema.GroupVersionKind {
+		kinds := map[reflect.Type][]apischema.GroupVersionKind{}
+		for gvk, t := range scheme.AllKnownTypes() {
+			if gvk.Version != runtime.APIVersionInternal {
+				kinds[t] = append(kinds[t], gvk)
+			}
+		}
+		for _, known := range kinds {
+			slices.SortFunc(known, func(a, b apischema.GroupVersionKind) int {
+				return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
+			})
+		}
+		return kinds
+	})}
+}
+
+var (
+	info     = &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: "v" + resource.Release}}
+	security = spec.SecurityDefinitions{"BearerToken": {SecuritySchemeProps: spec.SecuritySchemeProps{
+		Type: "apiKey", Name: "authorization", In: "header", Description: "Bearer Token authentication"}}}
+)
+
+// v2 is the document of all resources. Of two definitions of one name the built-in one wins.
+func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
+	b := newPaths(m)
+	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
+		Swagger: "2.0", Info: info, Paths: &spec.Paths{Paths: b.items}, Definitions: spec.Definitions{},
+		SecurityDefinitions: security, Security: []map[string][]string{{"BearerToken": {}}},
+	}}
+	var custom []resource.OpenAPI
+	for _, g := range s.Groups {
+		for _, v := range g.Versions {
+			own, err := b.addVersion(v)
+			if err != nil {
+				return nil, err
+			}
+			custom = append(custom, own...)
+		}
+	}
+	for _, d := range b.definitions() {
+		swagger.Definitions[d.Name] = *m.known(d, d.V2())
+	}
+	swagger.Definitions = handlerv2.PruneDefaults(swagger.Definitions)
+	for _, c := range custom {
+		doc, err := c.V2()
+		if err != nil {
+			return nil, err
+		}
+		addMissing(b.items, doc.Paths.Paths)
+		addMissing(swagger.Definitions, doc.Definitions)
+	}
+	return swagger.MarshalJSON()
+}
+
+// v3 is the document of one version of a group.
+func (m *models) v3(v *resource.Version) ([]byte, error) {
+	b := newPaths(m)
+	custom, err := b.addVersion(v)
+	if err != nil {
+		return nil, err
+	}
+	doc := &spec3.OpenAPI{
+		Version:    "3.0.0",
+		Info:       info,
+		Paths:      openapiconv.ConvertPaths(&spec.Paths{Paths: b.items}),
+		Components: openapiconv.ConvertComponents(security, spec.Definitions{}, nil, nil),
+	}
+	for _, d := range b.definitions() {
+		doc.Components.Schemas[d.Name] = m.known(d, d.V3())
+	}
+	for _, c := range custom {
+		own, err := c.V3()
+		if err != nil {
+			return nil, err
+		}
+		addMissing(doc.Paths.Paths, own.Paths.Paths)
+		addMissing(doc.Components.Schemas, own.Components.Schemas)
+	}
+	return doc.MarshalJSON()
+}
+
+func addMissing[V any](to, from map[string]V) {
+	for name, value := range from {
+		if _, ok := to[name]; !ok {
+			to[name] = value
+		}
+	}
+}
+
+// known adds to a copy of a schema the kinds that have it.
+func (m *models) known(d *schema.Definition, s *spec.Schema) *spec.Schema {
+	kinds := m.kinds()[d.Type]
+	if len(kinds) == 0 {
+		return s
+	}
+	list := make([]any, len(kinds))
+	for i, gvk := range kinds {
+		list[i] = kindExtension(gvk)
+	}
+	out := *s
+	out.Extensions = maps.Clone(s.Extensions)
+	out.AddExtension("x-kubernetes-group-version-kind", list)
+	return &out
+}
+
+func kindExtension(gvk apischema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}
+}

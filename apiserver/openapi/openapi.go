@@ -1,0 +1,122 @@
+// Package openapi describes the served resources as OpenAPI documents: one of all in version 2, and
+// one for each group and version in version 3, with an index.
+//
+// Built-in resources are described by their Go types and by what their storage can do; custom ones
+// bring their own documents. A document is made when it is first asked for. It is kept until the
+// resources that it is about change: a new custom kind makes only its own group's document anew. The
+// handler is safe for concurrent use.
+package openapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/NYTimes/gziphandler"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kube-openapi/pkg/handler3"
+
+	"flyball.dev/apiserver/resource"
+)
+
+const (
+	v2Path = "/openapi/v2"
+	v3Path = "/openapi/v3"
+)
+
+// New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it. The
+// Go types of resources that do not have a scope are looked up in the scheme, which also knows the
+// groups and versions of the kinds that all of them share.
+func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
+	return gziphandler.GzipHandler(&handler{catalog: catalog, models: newModels(scheme)})
+}
+
+type handler struct {
+	catalog *resource.Catalog
+	models  *models
+
+	mu      sync.Mutex
+	current *documents
+}
+
+// documents are those of one snapshot of the catalog.
+type documents struct {
+	generation uint64
+	v2         *document
+	v3         map[string]versionDocument // by the path of the version, as in apis/apps/v1
+	index      *document
+}
+
+type versionDocument struct {
+	*document
+	about []*resource.Resource
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	docs := h.documents()
+	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
+	case v2Path:
+		docs.v2.serve(w, r)
+	case v3Path:
+		docs.index.serve(w, r)
+	default:
+		name := strings.TrimPrefix(path, v3Path+"/")
+		if one, ok := docs.v3[name]; ok {
+			one.serveHashed(w, r, name)
+			return
+		}
+		http.NotFound(w, r)
+	}
+}
+
+// documents gives those of the catalog as it is now, with all that did not change since the last.
+func (h *handler) documents() *documents {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	snapshot := h.catalog.Snapshot()
+	if h.current != nil && h.current.generation == snapshot.Generation {
+		return h.current
+	}
+	docs := &documents{generation: snapshot.Generation, v3: map[string]versionDocument{}}
+	for _, g := range snapshot.Groups {
+		for _, v := range g.Versions {
+			name := strings.TrimPrefix(versionPath(v.GroupVersion), "/")
+			if old, ok := h.last(name); ok && slices.Equal(old.about, v.Resources) {
+				docs.v3[name] = old
+				continue
+			}
+			docs.v3[name] = versionDocument{newDocument(formatsV3, func() ([]byte, error) { return h.models.v3(v) }), v.Resources}
+		}
+	}
+	docs.v2 = newDocument(formatsV2, func() ([]byte, error) { return h.models.v2(snapshot) })
+	docs.index = newDocument(formatsIndex, docs.writeIndex)
+	h.current = docs
+	return docs
+}
+
+func (h *handler) last(name string) (versionDocument, bool) {
+	if h.current == nil {
+		return versionDocument{}, false
+	}
+	d, ok := h.current.v3[name]
+	return d, ok
+}
+
+// writeIndex names each document by an address that changes with its content. It leaves out those
+// that cannot be made.
+func (d *documents) writeIndex() ([]byte, error) {
+	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
+	for name, doc := range d.v3 {
+		if content := doc.content(); content.err == nil {
+			index.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: hashedURL(name, content.etag)}
+		}
+	}
+	return json.Marshal(index)
+}
+
+func hashedURL(name, etag string) string {
+	return v3Path + "/" + name + "?hash=" + url.QueryEscape(etag)
+}
