@@ -78,7 +78,7 @@ type matches struct {
 // find reads records until it has as many objects that match as the query's limit, or there are no more.
 func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.SelectionPredicate) (matches, error) {
 	var m matches
-	limit := q.Limit
+	limit, selected := q.Limit, newSelector(p)
 	for {
 		page, err := s.backend.Range(ctx, q)
 		if errors.Is(err, storage.ErrCompacted) && p.Continue != "" {
@@ -99,7 +99,7 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 			if err != nil {
 				return m, err
 			}
-			if ok, err := p.Matches(o.Object); err == nil && ok {
+			if selected.matches(o) {
 				m.objects = append(m.objects, o)
 			}
 		}

@@ -138,9 +138,15 @@ func TestUpstream(t *testing.T) {
 		"WatchSemanticInitialEventsExtended":           storagetesting.RunWatchSemanticInitialEventsExtended,
 		"WatchListMatchSingle":                         storagetesting.RunWatchListMatchSingle,
 	}
+	alone := map[string]bool{
+		"Get":                                true, // has an object that lives for a second only
+		"WatchSemantics":                     true, // these set feature gates
+		"WatchSemanticInitialEventsExtended": true,
+		"WatchListMatchSingle":               true,
+	}
 	for name, run := range suite {
 		t.Run(name, func(t *testing.T) {
-			if name != "Get" { // which has an object that lives for a second only
+			if !alone[name] {
 				t.Parallel()
 			}
 			s, _ := exampleStore(t)

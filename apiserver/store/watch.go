@@ -34,8 +34,8 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 	}
 	w := &watcher{
 		store:     s,
-		predicate: opts.Predicate,
-		all:       opts.Predicate.Empty(),
+		selector:  newSelector(opts.Predicate),
+		bookmarks: opts.Predicate.AllowWatchBookmarks,
 		position:  after,
 		results:   make(chan watch.Event, window),
 	}
@@ -52,11 +52,11 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 	return w, nil
 }
 
-// watcher sends the events of a path that match a predicate.
+// watcher sends the events of a path that are about selected objects.
 type watcher struct {
 	store     *Store
-	predicate apistorage.SelectionPredicate
-	all       bool // the predicate matches everything
+	selector  selector
+	bookmarks bool // the client understands them
 	source    storage.Watcher
 	results   chan watch.Event
 	ctx       context.Context
@@ -73,7 +73,7 @@ func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 	fresh := after == 0
 	if opts.SendInitialEvents != nil {
 		fresh = *opts.SendInitialEvents
-		w.announce = fresh && opts.Predicate.AllowWatchBookmarks
+		w.announce = fresh && w.bookmarks
 	}
 	if fresh {
 		if err := s.await(w.ctx, after); err != nil {
@@ -132,7 +132,7 @@ func (w *watcher) sendInitial() error {
 		if err != nil {
 			return err
 		}
-		if w.matches(o) && !w.send(watch.Added, o.cacheable()) {
+		if w.selector.matches(o) && !w.send(watch.Added, o.cacheable()) {
 			return w.ctx.Err()
 		}
 	}
@@ -149,7 +149,7 @@ func (w *watcher) sendInitial() error {
 
 // sendEvents sends what happens until the watch ends, and bookmarks in between.
 func (w *watcher) sendEvents() error {
-	heart := newPulse(w.ctx, w.predicate.AllowWatchBookmarks)
+	heart := newPulse(w.ctx, w.bookmarks)
 	defer heart.stop()
 	for due := false; ; {
 		events, revision, err := w.source.Next()
@@ -180,7 +180,7 @@ func (w *watcher) sendEvents() error {
 	}
 }
 
-// sendEvent sends what a write is to this watcher. An object that comes to match the predicate has been
+// sendEvent sends what a write is to this watcher. An object that comes to be selected has been
 // added as far as the client can see, and one that no longer does has been deleted.
 func (w *watcher) sendEvent(e *storage.Event) error {
 	var now, before *object
@@ -190,13 +190,13 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 		if now, err = w.store.object(e.Record); err != nil {
 			return err
 		}
-		is = w.matches(now)
+		is = w.selector.matches(now)
 	}
-	if was = e.Prev != nil && w.all; !was && e.Prev != nil {
+	if was = e.Prev != nil && w.selector.all; !was && e.Prev != nil {
 		if before, err = w.store.object(e.Prev); err != nil {
 			return err
 		}
-		was = w.matches(before)
+		was = w.selector.matches(before)
 	}
 	sent := true
 	switch {
@@ -218,14 +218,6 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 		return w.ctx.Err()
 	}
 	return nil
-}
-
-func (w *watcher) matches(o *object) bool {
-	if w.all {
-		return true
-	}
-	ok, err := w.predicate.Matches(o.Object)
-	return err == nil && ok
 }
 
 // bookmark returns an object that has nothing but the resource version the watch has come to.
@@ -271,7 +263,7 @@ func (p *pulse) next(ctx context.Context) {
 		wait = min(wait, time.Until(deadline)-farewell)
 	}
 	p.timer.Stop()
-	if p.beat = nil; wait >= 0 {
+	if p.beat = nil; wait > 0 {
 		p.timer.Reset(wait)
 		p.beat = p.timer.C
 	}
