@@ -1,0 +1,275 @@
+// Package builder makes controllers out of what they are about: the kind that is reconciled, the
+// kinds it owns, and whatever else it watches.
+package builder
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/source"
+)
+
+// Builder builds a controller of reconcile.Requests.
+type Builder = TypedBuilder[reconcile.Request]
+
+// TypedBuilder builds a controller. Its methods return the builder itself, so that they can be
+// chained; what is wrong with their arguments is reported by Build. It is not safe for concurrent
+// use.
+type TypedBuilder[request comparable] struct {
+	mgr     manager.Manager
+	name    string
+	options controller.TypedOptions[request]
+	filters []predicate.Predicate
+
+	primary *ForInput
+	err     error // found before Build
+	owned   []OwnsInput
+	watched []WatchesInput[request]
+	sources []source.TypedSource[request]
+}
+
+// ControllerManagedBy begins a controller that m will start.
+func ControllerManagedBy(m manager.Manager) *Builder {
+	return TypedControllerManagedBy[reconcile.Request](m)
+}
+
+// TypedControllerManagedBy is ControllerManagedBy for requests of any type.
+func TypedControllerManagedBy[request comparable](m manager.Manager) *TypedBuilder[request] {
+	return &TypedBuilder[request]{mgr: m}
+}
+
+// For names the kind that is reconciled: every event of one of its objects asks for that object. It
+// may be called once, and only on a builder of reconcile.Requests.
+func (blder *TypedBuilder[request]) For(object client.Object, opts ...ForOption) *TypedBuilder[request] {
+	if blder.primary != nil {
+		blder.err = errors.New("For(...) should only be called once, could not assign multiple objects for reconciliation")
+		return blder
+	}
+	blder.primary = &ForInput{watch{object: object}}
+	for _, opt := range opts {
+		opt.ApplyToFor(blder.primary)
+	}
+	return blder
+}
+
+// Owns names a kind that objects of the kind given to For own: every event of one of its objects
+// asks for the owner that is its controller, or for all owners with [MatchEveryOwner].
+func (blder *TypedBuilder[request]) Owns(object client.Object, opts ...OwnsOption) *TypedBuilder[request] {
+	input := OwnsInput{watch: watch{object: object}}
+	for _, opt := range opts {
+		opt.ApplyToOwns(&input)
+	}
+	blder.owned = append(blder.owned, input)
+	return blder
+}
+
+// Watches names a kind whose events eventHandler turns into requests.
+func (blder *TypedBuilder[request]) Watches(
+	object client.Object,
+	eventHandler handler.TypedEventHandler[client.Object, request],
+	opts ...WatchesOption,
+) *TypedBuilder[request] {
+	input := WatchesInput[request]{watch: watch{object: object}, handler: eventHandler}
+	for _, opt := range opts {
+		opt.ApplyToWatches(&input)
+	}
+	blder.watched = append(blder.watched, input)
+	return blder
+}
+
+// WatchesMetadata is Watches with [OnlyMetadata].
+func (blder *TypedBuilder[request]) WatchesMetadata(
+	object client.Object,
+	eventHandler handler.TypedEventHandler[client.Object, request],
+	opts ...WatchesOption,
+) *TypedBuilder[request] {
+	return blder.Watches(object, eventHandler, append(slices.Clip(opts), OnlyMetadata)...)
+}
+
+// WatchesRawSource adds a source of any sort. The filters of WithEventFilter do not apply to it.
+func (blder *TypedBuilder[request]) WatchesRawSource(src source.TypedSource[request]) *TypedBuilder[request] {
+	blder.sources = append(blder.sources, src)
+	return blder
+}
+
+// WithEventFilter adds a predicate that every event must pass, of every kind that is watched.
+func (blder *TypedBuilder[request]) WithEventFilter(p predicate.Predicate) *TypedBuilder[request] {
+	blder.filters = append(blder.filters, p)
+	return blder
+}
+
+// WithOptions sets the controller's options. Options that it leaves open come from the manager.
+func (blder *TypedBuilder[request]) WithOptions(options controller.TypedOptions[request]) *TypedBuilder[request] {
+	blder.options = options
+	return blder
+}
+
+// WithLogConstructor sets the option LogConstructor.
+func (blder *TypedBuilder[request]) WithLogConstructor(logConstructor func(*request) logr.Logger) *TypedBuilder[request] {
+	blder.options.LogConstructor = logConstructor
+	return blder
+}
+
+// Named names the controller, in metrics and logs. The name should have only letters, digits and
+// underscores. By default it is the lowercase kind given to For.
+func (blder *TypedBuilder[request]) Named(name string) *TypedBuilder[request] {
+	blder.name = name
+	return blder
+}
+
+// Complete is Build for those who do not need the controller.
+func (blder *TypedBuilder[request]) Complete(r reconcile.TypedReconciler[request]) error {
+	_, err := blder.Build(r)
+	return err
+}
+
+// Build makes the controller and adds it to the manager.
+func (blder *TypedBuilder[request]) Build(r reconcile.TypedReconciler[request]) (controller.TypedController[request], error) {
+	switch {
+	case r == nil:
+		return nil, errors.New("must provide a non-nil Reconciler")
+	case blder.mgr == nil:
+		return nil, errors.New("must provide a non-nil Manager")
+	case blder.err != nil:
+		return nil, blder.err
+	case blder.options.Reconciler != nil:
+		return nil, errors.New("reconciler was set via WithOptions() and via Build() or Complete()")
+	case len(blder.owned) > 0 && blder.primary == nil:
+		return nil, errors.New("Owns() can only be used together with For()")
+	case blder.primary == nil && len(blder.watched) == 0 && len(blder.sources) == 0:
+		return nil, errors.New("there are no watches configured, controller will never get triggered. " +
+			"Use For(), Owns(), Watches() or WatchesRawSource() to set them up")
+	}
+	sources, err := blder.allSources()
+	if err != nil {
+		return nil, err
+	}
+	c, err := blder.controller(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, src := range sources {
+		if err := c.Watch(src); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// controller makes the controller, without anything to watch.
+func (blder *TypedBuilder[request]) controller(r reconcile.TypedReconciler[request]) (controller.TypedController[request], error) {
+	options, name := blder.options, blder.name
+	options.Reconciler = r
+
+	logger := blder.mgr.GetLogger()
+	var gvk schema.GroupVersionKind
+	if blder.primary != nil {
+		var err error
+		if gvk, err = apiutil.GVKForObject(blder.primary.object, blder.mgr.GetScheme()); err != nil {
+			return nil, err
+		}
+		if name == "" {
+			name = strings.ToLower(gvk.Kind)
+		}
+		if options.MaxConcurrentReconciles == 0 {
+			options.MaxConcurrentReconciles = blder.mgr.GetControllerOptions().GroupKindConcurrency[gvk.GroupKind().String()]
+		}
+		logger = logger.WithValues("controller", name, "controllerGroup", gvk.Group, "controllerKind", gvk.Kind)
+	} else {
+		logger = logger.WithValues("controller", name)
+	}
+	if name == "" {
+		return nil, errors.New("one of For() or Named() must be called")
+	}
+	if options.LogConstructor == nil {
+		options.LogConstructor = func(in *request) logr.Logger {
+			req, ok := any(in).(*reconcile.Request)
+			if !ok || req == nil {
+				return logger
+			}
+			if gvk.Kind == "" {
+				return logger.WithValues("namespace", req.Namespace, "name", req.Name)
+			}
+			return logger.WithValues(gvk.Kind, klog.KRef(req.Namespace, req.Name),
+				"namespace", req.Namespace, "name", req.Name)
+		}
+	}
+	return controller.NewTyped(name, blder.mgr, options)
+}
+
+// allSources are the sources of everything that is to be watched.
+func (blder *TypedBuilder[request]) allSources() ([]source.TypedSource[request], error) {
+	var sources []source.TypedSource[request]
+	add := func(w watch, h handler.TypedEventHandler[client.Object, request]) error {
+		obj, err := w.project(blder.mgr)
+		if err == nil {
+			sources = append(sources, source.TypedKind(blder.mgr.GetCache(), obj, h, slices.Concat(blder.filters, w.predicates)...))
+		}
+		return err
+	}
+	if blder.primary != nil {
+		h, err := requestHandler[request](&handler.EnqueueRequestForObject{})
+		if err != nil {
+			return nil, err
+		}
+		if err := add(blder.primary.watch, h); err != nil {
+			return nil, err
+		}
+	}
+	for _, own := range blder.owned {
+		var opts []handler.OwnerOption
+		if !own.everyOwner {
+			opts = append(opts, handler.OnlyControllerOwner())
+		}
+		h, err := requestHandler[request](handler.EnqueueRequestForOwner(
+			blder.mgr.GetScheme(), blder.mgr.GetRESTMapper(), blder.primary.object, opts...))
+		if err != nil {
+			return nil, err
+		}
+		if err := add(own.watch, h); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range blder.watched {
+		if err := add(w.watch, w.handler); err != nil {
+			return nil, err
+		}
+	}
+	return append(sources, blder.sources...), nil
+}
+
+// requestHandler is h as a handler for this builder's requests, which must be reconcile.Requests.
+func requestHandler[request comparable](h handler.EventHandler) (handler.TypedEventHandler[client.Object, request], error) {
+	if typed, ok := any(h).(handler.TypedEventHandler[client.Object, request]); ok {
+		return typed, nil
+	}
+	return nil, fmt.Errorf("For() can only be used with reconcile.Request, got %T", *new(request))
+}
+
+// project is the object that stands for the kind in the cache.
+func (w watch) project(mgr manager.Manager) (client.Object, error) {
+	if !w.onlyMetadata {
+		return w.object, nil
+	}
+	gvk, err := apiutil.GVKForObject(w.object, mgr.GetScheme())
+	if err != nil {
+		return nil, fmt.Errorf("unable to determine GVK of %T for a metadata-only watch: %w", w.object, err)
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	return obj, nil
+}

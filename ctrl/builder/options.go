@@ -1,0 +1,94 @@
+package builder
+
+import (
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/predicate"
+)
+
+// watch is one kind that is watched.
+type watch struct {
+	object       client.Object
+	predicates   []predicate.Predicate
+	onlyMetadata bool
+}
+
+func (w *watch) setPredicates(p []predicate.Predicate) { w.predicates = p }
+func (w *watch) setOnlyMetadata()                      { w.onlyMetadata = true }
+
+// ForInput is what For was told.
+type ForInput struct{ watch }
+
+// OwnsInput is what Owns was told.
+type OwnsInput struct {
+	watch
+	everyOwner bool
+}
+
+// WatchesInput is what Watches was told.
+type WatchesInput[request comparable] struct {
+	watch
+	handler handler.TypedEventHandler[client.Object, request]
+}
+
+// untypedWatchesInput is a WatchesInput, whatever its requests are.
+type untypedWatchesInput interface {
+	setPredicates([]predicate.Predicate)
+	setOnlyMetadata()
+}
+
+// ForOption changes what For does.
+type ForOption interface {
+	ApplyToFor(*ForInput)
+}
+
+// OwnsOption changes what Owns does.
+type OwnsOption interface {
+	ApplyToOwns(*OwnsInput)
+}
+
+// WatchesOption changes what Watches does.
+type WatchesOption interface {
+	ApplyToWatches(untypedWatchesInput)
+}
+
+// Predicates are the predicates that the events of one kind must pass.
+type Predicates struct {
+	predicates []predicate.Predicate
+}
+
+// WithPredicates lets only those events ask for a reconcile that pass every one of the predicates.
+func WithPredicates(predicates ...predicate.Predicate) Predicates {
+	return Predicates{predicates}
+}
+
+// ApplyToFor implements ForOption.
+func (w Predicates) ApplyToFor(opts *ForInput) { opts.setPredicates(w.predicates) }
+
+// ApplyToOwns implements OwnsOption.
+func (w Predicates) ApplyToOwns(opts *OwnsInput) { opts.setPredicates(w.predicates) }
+
+// ApplyToWatches implements WatchesOption.
+func (w Predicates) ApplyToWatches(opts untypedWatchesInput) { opts.setPredicates(w.predicates) }
+
+type projectAs struct{}
+
+func (projectAs) ApplyToFor(opts *ForInput)               { opts.setOnlyMetadata() }
+func (projectAs) ApplyToOwns(opts *OwnsInput)             { opts.setOnlyMetadata() }
+func (projectAs) ApplyToWatches(opts untypedWatchesInput) { opts.setOnlyMetadata() }
+
+type matchEveryOwner struct{}
+
+func (*matchEveryOwner) ApplyToOwns(opts *OwnsInput) { opts.everyOwner = true }
+
+var (
+	// OnlyMetadata watches and caches only the metadata of a kind: less memory when there are many
+	// or large objects, and enough for a kind that is known by its name only. The reconciler should
+	// then read it as metav1.PartialObjectMetadata with the kind set; reading it by its own type
+	// would cache it a second time, whole, and the two would not be in step.
+	OnlyMetadata = projectAs{}
+
+	// MatchEveryOwner makes Owns ask for every owner of the kind given to For, and not only for the
+	// one that is the controller.
+	MatchEveryOwner = &matchEveryOwner{}
+)

@@ -1,0 +1,230 @@
+// Package controller runs reconcilers.
+//
+// A controller takes requests from its sources into a work queue, and gives them to its reconciler
+// until what is wanted is so. Most programs make controllers with package builder.
+//
+// # Concurrency
+//
+// Up to MaxConcurrentReconciles requests are reconciled at once, but never two that are equal. A
+// request that comes while an equal one waits is the same request; one that comes while an equal one
+// is being reconciled is reconciled again afterwards.
+//
+// # What follows a reconcile
+//
+//   - Success: nothing, until the next event. The request's backoff starts afresh.
+//   - RequeueAfter: again after that time. The backoff starts afresh.
+//   - Requeue: again, with backoff.
+//   - An error: again, with backoff. It is logged and counted.
+//   - A [reconcile.TerminalError]: logged and counted, not tried again.
+//   - A conflict, which is the API server's way of saying "you acted on an old copy": again, with
+//     backoff. It is no error but the protocol at work, so it is logged at level 1 and counted in
+//     controller_runtime_reconcile_conflicts_total, and in controller_runtime_reconcile_total as
+//     "requeue". From the sixth time in a row it counts as an error.
+//   - A panic is an error, unless RecoverPanic is false.
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/controller/priorityqueue"
+	"flyball.dev/ctrl/internal/names"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/source"
+)
+
+const defaultCacheSyncTimeout = 2 * time.Minute
+
+// Controller is a controller of reconcile.Requests.
+type Controller = TypedController[reconcile.Request]
+
+// TypedController takes requests from sources and has them reconciled.
+type TypedController[request comparable] interface {
+	// Reconcile calls the reconciler, with the controller's timeout and its handling of panics.
+	reconcile.TypedReconciler[request]
+
+	// Watch adds a source. Before the controller is started it is kept until then; afterwards it is
+	// started at once, and Watch returns its error without waiting for it to be in sync.
+	Watch(src source.TypedSource[request]) error
+
+	// Start starts the sources, waits until they are in sync, and reconciles until ctx ends and the
+	// reconciles that are under way have returned. It returns an error if a source cannot be
+	// started, and when it is called a second time.
+	Start(ctx context.Context) error
+
+	// GetLogger returns the logger of the controller.
+	GetLogger() logr.Logger
+}
+
+// Options are the choices for a controller of reconcile.Requests.
+type Options = TypedOptions[reconcile.Request]
+
+// TypedOptions are the choices to be made for a controller.
+type TypedOptions[request comparable] struct {
+	// SkipNameValidation lets the controller have a name that another one of the same manager has.
+	// Their metrics are then added up. False if nil.
+	SkipNameValidation *bool
+
+	// MaxConcurrentReconciles is how many requests are reconciled at once. 1 if zero.
+	MaxConcurrentReconciles int
+
+	// CacheSyncTimeout is how long each source may take to start and to be in sync. 2 minutes if
+	// zero.
+	CacheSyncTimeout time.Duration
+
+	// RecoverPanic turns a panic of the reconciler into an error. True if nil. If false, a panic
+	// ends the program.
+	RecoverPanic *bool
+
+	// NeedLeaderElection says whether the controller runs only in the leader. True if nil.
+	NeedLeaderElection *bool
+
+	// Reconciler is what the controller is for. It is required.
+	Reconciler reconcile.TypedReconciler[request]
+
+	// RateLimiter says how long a request waits before it is tried again. By default that is 5 ms,
+	// doubled with every failure up to 1000 s; without a priority queue also all of them together
+	// come to no more than 10 a second with bursts of 100.
+	RateLimiter workqueue.TypedRateLimiter[request]
+
+	// NewQueue makes the work queue when the controller starts. By default it is a
+	// priorityqueue.PriorityQueue. Priorities are lost in a queue that is none.
+	NewQueue func(controllerName string, rateLimiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request]
+
+	// Logger is the base of the controller's logger.
+	Logger logr.Logger
+
+	// LogConstructor makes the logger for a request, or the one for the controller itself if the
+	// request is nil. By default it adds the controller's name to Logger, and the object's name and
+	// namespace.
+	LogConstructor func(request *request) logr.Logger
+
+	// UsePriorityQueue says whether the queue has priorities. True if nil.
+	UsePriorityQueue *bool
+
+	// EnableWarmup starts the sources before this process is the leader, so that it can take over
+	// quickly. It changes nothing for a controller that needs no leader election. False if nil.
+	EnableWarmup *bool
+
+	// ReconciliationTimeout limits the context of every Reconcile. Zero means no limit.
+	ReconciliationTimeout time.Duration
+}
+
+// DefaultFromConfig takes what the options leave open from config.
+func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller) {
+	if options.Logger.GetSink() == nil {
+		options.Logger = config.Logger
+	}
+	setDefault(&options.SkipNameValidation, config.SkipNameValidation)
+	setDefault(&options.UsePriorityQueue, config.UsePriorityQueue)
+	setDefault(&options.RecoverPanic, config.RecoverPanic)
+	setDefault(&options.NeedLeaderElection, config.NeedLeaderElection)
+	setDefault(&options.EnableWarmup, config.EnableWarmup)
+	setDefault(&options.CacheSyncTimeout, config.CacheSyncTimeout)
+	setDefault(&options.ReconciliationTimeout, config.ReconciliationTimeout)
+	if options.MaxConcurrentReconciles <= 0 && config.MaxConcurrentReconciles > 0 {
+		options.MaxConcurrentReconciles = config.MaxConcurrentReconciles
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// New returns a controller that the manager starts. Its name labels metrics and logs, and must be
+// unique in the manager.
+func New(name string, mgr manager.Manager, options Options) (Controller, error) {
+	return NewTyped(name, mgr, options)
+}
+
+// NewTyped is New for requests of any type.
+func NewTyped[request comparable](name string, mgr manager.Manager, options TypedOptions[request]) (TypedController[request], error) {
+	options.DefaultFromConfig(mgr.GetControllerOptions())
+	scope := &names.Process
+	if owner, ok := mgr.(names.Owner); ok {
+		scope = owner.ControllerNames()
+	}
+	c, err := newController(name, options, scope)
+	if err != nil {
+		return nil, err
+	}
+	return c, mgr.Add(c)
+}
+
+// NewUnmanaged returns a controller that the caller starts. Its name must be unique among the
+// unmanaged controllers of the process.
+func NewUnmanaged(name string, options Options) (Controller, error) {
+	return NewTypedUnmanaged(name, options)
+}
+
+// NewTypedUnmanaged is NewUnmanaged for requests of any type.
+func NewTypedUnmanaged[request comparable](name string, options TypedOptions[request]) (TypedController[request], error) {
+	return newController(name, options, &names.Process)
+}
+
+func newController[request comparable](name string, options TypedOptions[request], scope *names.Set) (TypedController[request], error) {
+	if options.Reconciler == nil {
+		return nil, errors.New("must specify Reconciler")
+	}
+	if name == "" {
+		return nil, errors.New("must specify Name for Controller")
+	}
+	if !ptr.Deref(options.SkipNameValidation, false) {
+		if err := scope.Claim(name); err != nil {
+			return nil, err
+		}
+	}
+	options.complete(name)
+	return &controller[request]{name: name, options: options}, nil
+}
+
+// complete fills in everything that is still open.
+func (options *TypedOptions[request]) complete(name string) {
+	if options.MaxConcurrentReconciles <= 0 {
+		options.MaxConcurrentReconciles = 1
+	}
+	setDefault(&options.CacheSyncTimeout, defaultCacheSyncTimeout)
+	priorities := ptr.Deref(options.UsePriorityQueue, true)
+	if options.RateLimiter == nil {
+		if priorities {
+			options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[request](5*time.Millisecond, 1000*time.Second)
+		} else {
+			options.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[request]()
+		}
+	}
+	logger := options.Logger.WithValues("controller", name)
+	if options.NewQueue == nil {
+		options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
+			q := priorityqueue.New(name, func(o *priorityqueue.Opts[request]) {
+				o.Log = logger
+				o.RateLimiter = limiter
+			})
+			if priorities {
+				return q
+			}
+			return struct {
+				workqueue.TypedRateLimitingInterface[request]
+			}{q}
+		}
+	}
+	if options.LogConstructor == nil {
+		options.LogConstructor = func(in *request) logr.Logger {
+			if req, ok := any(in).(*reconcile.Request); ok && req != nil {
+				return logger.WithValues("object", klog.KRef(req.Namespace, req.Name),
+					"namespace", req.Namespace, "name", req.Name)
+			}
+			return logger
+		}
+	}
+}

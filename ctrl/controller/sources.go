@@ -1,0 +1,111 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"flyball.dev/ctrl/controller/priorityqueue"
+	"flyball.dev/ctrl/source"
+)
+
+// feed is what the sources of a controller feed, and the news of how they do.
+type feed[request comparable] struct {
+	ctx    context.Context // until when the sources run
+	queue  priorityqueue.PriorityQueue[request]
+	synced chan struct{} // closed when every source is in sync or one has failed
+	err    error         // set before synced is closed
+}
+
+func (c *controller[request]) Watch(src source.TypedSource[request]) error {
+	c.mu.Lock()
+	f := c.feed
+	if f == nil {
+		c.pending = append(c.pending, src)
+	}
+	c.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	c.GetLogger().Info("Starting EventSource", "source", describe(src))
+	return src.Start(f.ctx, f.queue)
+}
+
+// startSources starts the sources, unless that has been done, and returns their queue when they are
+// in sync. The sources run, and the queue is open, until the context of the first call ends.
+func (c *controller[request]) startSources(ctx context.Context) (priorityqueue.PriorityQueue[request], error) {
+	c.mu.Lock()
+	if f := c.feed; f != nil {
+		c.mu.Unlock()
+		select {
+		case <-f.synced:
+			return f.queue, f.err
+		case <-ctx.Done():
+			return f.queue, nil
+		}
+	}
+	queue := c.options.NewQueue(c.name, c.options.RateLimiter)
+	f := &feed[request]{ctx: ctx, synced: make(chan struct{})}
+	var ok bool
+	if f.queue, ok = queue.(priorityqueue.PriorityQueue[request]); !ok {
+		f.queue = unprioritized[request]{queue}
+	}
+	sources := c.pending
+	c.feed, c.pending = f, nil
+	c.mu.Unlock()
+
+	context.AfterFunc(ctx, f.queue.ShutDown)
+	defer close(f.synced)
+	var all errgroup.Group
+	for _, src := range sources {
+		all.Go(func() error { return c.startSource(ctx, src, f.queue) })
+	}
+	f.err = all.Wait()
+	return f.queue, f.err
+}
+
+// startSource starts one source and waits until it is in sync, if it can tell.
+func (c *controller[request]) startSource(ctx context.Context, src source.TypedSource[request], queue priorityqueue.PriorityQueue[request]) error {
+	logger := c.GetLogger().WithValues("source", describe(src))
+	logger.Info("Starting EventSource")
+	limited, cancel := context.WithTimeout(ctx, c.options.CacheSyncTimeout)
+	defer cancel()
+
+	// The source runs until ctx ends, but must have started within the limit.
+	begun := make(chan error, 1)
+	go func() { begun <- src.Start(ctx, queue) }()
+	select {
+	case err := <-begun:
+		if err != nil {
+			return err
+		}
+	case <-limited.Done():
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("timed out waiting for source %s to Start. Please ensure that its Start() method is non-blocking", describe(src))
+	}
+
+	syncing, ok := src.(source.TypedSyncingSource[request])
+	if !ok {
+		return nil
+	}
+	if err := syncing.WaitForSync(limited); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		err = fmt.Errorf("failed to wait for %s caches to sync %s: %w", c.name, describe(src), err)
+		logger.Error(err, "Could not wait for Cache to sync")
+		return err
+	}
+	return nil
+}
+
+// describe names a source for logs and errors.
+func describe(src any) string {
+	if s, ok := src.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return fmt.Sprintf("%T", src)
+}

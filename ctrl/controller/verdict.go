@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"flyball.dev/ctrl/reconcile"
+)
+
+// patience is how many times in a row a conflict is nothing to worry about.
+const patience = 5
+
+// verdict is what follows from a reconcile.
+type verdict struct {
+	result string // label of reconcile_total
+
+	forget  bool // the request's backoff starts afresh
+	again   bool // the request goes back into the queue
+	limited bool // with backoff
+	after   time.Duration
+
+	failed   bool // it counts as an error
+	terminal bool
+	conflict bool
+	quiet    bool // the error is logged for those who debug
+}
+
+// judge decides. tries is how often the request has been put back with backoff since it last
+// succeeded; stopping says that the controller is being stopped.
+func judge(result reconcile.Result, err error, tries int, stopping bool) verdict {
+	switch {
+	case err == nil && result.RequeueAfter > 0:
+		return verdict{result: resultRequeueAfter, forget: true, again: true, after: result.RequeueAfter}
+	case err == nil && result.Requeue:
+		return verdict{result: resultRequeue, again: true, limited: true}
+	case err == nil:
+		return verdict{result: resultSuccess, forget: true}
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		return verdict{result: resultError, forget: true, failed: true, terminal: true}
+	case onlyConflicts(err):
+		if tries < patience {
+			return verdict{result: resultRequeue, again: true, limited: true, conflict: true, quiet: true}
+		}
+		return verdict{result: resultError, again: true, limited: true, conflict: true, failed: true}
+	default:
+		interrupted := stopping && errors.Is(err, context.Canceled)
+		return verdict{result: resultError, again: true, limited: true, failed: true, quiet: interrupted}
+	}
+}
+
+// onlyConflicts reports whether err is a conflict, or many of them and nothing else.
+func onlyConflicts(err error) bool {
+	var parts []error
+	switch e := err.(type) {
+	case interface{ Errors() []error }: // apimachinery's aggregates
+		parts = e.Errors()
+	case interface{ Unwrap() []error }:
+		parts = e.Unwrap()
+	case apierrors.APIStatus:
+		return apierrors.IsConflict(err)
+	default:
+		inner := errors.Unwrap(err)
+		return inner != nil && onlyConflicts(inner)
+	}
+	for _, part := range parts {
+		if !onlyConflicts(part) {
+			return false
+		}
+	}
+	return len(parts) > 0
+}
+
+func (v verdict) count(m *counters) {
+	m.results[v.result].Inc()
+	if v.failed {
+		m.errors.Inc()
+	}
+	if v.terminal {
+		m.terminalErrors.Inc()
+	}
+	if v.conflict {
+		m.conflicts.Inc()
+	}
+}
+
+func (v verdict) log(logger logr.Logger, result reconcile.Result, err error) {
+	switch {
+	case err == nil:
+		logger.V(5).Info("Reconciled", "result", v.result, "requeueAfter", v.after)
+		return
+	case v.quiet && v.conflict:
+		logger.V(1).Info("Conflict, trying again", "error", err.Error())
+	case v.quiet:
+		logger.V(1).Info("Reconcile interrupted", "error", err.Error())
+	default:
+		logger.Error(err, "Reconciler error")
+	}
+	if result.RequeueAfter > 0 || result.Requeue {
+		logger.Info("The reconciler returned an error together with RequeueAfter or Requeue: with an error they have no effect")
+	}
+}

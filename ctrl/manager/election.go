@@ -1,0 +1,78 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+var errLeaseLost = errors.New("leader election lost")
+
+// election is the phase that waits until this replica leads. It holds the lease until it is
+// stopped, by which time everything that only the leader may do has ended.
+type election struct {
+	options Options
+	lock    resourcelock.Interface // nil without an election
+	failed  func(error)
+
+	releasing atomic.Bool
+	cancel    context.CancelFunc // nil until started
+	over      chan struct{}      // closed when the elector has ended
+}
+
+func (e *election) String() string { return "leader election" }
+
+func (e *election) start(ctx context.Context) error {
+	if e.lock == nil {
+		return nil
+	}
+	leading := make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            e.lock,
+		Name:            e.options.LeaderElectionID,
+		LeaseDuration:   *e.options.LeaseDuration,
+		RenewDeadline:   *e.options.RenewDeadline,
+		RetryPeriod:     *e.options.RetryPeriod,
+		ReleaseOnCancel: e.options.LeaderElectionReleaseOnCancel,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { close(leading) },
+			OnStoppedLeading: func() {
+				if !e.releasing.Load() {
+					e.failed(errLeaseLost)
+				}
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("failed during initialization leader election process: %w", err)
+	}
+	// The lease outlives ctx: it is given up when the leader's work is done.
+	held := logr.NewContext(context.WithoutCancel(ctx), e.options.Logger.WithName("leaderelection"))
+	held, e.cancel = context.WithCancel(held)
+	e.over = make(chan struct{})
+	go func() {
+		defer close(e.over)
+		elector.Run(held)
+	}()
+	select {
+	case <-leading:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// stop gives the lease up, if that is wanted. Every request for it has a timeout of its own, so it
+// does not wait for ctx to end: a lease that could have been released would hold up other replicas.
+func (e *election) stop(context.Context) {
+	if e.cancel == nil {
+		return
+	}
+	e.releasing.Store(true)
+	e.cancel()
+	<-e.over
+}

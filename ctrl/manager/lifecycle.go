@@ -1,0 +1,150 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// phase is one step of the lifecycle.
+type phase interface {
+	// start begins the phase and returns when the next one may begin, or when ctx ends.
+	start(ctx context.Context) error
+	// stop ends the phase, or keeps it from beginning, and waits until it is over, or until ctx
+	// ends.
+	stop(ctx context.Context)
+	String() string
+}
+
+// lifecycle is the ordered list of phases. It is walked forward once and backward once.
+type lifecycle struct {
+	options Options
+	phases  []phase
+	elected chan struct{}
+
+	servers, caches, others, warmup, leaders *group
+
+	fail     context.CancelCauseFunc // ends the run; set by run
+	stopping atomic.Bool
+}
+
+func newLifecycle(options Options, lock resourcelock.Interface) *lifecycle {
+	l := &lifecycle{options: options, elected: make(chan struct{})}
+	newGroup := func(name string) *group {
+		return &group{name: name, base: options.runnableContext, failed: l.failed}
+	}
+	l.servers = newGroup("HTTP servers")
+	l.caches = newGroup("caches")
+	l.others = newGroup("others")
+	l.warmup = newGroup("warm-up")
+	l.leaders = newGroup("leader-only")
+	l.phases = []phase{
+		l.servers,
+		l.caches,
+		l.others,
+		l.warmup,
+		&election{options: options, lock: lock, failed: l.failed},
+		l.leaders,
+	}
+	return l
+}
+
+// add puts r into the phase where it belongs.
+func (l *lifecycle) add(r Runnable) error {
+	if w, ok := r.(warmupRunnable); ok {
+		if err := l.warmup.add(member{run: w.Warmup}); err != nil {
+			return err
+		}
+	}
+	g, m := l.leaders, member{run: r.Start}
+	switch r := r.(type) {
+	case *Server:
+		if !r.NeedLeaderElection() {
+			g = l.servers
+		}
+	case hasCache:
+		g, m.synced = l.caches, r.GetCache().WaitForCacheSync
+	case LeaderElectionRunnable:
+		if !r.NeedLeaderElection() {
+			g = l.others
+		}
+	}
+	return g.add(m)
+}
+
+// failed ends the run because a runnable returned err.
+func (l *lifecycle) failed(err error) {
+	if !l.stopping.Load() {
+		l.fail(err)
+	} else if !errors.Is(err, context.Canceled) {
+		l.options.Logger.Error(err, "A runnable returned an error while the manager was stopping")
+	}
+}
+
+// run walks through the phases, waits, and walks back.
+func (l *lifecycle) run(ctx context.Context) error {
+	ctx, l.fail = context.WithCancelCause(ctx)
+	defer l.fail(nil)
+	err := l.forward(ctx)
+	if err == nil {
+		<-ctx.Done()
+		err = cause(ctx)
+	}
+	l.stopping.Store(true)
+	l.fail(err)
+
+	grace := *l.options.GracefulShutdownTimeout
+	if errors.Is(err, errLeaseLost) {
+		grace = 0
+	}
+	if late := l.backward(grace); err == nil {
+		err = late
+	} else if late != nil {
+		err = kerrors.NewAggregate([]error{err, late})
+	}
+	return err
+}
+
+func (l *lifecycle) forward(ctx context.Context) error {
+	for _, p := range l.phases {
+		l.options.Logger.V(1).Info("Starting", "phase", p.String())
+		if err := p.start(ctx); err != nil {
+			return fmt.Errorf("failed to start %s: %w", p, err)
+		}
+		if ctx.Err() != nil {
+			return cause(ctx)
+		}
+	}
+	close(l.elected)
+	return nil
+}
+
+func (l *lifecycle) backward(grace time.Duration) error {
+	ctx, cancel := context.Background(), func() {}
+	if grace >= 0 {
+		ctx, cancel = context.WithTimeout(ctx, grace)
+	}
+	defer cancel()
+	for _, p := range slices.Backward(l.phases) {
+		l.options.Logger.V(1).Info("Stopping", "phase", p.String())
+		p.stop(ctx)
+	}
+	if grace > 0 && ctx.Err() != nil {
+		return fmt.Errorf("failed waiting for all runnables to end within grace period of %s: %w", grace, ctx.Err())
+	}
+	return nil
+}
+
+// cause is the error that ended ctx, or nil if its parent just ended.
+func cause(ctx context.Context) error {
+	if err := context.Cause(ctx); err != ctx.Err() {
+		return err
+	}
+	return nil
+}

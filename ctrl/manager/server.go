@@ -1,0 +1,122 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"flyball.dev/ctrl/healthz"
+	"flyball.dev/ctrl/log"
+)
+
+// Server is an HTTP server as a runnable.
+type Server struct {
+	// Name says what the server is for, in logs.
+	Name string
+
+	// Server is the server. It is required.
+	Server *http.Server
+
+	// Listener is what it serves. If nil, Start listens on Server.Addr.
+	Listener net.Listener
+
+	// OnlyServeWhenLeader makes it serve only in the leader.
+	OnlyServeWhenLeader bool
+
+	// ShutdownTimeout limits the wait for requests in flight at the end. No limit if nil.
+	ShutdownTimeout *time.Duration
+}
+
+// NeedLeaderElection reports whether the server serves only in the leader.
+func (s *Server) NeedLeaderElection() bool { return s.OnlyServeWhenLeader }
+
+// Start serves until ctx ends and the requests in flight are answered.
+func (s *Server) Start(ctx context.Context) error {
+	logger := log.FromContext(ctx)
+	if s.Name != "" {
+		logger = logger.WithValues("name", s.Name)
+	}
+	listener := s.Listener
+	if listener == nil {
+		var err error
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.Server.Addr); err != nil {
+			return err
+		}
+	}
+	logger = logger.WithValues("addr", listener.Addr().String())
+
+	stopped := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		logger.Info("Shutting down server")
+		limited, cancel := context.Background(), func() {}
+		if s.ShutdownTimeout != nil {
+			limited, cancel = context.WithTimeout(limited, *s.ShutdownTimeout)
+		}
+		defer cancel()
+		if err := s.Server.Shutdown(limited); err != nil {
+			logger.Error(err, "Could not shut down server")
+		}
+	})
+	logger.Info("Starting server")
+	if err := s.Server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		cancel()
+		return err
+	}
+	<-stopped
+	return nil
+}
+
+// listen listens on address, unless that is empty or "0".
+func listen(what, address string) (net.Listener, error) {
+	if address == "" || address == "0" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot serve %s: %w", what, err)
+	}
+	return listener, nil
+}
+
+// addServers adds the servers that the options ask for.
+func (m *manager) addServers() error {
+	if m.metrics != nil {
+		if err := m.lifecycle.servers.add(member{run: m.metrics.Start}); err != nil {
+			return err
+		}
+	}
+	if m.health != nil {
+		mux := http.NewServeMux()
+		for path, handler := range map[string]*healthz.Handler{
+			m.options.ReadinessEndpointName: {Checks: m.readyz},
+			m.options.LivenessEndpointName:  {Checks: m.healthz},
+		} {
+			mux.Handle(path, http.StripPrefix(path, handler))
+			mux.Handle(path+"/", http.StripPrefix(path, handler))
+		}
+		if err := m.Add(&Server{Name: "health probes", Server: newHTTPServer(mux), Listener: m.health}); err != nil {
+			return err
+		}
+	}
+	if m.pprof != nil {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		if err := m.Add(&Server{Name: "pprof", Server: newHTTPServer(mux), Listener: m.pprof}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newHTTPServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: 32 * time.Second}
+}
