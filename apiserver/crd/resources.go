@@ -77,7 +77,8 @@ func (w *endingWatch) Stop() {
 	w.end()
 }
 
-// subresource is a part of the resources in a storage that is not its own.
-type subresource struct{ rest.Patcher }
+// scaleResources are the scale subresources of one version.
+type scaleResources struct{ *customresource.ScaleREST }
 
-func (subresource) Destroy() {}
+// Destroy implements [rest.Storage].
+func (scaleResources) Destroy() {}

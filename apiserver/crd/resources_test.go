@@ -252,7 +252,7 @@ func TestApply(t *testing.T) {
 		sub, _ := m["subresource"].(string)
 		managers[m["manager"].(string)] = m["operation"].(string) + sub
 	}
-	if diff := cmp.Diff(map[string]string{"two": "Apply", "three": "Applystatus"}, managers); diff != "" {
+	if diff := cmp.Diff(map[string]string{"one": "Apply", "two": "Apply", "three": "Applystatus"}, managers); diff != "" {
 		t.Errorf("managers (-want +got):\n%s", diff)
 	}
 }

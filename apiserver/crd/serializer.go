@@ -35,8 +35,12 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersion
 
 // mediaTypes are those of all custom resources.
 var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
-	text := func(o json.SerializerOptions) *json.Serializer {
-		return json.NewSerializerWithOptions(json.DefaultMetaFactory, creator{}, typer{}, o)
+	text := func(o json.SerializerOptions) runtime.Serializer {
+		s := json.NewSerializerWithOptions(json.DefaultMetaFactory, creator{}, typer{}, o)
+		if o.Yaml || o.Pretty {
+			return s
+		}
+		return textSerializer{s}
 	}
 	types := []runtime.SerializerInfo{
 		{
@@ -97,13 +101,3 @@ func (typer) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, e
 }
 
 func (typer) Recognizes(gvk schema.GroupVersionKind) bool { return scheme().Recognizes(gvk) }
-
-// storedIn returns the way to storage of one version: objects are kept as JSON in the version named by
-// stored, and are of the version served in memory.
-func storedIn(stored, served schema.GroupVersion, s *shape, convertor runtime.ObjectConvertor) runtime.Codec {
-	return versioning.NewCodec(
-		unstructured.UnstructuredJSONScheme,
-		shapingDecoder{Decoder: unstructured.UnstructuredJSONScheme, shape: s, trim: trim{stored: true}},
-		shapingConvertor{convertor, s},
-		creator{}, typer{}, s, stored, served, "customStorage")
-}

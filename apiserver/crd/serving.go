@@ -92,6 +92,7 @@ func shapeOf(crd *apiextensions.CustomResourceDefinition, kind string) (*shape, 
 	s := &shape{
 		kind:            schema.GroupKind{Group: crd.Spec.Group, Kind: kind},
 		schemas:         map[string]*structural.Structural{},
+		embeds:          map[string]bool{},
 		preserveUnknown: crd.Spec.PreserveUnknownFields != nil && *crd.Spec.PreserveUnknownFields,
 	}
 	for _, v := range crd.Spec.Versions {
@@ -111,6 +112,7 @@ func shapeOf(crd *apiextensions.CustomResourceDefinition, kind string) (*shape, 
 			return nil, fmt.Errorf("defaults of %s: %w", v.Name, err)
 		}
 		s.schemas[v.Name] = schema
+		s.embeds[v.Name] = embeds(schema)
 	}
 	return s, nil
 }
@@ -154,11 +156,11 @@ func (c *customKind) build(crd *apiextensions.CustomResourceDefinition, s *servi
 			return fmt.Errorf("version %s: %w", v.Name, err)
 		}
 		versions = append(versions, built)
-		if built.storage.Status != nil {
-			maps.Copy(reset, built.storage.Status.GetResetFields())
+		if built.status != nil {
+			maps.Copy(reset, built.status.GetResetFields())
 		}
 		if v.Storage {
-			s.stored = built.storage.CustomResource
+			s.stored = built.main
 		}
 	}
 	for _, v := range versions {

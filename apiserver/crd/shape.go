@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
 // shape is what the objects of one custom kind look like, version by version. It does to unstructured
@@ -18,6 +17,7 @@ import (
 type shape struct {
 	kind    schema.GroupKind
 	schemas map[string]*structural.Structural
+	embeds  map[string]bool // whether the version has objects inside
 	// preserveUnknown keeps fields that no schema knows.
 	preserveUnknown bool
 }
@@ -35,11 +35,11 @@ type trim struct {
 // objects; unknown fields pruned; nulls dropped where they are not allowed. Of objects of other kinds
 // it only looks at the metadata.
 func (s *shape) apply(u *unstructured.Unstructured, t trim) (unknown []string, err error) {
-	apiVersion, hasVersion, err := unstructured.NestedString(u.Object, "apiVersion")
+	apiVersion, _, err := unstructured.NestedString(u.Object, "apiVersion")
 	if err != nil {
 		return nil, err
 	}
-	kind, hasKind, err := unstructured.NestedString(u.Object, "kind")
+	kind, _, err := unstructured.NestedString(u.Object, "kind")
 	if err != nil {
 		return nil, err
 	}
@@ -47,50 +47,68 @@ func (s *shape) apply(u *unstructured.Unstructured, t trim) (unknown []string, e
 	if err != nil {
 		return nil, err
 	}
-	metadata, hasMetadata, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+	ours := gv.Group == s.kind.Group && kind == s.kind.Kind
+	if unknown, err = s.applyMetadata(u, ours, t); err != nil || !ours {
+		return unknown, err
+	}
+	fields, err := s.applySchema(u, gv.Version, t)
+	return append(unknown, fields...), err
+}
+
+func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, t trim) (unknown []string, err error) {
+	repair := ours && t.stored && u.GetGeneration() == 0
+	if !repair && plainMetadata(u.Object["metadata"]) {
+		return nil, nil
+	}
+	metadata, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
 		DropMalformedFields:     t.stored,
 		ReturnUnknownFieldPaths: t.report,
 	})
-	if err != nil {
+	if err != nil || !found {
 		return nil, err
 	}
-	if gv.Group == s.kind.Group && kind == s.kind.Kind {
-		fields, err := s.applySchema(u, gv.Version, t)
-		if err != nil {
-			return nil, err
-		}
-		unknown = append(unknown, fields...)
-		if hasMetadata && t.stored && metadata.Generation == 0 {
-			metadata.Generation = 1
-		}
+	if repair {
+		metadata.Generation = 1
 	}
-	// Pruning follows a schema that need not mention these.
-	if hasVersion {
-		u.SetAPIVersion(apiVersion)
-	}
-	if hasKind {
-		u.SetKind(kind)
-	}
-	if hasMetadata {
-		err = objectmeta.SetObjectMeta(u.Object, metadata)
-	}
-	return unknown, err
+	return unknown, objectmeta.SetObjectMeta(u.Object, metadata)
 }
 
 func (s *shape) applySchema(u *unstructured.Unstructured, version string, t trim) (unknown []string, err error) {
-	schema := s.schemas[version]
+	schema, metadata := s.schemas[version], u.Object["metadata"]
 	if !s.preserveUnknown {
 		unknown = pruning.PruneWithOptions(u.Object, schema, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: t.report})
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, schema)
 	}
-	fieldErr, embedded := objectmeta.CoerceWithOptions(nil, u.Object, schema, false, objectmeta.CoerceOptions{
-		DropInvalidFields:       t.stored,
-		ReturnUnknownFieldPaths: t.report,
-	})
-	if fieldErr != nil {
-		return nil, fieldErr
+	if s.embeds[version] {
+		fieldErr, embedded := objectmeta.CoerceWithOptions(nil, u.Object, schema, false, objectmeta.CoerceOptions{
+			DropInvalidFields:       t.stored,
+			ReturnUnknownFieldPaths: t.report,
+		})
+		if fieldErr != nil {
+			return nil, fieldErr
+		}
+		unknown = append(unknown, embedded...)
 	}
-	return append(unknown, embedded...), nil
+	if metadata != nil {
+		u.Object["metadata"] = metadata // whatever the schema says of it
+	}
+	return unknown, nil
+}
+
+// embeds tells whether whole objects are in the objects of a schema.
+func embeds(s *structural.Structural) bool {
+	if s == nil {
+		return false
+	}
+	if s.XEmbeddedResource || embeds(s.Items) {
+		return true
+	}
+	for _, property := range s.Properties {
+		if embeds(&property) {
+			return true
+		}
+	}
+	return s.AdditionalProperties != nil && embeds(s.AdditionalProperties.Structural)
 }
 
 // Default fills in the defaults of the object's version. It implements [runtime.ObjectDefaulter].
@@ -138,36 +156,6 @@ func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, i
 
 // reportsUnknown tells whether a decoder was asked to be strict.
 func reportsUnknown(d runtime.Decoder) bool {
-	s, ok := d.(*json.Serializer)
+	s, ok := d.(interface{ IsStrict() bool })
 	return ok && s.IsStrict()
-}
-
-// shapingConvertor brings what it converted into the shape of the new version.
-type shapingConvertor struct {
-	runtime.ObjectConvertor
-	shape *shape
-}
-
-func (c shapingConvertor) Convert(in, out, context any) error {
-	if err := c.ObjectConvertor.Convert(in, out, context); err != nil {
-		return err
-	}
-	return c.trim(out)
-}
-
-func (c shapingConvertor) ConvertToVersion(in runtime.Object, gv runtime.GroupVersioner) (runtime.Object, error) {
-	out, err := c.ObjectConvertor.ConvertToVersion(in, gv)
-	if err != nil {
-		return nil, err
-	}
-	return out, c.trim(out)
-}
-
-func (c shapingConvertor) trim(converted any) error {
-	u, ok := converted.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	_, err := c.shape.apply(u, trim{})
-	return err
 }

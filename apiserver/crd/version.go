@@ -2,6 +2,7 @@ package crd
 
 import (
 	"maps"
+	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -29,14 +30,16 @@ import (
 type customVersion struct {
 	*customKind
 	*v1.CustomResourceDefinitionVersion
-	gvk     schema.GroupVersionKind
-	storage customresource.CustomResourceStorage
+	gvk    schema.GroupVersionKind
+	main   *customresource.REST
+	status *statusResources          // nil without
+	scale  *customresource.ScaleREST // nil without
 }
 
 // version makes the storage of one version.
 func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
 	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
-	out := &customVersion{customKind: c, CustomResourceDefinitionVersion: v, gvk: gv.WithKind(c.names.Kind)}
+	resource, kind := gv.WithResource(c.names.Plural).GroupResource(), gv.WithKind(c.names.Kind)
 	subresources, err := apiextensions.GetSubresourcesForVersion(crd, v.Name)
 	if err != nil {
 		return nil, err
@@ -44,23 +47,39 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.
 	if subresources == nil {
 		subresources = &apiextensions.CustomResourceSubresources{}
 	}
-	whole, status, err := validators(crd, v.Name)
+	table, err := tableconvertor.New(columns(v))
+	if err != nil {
+		// Nobody could write such columns today: print the name alone.
+		table = rest.NewDefaultTableConvertor(resource)
+	}
+	bare := customresource.NewStrategy(typer{}, c.namespaced(), kind, nil, nil, nil, subresources.Status, subresources.Scale, v.SelectableFields)
+	storage, err := customresource.NewStorage(resource, gv.WithResource(c.names.Singular).GroupResource(), kind, gv.WithKind(c.names.ListKind), bare,
+		c.storedAs(c.codec(gv)), c.names.Categories, table, c.replicas)
 	if err != nil {
 		return nil, err
 	}
-	table, err := tableconvertor.New(columns(v))
-	if err != nil {
-		// The definition was refused if this is not a matter of an older one: print the name alone.
-		table = rest.NewDefaultTableConvertor(gv.WithResource(c.names.Plural).GroupResource())
+	out := &customVersion{customKind: c, CustomResourceDefinitionVersion: v, gvk: kind, main: storage.CustomResource, scale: storage.Scale}
+	whole := sync.OnceValues(func() (strategies, error) {
+		object, status, err := validators(crd, v.Name)
+		if err != nil {
+			return strategies{}, err
+		}
+		s := customresource.NewStrategy(typer{}, c.namespaced(), kind, object, status, c.shape.schemas[v.Name],
+			subresources.Status, subresources.Scale, v.SelectableFields)
+		return strategies{main: s, status: customresource.NewStatusStrategy(s)}, nil
+	})
+	main := lazyStrategy{bare, func() (strategy, error) { s, err := whole(); return s.main, err }}
+	out.main.CreateStrategy, out.main.UpdateStrategy = main, main
+	if subresources.Status != nil {
+		out.status = newStatusResources(out.main, lazyStrategy{customresource.NewStatusStrategy(bare),
+			func() (strategy, error) { s, err := whole(); return s.status, err }})
 	}
-	strategy := customresource.NewStrategy(typer{}, c.namespaced(), out.gvk, whole, status, c.shape.schemas[v.Name],
-		subresources.Status, subresources.Scale, v.SelectableFields)
-	out.storage, err = customresource.NewStorage(
-		gv.WithResource(c.names.Plural).GroupResource(), gv.WithResource(c.names.Singular).GroupResource(),
-		out.gvk, gv.WithKind(c.names.ListKind), strategy,
-		c.storedAs(storedIn(c.stored, gv, c.shape, c.convertor)),
-		c.names.Categories, table, c.replicas)
-	return out, err
+	return out, nil
+}
+
+// codec is the way to storage of one version.
+func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
+	return &storageCodec{shape: c.shape, stored: c.stored, served: gv, convertor: c.convertor, unsafe: c.unsafe}
 }
 
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
@@ -100,7 +119,7 @@ func ageColumn() v1.CustomResourceColumnDefinition {
 
 // resource makes the version servable. reset are the fields that writes of the status leave alone.
 func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) (*resource.Resource, error) {
-	main := &customResources{REST: v.storage.CustomResource, gate: v.gate, live: v.live}
+	main := &customResources{REST: v.main, gate: v.gate, live: v.live}
 	r := &resource.Resource{
 		GroupVersion:       v.gvk.GroupVersion(),
 		Kind:               v.gvk,
@@ -121,25 +140,25 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 	if r.Scope, err = v.withFields(scope, main.GetResetFields()); err != nil {
 		return nil, err
 	}
-	if v.storage.Status != nil {
+	if v.status != nil {
 		scope.Subresource = "status"
-		if err := v.addSubresource(r, scope, v.storage.Status, reset); err != nil {
+		if err := v.addSubresource(r, scope, v.status, reset); err != nil {
 			return nil, err
 		}
 	}
-	if v.storage.Scale != nil {
+	if v.scale != nil {
 		scope.Subresource = "scale"
 		scope.Kind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 		scope.Serializer = scaleCodecs()
 		scope.TableConvertor = scaleTable()
-		if err := v.addSubresource(r, scope, v.storage.Scale, nil); err != nil {
+		if err := v.addSubresource(r, scope, scaleResources{v.scale}, nil); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-func (v *customVersion) addSubresource(r *resource.Resource, scope handlers.RequestScope, storage rest.Patcher, reset map[fieldpath.APIVersion]*fieldpath.Set) error {
+func (v *customVersion) addSubresource(r *resource.Resource, scope handlers.RequestScope, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) error {
 	complete, err := v.withFields(scope, reset)
 	if err != nil {
 		return err
@@ -150,7 +169,7 @@ func (v *customVersion) addSubresource(r *resource.Resource, scope handlers.Requ
 		Name:         scope.Subresource,
 		Namespaced:   r.Namespaced,
 		Warning:      r.Warning,
-		Storage:      subresource{storage},
+		Storage:      storage,
 		Scope:        complete,
 		PatchTypes:   r.PatchTypes,
 	})
@@ -171,7 +190,7 @@ func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 		Typer:                    typer{},
 		Authorizer:               v.Authorizer,
 		EquivalentResourceMapper: v.equivalents,
-		TableConvertor:           v.storage.CustomResource,
+		TableConvertor:           v.main,
 		Resource:                 r.GroupVersionResource(),
 		Kind:                     v.gvk,
 		HubGroupVersion:          v.gvk.GroupVersion(),
