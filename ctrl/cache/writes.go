@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/ctrl/cache/cacheapi"
+	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/internal/overlay"
@@ -41,7 +42,8 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 // Deleted implements overlay.Writes: reads do not find the object from now on.
 func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 	c.eachOf(obj, func(i *informer) {
-		i.store.Deleted(client.ObjectKeyFromObject(obj), obj.GetUID())
+		version, _ := store.Version(obj)
+		i.store.Deleted(client.ObjectKeyFromObject(obj), obj.GetUID(), version)
 	})
 }
 

@@ -140,14 +140,15 @@ func (c *Scope) Complete(version string) []client.Object {
 		}
 	})
 	slices.SortFunc(gone, func(a, b *entry) int { return compare(&a.key, &b.key) })
+	v, err := strconv.ParseUint(version, 10, 64)
 	var objs []client.Object
 	for _, e := range gone {
 		if e.watched != nil {
 			objs = append(objs, e.watched.object)
 		}
-		s.set(e, nil, e.write.unlessDeleted())
+		s.set(e, nil, e.write.absentAt(v))
 	}
-	if v, err := strconv.ParseUint(version, 10, 64); err == nil {
+	if err == nil {
 		if v < c.progress {
 			// The server went back in time, so no write that it answered
 			// before is worth waiting for.

@@ -59,16 +59,35 @@ func (s *Store) Wrote(obj client.Object, selected bool) {
 }
 
 // Deleted takes note that a write deleted an object: reads do not find it until
-// the watch has told of the deletion or of a new object by that name. The UID
-// may be empty if it is not known.
-func (s *Store) Deleted(key Key, uid types.UID) {
+// the watch has told of the deletion or of a new object by that name. UID and
+// version say which object it was and how new it was at least; they may be empty
+// and zero if that is not known.
+func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	c := s.scope(key.Namespace)
 	e := s.entry(key)
-	if e == nil || e.shown == nil || uid != "" && e.shown.object.GetUID() != uid {
+	w := &write{version: version, deleted: uid}
+	switch {
+	case c == nil:
+		return
+	case e == nil && (uid == "" || version <= c.progress):
+		// The watch has told of the deletion already, or nobody knows what it
+		// will tell.
+		return
+	case e == nil:
+		e = s.obtain(key)
+	case e.shown == nil && (uid == "" || version <= e.write.version):
+		return
+	case e.shown == nil:
+		// An object came after the one that is hidden, and went.
+	case uid == "" || uid == e.shown.object.GetUID():
+		w.deleted = e.shown.object.GetUID()
+		w.version = max(version, e.shown.version)
+	case version <= e.shown.version:
+		// It was an earlier object by that name.
 		return
 	}
-	w := &write{version: e.shown.version, deleted: e.shown.object.GetUID()}
 	s.set(e, e.watched, w)
 	s.deletions.push(burial{pending{e.key, w}, time.Now()})
 	s.forgetDeletions()
@@ -98,18 +117,20 @@ func (w *write) after(r *record) *write {
 	}
 }
 
-// afterDeletion is after for an event that tells of a deletion.
+// afterDeletion is after for an event that tells of a deletion. The same object
+// may have left the selector, and come back, before that.
 func (w *write) afterDeletion(r *record) *write {
-	if w != nil && w.deleted != "" && w.deleted == r.object.GetUID() {
+	if w != nil && w.deleted != "" && w.deleted == r.object.GetUID() && r.version >= w.version {
 		return nil
 	}
 	return w.after(r)
 }
 
-// unlessDeleted returns the write if it is not a deletion. It is asked when a
-// list does not hold the object: then a deletion has come about.
-func (w *write) unlessDeleted() *write {
-	if w != nil && w.deleted != "" {
+// absentAt returns the write if it still stands after a list of that version did
+// not hold the object. A deletion has come about if the list is late enough to
+// have held the object otherwise.
+func (w *write) absentAt(version uint64) *write {
+	if w != nil && w.deleted != "" && version >= w.version {
 		return nil
 	}
 	return w

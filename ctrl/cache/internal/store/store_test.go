@@ -1,0 +1,476 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/client"
+)
+
+// model is a server with a history, a watch that lags behind it, and what a
+// reader is to see: of every object the state of the last event that the watch
+// has told of or, if it is later, of the last own write.
+type model struct {
+	history []state
+	// events are the positions of a key's events in the history.
+	events map[Key][]int
+	// told is how far the watch has told of a key, by position in the history.
+	told map[Key]int
+	// position is how far the watch has told of everything.
+	position int
+	own      map[Key]int
+	uids     int
+}
+
+// state is what an event left of an object: nil if it was deleted.
+type state struct {
+	key Key
+	obj *corev1.ConfigMap
+	// last is the object in its last state if it was deleted.
+	last *corev1.ConfigMap
+}
+
+// at returns the state of a key at a position.
+func (m *model) at(key Key, position int) *corev1.ConfigMap {
+	events := m.events[key]
+	n, _ := slices.BinarySearch(events, position)
+	if n == 0 {
+		return nil
+	}
+	return m.history[events[n-1]].obj
+}
+
+// selected is the selector of the store under test.
+func selected(obj *corev1.ConfigMap) bool {
+	return obj != nil && obj.Labels["ignore"] == ""
+}
+
+func (m *model) watched(key Key) *corev1.ConfigMap {
+	if obj := m.at(key, m.told[key]); selected(obj) {
+		return obj
+	}
+	return nil
+}
+
+func (m *model) shown(key Key) *corev1.ConfigMap {
+	if obj := m.at(key, max(m.told[key], m.own[key])); selected(obj) {
+		return obj
+	}
+	return nil
+}
+
+// write appends a random event to the history and returns its position.
+func (m *model) write(r *rand.Rand, key Key) int {
+	now := m.at(key, len(m.history))
+	version := strconv.Itoa(len(m.history) + 1)
+	s := state{key: key}
+	switch {
+	case now != nil && r.IntN(3) == 0:
+		s.last = now.DeepCopy()
+		s.last.ResourceVersion = version
+	case now == nil:
+		m.uids++
+		s.obj = &corev1.ConfigMap{}
+		s.obj.Namespace, s.obj.Name = key.Namespace, key.Name
+		s.obj.UID = types.UID(fmt.Sprint("uid-", m.uids))
+	default:
+		s.obj = now.DeepCopy()
+	}
+	if s.obj != nil {
+		s.obj.ResourceVersion = version
+		s.obj.Labels = map[string]string{"app": fmt.Sprint(r.IntN(5)), "unique": version}
+		if r.IntN(4) == 0 {
+			s.obj.Labels["ignore"] = "yes"
+		}
+		s.obj.Data = map[string]string{"size": fmt.Sprint(r.IntN(3)), "version": version}
+	}
+	m.events[key] = append(m.events[key], len(m.history))
+	m.history = append(m.history, s)
+	return len(m.history)
+}
+
+var keys = func() (keys []Key) {
+	for i := range 160 {
+		keys = append(keys, Key{Namespace: fmt.Sprint("ns-", i%4), Name: fmt.Sprint("name-", i/4)})
+	}
+	return keys
+}()
+
+// run drives a store and the model through a random history and compares.
+func run(t *testing.T, seed uint64, steps int) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	m := &model{events: map[Key][]int{}, told: map[Key]int{}, own: map[Key]int{}}
+	s := New()
+	c := s.Scope("")
+	if err := s.AddIndex("size", func(obj client.Object) []string {
+		return []string{obj.(*corev1.ConfigMap).Data["size"]}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// heard is what a handler makes of the changes it is told.
+	heard := map[Key]client.Object{}
+	hear := func(c Change) {
+		switch {
+		case c.New != nil:
+			key := client.ObjectKeyFromObject(c.New)
+			if (heard[key] == nil) != (c.Old == nil) {
+				t.Fatalf("change of %s from %v, but %v was heard of", key, c.Old, heard[key])
+			}
+			heard[key] = c.New
+		case c.Old != nil:
+			key := client.ObjectKeyFromObject(c.Old)
+			if heard[key] == nil {
+				t.Fatalf("deletion of %s, which was not heard of", key)
+			}
+			delete(heard, key)
+		}
+	}
+	list := func(upTo int) {
+		c.Begin()
+		breakOff := -1
+		if r.IntN(3) == 0 {
+			breakOff = r.IntN(len(keys))
+		}
+		for i, key := range keys {
+			if i == breakOff {
+				return
+			}
+			if obj := m.at(key, upTo); selected(obj) {
+				hear(c.Listed(obj))
+				m.told[key] = upTo
+			}
+		}
+		for _, obj := range c.Complete(strconv.Itoa(upTo)) {
+			hear(Change{Old: obj})
+		}
+		for _, key := range keys {
+			m.told[key] = upTo
+		}
+		m.position = upTo
+	}
+	watch := func() {
+		st := m.history[m.position]
+		before := m.at(st.key, m.position)
+		m.position++
+		for _, key := range keys {
+			m.told[key] = max(m.told[key], m.position)
+		}
+		version := strconv.Itoa(m.position)
+		switch {
+		case selected(st.obj):
+			hear(c.Changed(st.obj))
+			if r.IntN(10) == 0 {
+				hear(c.Changed(st.obj))
+			}
+		case selected(before):
+			last := before.DeepCopy()
+			last.ResourceVersion = version
+			hear(c.Deleted(last))
+		case r.IntN(2) == 0:
+			c.Progress(version)
+		}
+	}
+	// An aborted list leaves some keys ahead, so a list must follow.
+	inStep := func() bool {
+		for _, position := range m.told {
+			if position != m.position {
+				return false
+			}
+		}
+		return true
+	}
+	for range steps {
+		key := keys[r.IntN(len(keys))]
+		switch op := r.IntN(20); {
+		case op < 8:
+			m.write(r, key)
+		case op < 13:
+			visible := m.shown(key) != nil
+			position := m.write(r, key)
+			st := m.history[position-1]
+			switch {
+			case st.obj == nil:
+				s.Deleted(key, st.last.UID, uint64(position-1))
+				m.own[key] = position
+			case selected(st.obj) || visible:
+				s.Wrote(st.obj, selected(st.obj))
+				m.own[key] = position
+			}
+		case op < 19:
+			if m.position < len(m.history) && inStep() {
+				watch()
+			}
+		default:
+			// Lists are consistent, so none is older than the one before.
+			from := m.position
+			for _, position := range m.told {
+				from = max(from, position)
+			}
+			list(from + r.IntN(len(m.history)-from+1))
+		}
+		compareAll(t, s, m, heard)
+		compareQuery(t, r, s, m)
+	}
+}
+
+func compareAll(t *testing.T, s *Store, m *model, heard map[Key]client.Object) {
+	t.Helper()
+	for _, key := range keys {
+		same(t, key, "shown", s.Get(key, false), m.shown(key))
+		same(t, key, "watched", s.Get(key, true), m.watched(key))
+	}
+	told := s.Watched()
+	if len(told) != len(heard) {
+		t.Fatalf("%d objects are watched, but %d were heard of", len(told), len(heard))
+	}
+	for _, obj := range told {
+		if heard[client.ObjectKeyFromObject(obj)] != obj {
+			t.Fatalf("%s was not heard of as it is", client.ObjectKeyFromObject(obj))
+		}
+	}
+}
+
+func same(t *testing.T, key Key, side string, got client.Object, want *corev1.ConfigMap) {
+	t.Helper()
+	switch {
+	case got == nil && want == nil:
+	case got == nil || want == nil || got.GetResourceVersion() != want.ResourceVersion || got.GetUID() != want.UID:
+		t.Fatalf("%s %s: got %v, want %v", side, key, got, want)
+	}
+}
+
+// compareQuery lists by a random query and compares with going through all.
+func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
+	t.Helper()
+	q := Query{Watched: r.IntN(4) == 0}
+	if r.IntN(2) == 0 {
+		q.Namespace = fmt.Sprint("ns-", r.IntN(5))
+	}
+	selectors := []string{"", "app=1", "app in (1,2,7)", "app notin (1)", "unique", "app=1,app!=2", "unique=" + fmt.Sprint(len(m.history))}
+	var err error
+	if q.Labels, err = labels.Parse(selectors[r.IntN(len(selectors))]); err != nil {
+		t.Fatal(err)
+	}
+	size := fmt.Sprint(r.IntN(4))
+	bySize := r.IntN(2) == 0
+	if bySize {
+		q.Fields = fields.OneTermEqualSelector("size", size).Requirements()
+	}
+	objs, err := s.List(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[Key]client.Object{}
+	for _, obj := range objs {
+		got[client.ObjectKeyFromObject(obj)] = obj
+	}
+	if len(got) != len(objs) {
+		t.Fatalf("%v lists an object twice", q)
+	}
+	for _, key := range keys {
+		want := m.shown(key)
+		if q.Watched {
+			want = m.watched(key)
+		}
+		if want != nil && (q.Namespace != "" && q.Namespace != key.Namespace ||
+			bySize && want.Data["size"] != size || !q.Labels.Matches(labels.Set(want.Labels))) {
+			want = nil
+		}
+		same(t, key, fmt.Sprintf("by query %v", q), got[key], want)
+	}
+	if !slices.IsSortedFunc(objs, func(a, b client.Object) int {
+		return compare(new(client.ObjectKeyFromObject(a)), new(client.ObjectKeyFromObject(b)))
+	}) {
+		t.Fatal("a list is out of order")
+	}
+}
+
+func TestAgainstModel(t *testing.T) {
+	for seed := range uint64(5) {
+		run(t, seed, 1200)
+	}
+}
+
+func FuzzAgainstModel(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) { run(t, seed, 800) })
+}
+
+func object(name, uid string, version int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: name, UID: types.UID(uid), ResourceVersion: strconv.Itoa(version),
+	}}
+}
+
+func key(name string) Key { return Key{Namespace: "ns", Name: name} }
+
+// A write that the watch never tells of, as of an object that does not match,
+// is forgotten once the watch has passed it.
+func TestWritesDoNotPileUp(t *testing.T) {
+	s := New()
+	c := s.Scope("")
+	c.Begin()
+	c.Complete("1")
+	for i := range 1000 {
+		s.Wrote(object(fmt.Sprint(i), "u", i+2), true)
+	}
+	if got := s.Get(key("7"), false); got == nil {
+		t.Fatal("a write is not seen")
+	}
+	c.Progress("1000")
+	if got := s.Get(key("7"), false); got != nil {
+		t.Fatalf("got %v after the watch has passed it", got)
+	}
+	c.Progress("1001")
+	if s.count != 0 || len(s.namespaces) != 0 || len(c.writes.items) != 0 {
+		t.Fatalf("%d entries in %d namespaces and %d writes are left", s.count, len(s.namespaces), len(c.writes.items))
+	}
+}
+
+// A deletion of which the watch never tells is forgotten after a while.
+func TestDeletionsDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		c := s.Scope("")
+		c.Changed(object("a", "u", 1))
+		s.Deleted(key("a"), "u", 1)
+		s.Deleted(key("b"), "v", 3)
+		c.Progress("2")
+		if s.Get(key("a"), false) != nil {
+			t.Fatal("a deleted object is seen")
+		}
+		time.Sleep(deletionsForgotten)
+		c.Progress("2")
+		if s.Get(key("a"), false) == nil {
+			t.Fatal("an object that the watch holds on to is hidden for ever")
+		}
+		if s.count != 1 || len(s.deletions.items) != 0 {
+			t.Fatalf("%d entries and %d deletions are left", s.count, len(s.deletions.items))
+		}
+	})
+}
+
+func TestUnnumberedVersionsAreNotOverlaid(t *testing.T) {
+	s := New()
+	c := s.Scope("")
+	obj := object("a", "u", 1)
+	obj.ResourceVersion = "alpha"
+	c.Changed(obj)
+	later := obj.DeepCopy()
+	later.ResourceVersion = "beta"
+	s.Wrote(later, true)
+	if got := s.Get(key("a"), false); got != client.Object(obj) {
+		t.Fatalf("got %v", got)
+	}
+	if c := c.Changed(later); c.New != client.Object(later) {
+		t.Fatalf("got %v", c)
+	}
+}
+
+// After the server's data came back from a backup, versions begin lower.
+func TestServerGoesBackInTime(t *testing.T) {
+	s := New()
+	c := s.Scope("")
+	c.Changed(object("a", "u", 100))
+	s.Wrote(object("a", "u", 101), true)
+	s.Wrote(object("b", "u", 102), true)
+	c.Begin()
+	c.Listed(object("a", "u", 50))
+	c.Complete("60")
+	if got := s.Get(key("a"), false); got.GetResourceVersion() != "50" {
+		t.Fatalf("got %v", got)
+	}
+	if got := s.Get(key("b"), false); got != nil {
+		t.Fatalf("got %v", got)
+	}
+	s.Wrote(object("a", "u", 61), true)
+	if got := s.Get(key("a"), false); got.GetResourceVersion() != "61" {
+		t.Fatalf("got %v", got)
+	}
+}
+
+// Each namespace is told of by a list and watch of its own.
+func TestScopes(t *testing.T) {
+	s := New()
+	rest, own := s.Scope(""), s.Scope("ns")
+	elsewhere := object("a", "u", 1)
+	elsewhere.Namespace = "elsewhere"
+	rest.Changed(elsewhere)
+	own.Changed(object("a", "v", 2))
+	rest.Begin()
+	if gone := rest.Complete("3"); len(gone) != 1 || gone[0] != client.Object(elsewhere) {
+		t.Fatalf("gone: %v", gone)
+	}
+	if s.Get(key("a"), false) == nil {
+		t.Fatal("the list of one scope removed an object of another")
+	}
+	s.Wrote(object("b", "w", 4), true)
+	rest.Progress("5")
+	if s.Get(key("b"), false) == nil {
+		t.Fatal("the progress of one scope ended a write in another")
+	}
+	only := New()
+	only.Scope("ns")
+	if !only.Covers("ns") || only.Covers("other") || !s.Covers("other") {
+		t.Fatal("wrong idea of what is covered")
+	}
+}
+
+func TestSet(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	entries := make([]*entry, 30)
+	for i := range entries {
+		entries[i] = &entry{}
+	}
+	s, model := &set{}, map[*entry]bool{}
+	for range 5000 {
+		e := entries[r.IntN(len(entries))]
+		if r.IntN(2) == 0 {
+			s.add(e)
+			model[e] = true
+		} else {
+			s.remove(e)
+			delete(model, e)
+		}
+		if s.has(e) != model[e] || s.len() != len(model) {
+			t.Fatal("the set is not what it should be")
+		}
+		all := map[*entry]bool{}
+		s.each(func(e *entry) { all[e] = true })
+		if !maps.Equal(all, model) {
+			t.Fatal("the set does not show what it holds")
+		}
+	}
+}
+
+func TestQueue(t *testing.T) {
+	var q queue[int]
+	next, want := 0, 0
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 10000 {
+		if r.IntN(2) == 0 {
+			q.push(next)
+			next++
+		} else if got, ok := q.peek(); ok {
+			if got != want {
+				t.Fatalf("got %d, want %d", got, want)
+			}
+			q.pop()
+			want++
+		} else if want != next {
+			t.Fatal("the queue lost something")
+		}
+	}
+}
