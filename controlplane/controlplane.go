@@ -54,7 +54,7 @@ type ControlPlane struct {
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	c := &ControlPlane{storage: o.Storage}
 	if c.storage == nil {
-		c.storage = memory.New()
+		c.storage = memory.New(memory.Options{})
 	}
 	defer func() {
 		if err != nil {
