@@ -53,6 +53,12 @@ func scalable(r *resource.Resource) *resource.Resource {
 	return r
 }
 
+// returned makes a deletion answer with the object.
+func returned(r *resource.Resource) *resource.Resource {
+	r.Storage = &registry.Store{ReturnDeletedObject: true}
+	return r
+}
+
 func without(r *resource.Resource) *resource.Resource {
 	r.Subresources = nil
 	return r
@@ -65,12 +71,12 @@ func builtin() []*resource.Resource {
 	nodes := full(core.WithKind("Node"), "nodes")
 	nodes.Namespaced, nodes.Subresources[0].Namespaced = false, false
 	return []*resource.Resource{
-		full(core.WithKind("Pod"), "pods"),
-		full(core.WithKind("Service"), "services"),
-		full(core.WithKind("PersistentVolumeClaim"), "persistentvolumeclaims"),
+		returned(full(core.WithKind("Pod"), "pods")),
+		returned(full(core.WithKind("Service"), "services")),
+		returned(full(core.WithKind("PersistentVolumeClaim"), "persistentvolumeclaims")),
 		without(full(core.WithKind("ConfigMap"), "configmaps")),
 		without(full(core.WithKind("Secret"), "secrets")),
-		without(full(core.WithKind("ServiceAccount"), "serviceaccounts")),
+		returned(without(full(core.WithKind("ServiceAccount"), "serviceaccounts"))),
 		without(full(core.WithKind("Event"), "events")),
 		without(full(core.WithKind("Endpoints"), "endpoints")),
 		scalable(full(core.WithKind("ReplicationController"), "replicationcontrollers")),

@@ -100,10 +100,14 @@ func (t *target) operation(verb, action, text, suffix string) *operation {
 // anySubject is the subject where there is no particular one.
 func (t *target) anySubject() string {
 	part, kind, _ := strings.Cut(t.subject, "the specified ")
-	if strings.ContainsRune("AEIOU", rune(kind[0])) {
+	switch {
+	case strings.HasSuffix(kind, "s") && !strings.HasSuffix(kind, "ss"):
+		return part + kind
+	case strings.ContainsRune("AEIOU", rune(kind[0])):
 		return part + "an " + kind
+	default:
+		return part + "a " + kind
 	}
-	return part + "a " + kind
 }
 
 func (t *target) list(suffix string) *operation {

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	openapi "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -130,7 +134,28 @@ func texts(t reflect.Type) map[string]string {
 	if d, ok := reflect.Zero(t).Interface().(documented); ok {
 		return d.SwaggerDoc()
 	}
-	return nil
+	return map[string]string{"": ownText(t)}
+}
+
+// ownText describes the types that stand for one value and do not describe themselves.
+func ownText(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[metav1.Time]():
+		return "A moment, to the second, as RFC 3339 writes it."
+	case reflect.TypeFor[metav1.MicroTime]():
+		return "A moment, to the microsecond, as RFC 3339 writes it."
+	case reflect.TypeFor[metav1.Duration]():
+		return "A span of time as Go writes it, such as 1h30m."
+	case reflect.TypeFor[intstr.IntOrString]():
+		return "An integer or a string, such as a port's number or its name."
+	case reflect.TypeFor[resource.Quantity]():
+		return "A number that may have a suffix: 500m is one half, 2k two thousand, 1Gi two to the power of 30. " +
+			"It has at most three decimal places and is at most 2^63-1."
+	case reflect.TypeFor[runtime.RawExtension]():
+		return "Any object, kept as it was given."
+	default:
+		return ""
+	}
 }
 
 // dialect is how a version of OpenAPI writes what both can say.
