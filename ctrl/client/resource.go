@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -157,6 +158,10 @@ func (d metadataDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, 
 		*t = metav1.PartialObjectMetadataList{}
 	}
 	out, gvk, err := d.plain.Decode(data, defaults, into)
+	if runtime.IsNotRegisteredError(err) && into != nil {
+		// Not every server can leave out the rest of an object.
+		out, err = into, json.Unmarshal(data, into)
+	}
 	switch o := out.(type) {
 	case *metav1.PartialObjectMetadata:
 		o.SetGroupVersionKind(d.gvk)
@@ -170,8 +175,8 @@ func (d metadataDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, 
 }
 
 const (
-	acceptMetadata     = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	acceptMetadataList = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	acceptMetadata     = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	acceptMetadataList = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
 // object starts a request for one object, or for a subresource of it.
