@@ -124,7 +124,7 @@ func (c *ControlPlane) Stop() error {
 		errs = append(errs, c.https.stop())
 	}
 	if c.transport != nil {
-		c.transport.stop()
+		c.transport.drain()
 	}
 	if c.storage != nil {
 		errs = append(errs, c.storage.Close())

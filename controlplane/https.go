@@ -18,9 +18,14 @@ import (
 // stopWithin bounds how long requests under way may hold up a stop.
 const stopWithin = 2 * time.Second
 
+// farewell is how long clients get to hang up by themselves.
+const farewell = 20 * time.Millisecond
+
 // httpsServer is the way in from outside the process.
 type httpsServer struct {
 	server     *http.Server
+	listener   net.Listener
+	requests   requests
 	url        string
 	kubeconfig []byte
 	done       chan struct{}
@@ -31,7 +36,7 @@ func serveHTTPS(address string, ca *authority, handler http.Handler) (*httpsServ
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, reason(err))
 	}
-	s := &httpsServer{url: "https://" + listener.Addr().String(), done: make(chan struct{})}
+	s := &httpsServer{listener: listener, url: "https://" + listener.Addr().String(), done: make(chan struct{})}
 	host, _, _ := net.SplitHostPort(listener.Addr().String())
 	cert, err := ca.server(host)
 	if err == nil {
@@ -42,7 +47,13 @@ func serveHTTPS(address string, ca *authority, handler http.Handler) (*httpsServ
 		return nil, fmt.Errorf("certificates: %w", err)
 	}
 	s.server = &http.Server{
-		Handler:           handler,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !s.requests.enter() {
+				panic(http.ErrAbortHandler)
+			}
+			defer s.requests.leave()
+			handler.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: 30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0), // clients that hang up are no concern of the user's
@@ -59,14 +70,29 @@ func serveHTTPS(address string, ca *authority, handler http.Handler) (*httpsServ
 	return s, nil
 }
 
+// stop lets the requests under way finish, and then hangs up on all clients. The farewell leaves their
+// last answers the time to be sent; an idle HTTP/2 connection would hold up a shutdown for a second.
 func (s *httpsServer) stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	s.listener.Close()
+	drained := make(chan struct{})
+	go func() {
+		s.requests.drain()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(stopWithin):
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	err := s.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.server.Close()
 	}
 	<-s.done
+	if errors.Is(err, net.ErrClosed) {
+		return nil // the listener, which is closed already
+	}
 	return err
 }
 

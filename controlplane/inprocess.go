@@ -22,10 +22,7 @@ var errStopped = errors.New("the control plane is stopped")
 type inProcess struct {
 	handler http.Handler
 	user    user.Info
-
-	mu      sync.Mutex
-	stopped bool
-	running sync.WaitGroup
+	requests
 }
 
 func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -41,30 +38,12 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if streams(r) {
 		return t.stream(r), nil
 	}
-	defer t.running.Done()
+	defer t.leave()
 	req := t.arrived(r, r.Context())
 	defer req.Body.Close()
 	w := &buffered{header: http.Header{}}
 	t.handler.ServeHTTP(w, req)
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
-}
-
-// stop refuses further requests and waits for those that are under way.
-func (t *inProcess) stop() {
-	t.mu.Lock()
-	t.stopped = true
-	t.mu.Unlock()
-	t.running.Wait()
-}
-
-func (t *inProcess) enter() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.stopped {
-		return false
-	}
-	t.running.Add(1)
-	return true
 }
 
 // arrived is the request as a server would see it.
@@ -100,7 +79,7 @@ func (t *inProcess) stream(r *http.Request) *http.Response {
 	w := &streamed{header: http.Header{}, begun: make(chan struct{}), pipe: newPipe()}
 	unhook := context.AfterFunc(r.Context(), func() { w.pipe.closeRead(context.Cause(r.Context())) })
 	go func() {
-		defer t.running.Done()
+		defer t.leave()
 		defer cancel()
 		defer unhook()
 		req := t.arrived(r, ctx)
