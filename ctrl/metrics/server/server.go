@@ -150,10 +150,14 @@ func (s *server) Start(ctx context.Context) error {
 		return fmt.Errorf("failed to start metrics server: %w", err)
 	}
 	logger.Info("Serving metrics", "bindAddress", listener.Addr().String(), "secure", s.options.SecureServing)
+	return serve(ctx, logger, mux, listener)
+}
 
+// serve serves until ctx ends and the requests in flight are answered.
+func serve(ctx context.Context, logger logr.Logger, handler http.Handler, listener net.Listener) error {
 	srv := &http.Server{
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		Handler:           mux,
+		Handler:           handler,
 		IdleTimeout:       90 * time.Second,
 		ReadHeaderTimeout: 32 * time.Second,
 	}
