@@ -1,0 +1,503 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open returns a cache of a server.
+func open(t *testing.T, s *server, opts Options) *informerCache {
+	t.Helper()
+	opts.HTTPClient = &http.Client{Transport: s}
+	opts.Mapper = mapper()
+	c, err := New(&rest.Config{Host: "http://server"}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*informerCache)
+}
+
+// run starts a cache until the test ends.
+func run(t *testing.T, c Cache) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- c.Start(ctx) }()
+	synctest.Wait()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// bubble runs a test in virtual time on a server with some objects.
+func bubble(t *testing.T, f func(*testing.T, *server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		for _, ns := range []string{"a", "b", "c"} {
+			for i := range 4 {
+				s.put(configMap(ns, fmt.Sprint("cm-", i), "number", fmt.Sprint(i)))
+			}
+		}
+		s.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
+		f(t, s)
+	})
+}
+
+func configMap(namespace, name string, kv ...string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	for i := 0; i < len(kv); i += 2 {
+		metav1.SetMetaDataLabel(&cm.ObjectMeta, kv[i], kv[i+1])
+	}
+	return cm
+}
+
+func key(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}
+
+// names lists config maps and returns their names.
+func names(t *testing.T, c client.Reader, opts ...client.ListOption) string {
+	t.Helper()
+	var list corev1.ConfigMapList
+	if err := c.List(t.Context(), &list, opts...); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, item := range list.Items {
+		if item.Kind != "ConfigMap" || item.APIVersion != "v1" {
+			t.Errorf("%s is a %s", item.Name, item.GroupVersionKind())
+		}
+		names = append(names, item.Namespace+"/"+item.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func expect(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestReads(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		run(t, c)
+		var cm corev1.ConfigMap
+		if err := c.Get(t.Context(), key("b", "cm-2"), &cm); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, cm.Kind+" "+cm.Namespace+"/"+cm.Name+" "+cm.Labels["number"], "ConfigMap b/cm-2 2")
+		cm.Labels["number"] = "changed"
+		if err := c.Get(t.Context(), key("b", "cm-2"), &cm); err != nil || cm.Labels["number"] != "2" {
+			t.Errorf("a reader changed the cache: %v, %v", cm.Labels, err)
+		}
+		err := c.Get(t.Context(), key("b", "none"), &cm)
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("got %v", err)
+		}
+		expect(t, err.Error(), `configmaps "none" not found`)
+
+		expect(t, names(t, c), "a/cm-0 a/cm-1 a/cm-2 a/cm-3 b/cm-0 b/cm-1 b/cm-2 b/cm-3 c/cm-0 c/cm-1 c/cm-2 c/cm-3")
+		expect(t, names(t, c, client.InNamespace("b")), "b/cm-0 b/cm-1 b/cm-2 b/cm-3")
+		expect(t, names(t, c, client.MatchingLabels{"number": "3"}), "a/cm-3 b/cm-3 c/cm-3")
+		expect(t, names(t, c, client.InNamespace("c"), client.MatchingLabels{"number": "3"}), "c/cm-3")
+		expect(t, names(t, c, client.InNamespace("none")), "")
+
+		var node corev1.Node
+		if err := c.Get(t.Context(), key("ignored", "node"), &node); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestListOptions(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		run(t, c)
+		var list corev1.ConfigMapList
+		if err := c.List(t.Context(), &list, client.Limit(2)); err != nil || len(list.Items) != 2 || list.Continue == "" {
+			t.Errorf("got %d items, %q, %v", len(list.Items), list.Continue, err)
+		}
+		if err := c.List(t.Context(), &list, client.Limit(12)); err != nil || len(list.Items) != 12 || list.Continue != "" {
+			t.Errorf("got %d items, %q, %v", len(list.Items), list.Continue, err)
+		}
+		for _, opt := range []client.ListOption{
+			client.Continue("x"),
+			client.MatchingFields{"data.number": "1"},
+			client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("data.number", "1")},
+		} {
+			if err := c.List(t.Context(), &list, opt); err == nil {
+				t.Errorf("no error for %v", opt)
+			}
+		}
+		var one, other corev1.ConfigMapList
+		if err := c.List(t.Context(), &one, client.UnsafeDisableDeepCopy); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.List(t.Context(), &other, client.UnsafeDisableDeepCopy); err != nil {
+			t.Fatal(err)
+		}
+		one.Items[0].Labels["number"] = "shared"
+		expect(t, other.Items[0].Labels["number"], "shared")
+	})
+}
+
+func TestForms(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		run(t, c)
+		gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		if err := c.Get(t.Context(), key("a", "cm-1"), u); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, u.GetLabels()["number"]+u.GetKind(), "1ConfigMap")
+		us := &unstructured.UnstructuredList{}
+		us.SetGroupVersionKind(gvk.GroupVersion().WithKind("ConfigMapList"))
+		if err := c.List(t.Context(), us, client.InNamespace("a")); err != nil || len(us.Items) != 4 {
+			t.Errorf("%d items, %v", len(us.Items), err)
+		}
+		m := &metav1.PartialObjectMetadata{}
+		m.SetGroupVersionKind(gvk)
+		if err := c.Get(t.Context(), key("a", "cm-1"), m); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, m.Labels["number"]+m.Kind, "1ConfigMap")
+		ms := &metav1.PartialObjectMetadataList{}
+		ms.SetGroupVersionKind(gvk.GroupVersion().WithKind("ConfigMapList"))
+		if err := c.List(t.Context(), ms); err != nil || len(ms.Items) != 12 {
+			t.Errorf("%d items, %v", len(ms.Items), err)
+		}
+		s.put(configMap("a", "new"))
+		synctest.Wait()
+		for _, obj := range []client.Object{u, m, &corev1.ConfigMap{}} {
+			if err := c.Get(t.Context(), key("a", "new"), obj); err != nil {
+				t.Errorf("%T: %v", obj, err)
+			}
+		}
+	})
+}
+
+func TestFieldIndexes(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		byNumber := func(obj client.Object) []string { return []string{obj.GetLabels()["number"], "any"} }
+		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", byNumber); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c)
+		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", byNumber); err == nil {
+			t.Error("an index was added twice")
+		}
+		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "name", func(obj client.Object) []string { return []string{obj.GetName()} }); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, names(t, c, client.MatchingFields{"number": "2"}), "a/cm-2 b/cm-2 c/cm-2")
+		expect(t, names(t, c, client.MatchingFields{"number": "2"}, client.InNamespace("b")), "b/cm-2")
+		expect(t, names(t, c, client.MatchingFields{"number": "any", "name": "cm-1"}), "a/cm-1 b/cm-1 c/cm-1")
+		expect(t, names(t, c, client.MatchingFields{"number": "2", "name": "cm-1"}), "")
+		s.put(configMap("b", "cm-2", "number", "9"))
+		synctest.Wait()
+		expect(t, names(t, c, client.MatchingFields{"number": "2"}), "a/cm-2 c/cm-2")
+	})
+}
+
+func TestBeforeStart(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		var notStarted *ErrCacheNotStarted
+		if err := c.Get(t.Context(), key("a", "cm-1"), &corev1.ConfigMap{}); !errors.As(err, &notStarted) {
+			t.Errorf("got %v", err)
+		}
+		if err := c.List(t.Context(), &corev1.ConfigMapList{}); !errors.As(err, &notStarted) {
+			t.Errorf("got %v", err)
+		}
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		if err != nil || i.HasSynced() || i.IsStopped() {
+			t.Errorf("got %v, %v", i, err)
+		}
+		expired, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if c.WaitForCacheSync(expired) {
+			t.Error("a cache that is not started has synced")
+		}
+		run(t, c)
+		if !c.WaitForCacheSync(t.Context()) || !i.HasSynced() {
+			t.Error("the cache has not synced")
+		}
+		if err := c.Start(t.Context()); err == nil {
+			t.Error("the cache was started twice")
+		}
+	})
+}
+
+func TestStops(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Start(ctx) }()
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if !i.IsStopped() {
+			t.Error("the informer runs on")
+		}
+		if _, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err == nil {
+			t.Error("a handler was added to an informer that has stopped")
+		}
+		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
+			t.Error("a cache that has stopped made an informer")
+		}
+	})
+}
+
+func TestUnknownKinds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		run(t, c)
+		if err := c.Get(t.Context(), key("a", "x"), &corev1.Service{}); !meta.IsNoMatchError(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestOnlyExistingInformers(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{ReaderFailOnMissingInformer: true})
+		run(t, c)
+		var notCached *ErrResourceNotCached
+		if err := c.Get(t.Context(), key("a", "cm-1"), &corev1.ConfigMap{}); !errors.As(err, &notCached) || notCached.GVK.Kind != "ConfigMap" {
+			t.Errorf("got %v", err)
+		}
+		if err := c.List(t.Context(), &corev1.ConfigMapList{}); !errors.As(err, &notCached) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), key("a", "cm-1"), &corev1.ConfigMap{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRemoveInformer(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{})
+		run(t, c)
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.RemoveInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !i.IsStopped() || len(c.all()) != 0 {
+			t.Error("the informer is still there")
+		}
+		expect(t, names(t, c, client.InNamespace("a")), "a/cm-0 a/cm-1 a/cm-2 a/cm-3")
+	})
+}
+
+// A kind that the server does not have, though the mapper thought so, is waited
+// for; those who wait for it can give up.
+func TestMissingKind(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.missing = true
+		c := open(t, s, Options{})
+		run(t, c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := c.GetInformer(ctx, &corev1.ConfigMap{}); !apierrors.IsTimeout(err) {
+			t.Errorf("got %v", err)
+		}
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}, BlockUntilSynced(false))
+		if err != nil || i.HasSynced() {
+			t.Errorf("got %v, %v", i, err)
+		}
+		s.mu.Lock()
+		s.missing = false
+		s.mu.Unlock()
+		<-i.HasSyncedChecker().Done()
+		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 b/cm-1 c/cm-1")
+	})
+}
+
+func TestConnectionFaults(t *testing.T) {
+	for name, rest := range map[string]string{
+		"between events": "",
+		"in an event":    `{"type":"MODIFIED","object":{"kind":"Conf`,
+		"no JSON":        "}}}}\n",
+		"no object":      `{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","data":7}}` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				var faults []error
+				c := open(t, s, Options{DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+					faults = append(faults, err)
+				}})
+				run(t, c)
+				names(t, c)
+				s.breakAll(rest)
+				s.put(configMap("a", "missed", "number", "1"))
+				s.remove("configmaps", "b", "cm-1")
+				time.Sleep(time.Minute)
+				expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 a/missed c/cm-1")
+				if len(faults) == 0 {
+					t.Error("nobody was told of the fault")
+				}
+			})
+		})
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	onlyOne := Config{LabelSelector: labels.SelectorFromSet(labels.Set{"number": "1"})}
+	tests := []struct {
+		name     string
+		opts     Options
+		want     string
+		requests []string
+	}{
+		{"default", Options{DefaultNamespaces: map[string]Config{"a": {}, "b": onlyOne}},
+			"a/cm-0 a/cm-1 a/cm-2 a/cm-3 b/cm-1",
+			[]string{`configmaps ns="a" labels="" fields=""`, `configmaps ns="b" labels="number=1" fields=""`}},
+		{"one and the rest", Options{DefaultNamespaces: map[string]Config{"a": {}, AllNamespaces: onlyOne}},
+			"a/cm-0 a/cm-1 a/cm-2 a/cm-3 b/cm-1 c/cm-1",
+			[]string{`configmaps ns="" labels="number=1" fields="metadata.namespace!=a"`, `configmaps ns="a" labels="" fields=""`}},
+		{"by object", Options{
+			DefaultNamespaces: map[string]Config{"a": {}},
+			ByObject:          map[client.Object]ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]Config{"c": {}}, Label: onlyOne.LabelSelector}},
+		}, "c/cm-1", []string{`configmaps ns="c" labels="number=1" fields=""`}},
+		{"all by object", Options{
+			DefaultNamespaces:    map[string]Config{"a": {}},
+			DefaultLabelSelector: onlyOne.LabelSelector,
+			ByObject:             map[client.Object]ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]Config{}}},
+		}, "a/cm-1 b/cm-1 c/cm-1", []string{`configmaps ns="" labels="number=1" fields=""`}},
+		{"by a field", Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.namespace", "b")},
+			"b/cm-0 b/cm-1 b/cm-2 b/cm-3",
+			[]string{`configmaps ns="b" labels="" fields="metadata.namespace=b"`}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				c := open(t, s, test.opts)
+				run(t, c)
+				expect(t, names(t, c), test.want)
+				slices.Sort(s.requests)
+				if !slices.Equal(s.requests, test.requests) {
+					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				}
+				if len(test.opts.DefaultNamespaces) == 0 || test.opts.DefaultNamespaces[AllNamespaces].LabelSelector != nil {
+					return
+				}
+				if test.opts.ByObject == nil {
+					if err := c.Get(t.Context(), key("c", "cm-1"), &corev1.ConfigMap{}); err == nil || apierrors.IsNotFound(err) {
+						t.Errorf("got %v", err)
+					}
+					if err := c.List(t.Context(), &corev1.ConfigMapList{}, client.InNamespace("c")); err == nil {
+						t.Error("a namespace was listed that is not cached")
+					}
+				}
+				if err := c.Get(t.Context(), key("", "node"), &corev1.Node{}); test.opts.DefaultLabelSelector == nil && err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestTransform(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, Options{
+			DefaultTransform: func(obj any) (any, error) {
+				cm := obj.(*corev1.ConfigMap)
+				switch cm.Name {
+				case "cm-1":
+					return nil, errors.New("no")
+				case "cm-2":
+					return "nonsense", nil
+				}
+				cm.Data = map[string]string{"transformed": "yes"}
+				return cm, nil
+			},
+		})
+		run(t, c)
+		var list corev1.ConfigMapList
+		if err := c.List(t.Context(), &list, client.InNamespace("a")); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != 2 || list.Items[0].Data["transformed"] != "yes" {
+			t.Errorf("got %v", list.Items)
+		}
+		c.Wrote(t.Context(), s.put(configMap("a", "new")))
+		var cm corev1.ConfigMap
+		if err := c.Get(t.Context(), key("a", "new"), &cm); err != nil || cm.Data["transformed"] != "yes" {
+			t.Errorf("got %v, %v", cm.Data, err)
+		}
+	})
+}
+
+func TestStripManagedFields(t *testing.T) {
+	cm := configMap("a", "b")
+	cm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+	got, err := TransformStripManagedFields()(cm)
+	if err != nil || got.(*corev1.ConfigMap).ManagedFields != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := TransformStripManagedFields()("no object"); got != "no object" || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestSettingsOfUnknownKinds(t *testing.T) {
+	type unknown struct{ corev1.ConfigMap }
+	if _, err := New(&rest.Config{}, Options{Mapper: mapper(), ByObject: map[client.Object]ByObject{&unknown{}: {}}}); err == nil {
+		t.Error("no error")
+	}
+	twice := map[client.Object]ByObject{&corev1.ConfigMap{}: {}, &corev1.ConfigMap{}: {}}
+	if _, err := New(&rest.Config{}, Options{Mapper: mapper(), ByObject: twice}); err == nil {
+		t.Error("no error")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, newServer(), Options{ByObject: map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}})
+		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
+			t.Error("a cluster-scoped kind was given namespaces")
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"flyball.dev/ctrl/client"
+)
+
+// lagging runs a test whose watch tells nothing before the given function is
+// called: all connections are broken, and the next attempt must wait.
+func lagging(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, catchUp func())) {
+	t.Helper()
+	bubble(t, func(t *testing.T, s *server) {
+		c := open(t, s, opts)
+		r := &recorder{}
+		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.AddEventHandler(r); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c)
+		synctest.Wait()
+		r.told = nil
+		s.breakAll("")
+		synctest.Wait()
+		f(t, s, c, func() {
+			t.Helper()
+			r.expect(t) // no event may come of a write before the watch tells of it
+			time.Sleep(time.Minute)
+		})
+	})
+}
+
+func get(t *testing.T, c client.Reader, namespace, name string, opts ...client.GetOption) string {
+	t.Helper()
+	var cm corev1.ConfigMap
+	err := c.Get(t.Context(), key(namespace, name), &cm, opts...)
+	if apierrors.IsNotFound(err) {
+		return "not found"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cm.Labels["number"]
+}
+
+func TestOwnWritesAreSeen(t *testing.T) {
+	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+		ctx := t.Context()
+		c.Wrote(ctx, s.put(configMap("a", "new", "number", "7")))
+		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "7")))
+		c.Wrote(ctx, s.put(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))
+		expect(t, get(t, c, "a", "new"), "7")
+		expect(t, get(t, c, "a", "cm-1"), "7")
+		expect(t, names(t, c, client.MatchingLabels{"number": "7"}), "a/cm-1 a/new")
+		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "b/cm-1 c/cm-1")
+		if len(c.all()) != 1 {
+			t.Error("a write started an informer")
+		}
+
+		uncached := &client.GetOptions{DisableReadYourWritesConsistency: true}
+		expect(t, get(t, c, "a", "new", uncached), "not found")
+		expect(t, get(t, c, "a", "cm-1", uncached), "1")
+		expect(t, names(t, c, client.MatchingLabels{"number": "1"}, &client.ListOptions{DisableReadYourWritesConsistency: true}), "a/cm-1 b/cm-1 c/cm-1")
+
+		cm := s.put(configMap("a", "cm-2", "number", "2"))
+		s.remove("configmaps", "a", "cm-2")
+		c.Deleted(ctx, cm)
+		expect(t, get(t, c, "a", "cm-2"), "not found")
+		catchUp()
+		expect(t, get(t, c, "a", "new"), "7")
+		expect(t, get(t, c, "a", "cm-1", uncached), "7")
+		expect(t, get(t, c, "a", "cm-2"), "not found")
+	})
+}
+
+// The caller may go on with what it has written.
+func TestWritesAreCopied(t *testing.T) {
+	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		cm := s.put(configMap("a", "new", "number", "7")).(*corev1.ConfigMap)
+		c.Wrote(t.Context(), cm)
+		cm.Labels["number"] = "8"
+		expect(t, get(t, c, "a", "new"), "7")
+	})
+}
+
+// Somebody else's later write wins once it is known.
+func TestLaterWritesOfOthers(t *testing.T) {
+	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+		ctx := t.Context()
+		own := s.put(configMap("a", "cm-1", "number", "7"))
+		s.put(configMap("a", "cm-1", "number", "8"))
+		c.Wrote(ctx, own)
+		expect(t, get(t, c, "a", "cm-1"), "7")
+		catchUp()
+		expect(t, get(t, c, "a", "cm-1"), "8")
+		c.Wrote(ctx, own) // an answer that was long on its way
+		expect(t, get(t, c, "a", "cm-1"), "8")
+	})
+}
+
+func TestWritesOutsideTheSelector(t *testing.T) {
+	opts := Options{
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"number": "1"}),
+		DefaultFieldSelector: fields.OneTermNotEqualSelector("metadata.name", "hidden"),
+	}
+	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+		ctx := t.Context()
+		c.Wrote(ctx, s.put(configMap("a", "cm-2", "number", "1")))
+		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "2")))
+		c.Wrote(ctx, s.put(configMap("a", "other", "number", "2")))
+		c.Wrote(ctx, s.put(configMap("a", "hidden", "number", "1")))
+		want := "a/cm-2 b/cm-1 c/cm-1"
+		expect(t, names(t, c), want)
+		catchUp()
+		expect(t, names(t, c), want)
+	})
+}
+
+func TestWritesInOtherNamespaces(t *testing.T) {
+	lagging(t, Options{DefaultNamespaces: map[string]Config{"a": {}}}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		c.Wrote(t.Context(), s.put(configMap("b", "new")))
+		c.Deleted(t.Context(), configMap("b", "new"))
+		expect(t, names(t, c), "a/cm-0 a/cm-1 a/cm-2 a/cm-3")
+	})
+}
+
+// With the last finalizer goes the object.
+func TestFinalizerRemoved(t *testing.T) {
+	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+		cm := configMap("a", "cm-1", "number", "deleting")
+		cm.DeletionTimestamp, cm.Finalizers = &metav1.Time{Time: time.Now()}, []string{"x.io/y"}
+		answer := s.put(cm)
+		c.Wrote(t.Context(), answer)
+		expect(t, get(t, c, "a", "cm-1"), "deleting")
+		answer.SetFinalizers(nil)
+		s.remove("configmaps", "a", "cm-1")
+		c.Wrote(t.Context(), answer)
+		expect(t, get(t, c, "a", "cm-1"), "not found")
+		c.Wrote(t.Context(), s.put(configMap("a", "cm-1", "number", "again")))
+		expect(t, get(t, c, "a", "cm-1"), "again")
+		catchUp()
+		expect(t, get(t, c, "a", "cm-1"), "again")
+	})
+}
+
+// A write in one form is seen in all forms that it says enough for.
+func TestWritesInOtherForms(t *testing.T) {
+	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		ctx := t.Context()
+		gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+		u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
+		u.SetGroupVersionKind(gvk)
+		m.SetGroupVersionKind(gvk)
+		for _, obj := range []client.Object{u, m} {
+			if err := c.Get(ctx, key("a", "cm-1"), obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.breakAll("")
+		synctest.Wait()
+		see := func(want string) {
+			t.Helper()
+			expect(t, get(t, c, "a", "cm-1"), want)
+			for _, obj := range []client.Object{u, m} {
+				if err := c.Get(ctx, key("a", "cm-1"), obj); err != nil {
+					t.Fatal(err)
+				}
+				expect(t, obj.GetLabels()["number"], want)
+			}
+		}
+		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "typed")))
+		see("typed")
+		answer := s.put(configMap("a", "cm-1", "number", "unstructured"))
+		u.SetLabels(answer.GetLabels())
+		u.SetResourceVersion(answer.GetResourceVersion())
+		c.Wrote(ctx, u)
+		see("unstructured")
+		answer = s.put(configMap("a", "cm-1", "number", "metadata"))
+		m.SetLabels(answer.GetLabels())
+		m.SetResourceVersion(answer.GetResourceVersion())
+		c.Wrote(ctx, m)
+		if err := c.Get(ctx, key("a", "cm-1"), m); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, m.Labels["number"], "metadata")
+		expect(t, get(t, c, "a", "cm-1"), "unstructured")
+	})
+}
