@@ -1,0 +1,66 @@
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// AppServiceSpec is what a user wants.
+type AppServiceSpec struct {
+	// Replicas is how many pods run. An AppService survives the loss of one, so there are at least two.
+	// +kubebuilder:validation:Minimum=2
+	Replicas int32 `json:"replicas"`
+
+	// Image is the container image that the pods run.
+	// +kubebuilder:validation:MinLength=1
+	Image string `json:"image"`
+}
+
+// AppServiceStatus is what the operator sees.
+type AppServiceStatus struct {
+	// ReadyReplicas is how many pods are ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// ObservedGeneration is the generation of the spec that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions say how the AppService does. Ready is true when all replicas are ready and run the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ConditionReady is the type of the condition that says whether an AppService is ready.
+const ConditionReady = "Ready"
+
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=aps
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// AppService is a web application: a number of pods that run one image, behind one address.
+type AppService struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec AppServiceSpec `json:"spec"`
+	// +optional
+	Status AppServiceStatus `json:"status,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// AppServiceList is a list of AppServices.
+type AppServiceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []AppService `json:"items"`
+}
+
+func init() {
+	SchemeBuilder.Register(&AppService{}, &AppServiceList{})
+}

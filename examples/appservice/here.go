@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/kubeconfig"
+
+	appv1 "flyball.dev/examples/appservice/api/v1"
+	"flyball.dev/examples/appservice/config"
+	"flyball.dev/examples/appservice/internal/await"
+	"flyball.dev/examples/appservice/internal/operator"
+	"flyball.dev/examples/appservice/internal/tour"
+)
+
+// runHere runs the operator with a control plane of its own until ctx ends.
+func runHere(ctx context.Context, o operator.Options, out io.Writer) (err error) {
+	began := time.Now()
+	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: "127.0.0.1:0"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	fmt.Fprintf(out, "A Kubernetes control plane runs in this process, at %s (%d ms).\n", plane.URL(), time.Since(began).Milliseconds())
+	if err := kubeconfig.Write(kubeconfig.DefaultPath, plane.Kubeconfig()); err != nil {
+		return err
+	}
+	if err := install(ctx, plane.Config()); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "It knows a new kind of object: AppService.")
+
+	o.Change = func(options *ctrl.Options) { options.LeaderElectionNamespace = metav1.NamespaceDefault }
+	mgr, err := operator.New(plane.Config(), o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- operator.Run(ctx, mgr) }()
+	fmt.Fprintln(out, "The operator runs. It turns AppServices into Deployments and Services.")
+	if err := createSample(ctx, plane.Config(), out); err != nil {
+		cancel()
+		return errors.Join(err, <-done)
+	}
+	fmt.Fprintf(out, invitation, kubeconfig.DefaultPath)
+	if err := <-done; err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "Stopped.")
+	return nil
+}
+
+const invitation = `
+Try this in another terminal, and watch what the operator does:
+
+  export KUBECONFIG=%s
+  kubectl get appservices,deployments,pods
+  kubectl patch appservice hello --type merge -p '{"spec":{"replicas":4}}'
+  kubectl set image deployment/hello app=intruder:1
+  kubectl delete deployment hello
+  kubectl delete appservice hello
+
+Ctrl-C stops everything.
+
+`
+
+// install makes the kind AppService known and waits until it is served.
+func install(ctx context.Context, cfg *rest.Config) error {
+	scheme, err := operator.NewScheme()
+	if err == nil {
+		err = apiextensionsv1.AddToScheme(scheme)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(config.CRD, crd); err != nil {
+		return err
+	}
+	if err := c.Create(ctx, crd); err != nil {
+		return err
+	}
+	return await.Until(ctx, c, &apiextensionsv1.CustomResourceDefinitionList{}, func(all []*apiextensionsv1.CustomResourceDefinition) string {
+		for _, d := range all {
+			for _, condition := range d.Status.Conditions {
+				if d.Name == crd.Name && condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+					return ""
+				}
+			}
+		}
+		return "the definition is not established"
+	})
+}
+
+func createSample(ctx context.Context, cfg *rest.Config, out io.Writer) error {
+	scheme, err := operator.NewScheme()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	app := &appv1.AppService{}
+	if err := yaml.UnmarshalStrict(config.Sample, app); err != nil {
+		return err
+	}
+	if err := c.Create(ctx, app); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Somebody wants an AppService %s/%s: %d replicas of %s.\n", app.Namespace, app.Name, app.Spec.Replicas, app.Spec.Image)
+	return nil
+}
+
+// runTour runs the tour on a control plane of its own, without a socket.
+func runTour(ctx context.Context, out io.Writer) (err error) {
+	plane, err := controlplane.Start(ctx, controlplane.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	if err := install(ctx, plane.Config()); err != nil {
+		return err
+	}
+	return tour.Run(ctx, plane.Config(), out)
+}

@@ -1,0 +1,210 @@
+package tour
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/client"
+
+	appv1 "flyball.dev/examples/appservice/api/v1"
+	"flyball.dev/examples/appservice/internal/await"
+	"flyball.dev/examples/appservice/internal/operator"
+)
+
+// Where the tour takes place.
+const (
+	namespace = "tour"
+	name      = "web"
+)
+
+var key = client.ObjectKey{Namespace: namespace, Name: name}
+
+// world is what the steps share: a client that reads and writes the API itself, and the operators
+// that run.
+type world struct {
+	cfg      *rest.Config
+	c        client.WithWatch
+	operator *replica
+	second   *replica
+}
+
+// replica is one running operator.
+type replica struct {
+	manager ctrl.Manager
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+func startReplica(cfg *rest.Config, leaderElect bool) (*replica, error) {
+	mgr, err := operator.New(cfg, operator.Options{
+		MetricsAddress: "0", ProbeAddress: "0", LeaderElect: leaderElect, Logger: logr.Discard(),
+		Change: func(o *ctrl.Options) {
+			o.LeaderElectionNamespace = namespace
+			lease, renew, retry := 4*time.Second, 3*time.Second, 50*time.Millisecond
+			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &lease, &renew, &retry
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &replica{manager: mgr, cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- operator.Run(ctx, mgr) }()
+	return r, nil
+}
+
+// stop stops the replica and waits until it has ended; a second call, or none there, does nothing.
+func (r *replica) stop() error {
+	if r == nil || r.done == nil {
+		return nil
+	}
+	r.cancel()
+	err := <-r.done
+	r.done = nil
+	return err
+}
+
+// elected waits until the replica does the work.
+func (r *replica) elected(ctx context.Context) error {
+	select {
+	case <-r.manager.Elected():
+		return nil
+	case err := <-r.done:
+		r.done <- err
+		return fmt.Errorf("the operator has ended: %w", err)
+	case <-ctx.Done():
+		return fmt.Errorf("the operator did not begin to work")
+	}
+}
+
+func (w *world) stopOperator() error {
+	if err := w.second.stop(); err != nil {
+		return err
+	}
+	return w.operator.stop()
+}
+
+// read returns the AppService as the API server has it.
+func (w *world) read(ctx context.Context) (*appv1.AppService, error) {
+	app := &appv1.AppService{}
+	return app, w.c.Get(ctx, key, app)
+}
+
+// change changes the spec of the AppService, once.
+func (w *world) change(ctx context.Context, change func(*appv1.AppServiceSpec)) error {
+	app, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	before := client.MergeFrom(app.DeepCopy())
+	change(&app.Spec)
+	return w.c.Patch(ctx, app, before)
+}
+
+// settled waits until the pods, the Deployment and the status are what the AppService wants now.
+func (w *world) settled(ctx context.Context) error {
+	app, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.deployment(ctx, func(d *appsv1.Deployment) string {
+		switch {
+		case *d.Spec.Replicas != app.Spec.Replicas:
+			return fmt.Sprintf("the Deployment wants %d replicas and not %d", *d.Spec.Replicas, app.Spec.Replicas)
+		case image(&d.Spec.Template.Spec) != app.Spec.Image:
+			return fmt.Sprintf("the Deployment runs %s and not %s", image(&d.Spec.Template.Spec), app.Spec.Image)
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
+	if err := w.pods(ctx, app, int(app.Spec.Replicas)); err != nil {
+		return err
+	}
+	return w.ready(ctx, app.Generation)
+}
+
+// deployment waits until the AppService's Deployment is as wanted.
+func (w *world) deployment(ctx context.Context, wanted func(*appsv1.Deployment) string) error {
+	return await.Until(ctx, w.c, &appsv1.DeploymentList{}, func(all []*appsv1.Deployment) string {
+		for _, d := range all {
+			if d.Name == name && d.DeletionTimestamp == nil {
+				return wanted(d)
+			}
+		}
+		return "there is no Deployment"
+	}, client.InNamespace(namespace))
+}
+
+// pods waits until there are exactly n pods of the AppService, all ready and with its image.
+func (w *world) pods(ctx context.Context, app *appv1.AppService, n int) error {
+	return await.Until(ctx, w.c, &corev1.PodList{}, func(all []*corev1.Pod) string {
+		good := 0
+		for _, p := range all {
+			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
+			if ready && p.DeletionTimestamp == nil && image(&p.Spec) == app.Spec.Image {
+				good++
+			}
+		}
+		if good != n || len(all) != n {
+			return fmt.Sprintf("of %d Pods, %d are ready with the right image, and %d are wanted", len(all), good, n)
+		}
+		return ""
+	}, ofApp(app.Name)...)
+}
+
+// ready waits until the status says that this generation is ready.
+func (w *world) ready(ctx context.Context, generation int64) error {
+	return await.Until(ctx, w.c, &appv1.AppServiceList{}, func(all []*appv1.AppService) string {
+		for _, app := range all {
+			isReady := slices.ContainsFunc(app.Status.Conditions, func(c metav1.Condition) bool {
+				return c.Type == appv1.ConditionReady && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= generation
+			})
+			if app.Name == name && isReady && app.Status.ObservedGeneration >= generation && app.Status.ReadyReplicas == app.Spec.Replicas {
+				return ""
+			}
+		}
+		return "the AppService is not ready"
+	}, client.InNamespace(namespace))
+}
+
+// none waits until no object of the list's kind belongs to the AppService of that name.
+func none[T client.Object](ctx context.Context, w *world, list client.ObjectList, app string) error {
+	return await.Until(ctx, w.c, list, func(all []T) string {
+		if len(all) > 0 {
+			return fmt.Sprintf("%d %T are left", len(all), all[0])
+		}
+		return ""
+	}, ofApp(app)...)
+}
+
+// collected waits until nothing is left of what an AppService owned, directly or not.
+func (w *world) collected(ctx context.Context, app string) error {
+	if err := none[*appsv1.Deployment](ctx, w, &appsv1.DeploymentList{}, app); err != nil {
+		return err
+	}
+	if err := none[*appsv1.ReplicaSet](ctx, w, &appsv1.ReplicaSetList{}, app); err != nil {
+		return err
+	}
+	if err := none[*corev1.Pod](ctx, w, &corev1.PodList{}, app); err != nil {
+		return err
+	}
+	return none[*corev1.Service](ctx, w, &corev1.ServiceList{}, app)
+}
+
+func ofApp(app string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/instance": app}}
+}
+
+func image(spec *corev1.PodSpec) string { return spec.Containers[0].Image }

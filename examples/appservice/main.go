@@ -1,0 +1,104 @@
+// Command appservice is an operator for AppServices: a Deployment and a Service for each.
+//
+// Without a kubeconfig it brings its own control plane, in the same process, and shows what an
+// operator does. With one it is an operator like any other and runs against that cluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/log"
+
+	"flyball.dev/examples/appservice/internal/console"
+	"flyball.dev/examples/appservice/internal/operator"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "appservice:", err)
+		os.Exit(1)
+	}
+}
+
+type flags struct {
+	kubeconfig string
+	tour       bool
+	operator   operator.Options
+}
+
+func parse(args []string, out io.Writer) (flags, error) {
+	f := flags{}
+	set := flag.NewFlagSet("appservice", flag.ContinueOnError)
+	set.SetOutput(out)
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "run against the cluster of this `file` ($KUBECONFIG by default); without either, start a control plane here")
+	set.BoolVar(&f.tour, "tour", false, "run the story of an AppService on a control plane of its own, and exit")
+	set.BoolVar(&f.operator.LeaderElect, "leader-elect", false, "let only one of several replicas work")
+	set.StringVar(&f.operator.MetricsAddress, "metrics-bind-address", "0", "the `address` for metrics, such as :8080; 0 for none")
+	set.StringVar(&f.operator.ProbeAddress, "health-probe-bind-address", "0", "the `address` for health probes, such as :8081; 0 for none")
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	if set.NArg() > 0 {
+		return f, fmt.Errorf("what is %q? There are only flags", set.Arg(0))
+	}
+	return f, nil
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	f, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	out = console.Shared(out)
+	f.operator.Logger = console.New(out)
+	log.SetLogger(f.operator.Logger)
+	switch {
+	case f.tour:
+		return runTour(ctx, out)
+	case f.kubeconfig != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
+		return runOnCluster(ctx, f)
+	default:
+		return runHere(ctx, f.operator, out)
+	}
+}
+
+// runOnCluster runs the operator against the cluster that a kubeconfig names, and does nothing else
+// to it.
+func runOnCluster(ctx context.Context, f flags) error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	cfg, err := loaded.ClientConfig()
+	if err != nil {
+		return fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	namespace, _, err := loaded.Namespace()
+	if err != nil {
+		return fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	if err := operator.Check(cfg); err != nil {
+		return err
+	}
+	f.operator.Change = func(o *ctrl.Options) { o.LeaderElectionNamespace = namespace }
+	mgr, err := operator.New(cfg, f.operator)
+	if err != nil {
+		return err
+	}
+	return operator.Run(ctx, mgr)
+}
