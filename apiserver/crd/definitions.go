@@ -125,10 +125,8 @@ func (k settlingOptions) GetRESTOptions(r schema.GroupResource, example runtime.
 
 // definitionTypes is how definitions merge.
 var definitionTypes = &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
-	schemas := libraryTypes()
 	name := v1.CustomResourceDefinition{}.OpenAPIModelName()
-	definition := *schemas[name]
-	definition.Extensions = kindExtension(v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	schemas[name] = &definition
-	return managedfields.NewTypeConverter(schemas, false)
+	types := libraryTypes(name)
+	types[name].Extensions = kindExtension(v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	return managedfields.NewTypeConverter(types, false)
 })}

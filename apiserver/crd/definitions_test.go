@@ -2,7 +2,10 @@ package crd_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,7 +43,7 @@ const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
 
 // renamed is the minimal definition with other names.
 func renamed(plural, kind string) string {
-	r := strings.NewReplacer("widgets", plural, "WidgetList", kind+"List", "Widget", kind, "widget", strings.ToLower(kind), "wd", strings.ToLower(kind[:2]))
+	r := strings.NewReplacer("widgets", plural, "WidgetList", kind+"List", "Widget", kind, "widget", strings.ToLower(kind), "wd", plural+"-short")
 	return r.Replace(minimal)
 }
 
@@ -156,7 +159,7 @@ func TestNameConflict(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
 	second := strings.Replace(renamed("gadgets", "Gadget"), "kind: Gadget,", "kind: Widget,", 1)
-	crd := s.define(strings.Replace(second, "shortNames: [ga]", "shortNames: [wd]", 1))
+	crd := s.define(strings.Replace(second, "shortNames: [gadgets-short]", "shortNames: [wd]", 1))
 	if got := condition(crd, "NamesAccepted"); got != "False KindConflict" {
 		t.Errorf("NamesAccepted: %q", got)
 	}
@@ -305,5 +308,45 @@ func (s *server) watchGone(name string) (wait func() *unstructured.Unstructured)
 		}
 		s.t.Fatal("the watch ended")
 		return nil
+	}
+}
+
+func TestServedBeforeKnown(t *testing.T) {
+	s := newServer(t)
+	w, err := s.client.Resource(definitions).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for i := range 30 {
+		name := fmt.Sprintf("n%d", i)
+		go s.do("POST", definitionsPath, renamed(name+"s", "N"+name))
+		e := <-w.ResultChan()
+		crd := e.Object.(*unstructured.Unstructured)
+		if condition(crd, "Established") != "True InitialNamesAccepted" {
+			t.Fatalf("event %s of %s", e.Type, crd.GetName())
+		}
+		if _, served := s.catalog.Snapshot().Lookup(widgets.GroupVersion().WithResource(name + "s")); !served {
+			t.Fatal("an event tells of a definition that is not served yet")
+		}
+	}
+}
+
+func TestConcurrentDefinitions(t *testing.T) {
+	s := newServer(t)
+	var group sync.WaitGroup
+	var accepted atomic.Int32
+	for i := range 8 {
+		group.Go(func() {
+			name := fmt.Sprintf("n%d", i)
+			a := s.do("POST", definitionsPath, strings.Replace(renamed(name+"s", "N"+name), "shortNames: ["+name+"s-short]", "shortNames: [same]", 1))
+			if condition(&unstructured.Unstructured{Object: a.object}, "NamesAccepted") == "True NoConflicts" {
+				accepted.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if n := accepted.Load(); n != 1 {
+		t.Errorf("%d definitions got the same short name", n)
 	}
 }

@@ -118,26 +118,24 @@ const referencePrefix = "#/components/schemas/"
 
 func reference(name string) string { return referencePrefix + common.EscapeJsonPointer(name) }
 
-// libraryTypes are the schemas of definitions and of what they are made of.
-func libraryTypes() map[string]*spec.Schema {
-	schemas := map[string]*spec.Schema{}
-	for name, d := range generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(reference(name)) }) {
-		schemas[name] = &d.Schema
-	}
-	return schemas
-}
-
 // metadataTypes are the schemas of object metadata. They are built once and must not be changed.
 var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
-	library, out := libraryTypes(), map[string]*spec.Schema{}
+	return libraryTypes(metav1.ObjectMeta{}.OpenAPIModelName())
+})
+
+// libraryTypes are the schemas of a type from the Kubernetes libraries and of all that it is made of.
+func libraryTypes(root string) map[string]*spec.Schema {
+	library := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(reference(name)) })
+	types := map[string]*spec.Schema{}
 	var add func(s *spec.Schema)
 	add = func(s *spec.Schema) {
 		if s == nil {
 			return
 		}
-		if name, ok := strings.CutPrefix(s.Ref.String(), referencePrefix); ok && out[name] == nil {
-			out[name] = library[name]
-			add(library[name])
+		if name, ok := strings.CutPrefix(s.Ref.String(), referencePrefix); ok && types[name] == nil {
+			found := library[name].Schema
+			types[name] = &found
+			add(&found)
 		}
 		for _, property := range s.Properties {
 			add(&property)
@@ -148,6 +146,6 @@ var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
 		add(itemsOf(s))
 		add(valuesOf(s))
 	}
-	add(spec.RefSchema(reference(metav1.ObjectMeta{}.OpenAPIModelName())))
-	return out
-})
+	add(spec.RefSchema(reference(root)))
+	return types
+}

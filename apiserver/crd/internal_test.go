@@ -1,0 +1,284 @@
+package crd
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/yaml"
+)
+
+// FuzzEncode compares the encoder with the one it stands in for.
+func FuzzEncode(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"a":null,"b":[1,-2,3.5,1e300,true,"x"],"c":{"z":{},"y":[]}}`, `{"t":"<&>\u2028\u0001é😀\"\\\u007f"}`, `{"\u003c":"` + strings.Repeat("x", 100) + `"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		object := map[string]any{}
+		if json.Unmarshal(data, &object) != nil {
+			return
+		}
+		u := &unstructured.Unstructured{Object: object}
+		list := &unstructured.UnstructuredList{Object: map[string]any{"kind": "List", "metadata": map[string]any{}}, Items: []unstructured.Unstructured{*u, *u}}
+		for _, info := range mediaTypes()[:1] {
+			for _, obj := range []runtime.Object{u, list, &unstructured.UnstructuredList{}} {
+				var got, want bytes.Buffer
+				if err := info.Serializer.Encode(obj, &got); err != nil {
+					t.Fatal(err)
+				}
+				if err := info.Serializer.(textSerializer).Serializer.Encode(obj, &want); err != nil {
+					t.Fatal(err)
+				}
+				if got.String() != want.String() {
+					t.Errorf("got  %s\nwant %s", got.String(), want.String())
+				}
+			}
+		}
+	})
+}
+
+// FuzzPlainMetadata checks that metadata which is called plain comes back from an ObjectMeta as it went
+// in.
+func FuzzPlainMetadata(f *testing.F) {
+	for _, seed := range []string{
+		`{"name":"a","labels":{"a":"b"},"creationTimestamp":"2024-01-02T03:04:05Z","generation":1}`,
+		`{"name":"","labels":{},"creationTimestamp":null,"generation":0}`,
+		`{"creationTimestamp":"2024-13-02T03:04:05Z","finalizers":["x"]}`,
+		`{"deletionTimestamp":"0001-01-01T00:00:00Z","deletionGracePeriodSeconds":0}`,
+		`{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"","controller":false}]}`,
+		`{"managedFields":[{"manager":"m","operation":"Update","time":"2024-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{"f:a":{".":{}}}}]}`,
+		`{"managedFields":[{"fieldsV1":{"f:a":1}}],"unknown":1,"Name":"x"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		metadata := map[string]any{}
+		if json.Unmarshal(data, &metadata) != nil || !plainMetadata(metadata) {
+			return
+		}
+		object := map[string]any{"metadata": runtime.DeepCopyJSON(metadata)}
+		m, _, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+		if err != nil || len(unknown) > 0 {
+			t.Fatalf("%s: unknown %v, error %v", data, unknown, err)
+		}
+		if err := objectmeta.SetObjectMeta(object, m); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(metadata, object["metadata"]); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", data, diff)
+		}
+	})
+}
+
+func TestPlainMetadataIsCommon(t *testing.T) {
+	for _, data := range []string{
+		`{"name":"a","namespace":"b","uid":"c","resourceVersion":"5","generation":1,"creationTimestamp":"2024-01-02T03:04:05Z","labels":{"a":"b"},"finalizers":["x"]}`,
+		`{"generateName":"a-","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u","controller":true,"blockOwnerDeletion":true}]}`,
+		`{"managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","time":"2024-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{"f:a":{".":{}}},"subresource":"status"}]}`,
+	} {
+		metadata := map[string]any{}
+		if err := json.Unmarshal([]byte(data), &metadata); err != nil || !plainMetadata(metadata) {
+			t.Errorf("not plain: %s", data)
+		}
+	}
+}
+
+func TestEncodeErrors(t *testing.T) {
+	u := &unstructured.Unstructured{Object: map[string]any{"a": []any{map[string]any{"b": func() {}}}}}
+	var unsupported *stdjson.UnsupportedTypeError
+	if err := encodeObject(u, &bytes.Buffer{}); !errors.As(err, &unsupported) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	wanted := apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "foo", ShortNames: []string{"f", "fo"}, Kind: "Foo", ListKind: "FooList", Categories: []string{"all"}}
+	for name, test := range map[string]struct {
+		held             apiextensions.CustomResourceDefinitionNames
+		resources, kinds []string // taken
+		established      bool     // before
+		reason           string
+		want             apiextensions.CustomResourceDefinitionNames
+	}{
+		"free": {reason: "NoConflicts", want: wanted},
+		"held": {held: wanted, resources: []string{"foos", "foo", "f", "fo"}, kinds: []string{"Foo", "FooList"}, reason: "NoConflicts", want: wanted},
+		"plural": {
+			resources: []string{"foos"}, reason: "PluralConflict",
+			want: apiextensions.CustomResourceDefinitionNames{Singular: "foo", ShortNames: []string{"f", "fo"}, Kind: "Foo", ListKind: "FooList", Categories: []string{"all"}},
+		},
+		"singular": {
+			resources: []string{"foo"}, reason: "SingularConflict",
+			want: apiextensions.CustomResourceDefinitionNames{Plural: "foos", ShortNames: []string{"f", "fo"}, Kind: "Foo", ListKind: "FooList", Categories: []string{"all"}},
+		},
+		"one short name of two": {
+			resources: []string{"fo"}, reason: "ShortNamesConflict",
+			want: apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "foo", Kind: "Foo", ListKind: "FooList", Categories: []string{"all"}},
+		},
+		"kind": {
+			kinds: []string{"Foo"}, reason: "KindConflict",
+			want: apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "foo", ShortNames: []string{"f", "fo"}, ListKind: "FooList", Categories: []string{"all"}},
+		},
+		"list kind": {
+			kinds: []string{"FooList"}, reason: "ListKindConflict",
+			want: apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "foo", ShortNames: []string{"f", "fo"}, Kind: "Foo", Categories: []string{"all"}},
+		},
+		"a kind is no resource": {resources: []string{"Foo"}, kinds: []string{"foos"}, reason: "NoConflicts", want: wanted},
+		"the old name stays": {
+			held: apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "old", Kind: "Foo", ListKind: "FooList"}, resources: []string{"foo"},
+			established: true, reason: "SingularConflict",
+			want: apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "old", ShortNames: []string{"f", "fo"}, Kind: "Foo", ListKind: "FooList", Categories: []string{"all"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crd := &apiextensions.CustomResourceDefinition{}
+			crd.Spec.Names, crd.Status.AcceptedNames = wanted, test.held
+			if test.established {
+				setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted", "")
+			}
+			taken := noNames()
+			taken.resources.Insert(test.resources...)
+			taken.kinds.Insert(test.kinds...)
+			settle(crd, taken)
+			if diff := cmp.Diff(test.want, crd.Status.AcceptedNames); diff != "" {
+				t.Errorf("accepted names (-want +got):\n%s", diff)
+			}
+			if c := apiextensions.FindCRDCondition(crd, apiextensions.NamesAccepted); c.Reason != test.reason || (c.Status == apiextensions.ConditionTrue) != (test.reason == "NoConflicts") {
+				t.Errorf("NamesAccepted: %+v", c)
+			}
+			if established(crd) != (test.reason == "NoConflicts" || test.established) {
+				t.Error("Established is wrong")
+			}
+			again := crd.DeepCopy()
+			settle(again, taken)
+			if diff := cmp.Diff(crd, again); diff != "" {
+				t.Errorf("settling twice makes a difference:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGate(t *testing.T) {
+	g := &gate{}
+	if !g.enter() || !g.enter() {
+		t.Fatal("cannot enter")
+	}
+	drained, first := g.shut()
+	if again, second := g.shut(); !first || second || again != drained {
+		t.Error("shut twice")
+	}
+	if g.enter() {
+		t.Error("entered a gate that is shut")
+	}
+	g.leave()
+	select {
+	case <-drained:
+		t.Error("drained with one inside")
+	default:
+	}
+	g.leave()
+	<-drained
+}
+
+// TestTypes compares how objects merge with what follows from upstream's document of the same definition.
+func TestTypes(t *testing.T) {
+	crd := &v1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {
+		t.Fatal(err)
+	}
+	document, err := builder.BuildOpenAPIV3(crd, "v1", builder.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := managedfields.NewTypeConverter(document.Components.Schemas, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := &apiextensions.CustomResourceDefinition{}
+	if err := scheme().Convert(crd, hub, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := shapeOf(hub, "App")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []string{
+		"{}",
+		"metadata: {name: a, labels: {a: b}, finalizers: [x], ownerReferences: [{uid: u, name: a}]}",
+		"spec: {ports: [{name: a, port: 1}, {name: b}], set: [a, b], atomic: [a], whole: {a: b}, free: {a: [{b: c}]}, either: 5, map: {a: {x: z}}}",
+		"spec: {template: {apiVersion: v1, kind: Pod, metadata: {name: a, labels: {a: b}}, spec: {a: 1}}, templates: [{apiVersion: v1, kind: Pod, metadata: {labels: {a: b}}}]}",
+		"status: {conditions: [{type: Ready, status: 'True'}]}",
+	} {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte("{apiVersion: example.com/v1, kind: App}"), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal([]byte(object), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		var sets [2]string
+		for i, types := range []managedfields.TypeConverter{want, customTypes(s)} {
+			value, err := types.ObjectToTyped(u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, err := value.ToFieldSet()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sets[i] = strings.ReplaceAll(set.String(), " ", "\n")
+		}
+		if diff := cmp.Diff(sets[0], sets[1]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", object, diff)
+		}
+	}
+}
+
+const everything = `
+metadata: {name: apps.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: apps, singular: app, kind: App, listKind: AppList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              ports: &ports
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name]
+                items: {type: object, required: [name], properties: {name: {type: string}, port: {type: integer, default: 80}}}
+              set: {type: array, x-kubernetes-list-type: set, items: {type: string}}
+              atomic: {type: array, items: {type: string}}
+              whole: {type: object, x-kubernetes-map-type: atomic, additionalProperties: {type: string}}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              either: {x-kubernetes-int-or-string: true}
+              map: {type: object, additionalProperties: {type: object, properties: {x: {type: string}}}}
+              template: &template {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+              templates: {type: array, items: *template}
+          status:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+            properties:
+              conditions: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type], items: {type: object, required: [type], properties: {type: {type: string}, status: {type: string}}}}
+`
