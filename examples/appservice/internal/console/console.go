@@ -12,18 +12,26 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// New returns a logger that writes one line a message to w. Messages for debugging are left out.
-func New(w io.Writer) logr.Logger {
-	return logr.New(&sink{to: &writer{w: w}})
-}
+// Shared returns a writer to w that many goroutines may write to at once.
+func Shared(w io.Writer) io.Writer { return &shared{w: w} }
 
-type writer struct {
+type shared struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// New returns a logger that writes each message to w with one call, as one line. Messages for
+// debugging are left out.
+func New(w io.Writer) logr.Logger { return logr.New(&sink{to: w}) }
+
 type sink struct {
-	to     *writer
+	to     io.Writer
 	values []any
 }
 
