@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"iter"
 	"sync/atomic"
 	"time"
 )
@@ -50,6 +51,14 @@ func (r *Record) Memoize(owner, value any) any {
 		}
 		if r.memos.CompareAndSwap(first, &memo{owner, value, first.head(maxMemos - 1)}) {
 			return value
+		}
+	}
+}
+
+// Memos yields all memos with their owners.
+func (r *Record) Memos() iter.Seq2[any, any] {
+	return func(yield func(owner, value any) bool) {
+		for m := r.memos.Load(); m != nil && yield(m.owner, m.value); m = m.next {
 		}
 	}
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 )
@@ -24,6 +25,9 @@ func TestMemo(t *testing.T) {
 		t.Error("a memo is gone that there was room for")
 	}
 	r.Memoize("b", 1)
+	if all := maps.Collect(r.Memos()); len(all) != maxMemos || all["b"] != 1 {
+		t.Errorf("the memos are %v", all)
+	}
 	if r.Memo("a") != nil {
 		t.Error("the oldest memo of too many was kept")
 	}

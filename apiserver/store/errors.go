@@ -20,7 +20,8 @@ const (
 		"then as of now, so that what was created, changed or deleted in the meantime may show up in it or not."
 )
 
-// fromBackend turns an error of the backend about a key into one that the registry knows. Others pass.
+// fromBackend turns an error of the backend about a key into one that the registry knows. Others pass. Only
+// a creation can end in a conflict: an update and a deletion try again.
 func fromBackend(key string, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrNotFound):

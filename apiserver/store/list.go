@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
 	"flyball.dev/storage"
@@ -126,7 +127,8 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// fill makes shallow copies of objects the items of a list.
+// fill makes shallow copies of objects the items of a list. Typed items go without their kind, which is that
+// of the list, as on the wire.
 func fill(items reflect.Value, objects []*object) error {
 	filled := reflect.MakeSlice(items.Type(), len(objects), len(objects))
 	for i, o := range objects {
@@ -134,10 +136,13 @@ func fill(items reflect.Value, objects []*object) error {
 		if from.Type() != items.Type().Elem() {
 			return fmt.Errorf("cannot put %s into a list of %s", from.Type(), items.Type().Elem())
 		}
+		item := filled.Index(i)
 		if _, ok := o.Object.(runtime.Unstructured); ok {
-			from = reflect.ValueOf(o.shallow()).Elem()
+			item.Set(reflect.ValueOf(o.shallow()).Elem())
+			continue
 		}
-		filled.Index(i).Set(from)
+		item.Set(from)
+		item.Addr().Interface().(runtime.Object).GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	}
 	items.Set(filled)
 	return nil

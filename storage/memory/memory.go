@@ -23,12 +23,15 @@ const (
 	// warm is how many events back the memos of records that were replaced are kept, for watchers that
 	// are a little behind.
 	warm = 1024
+	// overhead is about what an event takes besides values.
+	overhead = 256
 )
 
 // Options configure a store. The zero value is ready to use.
 type Options struct {
-	// History is the least number of writes that are kept for watchers and for reads in the past;
-	// twice as many are the most. By default 10,000.
+	// History is about how many bytes of the past are kept, at the least, for watchers and for reads in
+	// the past: of records that have been replaced or deleted since, and of the log itself. The most is
+	// twice that. By default 32 MiB, which is some 15,000 changes of pods.
 	History int
 }
 
@@ -46,6 +49,7 @@ type Store struct {
 	// there, so a slice of it can be read without the lock.
 	log       []*storage.Event
 	compacted uint64
+	past      int // bytes that are there because of the log
 
 	topics map[string]*topic // by path
 	expiry expiry
@@ -62,7 +66,7 @@ func less(a, b entry) bool { return a.key < b.key }
 // New returns an empty store.
 func New(o Options) *Store {
 	if o.History <= 0 {
-		o.History = 10_000
+		o.History = 32 << 20
 	}
 	return &Store{
 		history:   o.History,
@@ -186,10 +190,10 @@ func (s *Store) remove(old *storage.Record) *storage.Record {
 func (s *Store) commit(event *storage.Event) {
 	s.revision = event.Record.Revision
 	s.snapshot = nil
-	if len(s.log) >= 2*s.history {
-		s.compact(s.revision - 1 - uint64(s.history))
-	}
 	s.log = append(s.log, event)
+	if s.past += cost(event); s.past > 2*s.history {
+		s.trim()
+	}
 	if n := len(s.log) - warm; n >= 0 {
 		forget(s.log[n])
 	}
@@ -197,12 +201,33 @@ func (s *Store) commit(event *storage.Event) {
 	s.publish(event.Record)
 }
 
+// trim drops as many events as it takes to get down to the history that is wanted. The lock is held.
+func (s *Store) trim() {
+	n, past := 0, s.past
+	for ; past > s.history && n < len(s.log); n++ {
+		past -= cost(s.log[n])
+	}
+	s.compact(s.compacted + uint64(n))
+}
+
 // compact drops the events up to a revision. Others may be reading the log, so what is left of it moves
 // to a new one. The lock is held.
 func (s *Store) compact(revision uint64) {
-	kept := s.log[revision-s.compacted:]
+	n := revision - s.compacted
+	for _, e := range s.log[:n] {
+		s.past -= cost(e)
+	}
+	kept := s.log[n:]
 	s.log = append(make([]*storage.Event, 0, 2*len(kept)), kept...)
 	s.compacted = revision
+}
+
+// cost is about how many bytes would be free without an event.
+func cost(e *storage.Event) int {
+	if e.Prev == nil {
+		return overhead
+	}
+	return overhead + len(e.Prev.Value)
 }
 
 // forget drops the memos of the records that an event has put into the past.

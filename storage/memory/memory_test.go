@@ -26,7 +26,7 @@ func TestStore(t *testing.T) {
 func TestShortHistory(t *testing.T) {
 	for seed := range byte(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			s := memory.New(memory.Options{History: 8})
+			s := memory.New(memory.Options{History: 8 << 8})
 			defer s.Close()
 			program := make([]byte, 4000)
 			for i := range program {
@@ -38,10 +38,10 @@ func TestShortHistory(t *testing.T) {
 }
 
 func FuzzHistory(f *testing.F) {
-	f.Add([]byte("flyball"), 3)
-	f.Add([]byte{1, 0, 0, 7, 1, 8, 2, 1, 13, 0, 2, 14, 0, 15, 1}, 1)
+	f.Add([]byte("flyball"), 1000)
+	f.Add([]byte{1, 0, 0, 7, 1, 8, 2, 1, 13, 0, 2, 14, 0, 15, 1}, 300)
 	f.Fuzz(func(t *testing.T, program []byte, history int) {
-		s := memory.New(memory.Options{History: history % 100})
+		s := memory.New(memory.Options{History: history % (100 << 8)})
 		defer s.Close()
 		storagetest.Replay(t, s, program)
 	})

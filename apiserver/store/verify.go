@@ -1,0 +1,36 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"flyball.dev/storage"
+)
+
+// Verify checks that nobody has changed a shared object: each that is kept with a record of the backend must
+// still be what the record's bytes decode to. It is meant for the end of tests.
+func Verify(ctx context.Context, backend storage.Store) error {
+	page, err := backend.Range(ctx, storage.Query{})
+	if err != nil {
+		return err
+	}
+	for _, record := range page.Records {
+		for owner, memo := range record.Memos() {
+			s, ok := owner.(*Store)
+			if !ok {
+				continue
+			}
+			want, err := s.decode(record.Value)
+			if err != nil {
+				return fmt.Errorf("%s: %w", record.Key, err)
+			}
+			s.setVersion(want, record.Revision)
+			if got := memo.(*object).Object; !equality.Semantic.DeepEqual(got, want) {
+				return fmt.Errorf("%s was changed after it had been read: is %+v, was %+v", record.Key, got, want)
+			}
+		}
+	}
+	return nil
+}
