@@ -127,13 +127,16 @@ func (s *Server) routes() http.Handler {
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
+// namespacesInfo keeps the errors of the lookup from speaking of the resource that was asked for.
+var namespacesInfo = &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIPrefix: "api", APIVersion: namespaces.Version, Resource: namespaces.Resource}
+
 // namespace reads a namespace as it is stored now.
 func (s *Server) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	r, ok := s.catalog.Snapshot().Lookup(namespaces)
 	if !ok {
 		return nil, errors.NewNotFound(namespaces.GroupResource(), name)
 	}
-	obj, err := r.Storage.(rest.Getter).Get(request.WithNamespace(ctx, ""), name, &metav1.GetOptions{})
+	obj, err := r.Storage.(rest.Getter).Get(request.WithNamespace(request.WithRequestInfo(ctx, namespacesInfo), ""), name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

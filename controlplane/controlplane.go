@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
@@ -45,6 +46,7 @@ type ControlPlane struct {
 	transport   *inProcess
 	https       *httpsServer // nil without
 	controllers *loops       // nil without
+	stopped     func() error // does the work of Stop, once
 }
 
 // Start starts a control plane, which is ready for requests when Start returns. Its life is bounded by
@@ -53,6 +55,7 @@ type ControlPlane struct {
 // Possible errors: the address cannot be listened on; the storage cannot be read.
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	c := &ControlPlane{storage: o.Storage}
+	c.stopped = sync.OnceValue(c.stop)
 	if c.storage == nil {
 		c.storage = memory.New(memory.Options{})
 	}
@@ -111,8 +114,11 @@ func (c *ControlPlane) URL() string {
 }
 
 // Stop stops the controllers, ends all watches, lets the requests under way finish, and closes the
-// storage. Nothing of the control plane is left when it returns. It may be called more than once.
-func (c *ControlPlane) Stop() error {
+// storage. Nothing of the control plane is left when it returns. It may be called more than once, by
+// several goroutines, and answers the same each time.
+func (c *ControlPlane) Stop() error { return c.stopped() }
+
+func (c *ControlPlane) stop() error {
 	var errs []error
 	if c.controllers != nil {
 		errs = append(errs, c.controllers.stop())

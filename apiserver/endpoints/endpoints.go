@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
 	"flyball.dev/apiserver/resource"
@@ -61,7 +62,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		warning.AddWarning(r.Context(), "", served.Warning)
 	}
 	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
-	if handle == nil || !allNamespaces(served, info) {
+	if handle == nil || !allNamespaces(served, info) || !named(served, info) {
 		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb), h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
@@ -80,6 +81,20 @@ func placed(r *resource.Resource, info *request.RequestInfo) bool {
 // allNamespaces tells whether a request that names no namespace may go to all of them.
 func allNamespaces(r *resource.Resource, info *request.RequestInfo) bool {
 	return !r.Namespaced || info.Namespace != "" || info.Verb == "list" || info.Verb == "watch"
+}
+
+// named tells whether the path has the name of an object where the verb wants one, and none where the
+// name comes with the body.
+func named(r *resource.Resource, info *request.RequestInfo) bool {
+	switch info.Verb {
+	case "create":
+		_, takesName := r.Storage.(rest.NamedCreater)
+		return (pathName(info) != "") == (takesName || info.Subresource != "")
+	case "update", "patch":
+		return pathName(info) != ""
+	default:
+		return true
+	}
 }
 
 // pathName is the name in the path, which for lists is not the one a field selector names.

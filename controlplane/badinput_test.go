@@ -1,0 +1,226 @@
+package controlplane_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/controlplane"
+)
+
+// TestBadInput sends what is wrong in every way a request can be, and checks that the answer is that of
+// a real API server and that nothing was changed.
+func TestBadInput(t *testing.T) {
+	plane := start(t, controlplane.Options{WithoutControllers: true})
+	send := sender(t, plane.Config())
+	const maps = "/api/v1/namespaces/default/configmaps"
+	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	if status, _ := send(http.MethodPost, maps, "application/json", `{"metadata":{"name":"there"},"data":{"a":"b"}}`); status != http.StatusCreated {
+		t.Fatalf("the first ConfigMap was answered with %d", status)
+	}
+	for _, tc := range []struct {
+		name                     string
+		method, path, kind, body string
+
+		status int
+		reason metav1.StatusReason
+		fields []string // of the causes
+		says   string   // in the message
+	}{
+		{
+			name:   "malformed body",
+			method: http.MethodPost, path: maps, body: `{"metadata":`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "unexpected end of JSON input",
+		},
+		{
+			name:   "another kind",
+			method: http.MethodPost, path: maps, body: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "cannot be handled as a ConfigMap",
+		},
+		{
+			name:   "unknown field under strict validation",
+			method: http.MethodPost, path: maps + "?fieldValidation=Strict", body: `{"metadata":{"name":"x"},"dato":{}}`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: `unknown field "dato"`,
+		},
+		{
+			name:   "wrong type of a field",
+			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"x"},"data":{"a":1}}`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "cannot unmarshal number",
+		},
+		{
+			name:   "unknown media type",
+			method: http.MethodPost, path: maps, kind: "text/csv", body: `a,b`,
+			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, says: "media type",
+		},
+		{
+			name:   "a name that is no DNS label",
+			method: http.MethodPost, path: "/api/v1/namespaces", body: `{"metadata":{"name":"Not_A_Label"}}`,
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, fields: []string{"metadata.name"},
+			says: `Namespace "Not_A_Label" is invalid: metadata.name: Invalid value: "Not_A_Label": a lowercase RFC 1123 label`,
+		},
+		{
+			name:   "no name",
+			method: http.MethodPost, path: maps, body: `{}`,
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, fields: []string{"metadata.name"},
+			says: "metadata.name: Required value: name or generateName is required",
+		},
+		{
+			name:   "a name that is taken",
+			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"there"}}`,
+			status: http.StatusConflict, reason: metav1.StatusReasonAlreadyExists, says: `configmaps "there" already exists`,
+		},
+		{
+			name:   "a namespace that is absent",
+			method: http.MethodPost, path: "/api/v1/namespaces/nowhere/configmaps", body: `{"metadata":{"name":"x"}}`,
+			status: http.StatusNotFound, reason: metav1.StatusReasonNotFound, says: `namespaces "nowhere" not found`,
+		},
+		{
+			name:   "a namespace that is not the path's",
+			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"x","namespace":"other"}}`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "does not match the namespace",
+		},
+		{
+			name:   "an old resource version",
+			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"there","resourceVersion":"1"}}`,
+			status: http.StatusConflict, reason: metav1.StatusReasonConflict, says: "the object has been modified",
+		},
+		{
+			name:   "a resource version that is none",
+			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"there","resourceVersion":"latest"}}`,
+			status: http.StatusInternalServerError, says: `parsing "latest": invalid syntax`, // as a real one
+		},
+		{
+			name:   "the name of another object",
+			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"elsewhere"}}`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "the name of the object (elsewhere) does not match the name on the URL (there)",
+		},
+		{
+			name:   "a patch of an unknown type",
+			method: http.MethodPatch, path: maps + "/there", kind: "application/json", body: `{}`,
+			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, says: "application/json-patch+json",
+		},
+		{
+			name:   "a JSON patch that does not fit",
+			method: http.MethodPatch, path: maps + "/there", kind: "application/json-patch+json", body: `[{"op":"remove","path":"/data/absent"}]`,
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, says: "the server rejected our request due to an error in our request",
+		},
+		{
+			name:   "an apply without a manager",
+			method: http.MethodPatch, path: maps + "/there", kind: "application/apply-patch+yaml", body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there}",
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, fields: []string{"fieldManager"}, says: "fieldManager: Required value",
+		},
+		{
+			name:   "a label selector that cannot be parsed",
+			method: http.MethodGet, path: maps + "?labelSelector=a%20in%20(", says: "unable to parse requirement",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
+		},
+		{
+			name:   "a field selector that cannot be parsed",
+			method: http.MethodGet, path: maps + "?fieldSelector=nonsense", says: "invalid selector",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
+		},
+		{
+			name:   "a field that cannot be selected by",
+			method: http.MethodGet, path: maps + "?fieldSelector=data.a=b", says: "field label not supported: data.a",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
+		},
+		{
+			name:   "a continue token that is none",
+			method: http.MethodGet, path: maps + "?limit=1&continue=nonsense", says: "continue",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
+		},
+		{
+			name:   "a body over the limit",
+			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"x"},"data":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`,
+			status: http.StatusRequestEntityTooLarge, reason: metav1.StatusReasonRequestEntityTooLarge, says: "limit is 3145728",
+		},
+		{
+			name:   "a verb that the resource does not have",
+			method: http.MethodPost, path: maps + "/there", body: `{}`,
+			status: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, says: "create is not supported on resources of kind",
+		},
+		{
+			name:   "a definition whose schema is not structural",
+			method: http.MethodPost, path: definitions, body: definition(`{"type":"object","properties":{"spec":{"properties":{"n":{"type":"integer"}}}}}`),
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid,
+			fields: []string{"spec.validation.openAPIV3Schema.properties[spec].type"}, says: "must not be empty for specified object fields",
+		},
+		{
+			name:   "a definition with a rule that does not compile",
+			method: http.MethodPost, path: definitions, body: definition(`{"type":"object","x-kubernetes-validations":[{"rule":"self.absent > 1"}]}`),
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid,
+			fields: []string{"spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule"}, says: "compilation failed",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, before := send(http.MethodGet, maps, "", "")
+			kind := tc.kind
+			if kind == "" {
+				kind = "application/json"
+			}
+			code, body := send(tc.method, tc.path, kind, tc.body)
+			var status metav1.Status
+			if err := json.Unmarshal(body, &status); err != nil {
+				t.Fatalf("the answer %d is no Status but %q", code, body)
+			}
+			if code != tc.status || int(status.Code) != tc.status || status.Reason != tc.reason || !strings.Contains(status.Message, tc.says) {
+				t.Errorf("got %d %s: %s\nwant %d %s: … %s …", code, status.Reason, status.Message, tc.status, tc.reason, tc.says)
+			}
+			if tc.fields != nil {
+				if status.Details == nil {
+					t.Fatalf("the answer has no details: %s", body)
+				}
+				var fields []string
+				for _, cause := range status.Details.Causes {
+					fields = append(fields, cause.Field)
+				}
+				if diff := cmp.Diff(tc.fields, fields); diff != "" {
+					t.Errorf("fields of the causes (-want +got):\n%s\nin %s", diff, body)
+				}
+			}
+			if _, after := send(http.MethodGet, maps, "", ""); string(before) != string(after) {
+				t.Errorf("something changed: before\n%s\nafter\n%s", before, after)
+			}
+		})
+	}
+}
+
+func definition(schema string) string {
+	return `{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+		"names":{"plural":"widgets","kind":"Widget"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + schema + `}}]}}`
+}
+
+// sender speaks plain HTTP to a server and returns what it answers.
+func sender(t *testing.T, cfg *rest.Config) func(method, path, contentType, body string) (int, []byte) {
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(method, path, contentType, body string) (int, []byte) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, cfg.Host+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if contentType != "" {
+			req.Header.Set("Content-Type", contentType)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, answer
+	}
+}
