@@ -122,6 +122,7 @@ func TestKind(t *testing.T) {
 			go func() { synced <- s.WaitForSync(ctx) }()
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(i.handlers) != 1 {
 			t.Fatalf("%d handlers", len(i.handlers))
 		}

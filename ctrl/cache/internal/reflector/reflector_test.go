@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +129,13 @@ func (s *server) Watch(ctx context.Context, opts metav1.ListOptions) (apiwatch.I
 	return w, nil
 }
 
+// set changes the server.
+func (s *server) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
 func take(errs *[]error) error {
 	if len(*errs) == 0 {
 		return nil
@@ -157,7 +165,9 @@ func (s *server) drop(w *watcher) {
 }
 
 func (s *server) dropAll() {
-	for _, w := range slices.Clone(s.watchers) {
+	var all []*watcher
+	s.set(func() { all = slices.Clone(s.watchers) })
+	for _, w := range all {
 		s.drop(w)
 	}
 }
@@ -209,13 +219,13 @@ func (s *server) forget() {
 type sink struct {
 	*store.Scope
 	store     *store.Store
-	completed int
+	completed atomic.Int32
 }
 
 func (s *sink) Listed(obj client.Object)  { s.Scope.Listed(obj) }
 func (s *sink) Changed(obj client.Object) { s.Scope.Changed(obj) }
 func (s *sink) Deleted(obj client.Object) { s.Scope.Deleted(obj) }
-func (s *sink) Complete(version string)   { s.Scope.Complete(version); s.completed++ }
+func (s *sink) Complete(version string)   { s.Scope.Complete(version); s.completed.Add(1) }
 
 // start runs a reflector of a server until the test ends.
 func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
@@ -250,6 +260,12 @@ func agree(t *testing.T, k *sink, s *server) {
 	}
 }
 
+// pause lets time pass until everything has come to rest.
+func pause(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func fill(s *server) {
 	for i := range 10 {
 		s.put(fmt.Sprint("object-", i), true)
@@ -270,8 +286,8 @@ func TestFollows(t *testing.T) {
 					s.put("object-4", false)
 					s.put("more", true)
 					agree(t, k, s)
-					if k.completed != 1 || len(*errs) != 0 {
-						t.Errorf("%d lists, errors %v", k.completed, *errs)
+					if k.completed.Load() != 1 || len(*errs) != 0 {
+						t.Errorf("%d lists, errors %v", k.completed.Load(), *errs)
 					}
 				})
 			})
@@ -330,7 +346,7 @@ func TestFaults(t *testing.T) {
 			s.send(apiwatch.Event{Type: apiwatch.Deleted, Object: stale.DeepCopy()})
 		}, 1, []string{"stream "}},
 		{"only bookmarks, then a drop", nil, func(s *server) {
-			s.version = 50
+			s.set(func() { s.version = 50 })
 			s.send(apiwatch.Event{Type: apiwatch.Bookmark, Object: bookmark(50)})
 			synctest.Wait()
 			s.dropAll()
@@ -354,12 +370,12 @@ func TestFaults(t *testing.T) {
 					test.fault(s)
 				}
 				s.put("object-7", true)
-				time.Sleep(time.Minute)
+				pause(time.Minute)
 				agree(t, k, s)
 				s.put("object-8", false)
 				agree(t, k, s)
-				if k.completed != test.lists {
-					t.Errorf("%d lists were complete, want %d: %q", k.completed, test.lists, s.calls)
+				if int(k.completed.Load()) != test.lists {
+					t.Errorf("%d lists were complete, want %d: %q", k.completed.Load(), test.lists, s.calls)
 				}
 				if test.calls != nil && !slices.Equal(s.calls, test.calls) {
 					t.Errorf("calls %q, want %q", s.calls, test.calls)
@@ -377,7 +393,7 @@ func TestBacksOff(t *testing.T) {
 			s.watchErr = append(s.watchErr, apierrors.NewNotFound(schema.GroupResource{}, ""))
 		}
 		_, errs := start(t, s, true)
-		time.Sleep(time.Hour)
+		pause(time.Hour)
 		if n := len(*errs); n < 60 || n > 300 {
 			t.Errorf("%d attempts in an hour", n)
 		}
@@ -393,9 +409,9 @@ func TestExpiryAgainAndAgain(t *testing.T) {
 		}
 		s.streams = false
 		k, _ := start(t, s, false)
-		time.Sleep(time.Hour)
-		if k.completed > 300 {
-			t.Errorf("%d lists in an hour", k.completed)
+		pause(time.Hour)
+		if k.completed.Load() > 300 {
+			t.Errorf("%d lists in an hour", k.completed.Load())
 		}
 	})
 }
@@ -406,13 +422,13 @@ func TestRetryAfter(t *testing.T) {
 		s := newServer()
 		s.watchErr = []error{apierrors.NewTooManyRequests("later", 120)}
 		k, _ := start(t, s, true)
-		time.Sleep(119 * time.Second)
-		if k.completed != 0 {
+		pause(119 * time.Second)
+		if k.completed.Load() != 0 {
 			t.Error("the server was asked too early")
 		}
-		time.Sleep(time.Minute)
+		pause(time.Minute)
 		agree(t, k, s)
-		if k.completed != 1 {
+		if k.completed.Load() != 1 {
 			t.Error("no list")
 		}
 	})
@@ -424,13 +440,11 @@ func TestDeadConnection(t *testing.T) {
 		s := newServer()
 		fill(s)
 		k, _ := start(t, s, true)
-		s.mu.Lock()
-		dead := s.watchers
-		s.watchers = nil
-		s.mu.Unlock()
+		var dead []*watcher
+		s.set(func() { dead, s.watchers = s.watchers, nil })
 		go func() { <-dead[0].closed; close(dead[0].ch) }()
 		s.put("unheard", true)
-		time.Sleep(watchAtMost + time.Minute)
+		pause(watchAtMost + time.Minute)
 		agree(t, k, s)
 	})
 }
@@ -452,9 +466,9 @@ func TestRandomFaults(t *testing.T) {
 				case 2:
 					s.send(failure(apierrors.NewResourceExpired("")))
 				case 3:
-					s.watchErr = append(s.watchErr, apierrors.NewInternalError(errors.New("no")))
+					s.set(func() { s.watchErr = append(s.watchErr, apierrors.NewInternalError(errors.New("no"))) })
 				case 4:
-					s.listErr = append(s.listErr, nil, apierrors.NewResourceExpired(""))
+					s.set(func() { s.listErr = append(s.listErr, nil, apierrors.NewResourceExpired("")) })
 				case 5:
 					s.send(apiwatch.Event{Type: apiwatch.Bookmark, Object: bookmark(s.version)})
 				case 6:
@@ -465,10 +479,8 @@ func TestRandomFaults(t *testing.T) {
 					s.put(fmt.Sprint("object-", r.IntN(20)), r.IntN(3) > 0)
 				}
 			}
-			s.mu.Lock()
-			s.listErr, s.watchErr = nil, nil
-			s.mu.Unlock()
-			time.Sleep(2 * time.Minute)
+			s.set(func() { s.listErr, s.watchErr = nil, nil })
+			pause(2 * time.Minute)
 			agree(t, k, s)
 		})
 	}
