@@ -24,22 +24,22 @@ import (
 const retryCleanup = time.Second
 
 // beginCleanup starts the deletion of a definition's resources, if it has not begun. The lock is held.
-func (k *Kinds) beginCleanup(name string, uid types.UID, g *gate) {
-	drained, first := g.shut()
-	if !first || k.ctx.Err() != nil {
+func (k *Kinds) beginCleanup(name string, uid types.UID, l *life) {
+	drained, first := l.shut()
+	if !first || l.ctx.Err() != nil {
 		return
 	}
 	k.work.Go(func() {
 		select {
 		case <-drained:
-			k.cleanUp(k.ctx, name, uid)
-		case <-k.ctx.Done():
+			k.cleanUp(l.ctx, name, uid)
+		case <-l.ctx.Done():
 		}
 	})
 }
 
 // cleanUp deletes the resources of a definition, waits until the last of them has gone, and lets the
-// definition go.
+// definition go. It ends early with ctx, as when somebody lets the definition go by hand.
 func (k *Kinds) cleanUp(ctx context.Context, name string, uid types.UID) {
 	for ctx.Err() == nil {
 		err := k.tryCleanUp(ctx, name, uid)

@@ -102,6 +102,37 @@ func TestFinalizerOfTheDefinition(t *testing.T) {
 	})
 }
 
+func TestCollectionOfDefinitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.define(minimal)
+		s.define(renamed("gadgets", "Gadget"))
+		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [example.com/stay]}}")
+		s.want(200, "DELETE", definitionsPath, "")
+		synctest.Wait()
+		s.want(404, "GET", definitionsPath+"/gadgets.example.com", "")
+		if got := field(s.want(200, "GET", widgetsPath+"/a", "").object, "metadata", "deletionTimestamp"); got == nil {
+			t.Error("the widget was not deleted with its definition")
+		}
+	})
+}
+
+func TestReleasedByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.define(minimal)
+		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [example.com/stay]}}")
+		s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+		synctest.Wait()
+		s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `{"metadata":{"finalizers":null}}`, mergePatch...)
+		s.want(404, "GET", widgetsPath+"/a", "")
+		// Its resources are still there if it is made again.
+		s.define(minimal)
+		s.want(200, "GET", widgetsPath+"/a", "")
+		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}}")
+	})
+}
+
 func TestCloseDuringCleanup(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)

@@ -67,7 +67,7 @@ type Kinds struct {
 type definition struct {
 	crd     *apiextensions.CustomResourceDefinition // never changed
 	serving *serving                                // nil before it is established
-	gate    *gate
+	life    *life
 }
 
 // source names a definition's contribution to the catalog.

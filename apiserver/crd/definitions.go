@@ -1,12 +1,14 @@
 package crd
 
 import (
-	"sync"
+	"context"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +37,7 @@ func (k *Kinds) definitionsResource() (*resource.Resource, error) {
 		return nil, err
 	}
 	status := customresourcedefinition.NewStatusREST(scheme(), r)
+	main := definitionResources{r}
 	k.store = r.Storage.Storage.(*definitionStore)
 	k.store.root = r.KeyRootFunc(request.NewContext())
 	k.status = status
@@ -49,7 +52,7 @@ func (k *Kinds) definitionsResource() (*resource.Resource, error) {
 		ShortNames:         r.ShortNames(),
 		Categories:         r.Categories(),
 		StorageVersionHash: discovery.StorageVersionHash(kind.Group, kind.Version, kind.Kind),
-		Storage:            r,
+		Storage:            main,
 		PatchTypes:         definitionPatchTypes,
 		Subresources: []*resource.Resource{{
 			GroupVersion: v1.SchemeGroupVersion,
@@ -103,6 +106,23 @@ func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVe
 	}, nil
 }
 
+// definitionResources are the definitions.
+type definitionResources struct{ *customresourcedefinition.REST }
+
+// DeleteCollection deletes definitions one by one, as they are deleted alone: with their resources.
+func (r definitionResources) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, l *metainternal.ListOptions) (runtime.Object, error) {
+	list, err := r.List(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range list.(*apiextensions.CustomResourceDefinitionList).Items {
+		if _, _, err := r.Delete(ctx, crd.Name, validate, o.DeepCopy()); err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // storedAs keeps the objects of every resource in the encoding of one codec.
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
 	return store.RESTOptions(k.Storage, func(schema.GroupResource) runtime.Codec { return codec })
@@ -124,9 +144,4 @@ func (k settlingOptions) GetRESTOptions(r schema.GroupResource, example runtime.
 }
 
 // definitionTypes is how definitions merge.
-var definitionTypes = &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
-	name := v1.CustomResourceDefinition{}.OpenAPIModelName()
-	types := libraryTypes(name)
-	types[name].Extensions = kindExtension(v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	return managedfields.NewTypeConverter(types, false)
-})}
+var definitionTypes = libraryKind(v1.CustomResourceDefinition{}.OpenAPIModelName(), v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))

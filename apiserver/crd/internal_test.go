@@ -170,8 +170,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
-	g := &gate{}
+func TestLife(t *testing.T) {
+	g := newLife(t.Context())
 	if !g.enter() || !g.enter() {
 		t.Fatal("cannot enter")
 	}
@@ -180,7 +180,7 @@ func TestGate(t *testing.T) {
 		t.Error("shut twice")
 	}
 	if g.enter() {
-		t.Error("entered a gate that is shut")
+		t.Error("entered after it was shut")
 	}
 	g.leave()
 	select {

@@ -12,8 +12,11 @@ import (
 
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
@@ -27,7 +30,6 @@ import (
 
 	"flyball.dev/apiserver/crd"
 	"flyball.dev/apiserver/endpoints"
-	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
@@ -67,12 +69,20 @@ func open(t testing.TB, backend storage.Store, catalog *resource.Catalog) *serve
 	}
 	t.Cleanup(k.Close)
 	s := &server{t: t, backend: backend, catalog: catalog, kinds: k}
-	s.handler = stages(endpoints.New(catalog, admission.NewChainHandler(), kinds.Codecs(), http.HandlerFunc(http.NotFound)))
+	s.handler = stages(endpoints.New(catalog, admission.NewChainHandler(), errorCodecs(), http.HandlerFunc(http.NotFound)))
 	s.client, err = dynamic.NewForConfig(&rest.Config{Host: "http://test", Transport: inProcess{s.handler}, QPS: -1, WarningHandler: rest.NoWarnings{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// errorCodecs are the encodings of errors about requests.
+func errorCodecs() serializer.CodecFactory {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	s.AddUnversionedTypes(schema.GroupVersion{Version: "v1"}, &metav1.Status{})
+	return serializer.NewCodecFactory(s)
 }
 
 // stages puts into a request's context what the handlers look for there.

@@ -18,16 +18,16 @@ import (
 // in another way.
 type customResources struct {
 	*customresource.REST
-	gate *gate
+	life *life
 	live context.Context
 }
 
 // Create makes a resource, unless the definition is being deleted.
 func (r *customResources) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
-	if !r.gate.enter() {
+	if !r.life.enter() {
 		return nil, r.refuse(obj)
 	}
-	defer r.gate.leave()
+	defer r.life.leave()
 	return r.REST.Create(ctx, obj, validate, o)
 }
 
@@ -36,8 +36,8 @@ func (r *customResources) Create(ctx context.Context, obj runtime.Object, valida
 func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateNew rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, mayCreate bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if mayCreate {
-		if r.gate.enter() {
-			defer r.gate.leave()
+		if r.life.enter() {
+			defer r.life.leave()
 		} else {
 			validateNew = func(_ context.Context, obj runtime.Object) error { return r.refuse(obj) }
 		}
@@ -76,9 +76,3 @@ func (w *endingWatch) Stop() {
 	w.Interface.Stop()
 	w.end()
 }
-
-// scaleResources are the scale subresources of one version.
-type scaleResources struct{ *customresource.ScaleREST }
-
-// Destroy implements [rest.Storage].
-func (scaleResources) Destroy() {}

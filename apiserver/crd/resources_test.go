@@ -195,12 +195,33 @@ func TestScaleSubresource(t *testing.T) {
 		!cmp.Equal(a.object["spec"], map[string]any{"replicas": float64(2)}) || !cmp.Equal(a.object["status"], map[string]any{"replicas": float64(1), "selector": "app=a"}) {
 		t.Errorf("scale: %s", a.body)
 	}
+	table := s.want(200, "GET", appsPath+"/a/scale", "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").object
+	if row := table["rows"].([]any)[0].(map[string]any)["cells"].([]any); len(row) != 4 || row[1] != float64(2) || row[2] != float64(1) {
+		t.Errorf("scale as a table: %v", row)
+	}
 	a = s.want(200, "PUT", appsPath+"/a/scale", "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: a, namespace: default}, spec: {replicas: 4}}")
 	s.want(200, "PATCH", appsPath+"/a/scale", `{"spec":{"replicas":5}}`, mergePatch...)
 	if got := field(s.want(200, "GET", appsPath+"/a", "").object, "spec", "replicas"); got != float64(5) {
 		t.Errorf("replicas: %v", got)
 	}
 	s.refused(422, []string{"spec.replicas"}, "PATCH", appsPath+"/a/scale", `{"spec":{"replicas":1}}`, mergePatch...)
+	s.refused(409, []string{".spec.replicas"}, "PATCH", appsPath+"/a/scale?fieldManager=scaler",
+		"{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: a}, spec: {replicas: 6}}", applyPatch...)
+	s.want(200, "PATCH", appsPath+"/a/scale?fieldManager=scaler&force=true",
+		"{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: a}, spec: {replicas: 6}}", applyPatch...)
+	a = s.want(200, "GET", appsPath+"/a", "")
+	if got := field(a.object, "spec", "replicas"); got != float64(6) {
+		t.Errorf("replicas: %v", got)
+	}
+	var scaler any
+	for _, m := range field(a.object, "metadata", "managedFields").([]any) {
+		if m := m.(map[string]any); m["manager"] == "scaler" {
+			scaler = m["fieldsV1"]
+		}
+	}
+	if !cmp.Equal(scaler, map[string]any{"f:spec": map[string]any{"f:replicas": map[string]any{}}}) {
+		t.Errorf("the scaler manages %v", scaler)
+	}
 }
 
 func TestTable(t *testing.T) {

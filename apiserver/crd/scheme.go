@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/scale"
 )
 
 // scheme has the types of definitions, and those that answer for custom resources beside their
@@ -27,11 +26,6 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 
 // codecs are the encodings of the types in scheme.
 var codecs = sync.OnceValue(func() serializer.CodecFactory { return codecsFor(scheme()) })
-
-// scaleCodecs are the encodings of the scale subresource.
-var scaleCodecs = sync.OnceValue(func() serializer.CodecFactory {
-	return codecsFor(scale.NewScaleConverter().Scheme())
-})
 
 func codecsFor(s *runtime.Scheme) serializer.CodecFactory {
 	return serializer.NewCodecFactory(s, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -50,12 +49,12 @@ type customKind struct {
 	equivalents runtime.EquivalentResourceRegistry
 	replicas    managedfields.ResourcePathMappings
 	stored      schema.GroupVersion
-	gate        *gate
+	life        *life
 	live        context.Context // until retired
 }
 
 // serve builds what answers for a definition's resources.
-func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *gate) (*serving, error) {
+func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*serving, error) {
 	definition, err := external(crd)
 	if err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *gate) (*se
 		names:       definition.Status.AcceptedNames,
 		equivalents: runtime.NewEquivalentResourceRegistry(),
 		replicas:    managedfields.ResourcePathMappings{},
-		gate:        g,
+		life:        l,
 	}
 	if kind.shape, err = shapeOf(crd, kind.names.Kind); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *gate) (*se
 		kind.relate(&definition.Spec.Versions[i])
 	}
 	s := &serving{}
-	kind.live, s.end = context.WithCancel(k.ctx)
+	kind.live, s.end = context.WithCancel(l.ctx)
 	if err := kind.build(crd, s); err != nil {
 		s.end()
 		return nil, err
@@ -133,7 +132,7 @@ func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
 		c.equivalents.RegisterKindFor(gvr, "status", gvk)
 	}
 	if s := v.Subresources.Scale; s != nil {
-		c.equivalents.RegisterKindFor(gvr, "scale", autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+		c.equivalents.RegisterKindFor(gvr, "scale", scaleKind)
 		path := fieldpath.Path{}
 		for _, name := range strings.Split(strings.TrimPrefix(s.SpecReplicasPath, "."), ".") {
 			path = append(path, fieldpath.PathElement{FieldName: &name})

@@ -103,7 +103,7 @@ func (s *definitionStore) Delete(ctx context.Context, key string, out runtime.Ob
 	if d := k.definitions[gone.Name]; d != nil {
 		delete(k.definitions, gone.Name)
 		k.publish(gone.Name, nil)
-		d.serving.retire()
+		d.life.end()
 	}
 	k.resettle(ctx, gone.Spec.Group)
 	return nil
@@ -115,6 +115,7 @@ type change struct {
 	name      string
 	next      definition
 	before    *serving
+	born      bool // with a life of its own
 	published bool
 }
 
@@ -127,17 +128,18 @@ func (k *Kinds) begin(crd *apiextensions.CustomResourceDefinition, over string) 
 	if current != nil {
 		c.before, known = current.serving, current.crd.ResourceVersion
 		if current.crd.UID == crd.UID {
-			c.next.gate = current.gate
+			c.next.life = current.life
 		}
 	}
-	if c.next.gate == nil {
-		c.next.gate = &gate{}
+	if c.next.life == nil {
+		c.next.life = newLife(k.ctx)
+		c.born = true
 	}
 	switch {
 	case current != nil && current.serving != nil && sameService(current.crd, crd):
 		c.next.serving = current.serving
 	case established(crd):
-		serving, err := k.serve(crd, c.next.gate)
+		serving, err := k.serve(crd, c.next.life)
 		if err != nil {
 			return c, err
 		}
@@ -164,6 +166,9 @@ func (c *change) undo() {
 	if c.next.serving != c.before {
 		c.next.serving.retire()
 	}
+	if c.born {
+		c.next.life.end()
+	}
 }
 
 // commit takes note that the write succeeded and what was stored.
@@ -177,7 +182,7 @@ func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourc
 	c.next.crd = stored.DeepCopy()
 	c.kinds.definitions[c.name] = &c.next
 	if ending(stored) {
-		c.kinds.beginCleanup(c.name, stored.UID, c.next.gate)
+		c.kinds.beginCleanup(c.name, stored.UID, c.next.life)
 	}
 	c.kinds.resettle(ctx, stored.Spec.Group)
 }

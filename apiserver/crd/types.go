@@ -123,6 +123,15 @@ var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
 	return libraryTypes(metav1.ObjectMeta{}.OpenAPIModelName())
 })
 
+// libraryKind is how a kind from the Kubernetes libraries merges.
+func libraryKind(name string, kind schema.GroupVersionKind) *lazyTypes {
+	return &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
+		types := libraryTypes(name)
+		types[name].Extensions = kindExtension(kind)
+		return managedfields.NewTypeConverter(types, false)
+	})}
+}
+
 // libraryTypes are the schemas of a type from the Kubernetes libraries and of all that it is made of.
 func libraryTypes(root string) map[string]*spec.Schema {
 	library := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(reference(name)) })

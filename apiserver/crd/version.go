@@ -4,7 +4,6 @@ import (
 	"maps"
 	"sync"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
@@ -119,7 +118,7 @@ func ageColumn() v1.CustomResourceColumnDefinition {
 
 // resource makes the version servable. reset are the fields that writes of the status leave alone.
 func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) (*resource.Resource, error) {
-	main := &customResources{REST: v.main, gate: v.gate, live: v.live}
+	main := &customResources{REST: v.main, life: v.life, live: v.live}
 	r := &resource.Resource{
 		GroupVersion:       v.gvk.GroupVersion(),
 		Kind:               v.gvk,
@@ -142,27 +141,23 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 	}
 	if v.status != nil {
 		scope.Subresource = "status"
-		if err := v.addSubresource(r, scope, v.status, reset); err != nil {
+		status, err := v.withFields(scope, reset)
+		if err != nil {
 			return nil, err
 		}
+		addSubresource(r, status, v.status)
 	}
 	if v.scale != nil {
-		scope.Subresource = "scale"
-		scope.Kind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
-		scope.Serializer = scaleCodecs()
-		scope.TableConvertor = scaleTable()
-		if err := v.addSubresource(r, scope, scaleResources{v.scale}, nil); err != nil {
+		scale, err := scaleScope(scope)
+		if err != nil {
 			return nil, err
 		}
+		addSubresource(r, scale, scaleResources{v.scale})
 	}
 	return r, nil
 }
 
-func (v *customVersion) addSubresource(r *resource.Resource, scope handlers.RequestScope, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) error {
-	complete, err := v.withFields(scope, reset)
-	if err != nil {
-		return err
-	}
+func addSubresource(r *resource.Resource, scope *handlers.RequestScope, storage rest.Storage) {
 	r.Subresources = append(r.Subresources, &resource.Resource{
 		GroupVersion: r.GroupVersion,
 		Kind:         scope.Kind,
@@ -170,10 +165,9 @@ func (v *customVersion) addSubresource(r *resource.Resource, scope handlers.Requ
 		Namespaced:   r.Namespaced,
 		Warning:      r.Warning,
 		Storage:      storage,
-		Scope:        complete,
+		Scope:        scope,
 		PatchTypes:   r.PatchTypes,
 	})
-	return nil
 }
 
 // scope is how the handlers see the version, but for who manages which fields.
@@ -212,16 +206,6 @@ func parameterCodec(gv schema.GroupVersion) runtime.ParameterCodec {
 	s := runtime.NewScheme()
 	s.AddUnversionedTypes(gv, &metav1.ListOptions{}, &metav1.GetOptions{}, &metav1.DeleteOptions{})
 	return runtime.NewParameterCodec(s)
-}
-
-// scaleTable prints the scale subresource.
-func scaleTable() rest.TableConvertor {
-	table, _ := tableconvertor.New([]v1.CustomResourceColumnDefinition{
-		{Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas"},
-		{Name: "Available", Type: "integer", Description: "Number of actual replicas", JSONPath: ".status.replicas"},
-		ageColumn(),
-	})
-	return table
 }
 
 func patchTypes() []string {
