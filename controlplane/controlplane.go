@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
@@ -35,6 +36,8 @@ type Options struct {
 	Storage storage.Store
 	// Controllers chooses among the control plane's own loops.
 	Controllers controllers.Options
+	// Logger is told what the controllers do; by default nobody is.
+	Logger logr.Logger
 	// WithoutControllers runs the API server alone.
 	WithoutControllers bool
 }
@@ -50,10 +53,13 @@ type ControlPlane struct {
 }
 
 // Start starts a control plane, which is ready for requests when Start returns. Its life is bounded by
-// Stop alone: ctx bounds only the start.
+// Stop alone; a ctx that has ended keeps it from starting.
 //
 // Possible errors: the address cannot be listened on; the storage cannot be read.
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	c := &ControlPlane{storage: o.Storage}
 	c.stopped = sync.OnceValue(c.stop)
 	if c.storage == nil {
@@ -83,7 +89,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		}
 	}
 	if !o.WithoutControllers {
-		c.controllers, err = startLoops(ctx, c.Config(), o.Controllers)
+		c.controllers, err = startLoops(c.Config(), o.Logger, o.Controllers)
 	}
 	return c, err
 }

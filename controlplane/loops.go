@@ -20,10 +20,13 @@ type loops struct {
 }
 
 // startLoops starts the controllers and returns without waiting for their caches.
-func startLoops(_ context.Context, cfg *rest.Config, o controllers.Options) (*loops, error) {
+func startLoops(cfg *rest.Config, logger logr.Logger, o controllers.Options) (*loops, error) {
+	if logger.GetSink() == nil {
+		logger = logr.New(silence{}) // a manager takes a logger without a sink for none, and picks its own
+	}
 	skipNames := true // several control planes may run in one process
 	mgr, err := manager.New(cfg, manager.Options{
-		Logger:                 logr.Discard(),
+		Logger:                 logger,
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		Controller:             config.Controller{SkipNameValidation: &skipNames},
@@ -44,3 +47,13 @@ func (l *loops) stop() error {
 	l.cancel()
 	return <-l.done
 }
+
+// silence is where the controllers log when nobody wants to know.
+type silence struct{}
+
+func (silence) Init(logr.RuntimeInfo)            {}
+func (silence) Enabled(int) bool                 { return false }
+func (silence) Info(int, string, ...any)         {}
+func (silence) Error(error, string, ...any)      {}
+func (s silence) WithValues(...any) logr.LogSink { return s }
+func (s silence) WithName(string) logr.LogSink   { return s }
