@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,9 +32,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var runs atomic.Int64
+
+// unique is a name that no other run of a test has: metrics and names outlive tests.
+func unique(t *testing.T) string { return fmt.Sprintf("%s %d", t.Name(), runs.Add(1)) }
+
 // rig is a controller of strings, and what its reconciler was asked.
 type rig struct {
 	TypedController[string]
+	name  string
 	queue workqueue.TypedRateLimitingInterface[string]
 	asked chan string
 	done  chan error // the result of Start
@@ -46,13 +53,13 @@ type reconciler func(ctx context.Context, req string) (reconcile.Result, error)
 // start runs a controller in the bubble of the test. The test must take every request from asked.
 func start(t *testing.T, options TypedOptions[string], do reconciler) *rig {
 	t.Helper()
-	r := &rig{asked: make(chan string), done: make(chan error, 1)}
+	r := &rig{name: unique(t), asked: make(chan string), done: make(chan error, 1)}
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.TypedFunc[string](func(ctx context.Context, req string) (reconcile.Result, error) {
 		r.asked <- req
 		return do(ctx, req)
 	})
-	c, err := NewTypedUnmanaged(t.Name(), options)
+	c, err := NewTypedUnmanaged(r.name, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +224,7 @@ func TestWorkers(t *testing.T) {
 			<-r.asked
 		}
 		synctest.Wait()
-		if n := testutil.ToFloat64(activeWorkers.WithLabelValues(t.Name())); n != 3 {
+		if n := testutil.ToFloat64(activeWorkers.WithLabelValues(r.name)); n != 3 {
 			t.Errorf("%v workers are active, want 3", n)
 		}
 		select {
@@ -246,7 +253,7 @@ func TestPanic(t *testing.T) {
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) { handled = r }}
 	panics := reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) { panic("oh") })
 
-	c, err := NewTypedUnmanaged("panics", TypedOptions[string]{Reconciler: panics})
+	c, err := NewTypedUnmanaged(unique(t), TypedOptions[string]{Reconciler: panics})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +262,7 @@ func TestPanic(t *testing.T) {
 		t.Errorf("got %v, handled %v", err, handled)
 	}
 
-	c, err = NewTypedUnmanaged("panics and ends", TypedOptions[string]{Reconciler: panics, RecoverPanic: ptr.To(false)})
+	c, err = NewTypedUnmanaged(unique(t), TypedOptions[string]{Reconciler: panics, RecoverPanic: ptr.To(false)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +276,8 @@ func TestPanic(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := NewTypedUnmanaged("times out", TypedOptions[string]{
+		name := unique(t)
+		c, err := NewTypedUnmanaged(name, TypedOptions[string]{
 			ReconciliationTimeout: time.Minute,
 			Reconciler: reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
 				<-ctx.Done()
@@ -286,7 +294,7 @@ func TestTimeout(t *testing.T) {
 		shorter, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, _ = c.Reconcile(shorter, "k") // somebody else's deadline does not count
-		if n := testutil.ToFloat64(reconcileTimeouts.WithLabelValues("times out")); n != 1 {
+		if n := testutil.ToFloat64(reconcileTimeouts.WithLabelValues(name)); n != 1 {
 			t.Errorf("%v timeouts counted, want 1", n)
 		}
 	})
@@ -313,7 +321,7 @@ func TestContextOfAReconcile(t *testing.T) {
 			t.Errorf("the IDs are %q and %q", a, b)
 		}
 		for _, want := range []string{a, b} {
-			if !strings.Contains(out.String(), fmt.Sprintf(`"msg"="here" "controller"=%q "reconcileID"=%q`, t.Name(), want)) {
+			if !strings.Contains(out.String(), fmt.Sprintf(`"msg"="here" "controller"=%q "reconcileID"=%q`, r.name, want)) {
 				t.Errorf("no line with the ID %s in:\n%s", want, out.String())
 			}
 		}
@@ -343,11 +351,11 @@ func TestConflictsAreQuiet(t *testing.T) {
 			t.Errorf("%d errors logged for 6 conflicts, want 1:\n%s", lines, out.String())
 		}
 		for result, want := range map[string]float64{"requeue": 5, "error": 1, "success": 1} {
-			if got := testutil.ToFloat64(reconcileTotal.WithLabelValues(t.Name(), result)); got != want {
+			if got := testutil.ToFloat64(reconcileTotal.WithLabelValues(r.name, result)); got != want {
 				t.Errorf("%v %s, want %v", got, result, want)
 			}
 		}
-		if got := testutil.ToFloat64(reconcileConflicts.WithLabelValues(t.Name())); got != 6 {
+		if got := testutil.ToFloat64(reconcileConflicts.WithLabelValues(r.name)); got != 6 {
 			t.Errorf("%v conflicts, want 6", got)
 		}
 	})
@@ -530,13 +538,14 @@ func TestNew(t *testing.T) {
 	if _, err := NewUnmanaged("", Options{Reconciler: rec}); err == nil || err.Error() != "must specify Name for Controller" {
 		t.Errorf("without a name: %v", err)
 	}
-	if _, err := NewUnmanaged("twice", Options{Reconciler: rec}); err != nil {
+	name := unique(t)
+	if _, err := NewUnmanaged(name, Options{Reconciler: rec}); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewUnmanaged("twice", Options{Reconciler: rec}); err == nil || !strings.Contains(err.Error(), "controller with name twice already exists") {
+	if _, err := NewUnmanaged(name, Options{Reconciler: rec}); err == nil || !strings.Contains(err.Error(), "controller with name "+name+" already exists") {
 		t.Errorf("a name used twice: %v", err)
 	}
-	if _, err := NewUnmanaged("twice", Options{Reconciler: rec, SkipNameValidation: ptr.To(true)}); err != nil {
+	if _, err := NewUnmanaged(name, Options{Reconciler: rec, SkipNameValidation: ptr.To(true)}); err != nil {
 		t.Error(err)
 	}
 }

@@ -376,6 +376,12 @@ func (c *candidate) Update(_ context.Context, r resourcelock.LeaderElectionRecor
 	return nil
 }
 
+func (l *lease) holder() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record.HolderIdentity
+}
+
 func (*candidate) RecordEvent(string)     {}
 func (c *candidate) Identity() string     { return c.id }
 func (c *candidate) Describe() string     { return "test/" + c.id }
@@ -391,7 +397,7 @@ func TestTakeover(t *testing.T) {
 				d.note("%s leads", id)
 				<-ctx.Done()
 				time.Sleep(time.Second) // the last things to do
-				d.note("%s has ended, the lease is still its: %v", id, shared.record.HolderIdentity == id)
+				d.note("%s has ended, the lease is still its: %v", id, shared.holder() == id)
 				return nil
 			}))
 			_ = l.add(always{RunnableFunc(func(ctx context.Context) error { <-ctx.Done(); return nil })})
