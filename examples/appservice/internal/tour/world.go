@@ -14,6 +14,7 @@ import (
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/log"
 
 	appv1 "flyball.dev/examples/appservice/api/v1"
 	"flyball.dev/examples/appservice/internal/await"
@@ -46,7 +47,7 @@ type replica struct {
 
 func startReplica(cfg *rest.Config, leaderElect bool) (*replica, error) {
 	mgr, err := operator.New(cfg, operator.Options{
-		MetricsAddress: "0", ProbeAddress: "0", LeaderElect: leaderElect, Logger: logr.Discard(),
+		MetricsAddress: "0", ProbeAddress: "0", LeaderElect: leaderElect, Logger: logr.New(log.NullLogSink{}),
 		Change: func(o *ctrl.Options) {
 			o.LeaderElectionNamespace = namespace
 			lease, renew, retry := 4*time.Second, 3*time.Second, 50*time.Millisecond

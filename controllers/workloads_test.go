@@ -1,0 +1,292 @@
+package controllers_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers"
+	"flyball.dev/controllers/pods"
+	"flyball.dev/ctrl/client"
+)
+
+var web = client.ObjectKey{Namespace: "default", Name: "web"}
+
+func template(image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: image}}},
+	}
+}
+
+func deployment(replicas int32, image string) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Template: template(image),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+	}
+}
+
+func (w world) deployment() *appsv1.Deployment {
+	w.Helper()
+	d := &appsv1.Deployment{}
+	w.must(w.Get(w.Context(), web, d))
+	return d
+}
+
+// change changes the deployment and lets the controllers come to rest.
+func (w world) change(change func(*appsv1.Deployment)) *appsv1.Deployment {
+	w.Helper()
+	d := w.deployment()
+	before := client.MergeFrom(d.DeepCopy())
+	change(d)
+	w.must(w.Patch(w.Context(), d, before))
+	w.settle()
+	return w.deployment()
+}
+
+// pods says of each pod its image and whether it is ready, in order.
+func (w world) pods() []string {
+	w.Helper()
+	list := &corev1.PodList{}
+	w.must(w.List(w.Context(), list, client.InNamespace(web.Namespace)))
+	var said []string
+	for _, p := range list.Items {
+		state := p.Spec.Containers[0].Image
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil {
+				state += " ready"
+			}
+		}
+		said = append(said, state)
+	}
+	slices.Sort(said)
+	return said
+}
+
+func (w world) wantPods(said ...string) {
+	w.Helper()
+	if got := w.pods(); !slices.Equal(got, said) {
+		w.Errorf("the pods are %q, want %q", got, said)
+	}
+}
+
+// sets says of each set its revision, image and replicas, in the order of their revisions.
+func (w world) sets() []string {
+	w.Helper()
+	list := &appsv1.ReplicaSetList{}
+	w.must(w.List(w.Context(), list, client.InNamespace(web.Namespace)))
+	var said []string
+	for _, rs := range list.Items {
+		said = append(said, fmt.Sprint(rs.Annotations["deployment.kubernetes.io/revision"], " ", rs.Spec.Template.Spec.Containers[0].Image, " ", *rs.Spec.Replicas))
+	}
+	slices.Sort(said)
+	return said
+}
+
+func (w world) wantSets(said ...string) {
+	w.Helper()
+	if got := w.sets(); !slices.Equal(got, said) {
+		w.Errorf("the sets are %q, want %q", got, said)
+	}
+}
+
+func setImage(image string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image }
+}
+
+func setReplicas(n int32) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) { d.Spec.Replicas = &n }
+}
+
+// isRolledOut is what "kubectl rollout status" waits for.
+func isRolledOut(d *appsv1.Deployment) bool {
+	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas &&
+		d.Status.Replicas == d.Status.UpdatedReplicas && d.Status.AvailableReplicas == d.Status.UpdatedReplicas
+}
+
+func TestDeploymentLifecycle(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.create(deployment(3, "a"))
+		w.settle()
+		w.wantPods("a ready", "a ready", "a ready")
+		w.wantSets("1 a 3")
+		if d := w.deployment(); !isRolledOut(d) || d.Annotations["deployment.kubernetes.io/revision"] != "1" {
+			t.Errorf("status %+v, annotations %v", d.Status, d.Annotations)
+		}
+
+		if d := w.change(setImage("b")); !isRolledOut(d) {
+			t.Errorf("status %+v", d.Status)
+		}
+		w.wantPods("b ready", "b ready", "b ready")
+		w.wantSets("1 a 0", "2 b 3")
+
+		w.change(setReplicas(1))
+		w.wantPods("b ready")
+
+		w.change(setImage("a")) // back
+		w.wantPods("a ready")
+		w.wantSets("2 b 0", "3 a 1")
+
+		w.change(func(d *appsv1.Deployment) { d.Spec.Paused = true; setImage("c")(d) })
+		w.wantPods("a ready")
+		w.change(func(d *appsv1.Deployment) { d.Spec.Paused = false })
+		w.wantPods("c ready")
+
+		limit := int32(0)
+		w.change(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = &limit })
+		w.wantSets("4 c 1")
+
+		w.must(w.Delete(w.Context(), w.deployment()))
+		w.settle()
+		w.wantPods()
+		w.wantSets()
+	})
+}
+
+func TestRecreate(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		d := deployment(2, "a")
+		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+		w.create(d)
+		w.settle()
+		w.change(setImage("b"))
+		w.wantPods("b ready", "b ready")
+	})
+}
+
+func TestStuckRollout(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.create(deployment(4, "a"))
+		w.settle()
+		w.change(func(d *appsv1.Deployment) {
+			setImage("b")(d)
+			d.Spec.Template.Annotations = map[string]string{pods.OutcomeAnnotation: pods.NeverReady}
+		})
+		w.wantPods("a ready", "a ready", "a ready", "b", "b")
+		time.Sleep(11 * time.Minute) // virtual
+		w.settle()
+		if !slices.ContainsFunc(w.deployment().Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+			return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+		}) {
+			t.Errorf("conditions %+v", w.deployment().Status.Conditions)
+		}
+	})
+}
+
+func TestMinReadySeconds(t *testing.T) {
+	inVirtualTime(t, controllers.Options{Pods: pods.Options{Delay: 3 * time.Second}}, func(w world) {
+		d := deployment(1, "a")
+		d.Spec.MinReadySeconds = 60
+		w.create(d)
+		w.settle() // 10 seconds: ready after 3
+		if s := w.deployment().Status; s.ReadyReplicas != 1 || s.AvailableReplicas != 0 {
+			t.Errorf("status %+v", s)
+		}
+		time.Sleep(time.Minute) // virtual
+		w.settle()
+		if s := w.deployment().Status; s.AvailableReplicas != 1 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestReplicaSetAdoptsReleasesAndReplaces(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		stray := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stray", Labels: map[string]string{"app": "web"}}, Spec: template("a").Spec}
+		w.create(stray)
+		n := int32(3)
+		rs := &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("a")},
+		}
+		w.create(rs)
+		w.settle()
+		w.wantPods("a ready", "a ready", "a ready")
+		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(stray), stray))
+		if !metav1.IsControlledBy(stray, rs) {
+			t.Error("the stray pod was not adopted")
+		}
+
+		before := client.MergeFrom(stray.DeepCopy())
+		stray.Labels = map[string]string{"app": "other"}
+		w.must(w.Patch(w.Context(), stray, before))
+		w.settle()
+		w.wantPods("a ready", "a ready", "a ready", "a ready")
+		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(stray), stray))
+		if len(stray.OwnerReferences) > 0 {
+			t.Error("the pod was not released")
+		}
+		w.must(w.Delete(w.Context(), stray))
+
+		list := &corev1.PodList{}
+		w.must(w.List(w.Context(), list, client.InNamespace("default"), client.MatchingLabels{"app": "web"}))
+		w.must(w.Delete(w.Context(), &list.Items[0]))
+		w.settle()
+		w.wantPods("a ready", "a ready", "a ready")
+
+		w.must(w.Delete(w.Context(), rs, client.PropagationPolicy(orphan)))
+		w.settle()
+		w.wantPods("a ready", "a ready", "a ready")
+	})
+}
+
+func TestPodsLive(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		ips := map[string]bool{}
+		for i := range 3 {
+			w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", i)}, Spec: template("a").Spec})
+		}
+		ended := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "z", Annotations: map[string]string{pods.OutcomeAnnotation: pods.Succeeded}}, Spec: template("a").Spec}
+		ended.Spec.RestartPolicy = corev1.RestartPolicyNever
+		w.create(ended)
+		w.settle()
+		list := &corev1.PodList{}
+		w.must(w.List(w.Context(), list, client.InNamespace("default")))
+		for _, p := range list.Items {
+			ips[p.Status.PodIP] = true
+			want := corev1.PodRunning
+			if p.Name == "z" {
+				want = corev1.PodSucceeded
+			}
+			if p.Status.Phase != want || p.Spec.NodeName != pods.NodeName || p.Status.StartTime == nil {
+				t.Errorf("%s: %+v", p.Name, p.Status)
+			}
+		}
+		if len(ips) != 4 || ips[""] {
+			t.Errorf("addresses %v", ips)
+		}
+		node := &corev1.Node{}
+		w.must(w.Get(w.Context(), client.ObjectKey{Name: pods.NodeName}, node))
+		if len(node.Status.Conditions) != 1 || node.Status.Conditions[0].Status != corev1.ConditionTrue {
+			t.Errorf("the node: %+v", node.Status)
+		}
+		w.must(w.Delete(w.Context(), &list.Items[0])) // with 30 seconds of grace
+		w.settle()
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(&list.Items[0]), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the pod is still there: %v", err)
+		}
+	})
+}
+
+func TestNamespacesHaveAServiceAccount(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
+		w.settle()
+		w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "team", Name: "default"}, &corev1.ServiceAccount{}))
+	})
+}
+
+func TestUnknownLoop(t *testing.T) {
+	if err := controllers.AddAll(nil, controllers.Options{Without: []string{"podz"}}); err == nil {
+		t.Error("a misspelt name went unnoticed")
+	}
+}
