@@ -320,7 +320,8 @@ func TestServedBeforeKnown(t *testing.T) {
 	defer w.Stop()
 	for i := range 30 {
 		name := fmt.Sprintf("n%d", i)
-		go s.do("POST", definitionsPath, renamed(name+"s", "N"+name))
+		var request sync.WaitGroup
+		request.Go(func() { s.do("POST", definitionsPath, renamed(name+"s", "N"+name)) })
 		e := <-w.ResultChan()
 		crd := e.Object.(*unstructured.Unstructured)
 		if condition(crd, "Established") != "True InitialNamesAccepted" {
@@ -329,6 +330,7 @@ func TestServedBeforeKnown(t *testing.T) {
 		if _, served := s.catalog.Snapshot().Lookup(widgets.GroupVersion().WithResource(name + "s")); !served {
 			t.Fatal("an event tells of a definition that is not served yet")
 		}
+		request.Wait()
 	}
 }
 
