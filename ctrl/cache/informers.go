@@ -44,6 +44,9 @@ func New(config *rest.Config, opts Options) (Cache, error) {
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
+	// Each informer asks one thing at a time and backs off by itself; a limit on
+	// top would only hold up the pages of a list.
+	config.QPS, config.RateLimiter = -1, nil
 	if opts.HTTPClient == nil {
 		http, err := rest.HTTPClientFor(config)
 		if err != nil {
@@ -211,7 +214,8 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 		return false
 	}
 	for _, i := range c.all() {
-		if !i.waitForSync(ctx) {
+		// An informer that was removed meanwhile is not missed.
+		if !i.waitForSync(ctx) && (ctx.Err() != nil || c.ctx.Err() != nil) {
 			return false
 		}
 	}

@@ -21,12 +21,12 @@ import (
 // remote lists and watches one resource in one form on the server, as far as
 // the selectors of a config match. It implements reflector.Source.
 type remote struct {
-	resource  resource
+	resource  resourceClient
 	selectors client.ListOptions
 }
 
-// resource is what a client can do with a resource in one form.
-type resource interface {
+// resourceClient is what a client can do with a resource in one form.
+type resourceClient interface {
 	list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
@@ -48,7 +48,7 @@ func (c *connection) remote(gvk schema.GroupVersionKind, gvr schema.GroupVersion
 	return &remote{r, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
 }
 
-func (c *connection) resource(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, f form, namespace string) (resource, error) {
+func (c *connection) resource(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, f form, namespace string) (resourceClient, error) {
 	// The clients of the untyped forms bring serializers of their own.
 	config := rest.CopyConfig(c.config)
 	config.NegotiatedSerializer = nil
@@ -133,7 +133,7 @@ func (r typedResource) list(ctx context.Context, opts metav1.ListOptions) (runti
 	return list, r.request(opts).Do(ctx).Into(list)
 }
 
-// Watch implements resource.
+// Watch implements resourceClient.
 func (r typedResource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	return r.request(opts).Watch(ctx)
 }

@@ -1,0 +1,143 @@
+package cache
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/client"
+)
+
+const benchPods = 10_000
+
+// benchPod returns a pod of the usual size.
+func benchPod(n int) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: fmt.Sprint("ns-", n%10), Name: fmt.Sprint("pod-", n),
+		UID: types.UID(fmt.Sprint("uid-", n)), ResourceVersion: strconv.Itoa(n + 1),
+		Labels:          map[string]string{"app": fmt.Sprint("app-", n%100), "tier": "web"},
+		Annotations:     map[string]string{"example.org/revision": "7"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprint("rs-", n/10), UID: "rs-uid", Controller: new(true)}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`)}}},
+	}}
+	pod.Spec = corev1.PodSpec{NodeName: "node", ServiceAccountName: "default", Containers: []corev1.Container{{
+		Name: "app", Image: "registry.example.org/app:1.2.3",
+		Env:       []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}},
+		Ports:     []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}},
+	}}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+	}, ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Ready: true, ImageID: "sha256:0123456789"}}}
+	return pod
+}
+
+// benchInformer returns an informer that holds pods, without a server.
+func benchInformer(tb testing.TB, pods int) *informer {
+	c, err := New(&rest.Config{Host: "http://none"}, Options{HTTPClient: http.DefaultClient, Mapper: mapper()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	i, err := c.(*informerCache).newInformer(corev1.SchemeGroupVersion.WithKind("Pod"), typedForm)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	i.parts[0].Begin()
+	for n := range pods {
+		i.parts[0].Listed(benchPod(n))
+	}
+	i.parts[0].Complete(strconv.Itoa(pods))
+	return i
+}
+
+func BenchmarkGet(b *testing.B) {
+	i := benchInformer(b, benchPods)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		var pod corev1.Pod
+		key := client.ObjectKey{Namespace: fmt.Sprint("ns-", n%10), Name: fmt.Sprint("pod-", n%benchPods)}
+		if err := i.get(key, &pod, &client.GetOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	i := benchInformer(b, benchPods)
+	if err := i.store.AddIndex("owner", func(obj client.Object) []string {
+		return []string{obj.GetOwnerReferences()[0].Name}
+	}); err != nil {
+		b.Fatal(err)
+	}
+	for name, opts := range map[string]client.ListOptions{
+		"all":       {},
+		"unsafe":    {UnsafeDisableDeepCopy: new(true)},
+		"namespace": {Namespace: "ns-3"},
+		"label-1%":  {LabelSelector: labels.SelectorFromSet(labels.Set{"app": "app-7"})},
+		"index":     *(&client.ListOptions{}).ApplyOptions([]client.ListOption{client.MatchingFields{"owner": "rs-7"}}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var list corev1.PodList
+				if err := i.list(&list, &opts); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFill is the cost of storing what a list brings, and the memory that
+// the store itself takes beside the objects.
+func BenchmarkFill(b *testing.B) {
+	pods := make([]*corev1.Pod, benchPods)
+	for n := range pods {
+		pods[n] = benchPod(n)
+	}
+	b.ReportAllocs()
+	var bytes int64
+	for b.Loop() {
+		before := heap()
+		i := benchInformer(b, 0)
+		for _, pod := range pods {
+			i.parts[0].Listed(pod)
+		}
+		bytes = heap() - before
+		runtime.KeepAlive(i)
+	}
+	b.ReportMetric(float64(bytes)/benchPods, "heap-B/object")
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	i := benchInformer(b, benchPods)
+	pods := make([]*corev1.Pod, benchPods)
+	for n := range pods {
+		pods[n] = benchPod(n)
+	}
+	b.ReportAllocs()
+	version := 2 * benchPods
+	for n := 0; b.Loop(); n++ {
+		pod := *pods[n%benchPods]
+		version++
+		pod.ResourceVersion = strconv.Itoa(version)
+		i.parts[0].Changed(&pod)
+	}
+}
