@@ -89,8 +89,11 @@ func (l *lifecycle) failed(err error) {
 
 // run walks through the phases, waits, and walks back.
 func (l *lifecycle) run(ctx context.Context) error {
-	ctx, l.fail = context.WithCancelCause(ctx)
+	// Why the caller's context ended is the caller's business; here it just ends.
+	parent := ctx
+	ctx, l.fail = context.WithCancelCause(context.WithoutCancel(parent))
 	defer l.fail(nil)
+	defer context.AfterFunc(parent, func() { l.fail(nil) })()
 	err := l.forward(ctx)
 	if err == nil {
 		<-ctx.Done()
@@ -141,7 +144,7 @@ func (l *lifecycle) backward(grace time.Duration) error {
 	return nil
 }
 
-// cause is the error that ended ctx, or nil if its parent just ended.
+// cause is the error that ended ctx, or nil if it just ended.
 func cause(ctx context.Context) error {
 	if err := context.Cause(ctx); err != ctx.Err() {
 		return err
