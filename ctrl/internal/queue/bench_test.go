@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,4 +106,41 @@ func BenchmarkDelayed(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ks)), "ns/key")
+}
+
+// BenchmarkWorkers lets many workers take what one goroutine adds.
+func BenchmarkWorkers(b *testing.B) {
+	ks := keys(10_000)
+	for _, workers := range []int{8, 64} {
+		for _, c := range contenders {
+			b.Run(fmt.Sprint(c.name, "/", workers), func(b *testing.B) {
+				q, stop := c.new()
+				var taken sync.WaitGroup
+				var hands sync.WaitGroup
+				for range workers {
+					hands.Go(func() {
+						for {
+							k, shutdown := q.Get()
+							if shutdown {
+								return
+							}
+							q.Done(k)
+							taken.Done()
+						}
+					})
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					taken.Add(len(ks))
+					for _, k := range ks {
+						q.Add(k)
+					}
+					taken.Wait()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ks)), "ns/key")
+				stop()
+				hands.Wait()
+			})
+		}
+	}
 }
