@@ -1,5 +1,5 @@
-// Package schema describes Kubernetes' Go types: as OpenAPI definitions, and as the schemas by which
-// objects merge.
+// Package schema describes Kubernetes' Go types: as OpenAPI definitions, as the schemas by which objects
+// merge, and as the fields that whoever creates an object comes to own.
 //
 // Everything is read from the types themselves by reflection: names from OpenAPIModelName, texts from
 // SwaggerDoc, merge keys from struct tags. What the tags do not say — it stands only in the comments of

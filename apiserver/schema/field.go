@@ -16,6 +16,7 @@ var (
 // field is a struct field as JSON shows it. Those of an inlined struct stand among their parent's.
 type field struct {
 	reflect.StructField
+	path []int  // to the field, through what is inlined
 	name string // in JSON
 	omit bool   // left out when empty
 	text string
@@ -35,13 +36,16 @@ func fieldsOf(t reflect.Type) []field {
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
-			fields = append(fields, fieldsOf(embedded)...)
+			for _, inner := range fieldsOf(embedded) {
+				inner.path = append([]int{i}, inner.path...)
+				fields = append(fields, inner)
+			}
 		default:
 			if name == "" {
 				name = f.Name
 			}
 			omit := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-			fields = append(fields, field{f, name, omit, docs[name], except[name]})
+			fields = append(fields, field{f, []int{i}, name, omit, docs[name], except[name]})
 		}
 	}
 	return fields

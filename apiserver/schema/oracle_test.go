@@ -206,7 +206,7 @@ func history(t *testing.T, c managedfields.TypeConverter, a, b runtime.Object) s
 	return fmt.Sprintf("%s\n%s\n%s", set, difference, all)
 }
 
-func newObject(t *testing.T, gvk schema.GroupVersionKind) runtime.Object {
+func newObject(t testing.TB, gvk schema.GroupVersionKind) runtime.Object {
 	t.Helper()
 	obj, err := scheme.Scheme.New(gvk)
 	if err != nil {
