@@ -50,7 +50,7 @@ type Options struct {
 
 // Kinds are the custom kinds of one server.
 type Kinds struct {
-	Options
+	options    Options
 	convertors *conversion.CRConverterFactory
 	store      *definitionStore
 	status     rest.Patcher // of definitions
@@ -83,7 +83,7 @@ func New(o Options) (*Kinds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhooks: %w", err)
 	}
-	k := &Kinds{Options: o, convertors: convertors, definitions: map[string]*definition{}}
+	k := &Kinds{options: o, convertors: convertors, definitions: map[string]*definition{}}
 	k.ctx, k.cancel = context.WithCancel(request.WithNamespace(context.Background(), metav1.NamespaceNone))
 	definitions, err := k.definitionsResource()
 	if err != nil {

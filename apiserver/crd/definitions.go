@@ -93,7 +93,7 @@ func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVe
 		UnsafeConvertor:          runtime.UnsafeObjectConvertor(scheme()),
 		Defaulter:                scheme(),
 		Typer:                    scheme(),
-		Authorizer:               k.Authorizer,
+		Authorizer:               k.options.Authorizer,
 		EquivalentResourceMapper: equivalents,
 		TableConvertor:           table,
 		FieldManager:             fields,
@@ -102,7 +102,7 @@ func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVe
 		Kind:                     kind,
 		HubGroupVersion:          hub,
 		MetaGroupVersion:         metav1.SchemeGroupVersion,
-		MaxRequestBodyBytes:      k.MaxRequestBodyBytes,
+		MaxRequestBodyBytes:      k.options.MaxRequestBodyBytes,
 	}, nil
 }
 
@@ -125,7 +125,7 @@ func (r definitionResources) DeleteCollection(ctx context.Context, validate rest
 
 // storedAs keeps the objects of every resource in the encoding of one codec.
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
-	return store.RESTOptions(k.Storage, func(schema.GroupResource) runtime.Codec { return codec })
+	return store.RESTOptions(k.options.Storage, func(schema.GroupResource) runtime.Codec { return codec })
 }
 
 // settlingOptions puts the store that settles definitions around their storage.

@@ -132,6 +132,25 @@ func TestInvalidDefinitions(t *testing.T) {
 	}
 }
 
+func TestDefinitionEncodings(t *testing.T) {
+	s := newServer(t)
+	s.define(minimal)
+	path := definitionsPath + "/widgets.example.com"
+	protobuf := s.want(200, "GET", path, "", "Accept", "application/vnd.kubernetes.protobuf").body
+	if !strings.HasPrefix(protobuf, "k8s\x00") {
+		t.Errorf("not protobuf: %q", protobuf)
+	}
+	table := s.want(200, "GET", definitionsPath, "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").object
+	if row := table["rows"].([]any)[0].(map[string]any)["cells"].([]any); row[0] != "widgets.example.com" {
+		t.Errorf("row: %v", row)
+	}
+	a := s.want(200, "PATCH", path+"?fieldManager=me", "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.com, labels: {a: b}}}", applyPatch...)
+	if field(a.object, "metadata", "labels", "a") != "b" {
+		t.Errorf("applied: %s", a.body)
+	}
+	s.want(200, "PATCH", path, `{"metadata":{"labels":{"a":null}}}`, "Content-Type", "application/strategic-merge-patch+json")
+}
+
 func TestDefinitionFieldValidation(t *testing.T) {
 	s := newServer(t)
 	body := strings.Replace(minimal, "scope:", "scopee: x\n  scope:", 1)

@@ -34,11 +34,9 @@ func codecsFor(s *runtime.Scheme) serializer.CodecFactory {
 // definitionCodec reads and writes definitions as they are stored: JSON in v1.
 var definitionCodec = sync.OnceValue(func() runtime.Codec { return codecs().LegacyCodec(v1.SchemeGroupVersion) })
 
-// external returns a copy of the definition in the version that users see.
+// external returns a definition in the version that users see. It shares memory with the one given.
 func external(crd *apiextensions.CustomResourceDefinition) (*v1.CustomResourceDefinition, error) {
 	out := &v1.CustomResourceDefinition{}
-	if err := scheme().Convert(crd.DeepCopy(), out, nil); err != nil {
-		return nil, err
-	}
-	return out, nil
+	err := scheme().Convert(crd, out, nil)
+	return out, err
 }

@@ -55,6 +55,7 @@ type customKind struct {
 
 // serve builds what answers for a definition's resources.
 func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*serving, error) {
+	crd = crd.DeepCopy()
 	definition, err := external(crd)
 	if err != nil {
 		return nil, err

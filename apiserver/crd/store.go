@@ -28,6 +28,7 @@ func (s *definitionStore) Create(ctx context.Context, key string, obj, out runti
 	settle(crd, k.taken(crd.Spec.Group))
 	c, err := k.begin(crd, "")
 	if err != nil {
+		c.undo()
 		return err
 	}
 	if err := s.Interface.Create(ctx, key, obj, out, ttl); err != nil {
@@ -60,12 +61,8 @@ func (s *definitionStore) GuaranteedUpdate(ctx context.Context, key string, out 
 		crd := obj.(*apiextensions.CustomResourceDefinition)
 		settle(crd, k.taken(crd.Spec.Group))
 		begun, err := k.begin(crd, in.(*apiextensions.CustomResourceDefinition).ResourceVersion)
-		if err != nil {
-			k.mu.Unlock()
-			return nil, nil, err
-		}
 		c = begun
-		return obj, ttl, nil
+		return obj, ttl, err
 	}, cached)
 	if err != nil {
 		return err
@@ -121,7 +118,8 @@ type change struct {
 
 // begin prepares the write of a settled definition over the stored version that is given, empty if
 // there is none. What it will serve is in the catalog from now on, so that nobody can learn of the
-// definition before: unless it is plain that the write will be refused.
+// definition before: unless it is plain that the write will be refused. If it cannot be served there is
+// a change all the same, to be undone, or committed without service.
 func (k *Kinds) begin(crd *apiextensions.CustomResourceDefinition, over string) (*change, error) {
 	c := &change{kinds: k, name: crd.Name}
 	current, known := k.definitions[crd.Name], ""
@@ -190,10 +188,10 @@ func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourc
 // publish makes what is served the definition's part of the catalog.
 func (k *Kinds) publish(name string, s *serving) {
 	if s == nil {
-		k.Catalog.Set(source(name))
+		k.options.Catalog.Set(source(name))
 		return
 	}
-	k.Catalog.Set(source(name), s.resources...)
+	k.options.Catalog.Set(source(name), s.resources...)
 }
 
 // taken returns the names that are given away in a group.
@@ -204,7 +202,7 @@ func (k *Kinds) taken(group string) names {
 			n.add(d.crd.Status.AcceptedNames)
 		}
 	}
-	for _, g := range k.Catalog.Snapshot().Groups {
+	for _, g := range k.options.Catalog.Snapshot().Groups {
 		if g.Name != group {
 			continue
 		}
@@ -247,6 +245,7 @@ func (k *Kinds) resettle(ctx context.Context, group string) {
 func (k *Kinds) rewrite(ctx context.Context, crd *apiextensions.CustomResourceDefinition) error {
 	c, err := k.begin(crd, crd.ResourceVersion)
 	if err != nil {
+		c.undo()
 		return err
 	}
 	out := &apiextensions.CustomResourceDefinition{}

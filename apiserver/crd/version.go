@@ -176,20 +176,20 @@ func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
 		Serializer:               &negotiated{shape: v.shape, convertor: v.convertor},
 		StandardSerializers:      objectMediaTypes(),
-		ParameterCodec:           parameterCodec(v.gvk.GroupVersion()),
+		ParameterCodec:           metav1.ParameterCodec,
 		Creater:                  creator{},
 		Convertor:                v.convertor,
 		UnsafeConvertor:          v.unsafe,
 		Defaulter:                v.shape,
 		Typer:                    typer{},
-		Authorizer:               v.Authorizer,
+		Authorizer:               v.options.Authorizer,
 		EquivalentResourceMapper: v.equivalents,
 		TableConvertor:           v.main,
 		Resource:                 r.GroupVersionResource(),
 		Kind:                     v.gvk,
 		HubGroupVersion:          v.gvk.GroupVersion(),
 		MetaGroupVersion:         metav1.SchemeGroupVersion,
-		MaxRequestBodyBytes:      v.MaxRequestBodyBytes,
+		MaxRequestBodyBytes:      v.options.MaxRequestBodyBytes,
 	}
 }
 
@@ -199,13 +199,6 @@ func (v *customVersion) withFields(scope handlers.RequestScope, reset map[fieldp
 	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, scope.Subresource, fieldpath.NewExcludeFilterSetMap(maps.Clone(reset)))
 	return &scope, err
-}
-
-// parameterCodec reads the options in a request's query.
-func parameterCodec(gv schema.GroupVersion) runtime.ParameterCodec {
-	s := runtime.NewScheme()
-	s.AddUnversionedTypes(gv, &metav1.ListOptions{}, &metav1.GetOptions{}, &metav1.DeleteOptions{})
-	return runtime.NewParameterCodec(s)
 }
 
 func patchTypes() []string {
