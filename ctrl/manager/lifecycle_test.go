@@ -473,3 +473,17 @@ func TestElectionThatCannotBe(t *testing.T) {
 		}
 	})
 }
+
+func TestWhyTheCallerStoppedIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		l := testLifecycle(nil)
+		ended := make(chan error)
+		go func() { ended <- l.run(ctx) }()
+		<-l.elected
+		cancel(errors.New("the caller's own business"))
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
