@@ -14,10 +14,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/log/zap"
 
 	"flyball.dev/examples/appservice/internal/console"
 	"flyball.dev/examples/appservice/internal/operator"
@@ -40,6 +42,7 @@ type flags struct {
 	kubeconfig string
 	tour       bool
 	operator   operator.Options
+	zap        zap.Options // how it logs on a cluster
 }
 
 func parse(args []string, out io.Writer) (flags, error) {
@@ -51,6 +54,7 @@ func parse(args []string, out io.Writer) (flags, error) {
 	set.BoolVar(&f.operator.LeaderElect, "leader-elect", false, "let only one of several replicas work")
 	set.StringVar(&f.operator.MetricsAddress, "metrics-bind-address", "0", "the `address` for metrics, such as :8080; 0 for none")
 	set.StringVar(&f.operator.ProbeAddress, "health-probe-bind-address", "0", "the `address` for health probes, such as :8081; 0 for none")
+	f.zap.BindFlags(set)
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
@@ -65,15 +69,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out = console.Shared(out)
-	f.operator.Logger = console.New(out)
-	log.SetLogger(f.operator.Logger)
 	switch {
 	case f.tour:
+		log.SetLogger(logr.New(log.NullLogSink{}))
 		return runTour(ctx, out)
 	case f.kubeconfig != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
+		f.operator.Logger = zap.New(zap.UseFlagOptions(&f.zap))
+		log.SetLogger(f.operator.Logger)
 		return runOnCluster(ctx, f)
 	default:
+		out = console.Shared(out)
+		f.operator.Logger = console.New(out)
+		log.SetLogger(f.operator.Logger)
 		return runHere(ctx, f.operator, out)
 	}
 }

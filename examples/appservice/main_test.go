@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,8 +27,8 @@ func TestTour(t *testing.T) {
 func TestHere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("KUBECONFIG", "")
-	ctx, cancel := context.WithCancel(t.Context())
-	out := &seeker{text: "Ready is True.", found: cancel}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out := &seeker{text: "Ready is True.", found: func() { cancel(errors.New("interrupted, as by Ctrl-C")) }}
 	if err := run(ctx, nil, out); err != nil {
 		t.Fatalf("%v\n%s", err, out.all.String())
 	}

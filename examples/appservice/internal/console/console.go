@@ -26,19 +26,13 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// New returns a logger that writes each message to w with one call, as one line. Messages for
-// debugging are left out.
+// New returns a logger that writes what it is told of an AppService, and every error, to w: one line
+// and one call each. The rest, which is about the machinery, is left out.
 func New(w io.Writer) logr.Logger { return logr.New(&sink{to: w}) }
 
 type sink struct {
 	to     io.Writer
 	values []any
-}
-
-// framework are the values that say which controller speaks, which there is only one of.
-var framework = map[string]bool{
-	"controller": true, "controllerGroup": true, "controllerKind": true, "reconcileID": true,
-	"namespace": true, "name": true, "source": true, "kind": true, "worker count": true,
 }
 
 func (s *sink) Init(logr.RuntimeInfo)  {}
@@ -52,26 +46,34 @@ func (s *sink) WithValues(keysAndValues ...any) logr.LogSink {
 	return &c
 }
 
-func (s *sink) Info(_ int, message string, keysAndValues ...any) { s.write(message, keysAndValues) }
+func (s *sink) Info(_ int, message string, keysAndValues ...any) {
+	if app, more := s.about(keysAndValues); app != "" {
+		s.write(app, message, more)
+	}
+}
 
 func (s *sink) Error(err error, message string, keysAndValues ...any) {
 	if err != nil {
 		message += ": " + err.Error()
 	}
-	s.write(message, keysAndValues)
+	app, more := s.about(keysAndValues)
+	s.write(app, message, more)
 }
 
-func (s *sink) write(message string, more []any) {
-	object, rest := "", ""
-	values := append(s.values[:len(s.values):len(s.values)], more...)
-	for i := 0; i+1 < len(values); i += 2 {
-		switch key := fmt.Sprint(values[i]); {
-		case key == "AppService":
-			object = fmt.Sprint(values[i+1]) + "  "
-		case !framework[key]:
-			rest += fmt.Sprintf("  %s: %v", key, values[i+1])
+// about finds the AppService that a message is about. more is what this message alone says of it.
+func (s *sink) about(keysAndValues []any) (app, more string) {
+	for i := 0; i+1 < len(s.values); i += 2 {
+		if s.values[i] == "AppService" {
+			app = fmt.Sprint(s.values[i+1])
 		}
 	}
-	line := strings.ReplaceAll(object+message+rest, "\n", " ")
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		more += fmt.Sprintf("  %v: %v", keysAndValues[i], keysAndValues[i+1])
+	}
+	return app, more
+}
+
+func (s *sink) write(app, message, more string) {
+	line := strings.ReplaceAll(strings.TrimSpace(app+"  "+message+more), "\n", " ")
 	fmt.Fprintf(s.to, "%s  %s\n", time.Now().Format("15:04:05.000"), line)
 }

@@ -169,10 +169,12 @@ func (r *AppServiceReconciler) updateStatus(ctx context.Context, app *appv1.AppS
 
 // readiness is the Ready condition that follows from the Deployment.
 func readiness(app *appv1.AppService, d *appsv1.Deployment) metav1.Condition {
-	message := fmt.Sprintf("%d/%d replicas are ready", d.Status.ReadyReplicas, app.Spec.Replicas)
 	want := app.Spec.Replicas
-	current := d.Status.ObservedGeneration >= d.Generation
-	if !current || d.Status.UpdatedReplicas != want || d.Status.Replicas != want || d.Status.ReadyReplicas != want {
+	message := fmt.Sprintf("%d/%d replicas are ready", d.Status.ReadyReplicas, want)
+	switch {
+	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != want || d.Status.Replicas != want:
+		return notReady("RollingOut", "the Deployment is rolling out, "+message)
+	case d.Status.ReadyReplicas != want:
 		return notReady("ReplicasNotReady", message)
 	}
 	return metav1.Condition{Type: appv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllReplicasReady", Message: message}

@@ -1,0 +1,72 @@
+package controllers_test
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+)
+
+// BenchmarkDeployment measures, in real time, a Deployment of 100 pods: until all are available, and
+// from its deletion until all are gone.
+func BenchmarkDeployment(b *testing.B) {
+	plane, err := controlplane.Start(b.Context(), controlplane.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer plane.Stop()
+	c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var up, down time.Duration
+	for b.Loop() {
+		start := time.Now()
+		deployments := follow(b, c, &appsv1.DeploymentList{})
+		pods := follow(b, c, &corev1.PodList{})
+		d := deployment(100, "a")
+		if err := c.Create(b.Context(), d); err != nil {
+			b.Fatal(err)
+		}
+		for event := range deployments.ResultChan() {
+			if event.Object.(*appsv1.Deployment).Status.AvailableReplicas == 100 {
+				break
+			}
+		}
+		up += time.Since(start)
+		deployments.Stop()
+
+		start = time.Now()
+		if err := c.Delete(b.Context(), d, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			b.Fatal(err)
+		}
+		gone := 0
+		for event := range pods.ResultChan() {
+			if event.Type == watch.Deleted {
+				gone++
+			}
+			if gone == 100 {
+				break
+			}
+		}
+		down += time.Since(start)
+		pods.Stop()
+	}
+	b.ReportMetric(up.Seconds()*1000/float64(b.N), "ms-up")
+	b.ReportMetric(down.Seconds()*1000/float64(b.N), "ms-down")
+}
+
+func follow(b *testing.B, c client.WithWatch, list client.ObjectList) watch.Interface {
+	w, err := c.Watch(b.Context(), list, client.InNamespace("default"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return w
+}
