@@ -127,6 +127,11 @@ type Options struct {
 	// kind, either by Go type or by a set apiVersion and kind; the settings
 	// apply to all representations of the kind.
 	ByObject map[client.Object]ByObject
+
+	// NewInformer makes informers of another kind than the cache's own, as for a
+	// test. Such an informer only tells the cache what there is: reads, handlers
+	// and resyncs are the cache's own, and GetInformer does not return it.
+	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 }
 
 // ByObject holds the settings of one kind. For the fields that Config has too,

@@ -65,13 +65,12 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*infor
 		return nil, fmt.Errorf("cannot cache %s: %w", gvk, err)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(configs)) {
-		config := configs[namespace]
-		source, err := c.server.remote(gvk, mapping.Resource, f, namespace, config)
+		p, err := c.newPart(i, namespace, configs[namespace])
 		if err != nil {
 			return nil, err
 		}
-		i.parts = append(i.parts, newPart(i, namespace, config, source, c.opts.DefaultWatchErrorHandler))
-		i.resync = shorter(i.resync, config.SyncPeriod)
+		i.parts = append(i.parts, p)
+		i.resync = shorter(i.resync, p.config.SyncPeriod)
 	}
 	i.unsynced = len(i.parts)
 	return i, nil
@@ -105,7 +104,7 @@ func (i *informer) run(ctx context.Context) {
 
 	var watches sync.WaitGroup
 	for _, p := range i.parts {
-		watches.Go(func() { p.run(i.ctx) })
+		watches.Go(func() { p.source.Run(i.ctx) })
 	}
 	watches.Wait()
 	i.mu.Lock()

@@ -110,13 +110,13 @@ func TestHandlers(t *testing.T) {
 		s.remove("configmaps", "a", "two")
 		late.expect(t, "delete a/two=3")
 		early.expect(t)
-		if err := i.RemoveEventHandler(foreign{}); err == nil {
+		if err := i.RemoveEventHandler(otherHandle{}); err == nil {
 			t.Error("a handle of another make was removed")
 		}
 	})
 }
 
-type foreign struct {
+type otherHandle struct {
 	toolscache.ResourceEventHandlerRegistration
 }
 
@@ -229,5 +229,25 @@ func TestIndexers(t *testing.T) {
 			t.Error("an index was added twice")
 		}
 		expect(t, names(t, c, client.MatchingFields{"name": "one"}), "a/one")
+	})
+}
+
+// An informer of another make fills the cache as its own does.
+func TestForeignInformer(t *testing.T) {
+	opts := Options{NewInformer: toolscache.NewSharedIndexInformer}
+	single(t, opts, func(t *testing.T, s *server, c *informerCache, i Informer) {
+		r := &recorder{}
+		if _, err := i.AddEventHandler(r); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c)
+		s.put(configMap("a", "two", "number", "2"))
+		r.expect(t, "add a/one=1 true", "add a/two=2 false")
+		expect(t, names(t, c), "a/one a/two")
+		s.put(configMap("a", "two", "number", "3"))
+		s.remove("configmaps", "a", "one")
+		r.expect(t, "update a/two=2 a/two=3", "delete a/one=1")
+		c.Wrote(t.Context(), s.put(configMap("a", "two", "number", "4")))
+		expect(t, names(t, c, client.MatchingLabels{"number": "4"}), "a/two")
 	})
 }

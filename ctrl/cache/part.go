@@ -22,33 +22,39 @@ type part struct {
 	namespace string
 	config    Config
 	scope     *store.Scope
-	reflector *reflector.Reflector
 	onError   toolscache.WatchErrorHandlerWithContext
+
+	// source fills the part until a context is done.
+	source interface{ Run(context.Context) }
 
 	// synced and missing are whether a list was ever complete, and whether the
 	// server is known not to have the kind.
 	synced, missing bool
 }
 
-func newPart(i *informer, namespace string, config Config, source reflector.Source, onError toolscache.WatchErrorHandlerWithContext) *part {
+func (c *informerCache) newPart(i *informer, namespace string, config Config) (*part, error) {
 	p := &part{
 		informer:  i,
 		namespace: namespace,
 		config:    config,
 		scope:     i.store.Scope(namespace),
-		onError:   onError,
+		onError:   c.opts.DefaultWatchErrorHandler,
 	}
-	p.reflector = &reflector.Reflector{
-		Source:    source,
+	r, err := c.server.remote(i.gvk, i.resource, i.form, namespace, config)
+	if err != nil {
+		return nil, err
+	}
+	if c.opts.NewInformer != nil {
+		p.source = c.foreign(p, r)
+		return p, nil
+	}
+	p.source = &reflector.Reflector{
+		Source:    r,
 		Sink:      p,
 		Bookmarks: config.EnableWatchBookmarks == nil || *config.EnableWatchBookmarks,
 		OnError:   p.failed,
 	}
-	return p
-}
-
-func (p *part) run(ctx context.Context) {
-	p.reflector.Run(ctx)
+	return p, nil
 }
 
 // Begin implements reflector.Sink.

@@ -95,6 +95,7 @@ func (r *remote) List(ctx context.Context, opts metav1.ListOptions) ([]client.Ob
 
 // Watch implements reflector.Source.
 func (r *remote) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
 	return r.resource.Watch(ctx, r.selected(opts))
 }
 

@@ -151,7 +151,6 @@ func (r *Reflector) page(ctx context.Context) input {
 // open opens a watch.
 func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 	timeout := watchAtLeast + rand.N(watchAtMost-watchAtLeast)
-	opts.Watch = true
 	opts.TimeoutSeconds = new(int64(timeout.Seconds()))
 	w, err := newOpenWatch(ctx, r.Source, opts, timeout+watchGrace)
 	if err != nil {

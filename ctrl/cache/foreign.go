@@ -1,0 +1,109 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/client"
+)
+
+// foreign is an informer of the user's own make. It feeds a part in place of a
+// reflector; what it holds itself is not read.
+type foreign struct {
+	part *part
+	new  func() toolscache.SharedIndexInformer
+}
+
+func (c *informerCache) foreign(p *part, r *remote) *foreign {
+	lw := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return r.resource.list(ctx, r.selected(opts))
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			return r.Watch(ctx, opts)
+		},
+	}
+	return &foreign{p, func() toolscache.SharedIndexInformer {
+		// Resyncs are up to the feeds.
+		return c.opts.NewInformer(lw, example(p.informer.gvk, p.informer.form, c.opts.Scheme), time.Duration(0), toolscache.Indexers{})
+	}}
+}
+
+// Run runs the informer until ctx is done.
+func (f *foreign) Run(ctx context.Context) {
+	informer := f.new()
+	if f.part.onError != nil {
+		if err := informer.SetWatchErrorHandlerWithContext(f.part.onError); err != nil {
+			f.part.log().Error(err, "the informer takes no error handler")
+		}
+	}
+	f.part.Begin()
+	registration, err := informer.AddEventHandler(f)
+	if err != nil {
+		f.part.log().Error(err, "the informer takes no handler; the kind is not cached")
+		return
+	}
+	synced := make(chan struct{})
+	go func() {
+		defer close(synced)
+		select {
+		case <-registration.HasSyncedChecker().Done():
+			f.part.Complete("")
+		case <-ctx.Done():
+		}
+	}()
+	informer.RunWithContext(ctx)
+	<-synced
+}
+
+// OnAdd implements toolscache.ResourceEventHandler.
+func (f *foreign) OnAdd(obj any, _ bool) {
+	f.pass(obj, f.part.Changed)
+}
+
+// OnUpdate implements toolscache.ResourceEventHandler.
+func (f *foreign) OnUpdate(_, obj any) {
+	f.pass(obj, f.part.Changed)
+}
+
+// OnDelete implements toolscache.ResourceEventHandler.
+func (f *foreign) OnDelete(obj any) {
+	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	f.pass(obj, f.part.Deleted)
+}
+
+// pass gives the part a copy, as the informer keeps the object.
+func (f *foreign) pass(obj any, to func(client.Object)) {
+	if o, ok := obj.(client.Object); ok {
+		to(o.DeepCopyObject().(client.Object))
+	}
+}
+
+// example returns an empty object of a kind, nil if the scheme does not know it.
+func example(gvk schema.GroupVersionKind, f form, scheme *runtime.Scheme) runtime.Object {
+	switch f {
+	case unstructuredForm:
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		return u
+	case metadataForm:
+		m := &metav1.PartialObjectMetadata{}
+		m.SetGroupVersionKind(gvk)
+		return m
+	default:
+		obj, err := scheme.New(gvk)
+		if err != nil {
+			return nil
+		}
+		return obj
+	}
+}
