@@ -65,7 +65,7 @@ type Kinds struct {
 
 // definition is one stored definition and what is served of it.
 type definition struct {
-	crd     *apiextensions.CustomResourceDefinition // never changed
+	crd     *apiextensions.CustomResourceDefinition // shared with serving
 	serving *serving                                // nil before it is established
 	life    *life
 }

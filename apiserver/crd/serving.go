@@ -53,9 +53,9 @@ type customKind struct {
 	live        context.Context // until retired
 }
 
-// serve builds what answers for a definition's resources.
+// serve builds what answers for a definition's resources. The definition's spec and status must not
+// change any more.
 func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*serving, error) {
-	crd = crd.DeepCopy()
 	definition, err := external(crd)
 	if err != nil {
 		return nil, err

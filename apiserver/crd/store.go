@@ -76,33 +76,43 @@ func (s *definitionStore) GuaranteedUpdate(ctx context.Context, key string, out 
 func (s *definitionStore) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions) error {
 	k := s.kinds
-	locked := false
-	unlock := func() {
-		if locked {
+	var going string // what is out of the catalog already, with the lock held
+	abandon := func() {
+		if going != "" {
+			k.publish(going, k.served(going))
 			k.mu.Unlock()
-			locked = false
+			going = ""
 		}
 	}
-	defer unlock()
+	defer abandon()
 	err := s.Interface.Delete(ctx, key, out, preconditions, func(ctx context.Context, obj runtime.Object) error {
-		unlock()
+		abandon() // asked again: another write was faster
 		if err := validate(ctx, obj); err != nil {
 			return err
 		}
 		k.mu.Lock()
-		locked = true
+		going = obj.(*apiextensions.CustomResourceDefinition).Name
+		k.publish(going, nil)
 		return nil
 	}, cached, o)
 	if err != nil {
 		return err
 	}
-	gone := out.(*apiextensions.CustomResourceDefinition)
-	if d := k.definitions[gone.Name]; d != nil {
-		delete(k.definitions, gone.Name)
-		k.publish(gone.Name, nil)
+	if d := k.definitions[going]; d != nil {
+		delete(k.definitions, going)
 		d.life.end()
 	}
-	k.resettle(ctx, gone.Spec.Group)
+	k.resettle(ctx, out.(*apiextensions.CustomResourceDefinition).Spec.Group)
+	k.mu.Unlock()
+	going = ""
+	return nil
+}
+
+// served returns what is served of a definition, nil if there is nothing.
+func (k *Kinds) served(name string) *serving {
+	if d := k.definitions[name]; d != nil {
+		return d.serving
+	}
 	return nil
 }
 
@@ -121,7 +131,7 @@ type change struct {
 // definition before: unless it is plain that the write will be refused. If it cannot be served there is
 // a change all the same, to be undone, or committed without service.
 func (k *Kinds) begin(crd *apiextensions.CustomResourceDefinition, over string) (*change, error) {
-	c := &change{kinds: k, name: crd.Name}
+	c := &change{kinds: k, name: crd.Name, next: definition{crd: crd.DeepCopy()}}
 	current, known := k.definitions[crd.Name], ""
 	if current != nil {
 		c.before, known = current.serving, current.crd.ResourceVersion
@@ -137,7 +147,7 @@ func (k *Kinds) begin(crd *apiextensions.CustomResourceDefinition, over string) 
 	case current != nil && current.serving != nil && sameService(current.crd, crd):
 		c.next.serving = current.serving
 	case established(crd):
-		serving, err := k.serve(crd, c.next.life)
+		serving, err := k.serve(c.next.crd, c.next.life)
 		if err != nil {
 			return c, err
 		}
@@ -177,7 +187,7 @@ func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourc
 	if c.next.serving != c.before {
 		c.before.retire()
 	}
-	c.next.crd = stored.DeepCopy()
+	c.next.crd.ResourceVersion = stored.ResourceVersion
 	c.kinds.definitions[c.name] = &c.next
 	if ending(stored) {
 		c.kinds.beginCleanup(c.name, stored.UID, c.next.life)
