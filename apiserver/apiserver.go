@@ -64,6 +64,7 @@ func New(o Options) (*Server, error) {
 	builtin, err := kinds.Resources(kinds.Options{
 		Storage:             store.RESTOptions(o.Storage, kinds.StorageCodec),
 		TypeConverter:       kindschema.TypeConverter(kinds.Scheme()),
+		Own:                 ownership,
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
 	})

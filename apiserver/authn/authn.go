@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
-	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -30,9 +29,7 @@ type Config struct {
 func New(c Config) authenticator.Request {
 	var ways []authenticator.Request
 	if c.ClientCA != nil {
-		verify := x509request.DefaultVerifyOptions()
-		verify.Roots = c.ClientCA
-		ways = append(ways, x509request.New(verify, x509request.CommonNameUserConversion))
+		ways = append(ways, newCertificates(c.ClientCA))
 	}
 	ways = append(ways,
 		bearertoken.New(tokenfile.New(c.Tokens)),

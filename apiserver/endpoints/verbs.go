@@ -28,7 +28,12 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	case rest.NamedCreater:
 		each("create", func() http.HandlerFunc { return handlers.CreateNamedResource(storage, r.Scope, admit) })
 	case rest.Creater:
-		each("create", func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) })
+		upstream := func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) }
+		if r.Own == nil {
+			each("create", upstream)
+			break
+		}
+		v["create"] = (&creator{resource: r, storage: storage, admission: admit, upstream: upstream}).ServeHTTP
 	}
 	switch storage := r.Storage.(type) {
 	case rest.GetterWithOptions:

@@ -6,6 +6,7 @@
 package resource
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -44,6 +45,10 @@ type Resource struct {
 	Verbs []string
 	// PatchTypes are the accepted content types of a patch.
 	PatchTypes []string
+
+	// Own, if not nil, makes manager the owner of the fields of an object that is about to be created
+	// in that version, as Scope.FieldManager would; or it changes nothing and says no.
+	Own func(obj metav1.Object, apiVersion, manager string) bool
 
 	// Subresources hang below one object: pods/NAME/status.
 	Subresources []*Resource

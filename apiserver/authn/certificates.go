@@ -1,0 +1,66 @@
+package authn
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
+)
+
+// manyCertificates is how many verified certificates are remembered before all are forgotten.
+const manyCertificates = 1024
+
+// certificates verifies each client certificate once and remembers whom it names until it expires: a
+// signature costs more than all else that authentication does.
+type certificates struct {
+	verify authenticator.Request
+
+	mu    sync.RWMutex
+	known map[[sha256.Size]byte]verified
+}
+
+type verified struct {
+	response *authenticator.Response
+	until    time.Time
+}
+
+func newCertificates(ca *x509.CertPool) *certificates {
+	options := x509request.DefaultVerifyOptions()
+	options.Roots = ca
+	return &certificates{
+		verify: x509request.New(options, x509request.CommonNameUserConversion),
+		known:  map[[sha256.Size]byte]verified{},
+	}
+}
+
+func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) != 1 {
+		return c.verify.AuthenticateRequest(r)
+	}
+	certificate := r.TLS.PeerCertificates[0]
+	id := sha256.Sum256(certificate.Raw)
+	c.mu.RLock()
+	v, ok := c.known[id]
+	c.mu.RUnlock()
+	if ok && time.Now().Before(v.until) {
+		return v.response, true, nil
+	}
+	response, ok, err := c.verify.AuthenticateRequest(r)
+	if ok && err == nil {
+		c.remember(id, verified{response, certificate.NotAfter})
+	}
+	return response, ok, err
+}
+
+func (c *certificates) remember(id [sha256.Size]byte, v verified) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= manyCertificates {
+		clear(c.known)
+	}
+	c.known[id] = v
+}

@@ -1,0 +1,144 @@
+package endpoints
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// creator answers the usual create itself, on the goroutine it is called on, and leaves the unusual
+// one, and every request that is wrong, to upstream's handler. Both come to the same result; this one
+// finds the owner of each field in one walk over the new object instead of comparing it with nothing.
+type creator struct {
+	resource  *resource.Resource
+	storage   rest.Creater
+	admission admission.Interface
+	upstream  func() http.HandlerFunc
+}
+
+// object is what both typed and unstructured objects are.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+func (c *creator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	plan, body, ok := c.plan(r)
+	if !ok {
+		if body != nil {
+			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+		}
+		c.upstream()(w, r)
+		return
+	}
+	created, err := c.create(r.Context(), plan)
+	scope := c.resource.Scope
+	gv := scope.Kind.GroupVersion()
+	if err != nil {
+		responsewriters.ErrorNegotiated(err, scope.Serializer, gv, w, r)
+		return
+	}
+	responsewriters.WriteObjectNegotiated(scope.Serializer, scope, gv, w, r, http.StatusCreated, created, false)
+}
+
+// planned is a create that is ready to be carried out.
+type planned struct {
+	namespace string
+	object    object
+}
+
+// plan decodes the request if it is a usual one. It changes nothing but the body, which it returns as
+// far as it has read it.
+func (c *creator) plan(r *http.Request) (p planned, body []byte, ok bool) {
+	scope := c.resource.Scope
+	if r.URL.RawQuery != "" || r.ContentLength <= 0 || r.ContentLength > scope.MaxRequestBodyBytes {
+		return p, nil, false
+	}
+	out, _, err := negotiation.NegotiateOutputMediaType(r, scope.Serializer, scope)
+	if err != nil || out.Convert != nil {
+		return p, nil, false
+	}
+	in, err := negotiation.NegotiateInputSerializer(r, false, scope.Serializer)
+	if err != nil {
+		return p, nil, false
+	}
+	body = make([]byte, r.ContentLength)
+	n, err := io.ReadFull(r.Body, body)
+	if err != nil {
+		return p, body[:n], false
+	}
+	if more, _ := r.Body.Read(make([]byte, 1)); more > 0 {
+		return p, body, false
+	}
+	kind := scope.Kind
+	decoded, gvk, err := scope.Serializer.DecoderToVersion(in.StrictSerializer, scope.HubGroupVersion).Decode(body, &kind, c.storage.New())
+	if err != nil || !scope.AcceptsGroupVersion(gvk.GroupVersion()) {
+		return p, body, false
+	}
+	p.object, ok = decoded.(object)
+	if !ok || len(p.object.GetManagedFields()) > 0 || len(p.object.GetOwnerReferences()) > 1 {
+		return p, body, false
+	}
+	p.namespace, _ = scope.Namer.Namespace(r)
+	rest.WipeObjectMetaSystemFields(p.object)
+	if p.namespace == "" && scope.Resource.Group == "" && scope.Resource.Resource == "namespaces" {
+		p.namespace = p.object.GetName()
+	}
+	if rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForResource(p.namespace, scope.Resource), p.object) != nil {
+		return p, body, false
+	}
+	return p, body, c.resource.Own(p.object, scope.Kind.GroupVersion().String(), manager(r.UserAgent()))
+}
+
+func (c *creator) create(ctx context.Context, p planned) (runtime.Object, error) {
+	scope := c.resource.Scope
+	ctx = request.WithNamespace(ctx, p.namespace)
+	who, _ := request.UserFrom(ctx)
+	options := &metav1.CreateOptions{}
+	options.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
+	attributes := admission.NewAttributesRecord(p.object, nil, scope.Kind, p.namespace, p.object.GetName(), scope.Resource, scope.Subresource,
+		admission.Create, options, false, who)
+	if mutating, ok := c.admission.(admission.MutationInterface); ok && mutating.Handles(admission.Create) {
+		if err := mutating.Admit(ctx, attributes, scope); err != nil {
+			return nil, err
+		}
+	}
+	created, err := c.storage.Create(ctx, p.object, rest.AdmissionToValidateObjectFunc(c.admission, attributes, scope), options)
+	if status, ok := created.(*metav1.Status); err == nil && ok && status.Status != metav1.StatusSuccess {
+		err = errors.FromObject(status)
+	}
+	return created, err
+}
+
+// manager is the name under which a client that gives none owns fields: its user agent up to the first
+// slash, as far as it is printable and fits.
+func manager(agent string) string {
+	agent, _, _ = strings.Cut(agent, "/")
+	var name strings.Builder
+	for _, r := range agent {
+		if !unicode.IsPrint(r) {
+			continue
+		}
+		if name.Len()+utf8.RuneLen(r) > validation.FieldManagerMaxLength {
+			break
+		}
+		name.WriteRune(r)
+	}
+	return name.String()
+}
