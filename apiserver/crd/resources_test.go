@@ -1,7 +1,9 @@
 package crd_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/storage"
 )
 
 // apps has a bit of everything.
@@ -366,4 +370,54 @@ func TestClusterScoped(t *testing.T) {
 	s.want(201, "POST", "/apis/example.com/v1/widgets", "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
 	s.want(200, "GET", "/apis/example.com/v1/widgets/a", "")
 	s.want(404, "GET", widgetsPath+"/a", "")
+}
+
+func TestOldStoredResource(t *testing.T) {
+	s := newServer(t)
+	s.define(minimal)
+	old := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"old","namespace":"default","uid":"u","labels":{"a":1},"bogus":true},"spec":{"size":1,"gone":2}}`
+	if _, err := s.backend.Put(t.Context(), storage.Write{Key: "/example.com/widgets/default/old", Value: []byte(old), If: storage.Absent}); err != nil {
+		t.Fatal(err)
+	}
+	a := s.want(200, "GET", widgetsPath+"/old", "")
+	if !cmp.Equal(a.object["spec"], map[string]any{"size": float64(1)}) || field(a.object, "metadata", "generation") != float64(1) ||
+		field(a.object, "metadata", "labels") != nil || field(a.object, "metadata", "bogus") != nil {
+		t.Errorf("read: %s", a.body)
+	}
+}
+
+// TestDefinitionChangesUnderLoad writes resources while their definition changes.
+func TestDefinitionChangesUnderLoad(t *testing.T) {
+	s := newServer(t)
+	s.define(minimal)
+	var writers sync.WaitGroup
+	done := make(chan struct{})
+	for i := range 3 {
+		writers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				body := fmt.Sprintf("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w-%d-%d}, spec: {size: 1}}", i, n)
+				if a := s.do("POST", widgetsPath, body); a.code != 201 {
+					t.Errorf("create: %s", a.body)
+					return
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		s.want(200, "PATCH", definitionsPath+"/widgets.example.com",
+			fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/f%d","value":{"type":"string","default":"x"}}]`, i),
+			"Content-Type", "application/json-patch+json")
+	}
+	close(done)
+	writers.Wait()
+	for _, item := range s.want(200, "GET", widgetsPath, "").object["items"].([]any) {
+		if n := len(field(item.(map[string]any), "spec").(map[string]any)); n != 21 {
+			t.Fatalf("%d fields: %v", n, item)
+		}
+	}
 }
