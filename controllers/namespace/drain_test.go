@@ -1,0 +1,74 @@
+package namespace
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/controllers/internal/inventory"
+)
+
+func TestConditions(t *testing.T) {
+	before, now := metav1.NewTime(time.Unix(1, 0)), metav1.NewTime(time.Unix(2, 0))
+	old := (&remains{}).conditions(nil, before)
+	for _, tt := range []struct {
+		name string
+		r    remains
+		// of the conditions that are true, the reason and message; they are those that have changed
+		want map[corev1.NamespaceConditionType]string
+	}{
+		{"nothing", remains{}, map[corev1.NamespaceConditionType]string{}},
+		{"objects", remains{objects: map[string]int{"pods.": 2, "deployments.apps": 1}}, map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceContentRemaining: "SomeResourcesRemain: Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances",
+		}},
+		{"finalizers", remains{objects: map[string]int{"pods.": 1}, finalizers: map[string]int{"b/x": 1, "a/x": 3}}, map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceContentRemaining:    "SomeResourcesRemain: Some resources are remaining: pods. has 1 resource instances",
+			corev1.NamespaceFinalizersRemaining: "SomeFinalizersRemain: Some content in the namespace has finalizers remaining: a/x in 3 resource instances, b/x in 1 resource instances",
+		}},
+		{"failures", remains{undiscovered: errors.New("no answer"), undeleted: []error{errors.New("refused")}}, map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceDeletionDiscoveryFailure: "DiscoveryFailed: no answer",
+			corev1.NamespaceDeletionContentFailure:   "ContentDeletionFailed: refused",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := map[corev1.NamespaceConditionType]string{}
+			conditions := tt.r.conditions(old, now)
+			for _, c := range conditions {
+				changed := c.LastTransitionTime == now
+				if c.Status == corev1.ConditionTrue {
+					got[c.Type] = c.Reason + ": " + c.Message
+				}
+				if changed != (c.Status == corev1.ConditionTrue) {
+					t.Errorf("%s changed: %v", c.Type, changed)
+				}
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Error(d)
+			}
+			if len(conditions) != 5 {
+				t.Errorf("%d conditions", len(conditions))
+			}
+		})
+	}
+}
+
+func TestPodsGoFirst(t *testing.T) {
+	resource := func(group, plural string, namespaced bool, verbs ...string) inventory.Resource {
+		return inventory.Resource{Kind: schema.GroupVersionKind{Group: group}, Plural: plural, Namespaced: namespaced, Verbs: verbs}
+	}
+	var got []string
+	for _, r := range inOrder([]inventory.Resource{
+		resource("", "configmaps", true, "list", "delete"), resource("", "nodes", false, "list", "delete"),
+		resource("apps", "deployments", true, "list", "delete"), resource("", "bindings", true, "create"), resource("", "pods", true, "list", "delete"),
+	}) {
+		got = append(got, name(r))
+	}
+	if d := cmp.Diff([]string{"pods.", "configmaps.", "deployments.apps"}, got); d != "" {
+		t.Error(d)
+	}
+}
