@@ -23,7 +23,7 @@ type informerCache struct {
 	kinds  byKind
 	server connection
 
-	mu        sync.Mutex
+	mu        sync.RWMutex
 	informers map[informerKey]*informer
 	// running is set while Start runs; ctx ends what it has started.
 	ctx     context.Context
@@ -80,26 +80,38 @@ func New(config *rest.Config, opts Options) (Cache, error) {
 // informer returns the informer of a kind in a form. If there is none, it is
 // made unless onlyExisting is set, and started if the cache is.
 func (c *informerCache) informer(gvk schema.GroupVersionKind, f form, onlyExisting bool) (i *informer, started bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	key := informerKey{gvk, f}
-	if i := c.informers[key]; i != nil {
-		return i, c.ctx != nil, nil
+	if i, started := c.existingInformer(key); i != nil {
+		return i, started, nil
 	}
 	if onlyExisting {
 		return nil, false, &ErrResourceNotCached{GVK: gvk}
 	}
-	if c.stopped {
-		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", gvk)
-	}
+	// Making one may ask the server for the resource, so nobody is kept waiting.
 	if i, err = c.newInformer(gvk, f); err != nil {
 		return nil, false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.informers[key]; other != nil {
+		return other, c.ctx != nil, nil
+	}
+	if c.stopped {
+		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", gvk)
 	}
 	c.informers[key] = i
 	if c.ctx != nil {
 		c.start(i)
 	}
 	return i, c.ctx != nil, nil
+}
+
+// existingInformer returns an informer, if there is one, and whether the cache
+// is started.
+func (c *informerCache) existingInformer(key informerKey) (*informer, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.informers[key], c.ctx != nil
 }
 
 // start runs an informer. The caller holds mu.

@@ -17,10 +17,6 @@ var _ overlay.Writes = &informerCache{}
 // Wrote implements overlay.Writes: reads see the object from now on. A write of
 // metadata only shows in metadata-only reads; for the others it says too little.
 func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
-	if finished(obj) {
-		c.Deleted(context.Background(), obj)
-		return
-	}
 	c.eachOf(obj, func(i *informer) {
 		p := i.partOf(obj.GetNamespace())
 		if p == nil {
@@ -47,13 +43,6 @@ func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 	})
 }
 
-// finished tells whether the server deleted an object with the write that it
-// answered: the last thing that held a deletion up is gone.
-func finished(obj client.Object) bool {
-	grace := obj.GetDeletionGracePeriodSeconds()
-	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
-}
-
 // eachOf calls f for the informers of an object's kind that exist, in all forms.
 func (c *informerCache) eachOf(obj client.Object, f func(*informer)) {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
@@ -66,8 +55,8 @@ func (c *informerCache) eachOf(obj client.Object, f func(*informer)) {
 }
 
 func (c *informerCache) existing(gvk schema.GroupVersionKind) []*informer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	var found []*informer
 	for f := range forms {
 		if i := c.informers[informerKey{gvk, f}]; i != nil {

@@ -136,19 +136,21 @@ func TestWritesInOtherNamespaces(t *testing.T) {
 	})
 }
 
-// With the last finalizer goes the object.
-func TestFinalizerRemoved(t *testing.T) {
+// What was deleted may be made again, before the watch has told of anything.
+func TestDeletedAndMadeAgain(t *testing.T) {
 	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+		ctx := t.Context()
 		cm := configMap("a", "cm-1", "number", "deleting")
 		cm.DeletionTimestamp, cm.Finalizers = &metav1.Time{Time: time.Now()}, []string{"x.io/y"}
 		answer := s.put(cm)
-		c.Wrote(t.Context(), answer)
+		c.Wrote(ctx, answer)
 		expect(t, get(t, c, "a", "cm-1"), "deleting")
-		answer.SetFinalizers(nil)
 		s.remove("configmaps", "a", "cm-1")
-		c.Wrote(t.Context(), answer)
+		c.Deleted(ctx, answer)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
-		c.Wrote(t.Context(), s.put(configMap("a", "cm-1", "number", "again")))
+		c.Wrote(ctx, answer) // an answer that was long on its way
+		expect(t, get(t, c, "a", "cm-1"), "not found")
+		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "again")))
 		expect(t, get(t, c, "a", "cm-1"), "again")
 		catchUp()
 		expect(t, get(t, c, "a", "cm-1"), "again")
