@@ -82,7 +82,8 @@ func (k *kind[object, request]) Start(ctx context.Context, queue workqueue.Typed
 }
 
 // run subscribes to the informer and waits for the handler to have heard of
-// everything that was there.
+// everything that was there. Other informers of the cache are not waited for:
+// one of them may be of a kind that never comes.
 func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	informer, err := k.informer(ctx)
 	if err != nil {
@@ -91,9 +92,6 @@ func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRa
 	registration, err := subscribe(ctx, informer, &delivery[object, request]{ctx, queue, k.handler, k.predicates})
 	if err != nil {
 		return err
-	}
-	if !k.cache.WaitForCacheSync(ctx) {
-		return errors.New("cache did not sync")
 	}
 	select {
 	case <-registration.HasSyncedChecker().Done():
