@@ -1,0 +1,92 @@
+package crd_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"flyball.dev/apiserver/resource"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// faulty is a store in which writes below a path fail while it is set.
+type faulty struct {
+	storage.Store
+	path atomic.Pointer[string]
+}
+
+var errFault = errors.New("disk on fire")
+
+func (f *faulty) fail(path string) { f.path.Store(&path) }
+
+func (f *faulty) broken(key string) bool {
+	path := f.path.Load()
+	return path != nil && *path != "" && strings.HasPrefix(key, *path)
+}
+
+func (f *faulty) Put(ctx context.Context, w storage.Write) (*storage.Record, error) {
+	if f.broken(w.Key) {
+		return nil, errFault
+	}
+	return f.Store.Put(ctx, w)
+}
+
+func (f *faulty) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
+	if f.broken(key) {
+		return nil, errFault
+	}
+	return f.Store.Delete(ctx, key, revision)
+}
+
+func newFaulty(t *testing.T) (*faulty, *server) {
+	f := &faulty{Store: memory.New(memory.Options{})}
+	t.Cleanup(func() { f.Close() })
+	return f, open(t, f, &resource.Catalog{})
+}
+
+func TestFailedWriteHasNoEffect(t *testing.T) {
+	f, s := newFaulty(t)
+	f.fail("/apiextensions.k8s.io/")
+	s.refused(500, []string{"disk on fire"}, "POST", definitionsPath, minimal)
+	if _, served := s.catalog.Snapshot().Lookup(widgets); served {
+		t.Error("a definition that could not be stored is served")
+	}
+	f.fail("")
+	s.define(minimal)
+
+	f.fail("/apiextensions.k8s.io/")
+	before, _ := s.catalog.Snapshot().Lookup(widgets)
+	s.refused(500, []string{"disk on fire"}, "PATCH", definitionsPath+"/widgets.example.com",
+		`[{"op":"add","path":"/spec/names/categories","value":["more"]}]`, "Content-Type", "application/json-patch+json")
+	if after, _ := s.catalog.Snapshot().Lookup(widgets); after != before {
+		t.Error("a change that could not be stored took effect")
+	}
+	s.refused(500, []string{"disk on fire"}, "DELETE", definitionsPath+"/widgets.example.com", "")
+	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+}
+
+func TestCleanupTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s := newFaulty(t)
+		s.define(minimal)
+		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+		f.fail("/example.com/widgets/")
+		s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+		synctest.Wait()
+		crd := &unstructured.Unstructured{Object: s.want(200, "GET", definitionsPath+"/widgets.example.com", "").object}
+		if got := condition(crd, "Terminating"); got != "True InstanceDeletionFailed" {
+			t.Errorf("Terminating: %q", got)
+		}
+		f.fail("")
+		time.Sleep(time.Minute)
+		s.want(404, "GET", definitionsPath+"/widgets.example.com", "")
+		s.want(404, "GET", widgetsPath, "")
+	})
+}
