@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authz"
@@ -62,9 +64,11 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	builtin, err := kinds.Resources(kinds.Options{
-		Storage:             store.RESTOptions(o.Storage, kinds.StorageCodec),
-		TypeConverter:       kindschema.TypeConverter(kinds.Scheme()),
-		Own:                 ownership,
+		Storage:       store.RESTOptions(o.Storage, kinds.StorageCodec),
+		TypeConverter: kindschema.TypeConverter(kinds.Scheme()),
+		Own: func(kind reflect.Type, reset *fieldpath.Set) kinds.Owner {
+			return kindschema.NewCreation(kind, reset).Own
+		},
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
 	})

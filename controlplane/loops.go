@@ -9,6 +9,7 @@ import (
 
 	"flyball.dev/controllers"
 	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics/server"
 )
@@ -22,7 +23,7 @@ type loops struct {
 // startLoops starts the controllers and returns without waiting for their caches.
 func startLoops(cfg *rest.Config, logger logr.Logger, o controllers.Options) (*loops, error) {
 	if logger.GetSink() == nil {
-		logger = logr.New(silence{}) // a manager takes a logger without a sink for none, and picks its own
+		logger = logr.New(log.NullLogSink{}) // a manager takes a logger without a sink for none, and picks its own
 	}
 	skipNames := true // several control planes may run in one process
 	mgr, err := manager.New(cfg, manager.Options{
@@ -47,13 +48,3 @@ func (l *loops) stop() error {
 	l.cancel()
 	return <-l.done
 }
-
-// silence is where the controllers log when nobody wants to know.
-type silence struct{}
-
-func (silence) Init(logr.RuntimeInfo)            {}
-func (silence) Enabled(int) bool                 { return false }
-func (silence) Info(int, string, ...any)         {}
-func (silence) Error(error, string, ...any)      {}
-func (s silence) WithValues(...any) logr.LogSink { return s }
-func (s silence) WithName(string) logr.LogSink   { return s }
