@@ -187,7 +187,7 @@ func (c *client) readFrom(o *CacheOptions) error {
 		if err != nil {
 			return err
 		}
-		c.live[itemKind(gvk)] = true
+		c.live[singular(obj, gvk)] = true
 	}
 	if ptr.Deref(o.EnableReadYourWritesConsistency, true) {
 		c.writes, _ = o.Reader.(overlay.Writes)

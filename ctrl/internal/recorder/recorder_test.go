@@ -310,6 +310,7 @@ func TestRecovers(t *testing.T) {
 		}
 		p.GetEventRecorder("me").Eventf(pod, nil, "Normal", "R", "A", "m")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(s.exists) != 1 {
 			t.Errorf("got %q", s.requests())
 		}
