@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
-	"k8s.io/apiserver/pkg/endpoints/handlers"
+	endpoint "k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -38,11 +38,16 @@ type Options struct {
 	Storage generic.RESTOptionsGetter
 	// TypeConverter knows how objects merge, for managed fields and server-side apply.
 	TypeConverter managedfields.TypeConverter
+	// Own makes the owner for a kind's Go type and the fields that its strategy resets.
+	Own func(kind reflect.Type, reset *fieldpath.Set) Owner
 	// Authorizer is asked by handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
+
+// Owner writes down who owns the fields of a new object, as [resource.Resource.Own] does.
+type Owner = func(obj metav1.Object, apiVersion, manager string) bool
 
 // Resources returns the resources of all built-in kinds.
 func Resources(o Options) ([]*resource.Resource, error) {
@@ -150,7 +155,13 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 			return k.DeletesOnUpdate(obj.(T), old.(T))
 		}
 	}
-	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: i.Storage, AttrFunc: attributes[T](k)})
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: i.Storage, AttrFunc: attributes[T](k)}); err != nil {
+		return nil, err
+	}
+	if k.Claims != nil {
+		claim(store, k.Claims(newStored(store, s)))
+	}
+	return store, nil
 }
 
 // resource describes the kind in one version, of which the first is the one it is stored in.
@@ -167,6 +178,13 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		StorageVersionHash: discovery.StorageVersionHash(stored.Group, stored.Version, stored.Kind),
 		Storage:            store,
 		PatchTypes:         patchTypes,
+	}
+	if served == stored {
+		r.Own = i.Own(reflect.TypeOf(k.Type).Elem(), s.reset[fieldpath.APIVersion(served.GroupVersion().String())])
+	}
+	if k.Linger != nil {
+		r.Storage = lingering[T]{store, k.Linger}
+		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	var err error
 	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store, s.reset); err != nil {
@@ -208,11 +226,11 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 }
 
 func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
-	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
 	scheme := Scheme()
 	convert := convertor(hub, kind.GroupVersion())
-	scope := &handlers.RequestScope{
-		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !namespaced},
+	scope := &endpoint.RequestScope{
+		Namer:                    endpoint.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !namespaced},
 		Serializer:               serializerFor(convert),
 		ParameterCodec:           i.parameters,
 		Creater:                  scheme,

@@ -80,10 +80,18 @@ type Of[T Object] struct {
 	// TTL is how long an object is kept after it was written; zero is for ever.
 	TTL time.Duration
 
-	// Columns are those of a table after "Name", which is always there; the last is the age unless
-	// NoAge is set. Row gives their cells in the same order, without name and age.
+	// Linger is asked when a deletion is asked for of an object that has no finalizers. It may change
+	// the object and let it stay on its way out, to be removed by an update of which DeletesOnUpdate
+	// says that it completes the deletion. An error refuses the deletion.
+	Linger func(obj T) (stays bool, err error)
+	// Claims makes what hands out the things that only one object can have, such as cluster IPs. It is
+	// made once for each server, and asked on every write of an object but those of its subresources.
+	Claims func(s Stored[T]) Claims[T]
+
+	// Columns are those of a table between "Name" and "Age", but those with a priority stand after the
+	// age; Bare leaves out both of these. Row gives the cells of Columns.
 	Columns []metav1.TableColumnDefinition
-	NoAge   bool
+	Bare    bool
 	Row     func(obj T) []any
 
 	// Fields are the selectable fields besides metadata.name and metadata.namespace. The keys must
@@ -110,9 +118,24 @@ type ScaleOf[T Object] struct {
 // Stored is the way to the stored objects of one kind, for subresources of its own.
 type Stored[T Object] interface {
 	Get(ctx context.Context, name string) (T, error)
+	// List calls yield with each object in all namespaces.
+	List(ctx context.Context, yield func(obj T)) error
 	// Update changes the object in one transaction, retrying on conflict. change may be called
-	// several times, each time with a copy of the object as it then is.
-	Update(ctx context.Context, name string, change func(obj T) error) (T, error)
+	// several times, each time with a copy of the object as it then is. dryRun is as in the options of
+	// the request.
+	Update(ctx context.Context, name string, dryRun []string, change func(obj T) error) (T, error)
+	Delete(ctx context.Context, name string, options *metav1.DeleteOptions) error
+}
+
+// Claims hands out what only one object can have. It is safe for concurrent use.
+type Claims[T Object] interface {
+	// Take finds what the object needs and writes it into the object, which has not been validated.
+	// old is nil on create. If the write then fails, release is called.
+	Take(ctx context.Context, obj, old T) (release func(), err error)
+	// Keep takes back what the object, as it was written, has no longer.
+	Keep(obj T)
+	// Free takes back all that a deleted object had.
+	Free(obj T)
 }
 
 // Kind is a description whose Go type is no longer visible; only [Of] implements it.

@@ -53,6 +53,7 @@ func newScheme() *runtime.Scheme {
 		rbacv1.AddToScheme,
 		schedulingv1.AddToScheme,
 		storagev1.AddToScheme,
+		convertEvents,
 	} {
 		utilruntime.Must(add(scheme))
 	}

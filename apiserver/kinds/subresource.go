@@ -3,8 +3,11 @@ package kinds
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -22,6 +25,7 @@ func newStatusREST[T Object](store *registry.Store, s *strategy[T]) *statusREST 
 	status := statusStrategy[T]{s}
 	writes := *store
 	writes.UpdateStrategy = status
+	writes.BeginUpdate, writes.AfterUpdate = nil, nil
 	writes.ResetFieldsStrategy = status
 	return &statusREST{store: &writes, reset: status}
 }
@@ -52,6 +56,7 @@ type stored[T Object] struct{ store *registry.Store }
 func newStored[T Object](store *registry.Store, s *strategy[T]) Stored[T] {
 	writes := *store
 	writes.UpdateStrategy = freeStrategy[T]{s}
+	writes.BeginUpdate, writes.AfterUpdate = nil, nil
 	return stored[T]{&writes}
 }
 
@@ -64,15 +69,31 @@ func (s stored[T]) Get(ctx context.Context, name string) (T, error) {
 	return obj.(T), nil
 }
 
-func (s stored[T]) Update(ctx context.Context, name string, change func(T) error) (T, error) {
+func (s stored[T]) List(ctx context.Context, yield func(T)) error {
+	list, err := s.store.List(request.WithNamespace(ctx, metav1.NamespaceAll), &metainternalversion.ListOptions{})
+	if err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(obj runtime.Object) error {
+		yield(obj.(T))
+		return nil
+	})
+}
+
+func (s stored[T]) Update(ctx context.Context, name string, dryRun []string, change func(T) error) (T, error) {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		obj := old.DeepCopyObject().(T)
 		return obj, change(obj)
 	})
-	obj, _, err := s.store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	obj, _, err := s.store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
 		var none T
 		return none, err
 	}
 	return obj.(T), nil
+}
+
+func (s stored[T]) Delete(ctx context.Context, name string, options *metav1.DeleteOptions) error {
+	_, _, err := s.store.Delete(ctx, name, rest.ValidateAllObjectFunc, options)
+	return err
 }

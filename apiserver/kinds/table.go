@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,24 +52,24 @@ func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object
 
 // columns puts the age before the first column that only wide output shows.
 func (t tables[T]) columns() []metav1.TableColumnDefinition {
-	columns := append([]metav1.TableColumnDefinition{nameColumn}, t.kind.Columns...)
-	if t.kind.NoAge {
-		return columns
+	if t.kind.Bare {
+		return t.kind.Columns
 	}
-	at := 1 + t.narrow()
-	return append(columns[:at:at], append([]metav1.TableColumnDefinition{ageColumn}, columns[at:]...)...)
+	at := t.narrow()
+	return slices.Concat([]metav1.TableColumnDefinition{nameColumn}, t.kind.Columns[:at],
+		[]metav1.TableColumnDefinition{ageColumn}, t.kind.Columns[at:])
 }
 
 func (t tables[T]) cells(obj T) []any {
-	cells := []any{obj.GetName()}
+	var cells []any
 	if t.kind.Row != nil {
-		cells = append(cells, t.kind.Row(obj)...)
+		cells = t.kind.Row(obj)
 	}
-	if t.kind.NoAge {
+	if t.kind.Bare {
 		return cells
 	}
-	at := 1 + t.narrow()
-	return append(cells[:at:at], append([]any{age(obj.GetCreationTimestamp())}, cells[at:]...)...)
+	at := t.narrow()
+	return slices.Concat([]any{obj.GetName()}, cells[:at], []any{age(obj.GetCreationTimestamp())}, cells[at:])
 }
 
 func (t tables[T]) narrow() int {

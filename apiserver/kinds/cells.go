@@ -1,0 +1,44 @@
+package kinds
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// none stands in tables where there is nothing.
+const none = "<none>"
+
+// column describes a column of a table.
+func column(name, kind, description string) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: kind, Description: description}
+}
+
+// wide describes a column that only wide output shows.
+func wide(name, kind, description string) metav1.TableColumnDefinition {
+	c := column(name, kind, description)
+	c.Priority = 1
+	return c
+}
+
+func orNone[S ~string](s S) string {
+	if s == "" {
+		return none
+	}
+	return string(s)
+}
+
+// containerCells are the names and the images of containers.
+func containerCells(containers []corev1.Container) (names, images string) {
+	var n, i []string
+	for _, c := range containers {
+		n, i = append(n, c.Name), append(i, c.Image)
+	}
+	return strings.Join(n, ","), strings.Join(i, ",")
+}
+
+func labelCell(m map[string]string) string { return labels.FormatLabels(m) }
+
+func selectorCell(s *metav1.LabelSelector) string { return metav1.FormatLabelSelector(s) }

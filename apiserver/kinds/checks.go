@@ -1,0 +1,250 @@
+package kinds
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// These are the rules that many kinds share. Each takes the place that holds the value and the
+// value's field, and returns nil when all is well.
+
+type number interface{ ~int | ~int32 | ~int64 }
+
+// nonNegative checks a number that may not be below zero.
+func nonNegative[N number](n N, w *where, name string) field.ErrorList {
+	if n >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.of(name), int64(n), apivalidation.IsNegativeErrorMsg).WithOrigin("minimum")}
+}
+
+// nonNegativeIf is nonNegative for a number that may be absent.
+func nonNegativeIf[N number](n *N, w *where, name string) field.ErrorList {
+	if n == nil {
+		return nil
+	}
+	return nonNegative(*n, w, name)
+}
+
+// positive checks a number that must be above zero.
+func positive[N number](n N, w *where, name string) field.ErrorList {
+	if n > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.of(name), int64(n), "must be greater than zero")}
+}
+
+// required checks a string that may not be empty.
+func required[S ~string](s S, w *where, name string) field.ErrorList {
+	if s != "" {
+		return nil
+	}
+	return field.ErrorList{field.Required(w.of(name), "")}
+}
+
+// oneOf checks a value that must be there and be one of the allowed ones.
+func oneOf[S ~string](s S, w *where, name string, allowed ...S) field.ErrorList {
+	if slices.Contains(allowed, s) {
+		return nil
+	}
+	if s == "" {
+		return field.ErrorList{field.Required(w.of(name), "")}
+	}
+	return notSupported(s, w, name, allowed)
+}
+
+// oneOfIf is oneOf for a value that may be absent.
+func oneOfIf[S ~string](s *S, w *where, name string, allowed ...S) field.ErrorList {
+	if s == nil || slices.Contains(allowed, *s) {
+		return nil
+	}
+	return notSupported(*s, w, name, allowed)
+}
+
+func notSupported[S ~string](s S, w *where, name string, allowed []S) field.ErrorList {
+	return field.ErrorList{field.NotSupported(w.of(name), s, slices.Sorted(slices.Values(allowed)))}
+}
+
+// invalid is an error for each message of one of upstream's checks.
+func invalid(messages []string, value any, w *where, name string) field.ErrorList {
+	var errs field.ErrorList
+	for _, m := range messages {
+		errs = append(errs, field.Invalid(w.of(name), value, m))
+	}
+	return errs
+}
+
+// dnsLabel checks a name without dots.
+func dnsLabel(s string, w *where, name string) field.ErrorList {
+	if plainLabel(s) {
+		return nil
+	}
+	if s == "" {
+		return field.ErrorList{field.Required(w.of(name), "")}
+	}
+	return invalid(validation.IsDNS1123Label(s), s, w, name)
+}
+
+// plainLabel is a quick answer for nearly all names that are DNS labels.
+func plainLabel(s string) bool {
+	if len(s) == 0 || len(s) > validation.DNS1123LabelMaxLength || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// dnsName checks a name that may have dots.
+func dnsName(s string, w *where, name string) field.ErrorList {
+	if plainLabel(s) {
+		return nil
+	}
+	return invalid(validation.IsDNS1123Subdomain(s), s, w, name)
+}
+
+// subdomain is the rule for names of most kinds; labels need no regular expression.
+func subdomain(name string, prefix bool) []string {
+	if plainLabel(name) {
+		return nil
+	}
+	return apivalidation.NameIsDNSSubdomain(name, prefix)
+}
+
+// label is the rule for names that are DNS labels.
+func label(name string, prefix bool) []string {
+	if plainLabel(name) {
+		return nil
+	}
+	return apivalidation.NameIsDNSLabel(name, prefix)
+}
+
+// qualified checks a name such as example.com/thing.
+func qualified(s string, w *where, name string) field.ErrorList {
+	return invalid(validation.IsQualifiedName(s), s, w, name)
+}
+
+// port checks a port's number.
+func port[N number](n N, w *where, name string) field.ErrorList {
+	if n >= 1 && n <= 65535 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.of(name), int64(n), validation.InclusiveRangeError(1, 65535))}
+}
+
+// portOrName checks a port that is given by its number or its name.
+func portOrName(p intstr.IntOrString, w *where, name string) field.ErrorList {
+	if p.Type == intstr.String {
+		return invalid(validation.IsValidPortName(p.StrVal), p.StrVal, w, name)
+	}
+	return port(p.IntVal, w, name)
+}
+
+// count checks a number of things, or a percentage of them up to a hundred.
+func count(v *intstr.IntOrString, w *where, name string) field.ErrorList {
+	if v == nil {
+		return nil
+	}
+	if v.Type == intstr.Int {
+		return nonNegative(v.IntVal, w, name)
+	}
+	if len(validation.IsValidPercent(v.StrVal)) > 0 {
+		return field.ErrorList{field.Invalid(w.of(name), *v, "must be an integer or percentage (e.g '5%%')")}
+	}
+	return nil
+}
+
+// atMostAll checks that a percentage is not above a hundred.
+func atMostAll(v *intstr.IntOrString, w *where, name string) field.ErrorList {
+	if p, ok := percent(v); !ok || p <= 100 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.of(name), *v, "must not be greater than 100%")}
+}
+
+func percent(v *intstr.IntOrString) (int, bool) {
+	if v == nil || v.Type != intstr.String || len(validation.IsValidPercent(v.StrVal)) > 0 {
+		return 0, false
+	}
+	var p int
+	_, err := fmt.Sscanf(v.StrVal, "%d%%", &p)
+	return p, err == nil
+}
+
+// isZero tells whether a count is none, as a number or as a percentage.
+func isZero(v *intstr.IntOrString) bool {
+	if p, ok := percent(v); ok {
+		return p == 0
+	}
+	return v == nil || v.Type == intstr.Int && v.IntVal == 0
+}
+
+// quantity checks an amount that may not be below zero.
+func quantity(q resource.Quantity, w *where, name string) field.ErrorList {
+	if q.Sign() >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.of(name), q.String(), apivalidation.IsNegativeErrorMsg)}
+}
+
+// unchanged checks a field that no update may change.
+func unchanged(now, was any, w *where, name string) field.ErrorList {
+	return apivalidation.ValidateImmutableField(now, was, w.of(name))
+}
+
+// labelSelector checks a selector's operators, keys and values.
+func labelSelector(s *metav1.LabelSelector, w *where, name string) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, w.of(name))
+}
+
+// labelMap checks the keys and values of labels.
+func labelMap(m map[string]string, w *where, name string) field.ErrorList {
+	if len(m) == 0 {
+		return nil
+	}
+	return metav1validation.ValidateLabels(m, w.of(name))
+}
+
+// sorted are a map's keys in order, so that errors come in order too.
+func sorted[K ~string, V any](m map[K]V) []K {
+	switch len(m) {
+	case 0:
+		return nil
+	case 1:
+		for k := range m {
+			return []K{k}
+		}
+	}
+	return slices.Sorted(maps.Keys(m))
+}
+
+// orElse fills in a value that is absent.
+func orElse[T any](p **T, v T) {
+	if *p == nil {
+		*p = &v
+	}
+}
+
+// orSet fills in a value that is its type's zero.
+func orSet[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}

@@ -1,0 +1,185 @@
+package kinds
+
+import (
+	"encoding/json"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxData is how many bytes of data a ConfigMap or a Secret can hold.
+const maxData = corev1.MaxSecretSize
+
+const frozenData = "field is immutable when `immutable` is set"
+
+func configMaps() Kind {
+	return Of[*corev1.ConfigMap]{
+		Type: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{},
+		Plural: "configmaps", ShortNames: []string{"cm"},
+		Name:           subdomain,
+		Validate:       validateConfigMap,
+		ValidateUpdate: validateConfigMapUpdate,
+		Columns:        []metav1.TableColumnDefinition{column("Data", "string", corev1.ConfigMap{}.SwaggerDoc()["data"])},
+		Row:            func(c *corev1.ConfigMap) []any { return []any{int64(len(c.Data) + len(c.BinaryData))} },
+	}
+}
+
+func validateConfigMap(c *corev1.ConfigMap) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	for _, key := range sorted(c.Data) {
+		errs = append(errs, dataKey(key, &root, "data")...)
+		if _, both := c.BinaryData[key]; both {
+			errs = append(errs, field.Invalid(field.NewPath("data").Key(key), key, "duplicate of key present in binaryData"))
+		}
+		size += len(c.Data[key])
+	}
+	for _, key := range sorted(c.BinaryData) {
+		errs = append(errs, dataKey(key, &root, "binaryData")...)
+		size += len(c.BinaryData[key])
+	}
+	if size > maxData {
+		errs = append(errs, field.TooLong(field.NewPath(""), "", maxData))
+	}
+	return errs
+}
+
+func dataKey(key string, w *where, name string) field.ErrorList {
+	var errs field.ErrorList
+	for _, m := range validation.IsConfigMapKey(key) {
+		errs = append(errs, field.Invalid(w.of(name).Key(key), key, m))
+	}
+	return errs
+}
+
+func validateConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
+	if old.Immutable == nil || !*old.Immutable {
+		return nil
+	}
+	errs := staysImmutable(c.Immutable)
+	if !apiequality.Semantic.DeepEqual(c.Data, old.Data) {
+		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
+	}
+	if !apiequality.Semantic.DeepEqual(c.BinaryData, old.BinaryData) {
+		errs = append(errs, field.Forbidden(field.NewPath("binaryData"), frozenData))
+	}
+	return errs
+}
+
+func staysImmutable(now *bool) field.ErrorList {
+	if now != nil && *now {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("immutable"), frozenData)}
+}
+
+func secrets() Kind {
+	return Of[*corev1.Secret]{
+		Type: &corev1.Secret{}, List: &corev1.SecretList{},
+		Plural: "secrets",
+		Name:   subdomain,
+		Default: func(s *corev1.Secret) {
+			orSet(&s.Type, corev1.SecretTypeOpaque)
+			mergeStringData(s)
+		},
+		Validate:       validateSecret,
+		ValidateUpdate: validateSecretUpdate,
+		Columns: []metav1.TableColumnDefinition{
+			column("Type", "string", corev1.Secret{}.SwaggerDoc()["type"]),
+			column("Data", "string", corev1.Secret{}.SwaggerDoc()["data"]),
+		},
+		Row:    func(s *corev1.Secret) []any { return []any{string(s.Type), int64(len(s.Data))} },
+		Fields: func(s *corev1.Secret) fields.Set { return fields.Set{"type": string(s.Type)} },
+	}
+}
+
+// mergeStringData moves what was written as strings to the data, where it is kept.
+func mergeStringData(s *corev1.Secret) {
+	if len(s.StringData) > 0 && s.Data == nil {
+		s.Data = map[string][]byte{}
+	}
+	for k, v := range s.StringData {
+		s.Data[k] = []byte(v)
+	}
+	s.StringData = nil
+}
+
+func validateSecret(s *corev1.Secret) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	for _, key := range sorted(s.Data) {
+		errs = append(errs, dataKey(key, &root, "data")...)
+		size += len(s.Data[key])
+	}
+	if size > maxData {
+		errs = append(errs, field.TooLong(field.NewPath("data"), "", maxData))
+	}
+	return append(errs, secretOfType(s)...)
+}
+
+// secretOfType checks that a secret has what its type promises.
+func secretOfType(s *corev1.Secret) field.ErrorList {
+	data := field.NewPath("data")
+	must := func(keys ...string) field.ErrorList {
+		var errs field.ErrorList
+		for _, k := range keys {
+			if _, ok := s.Data[k]; !ok {
+				errs = append(errs, field.Required(data.Key(k), ""))
+			}
+		}
+		return errs
+	}
+	switch s.Type {
+	case corev1.SecretTypeServiceAccountToken:
+		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
+			return field.ErrorList{field.Required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), "")}
+		}
+	case corev1.SecretTypeDockercfg:
+		return registryConfig(s.Data, corev1.DockerConfigKey)
+	case corev1.SecretTypeDockerConfigJson:
+		return registryConfig(s.Data, corev1.DockerConfigJsonKey)
+	case corev1.SecretTypeBasicAuth:
+		_, user := s.Data[corev1.BasicAuthUsernameKey]
+		_, password := s.Data[corev1.BasicAuthPasswordKey]
+		if !user && !password {
+			return must(corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey)
+		}
+	case corev1.SecretTypeSSHAuth:
+		if len(s.Data[corev1.SSHAuthPrivateKey]) == 0 {
+			return field.ErrorList{field.Required(data.Key(corev1.SSHAuthPrivateKey), "")}
+		}
+	case corev1.SecretTypeTLS:
+		return must(corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	}
+	return nil
+}
+
+// registryConfig checks the credentials of image registries, and keeps them out of the error.
+func registryConfig(data map[string][]byte, key string) field.ErrorList {
+	path := field.NewPath("data").Key(key)
+	config, ok := data[key]
+	if !ok {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	if err := json.Unmarshal(config, &map[string]any{}); err != nil {
+		return field.ErrorList{field.Invalid(path, "<secret contents redacted>", err.Error())}
+	}
+	return nil
+}
+
+func validateSecretUpdate(s, old *corev1.Secret) field.ErrorList {
+	errs := unchanged(s.Type, old.Type, &root, "type")
+	if old.Immutable == nil || !*old.Immutable {
+		return errs
+	}
+	errs = append(errs, staysImmutable(s.Immutable)...)
+	if !maps.EqualFunc(s.Data, old.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
+		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
+	}
+	return errs
+}

@@ -1,0 +1,203 @@
+package kinds
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// eventLife is how long an event is kept.
+const eventLife = time.Hour
+
+func events() Kind {
+	return Of[*corev1.Event]{
+		Type: &corev1.Event{}, List: &corev1.EventList{},
+		Plural: "events", ShortNames: []string{"ev"},
+		Name:           subdomain,
+		CreateOnUpdate: true,
+		Validate:       validateEvent,
+		TTL:            eventLife,
+		Columns:        eventColumns,
+		Row:            eventRow,
+		Bare:           true,
+		Fields:         eventFields,
+		AlsoServed:     []runtime.Object{&eventsv1.Event{}},
+	}
+}
+
+func eventFields(e *corev1.Event) fields.Set {
+	source := e.Source.Component
+	if source == "" {
+		source = e.ReportingController
+	}
+	o := e.InvolvedObject
+	return fields.Set{
+		"involvedObject.kind":            o.Kind,
+		"involvedObject.namespace":       o.Namespace,
+		"involvedObject.name":            o.Name,
+		"involvedObject.uid":             string(o.UID),
+		"involvedObject.apiVersion":      o.APIVersion,
+		"involvedObject.resourceVersion": o.ResourceVersion,
+		"involvedObject.fieldPath":       o.FieldPath,
+		"reason":                         e.Reason,
+		"reportingComponent":             source,
+		"source":                         source,
+		"type":                           e.Type,
+	}
+}
+
+// Limits of what an event says, in characters.
+const (
+	maxEventWord = 128
+	maxEventNote = 1024
+)
+
+// validateEvent checks where the event is: with the object it is about, or in the default namespace
+// if that object is in none. An event with a time of its own must also say who reports what.
+func validateEvent(e *corev1.Event) field.ErrorList {
+	var errs field.ErrorList
+	about, isNew := e.InvolvedObject.Namespace, !e.EventTime.IsZero()
+	here := about == e.Namespace
+	if about == "" {
+		here = e.Namespace == "" || e.Namespace == metav1.NamespaceDefault || isNew && e.Namespace == metav1.NamespaceSystem
+	}
+	if !here && (about == "" || !isNew) {
+		errs = append(errs, field.Invalid(root.of("involvedObject").Child("namespace"), about, "does not match event.namespace"))
+	}
+	if !isNew {
+		return errs
+	}
+	errs = append(errs, required(e.ReportingController, &root, "reportingController")...)
+	if e.ReportingController != "" {
+		errs = append(errs, qualified(e.ReportingController, &root, "reportingController")...)
+	}
+	for _, word := range [...]struct{ name, value string }{
+		{"reportingInstance", e.ReportingInstance}, {"action", e.Action}, {"reason", e.Reason},
+	} {
+		errs = append(errs, required(word.value, &root, word.name)...)
+		if len(word.value) > maxEventWord {
+			errs = append(errs, field.Invalid(root.of(word.name), "", fmt.Sprintf("can have at most %d characters", maxEventWord)))
+		}
+	}
+	if len(e.Message) > maxEventNote {
+		errs = append(errs, field.Invalid(root.of("message"), "", fmt.Sprintf("can have at most %d characters", maxEventNote)))
+	}
+	return errs
+}
+
+// convertEvents lets the scheme turn events of one group into those of the other.
+func convertEvents(s *runtime.Scheme) error {
+	if err := s.AddConversionFunc((*corev1.Event)(nil), (*eventsv1.Event)(nil), func(in, out any, _ conversion.Scope) error {
+		toEventsV1(in.(*corev1.Event), out.(*eventsv1.Event))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*eventsv1.Event)(nil), (*corev1.Event)(nil), func(in, out any, _ conversion.Scope) error {
+		toCoreV1(in.(*eventsv1.Event), out.(*corev1.Event))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*corev1.EventList)(nil), (*eventsv1.EventList)(nil), func(in, out any, _ conversion.Scope) error {
+		from, to := in.(*corev1.EventList), out.(*eventsv1.EventList)
+		to.ListMeta, to.Items = from.ListMeta, make([]eventsv1.Event, len(from.Items))
+		for i := range from.Items {
+			toEventsV1(&from.Items[i], &to.Items[i])
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return s.AddConversionFunc((*eventsv1.EventList)(nil), (*corev1.EventList)(nil), func(in, out any, _ conversion.Scope) error {
+		from, to := in.(*eventsv1.EventList), out.(*corev1.EventList)
+		to.ListMeta, to.Items = from.ListMeta, make([]corev1.Event, len(from.Items))
+		for i := range from.Items {
+			toCoreV1(&from.Items[i], &to.Items[i])
+		}
+		return nil
+	})
+}
+
+// toEventsV1 shares what it can with the event it is given.
+func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
+	*out = eventsv1.Event{
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		Action: e.Action, Reason: e.Reason, Regarding: e.InvolvedObject, Related: e.Related, Note: e.Message, Type: e.Type,
+		DeprecatedSource: e.Source, DeprecatedFirstTimestamp: e.FirstTimestamp, DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count,
+	}
+	if s := e.Series; s != nil {
+		out.Series = &eventsv1.EventSeries{Count: s.Count, LastObservedTime: s.LastObservedTime}
+	}
+}
+
+// toCoreV1 shares what it can with the event it is given.
+func toCoreV1(e *eventsv1.Event, out *corev1.Event) {
+	*out = corev1.Event{
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		Action: e.Action, Reason: e.Reason, InvolvedObject: e.Regarding, Related: e.Related, Message: e.Note, Type: e.Type,
+		Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
+	}
+	if s := e.Series; s != nil {
+		out.Series = &corev1.EventSeries{Count: s.Count, LastObservedTime: s.LastObservedTime}
+	}
+}
+
+var eventColumns = []metav1.TableColumnDefinition{
+	column("Last Seen", "string", corev1.Event{}.SwaggerDoc()["lastTimestamp"]),
+	column("Type", "string", corev1.Event{}.SwaggerDoc()["type"]),
+	column("Reason", "string", corev1.Event{}.SwaggerDoc()["reason"]),
+	column("Object", "string", corev1.Event{}.SwaggerDoc()["involvedObject"]),
+	wide("Subobject", "string", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"]),
+	wide("Source", "string", corev1.Event{}.SwaggerDoc()["source"]),
+	column("Message", "string", corev1.Event{}.SwaggerDoc()["message"]),
+	wide("First Seen", "string", corev1.Event{}.SwaggerDoc()["firstTimestamp"]),
+	wide("Count", "string", corev1.Event{}.SwaggerDoc()["count"]),
+	{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
+}
+
+func eventRow(e *corev1.Event) []any {
+	first, last, count := e.FirstTimestamp.Time, e.LastTimestamp.Time, int64(e.Count)
+	if e.FirstTimestamp.IsZero() {
+		first = e.EventTime.Time
+	}
+	if e.Series != nil {
+		last, count = e.Series.LastObservedTime.Time, int64(e.Series.Count)
+	}
+	if last.IsZero() {
+		last = first
+	}
+	if count == 0 {
+		count = 1
+	}
+	source := e.Source.Component
+	if source == "" {
+		source = e.ReportingController
+	}
+	if host := e.Source.Host; host != "" {
+		source += ", " + host
+	} else if e.ReportingInstance != "" {
+		source += ", " + e.ReportingInstance
+	}
+	about := strings.ToLower(e.InvolvedObject.Kind)
+	if e.InvolvedObject.Name != "" {
+		about = fmt.Sprintf("%s/%s", about, e.InvolvedObject.Name)
+	}
+	return []any{ago(last), e.Type, e.Reason, about, e.InvolvedObject.FieldPath, source, strings.TrimSpace(e.Message), ago(first), count, e.Name}
+}
+
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(t))
+}

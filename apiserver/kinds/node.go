@@ -1,0 +1,190 @@
+package kinds
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func nodes() Kind {
+	return Of[*corev1.Node]{
+		Type: &corev1.Node{}, List: &corev1.NodeList{},
+		Plural: "nodes", ShortNames: []string{"no"}, Cluster: true,
+		Name:           subdomain,
+		Default:        defaultNode,
+		Prepare:        prepareNode,
+		Validate:       validateNode,
+		ValidateUpdate: validateNodeUpdate,
+		Status:         true,
+		ValidateStatus: func(n, _ *corev1.Node) field.ErrorList { return nodeStatus(n) },
+		Columns:        nodeColumns,
+		Row:            nodeRow,
+		Bare:           true,
+		Fields: func(n *corev1.Node) fields.Set {
+			return fields.Set{"spec.unschedulable": boolean(n.Spec.Unschedulable)}
+		},
+	}
+}
+
+// defaultNode lets all of a node be used, unless it says otherwise, and keeps both forms of its pod
+// network in step.
+func defaultNode(n *corev1.Node) {
+	switch s := &n.Spec; {
+	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
+		s.PodCIDR = s.PodCIDRs[0]
+	case s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR):
+		s.PodCIDRs = []string{s.PodCIDR}
+	}
+	roundUp(n.Status.Capacity)
+	roundUp(n.Status.Allocatable)
+	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+}
+
+func prepareNode(_ context.Context, n, old *corev1.Node) {
+	if old == nil || old.Spec.ConfigSource == nil {
+		n.Spec.ConfigSource = nil
+	}
+}
+
+func validateNode(n *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	list := specAt.at("taints")
+	for i := range n.Spec.Taints {
+		t, at := &n.Spec.Taints[i], list.item(i)
+		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.of("key"))...)
+		errs = append(errs, invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "value")...)
+		errs = append(errs, taintEffect(t.Effect, &at)...)
+		same := func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }
+		if slices.ContainsFunc(n.Spec.Taints[:i], same) {
+			d := field.Duplicate(at.path(), *t)
+			d.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, d)
+		}
+	}
+	for i, cidr := range n.Spec.PodCIDRs {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(specAt.of("podCIDRs").Index(i), cidr, false, nil)...)
+	}
+	return errs
+}
+
+func nodeStatus(n *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	list := statusAt.at("addresses")
+	for i, a := range n.Status.Addresses {
+		if at := list.item(i); slices.Contains(n.Status.Addresses[:i], a) {
+			errs = append(errs, field.Duplicate(at.path(), a))
+		}
+	}
+	for _, amounts := range [...]struct {
+		name string
+		list corev1.ResourceList
+	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
+		of := statusAt.at(amounts.name)
+		for _, name := range sorted(amounts.list) {
+			at := of.entry(string(name))
+			errs = append(errs, qualified(string(name), &at, "")...)
+			errs = append(errs, amount(name, amounts.list[name], &at)...)
+		}
+	}
+	return errs
+}
+
+func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
+		errs = append(errs, field.Forbidden(specAt.of("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
+	}
+	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
+		errs = append(errs, field.Forbidden(specAt.of("providerID"), "node updates may not change providerID except from \"\" to valid"))
+	}
+	if !apiequality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
+		errs = append(errs, field.Forbidden(specAt.of("configSource"), "configSource may not be set"))
+	}
+	return errs
+}
+
+var nodeColumns = []metav1.TableColumnDefinition{
+	nameColumn,
+	column("Status", "string", "The status of the node"),
+	column("Roles", "string", "The roles of the node"),
+	ageColumn,
+	column("Version", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["kubeletVersion"]),
+	wide("Internal-IP", "string", corev1.NodeStatus{}.SwaggerDoc()["addresses"]),
+	wide("External-IP", "string", corev1.NodeStatus{}.SwaggerDoc()["addresses"]),
+	wide("OS-Image", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["osImage"]),
+	wide("Kernel-Version", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["kernelVersion"]),
+	wide("Container-Runtime", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["containerRuntimeVersion"]),
+}
+
+func nodeRow(n *corev1.Node) []any {
+	info := n.Status.NodeInfo
+	return []any{
+		n.Name, nodeStatusCell(n), roleCell(n), age(n.CreationTimestamp), info.KubeletVersion,
+		addressCell(n, corev1.NodeInternalIP), addressCell(n, corev1.NodeExternalIP),
+		orUnknown(info.OSImage), orUnknown(info.KernelVersion), orUnknown(info.ContainerRuntimeVersion),
+	}
+}
+
+func nodeStatusCell(n *corev1.Node) string {
+	status := "Unknown"
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			status = "NotReady"
+			if c.Status == corev1.ConditionTrue {
+				status = "Ready"
+			}
+		}
+	}
+	if n.Spec.Unschedulable {
+		status += ",SchedulingDisabled"
+	}
+	return status
+}
+
+// roleCell are the roles that a node's labels give it.
+func roleCell(n *corev1.Node) string {
+	var roles []string
+	for _, k := range sorted(n.Labels) {
+		if role, ok := strings.CutPrefix(k, "node-role.kubernetes.io/"); ok && role != "" {
+			roles = append(roles, role)
+		} else if v := n.Labels[k]; k == "kubernetes.io/role" && v != "" {
+			roles = append(roles, v)
+		}
+	}
+	slices.Sort(roles)
+	return orNone(strings.Join(slices.Compact(roles), ","))
+}
+
+func addressCell(n *corev1.Node, kind corev1.NodeAddressType) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == kind {
+			return a.Address
+		}
+	}
+	return none
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "<unknown>"
+	}
+	return s
+}
+
+func serviceAccounts() Kind {
+	return Of[*corev1.ServiceAccount]{
+		Type: &corev1.ServiceAccount{}, List: &corev1.ServiceAccountList{},
+		Plural: "serviceaccounts", ShortNames: []string{"sa"},
+		Name: subdomain,
+	}
+}

@@ -1,0 +1,152 @@
+package kinds
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const defaultGracePeriod = int64(corev1.DefaultTerminationGracePeriodSeconds)
+
+// defaultPodSpec fills in what pods and pod templates have in common.
+func defaultPodSpec(s *corev1.PodSpec) {
+	orSet(&s.DNSPolicy, corev1.DNSClusterFirst)
+	orSet(&s.RestartPolicy, corev1.RestartPolicyAlways)
+	orSet(&s.SchedulerName, corev1.DefaultSchedulerName)
+	orElse(&s.TerminationGracePeriodSeconds, defaultGracePeriod)
+	if s.SecurityContext == nil {
+		s.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	orSet(&s.ServiceAccountName, s.DeprecatedServiceAccount)
+	s.DeprecatedServiceAccount = s.ServiceAccountName
+	for i := range s.Volumes {
+		defaultVolume(&s.Volumes[i])
+	}
+	for i := range s.InitContainers {
+		defaultContainer(&s.InitContainers[i])
+	}
+	for i := range s.Containers {
+		defaultContainer(&s.Containers[i])
+	}
+	for i := range s.EphemeralContainers {
+		defaultContainer((*corev1.Container)(&s.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	roundUp(s.Overhead)
+	if s.Resources != nil {
+		roundUp(s.Resources.Limits)
+		roundUp(s.Resources.Requests)
+	}
+}
+
+func defaultContainer(c *corev1.Container) {
+	orSet(&c.ImagePullPolicy, pullPolicyOf(c.Image))
+	orSet(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	orSet(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	for i := range c.Ports {
+		orSet(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil {
+			defaultFieldRef(from.FieldRef)
+			if from.FileKeyRef != nil {
+				orElse(&from.FileKeyRef.Optional, false)
+			}
+		}
+	}
+	roundUp(c.Resources.Limits)
+	roundUp(c.Resources.Requests)
+	defaultProbe(c.LivenessProbe)
+	defaultProbe(c.ReadinessProbe)
+	defaultProbe(c.StartupProbe)
+	if c.Lifecycle != nil {
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil {
+				defaultHTTPGet(h.HTTPGet)
+			}
+		}
+	}
+}
+
+// pullPolicyOf pulls an image always if its tag is, or by its absence means, "latest".
+func pullPolicyOf(image string) corev1.PullPolicy {
+	if image == "" || strings.Contains(image, "@") && !strings.Contains(image, ":latest@") {
+		return corev1.PullIfNotPresent
+	}
+	name, _, _ := strings.Cut(image, "@")
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	_, tag, tagged := strings.Cut(last, ":")
+	if !tagged || tag == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func defaultProbe(p *corev1.Probe) {
+	if p == nil {
+		return
+	}
+	orSet(&p.TimeoutSeconds, 1)
+	orSet(&p.PeriodSeconds, 10)
+	orSet(&p.SuccessThreshold, 1)
+	orSet(&p.FailureThreshold, 3)
+	defaultHTTPGet(p.HTTPGet)
+	if p.GRPC != nil {
+		orElse(&p.GRPC.Service, "")
+	}
+}
+
+func defaultHTTPGet(g *corev1.HTTPGetAction) {
+	if g == nil {
+		return
+	}
+	orSet(&g.Path, "/")
+	orSet(&g.Scheme, corev1.URISchemeHTTP)
+}
+
+func defaultFieldRef(f *corev1.ObjectFieldSelector) {
+	if f != nil {
+		orSet(&f.APIVersion, "v1")
+	}
+}
+
+// roundUp makes amounts no finer than a thousandth.
+func roundUp(list corev1.ResourceList) {
+	for name, q := range list {
+		if q.RoundUp(resource.Milli) {
+			continue
+		}
+		list[name] = q
+	}
+}
+
+// defaultPodOnly fills in what pods have and templates leave to the pods made from them.
+func defaultPodOnly(s *corev1.PodSpec) {
+	orElse(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range containers {
+			requestLimits(&containers[i].Resources)
+			if s.HostNetwork {
+				for j := range containers[i].Ports {
+					orSet(&containers[i].Ports[j].HostPort, containers[i].Ports[j].ContainerPort)
+				}
+			}
+		}
+	}
+	if s.Resources != nil {
+		requestLimits(s.Resources)
+	}
+}
+
+// requestLimits requests what is limited, where nothing is said of it.
+func requestLimits(r *corev1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		if _, ok := r.Requests[name]; ok {
+			continue
+		}
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		r.Requests[name] = limit.DeepCopy()
+	}
+}

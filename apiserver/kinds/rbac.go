@@ -1,0 +1,206 @@
+package kinds
+
+import (
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// pathSegment is the rule for names that may be anything which can stand in a URL's path.
+func pathSegment(name string, prefix bool) []string {
+	return pathvalidation.ValidatePathSegmentName(name, prefix)
+}
+
+var createdAt = []metav1.TableColumnDefinition{
+	nameColumn,
+	{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
+}
+
+func createdRow(obj metav1.Object) []any {
+	t := obj.GetCreationTimestamp()
+	return []any{obj.GetName(), t.UTC().Format("2006-01-02T15:04:05Z")}
+}
+
+func roles() Kind {
+	return Of[*rbacv1.Role]{
+		Type: &rbacv1.Role{}, List: &rbacv1.RoleList{},
+		Plural: "roles", Name: pathSegment, CreateOnUpdate: true,
+		Validate: func(r *rbacv1.Role) field.ErrorList { return policyRules(r.Rules, true) },
+		Columns:  createdAt,
+		Row:      func(r *rbacv1.Role) []any { return createdRow(r) },
+		Bare:     true,
+	}
+}
+
+func clusterRoles() Kind {
+	return Of[*rbacv1.ClusterRole]{
+		Type: &rbacv1.ClusterRole{}, List: &rbacv1.ClusterRoleList{},
+		Plural: "clusterroles", Cluster: true, Name: pathSegment, CreateOnUpdate: true,
+		Validate: validateClusterRole,
+		Columns:  createdAt,
+		Row:      func(r *rbacv1.ClusterRole) []any { return createdRow(r) },
+		Bare:     true,
+	}
+}
+
+func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
+	errs := policyRules(r.Rules, false)
+	if r.AggregationRule == nil {
+		return errs
+	}
+	at := root.at("aggregationRule")
+	list := at.at("clusterRoleSelectors")
+	if len(r.AggregationRule.ClusterRoleSelectors) == 0 {
+		return append(errs, field.Required(list.path(), "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+	}
+	for i := range r.AggregationRule.ClusterRoleSelectors {
+		item := list.item(i)
+		errs = append(errs, labelSelector(&r.AggregationRule.ClusterRoleSelectors[i], &item, "")...)
+	}
+	return errs
+}
+
+func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
+	var errs field.ErrorList
+	list := root.at("rules")
+	for i := range rules {
+		r, at := &rules[i], list.item(i)
+		if len(r.Verbs) == 0 {
+			errs = append(errs, field.Required(at.of("verbs"), "verbs must contain at least one value"))
+		}
+		if len(r.NonResourceURLs) > 0 {
+			switch {
+			case namespaced:
+				errs = append(errs, field.Invalid(at.of("nonResourceURLs"), r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
+			case len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0:
+				errs = append(errs, field.Invalid(at.of("nonResourceURLs"), r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
+			}
+			continue
+		}
+		if len(r.APIGroups) == 0 {
+			errs = append(errs, field.Required(at.of("apiGroups"), "resource rules must supply at least one api group"))
+		}
+		if len(r.Resources) == 0 {
+			errs = append(errs, field.Required(at.of("resources"), "resource rules must supply at least one resource"))
+		}
+	}
+	return errs
+}
+
+var bindingColumns = []metav1.TableColumnDefinition{
+	column("Role", "string", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"]),
+	wide("Users", "string", "Users in the binding"),
+	wide("Groups", "string", "Groups in the binding"),
+	wide("ServiceAccounts", "string", "ServiceAccounts in the binding"),
+}
+
+func roleBindings() Kind {
+	return Of[*rbacv1.RoleBinding]{
+		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
+		Plural: "rolebindings", Name: pathSegment, CreateOnUpdate: true,
+		Default: func(b *rbacv1.RoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
+		Validate: func(b *rbacv1.RoleBinding) field.ErrorList {
+			return append(roleRef(&b.RoleRef, "Role", "ClusterRole"), subjects(b.Subjects, true)...)
+		},
+		ValidateUpdate: func(b, old *rbacv1.RoleBinding) field.ErrorList { return sameRoleRef(b.RoleRef, old.RoleRef) },
+		Columns:        bindingColumns,
+		Row:            func(b *rbacv1.RoleBinding) []any { return bindingRow(&b.RoleRef, b.Subjects) },
+	}
+}
+
+func clusterRoleBindings() Kind {
+	return Of[*rbacv1.ClusterRoleBinding]{
+		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},
+		Plural: "clusterrolebindings", Cluster: true, Name: pathSegment, CreateOnUpdate: true,
+		Default: func(b *rbacv1.ClusterRoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
+		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
+			return append(roleRef(&b.RoleRef, "ClusterRole"), subjects(b.Subjects, false)...)
+		},
+		ValidateUpdate: func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList { return sameRoleRef(b.RoleRef, old.RoleRef) },
+		Columns:        bindingColumns,
+		Row:            func(b *rbacv1.ClusterRoleBinding) []any { return bindingRow(&b.RoleRef, b.Subjects) },
+	}
+}
+
+func defaultRoleBinding(r *rbacv1.RoleRef, subjects []rbacv1.Subject) {
+	orSet(&r.APIGroup, rbacv1.GroupName)
+	for i := range subjects {
+		if s := &subjects[i]; s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind {
+			orSet(&s.APIGroup, rbacv1.GroupName)
+		}
+	}
+}
+
+func roleRef(r *rbacv1.RoleRef, kinds ...string) field.ErrorList {
+	at := root.at("roleRef")
+	var errs field.ErrorList
+	if r.APIGroup != rbacv1.GroupName {
+		errs = append(errs, field.NotSupported(at.of("apiGroup"), r.APIGroup, []string{rbacv1.GroupName}))
+	}
+	known := false
+	for _, k := range kinds {
+		known = known || k == r.Kind
+	}
+	if !known {
+		errs = append(errs, field.NotSupported(at.of("kind"), r.Kind, kinds))
+	}
+	if r.Name == "" {
+		return append(errs, field.Required(at.of("name"), ""))
+	}
+	return append(errs, invalid(pathSegment(r.Name, false), r.Name, &at, "name")...)
+}
+
+func sameRoleRef(now, was rbacv1.RoleRef) field.ErrorList {
+	if now == was {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(root.of("roleRef"), now, "cannot change roleRef")}
+}
+
+func subjects(list []rbacv1.Subject, namespaced bool) field.ErrorList {
+	var errs field.ErrorList
+	all := root.at("subjects")
+	for i := range list {
+		s, at := &list[i], all.item(i)
+		errs = append(errs, required(s.Name, &at, "name")...)
+		group := rbacv1.GroupName
+		switch s.Kind {
+		case rbacv1.ServiceAccountKind:
+			group = ""
+			if s.Name != "" {
+				errs = append(errs, invalid(subdomain(s.Name, false), s.Name, &at, "name")...)
+			}
+			if !namespaced && s.Namespace == "" {
+				errs = append(errs, field.Required(at.of("namespace"), ""))
+			}
+		case rbacv1.UserKind, rbacv1.GroupKind:
+		default:
+			errs = append(errs, field.NotSupported(at.of("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+			continue
+		}
+		if s.APIGroup != group {
+			errs = append(errs, field.NotSupported(at.of("apiGroup"), s.APIGroup, []string{group}))
+		}
+	}
+	return errs
+}
+
+func bindingRow(r *rbacv1.RoleRef, subjects []rbacv1.Subject) []any {
+	var users, groups, accounts []string
+	for _, s := range subjects {
+		switch s.Kind {
+		case rbacv1.ServiceAccountKind:
+			accounts = append(accounts, s.Namespace+"/"+s.Name)
+		case rbacv1.UserKind:
+			users = append(users, s.Name)
+		case rbacv1.GroupKind:
+			groups = append(groups, s.Name)
+		}
+	}
+	list := func(names []string) string { return strings.Join(names, ", ") }
+	return []any{fmt.Sprintf("%s/%s", r.Kind, r.Name), list(users), list(groups), list(accounts)}
+}

@@ -1,0 +1,350 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// serviceNetwork is where cluster IPs come from; its first address is that of the API server itself.
+var serviceNetwork = netip.MustParsePrefix("10.96.0.0/12")
+
+// serviceAddresses is how many addresses of the network services can have: all but the network's own
+// and the last.
+const serviceAddresses = 1<<(32-12) - 2
+
+// Node ports come from this range.
+const (
+	firstNodePort = 30000
+	lastNodePort  = 32767
+)
+
+func wantsHealthPort(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// serviceClaims hands out cluster IPs and node ports. It learns which are taken from the stored
+// services when it is first asked.
+type serviceClaims struct {
+	services Stored[*corev1.Service]
+
+	mu     sync.Mutex
+	loaded bool
+	ips    map[netip.Addr]types.UID // the service that has each
+	ports  map[nodePort]types.UID
+}
+
+type nodePort struct {
+	protocol corev1.Protocol
+	number   int32
+}
+
+// Take gives the service the address and the node ports that its type has, keeps those it had before,
+// and takes away those that its type has no longer.
+func (c *serviceClaims) Take(ctx context.Context, s, old *corev1.Service) (func(), error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.load(ctx); err != nil {
+		return nil, err
+	}
+	settleAddresses(s, old)
+	settlePorts(s, old)
+	t := &taking{claims: c, owner: s.UID, start: spread(s.Namespace + "/" + s.Name)}
+	if old != nil {
+		t.owner = old.UID
+	}
+	if hasClusterIP(s.Spec.Type) {
+		t.families(s)
+		t.address(s)
+	}
+	t.nodePorts(s)
+	if len(t.errs) > 0 {
+		t.undo()
+		return nil, errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, t.errs)
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		t.undo()
+	}, nil
+}
+
+// Keep takes back the addresses and ports that the service has no longer.
+func (c *serviceClaims) Keep(s *corev1.Service) {
+	c.free(s.UID, func(ip netip.Addr) bool { return slices.Contains(s.Spec.ClusterIPs, ip.String()) },
+		func(p nodePort) bool { return slices.Contains(portsOf(s), p) })
+}
+
+// Free takes back all that a service had.
+func (c *serviceClaims) Free(s *corev1.Service) {
+	c.free(s.UID, func(netip.Addr) bool { return false }, func(nodePort) bool { return false })
+}
+
+func (c *serviceClaims) free(owner types.UID, keepIP func(netip.Addr) bool, keepPort func(nodePort) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.ips, func(ip netip.Addr, by types.UID) bool { return by == owner && !keepIP(ip) })
+	maps.DeleteFunc(c.ports, func(p nodePort, by types.UID) bool { return by == owner && !keepPort(p) })
+}
+
+// portsOf are the ports of the nodes that a service has.
+func portsOf(s *corev1.Service) []nodePort {
+	var ports []nodePort
+	for _, p := range s.Spec.Ports {
+		if p.NodePort != 0 {
+			ports = append(ports, nodePort{p.Protocol, p.NodePort})
+		}
+	}
+	if n := s.Spec.HealthCheckNodePort; n != 0 {
+		ports = append(ports, nodePort{corev1.ProtocolTCP, n})
+	}
+	return ports
+}
+
+func (c *serviceClaims) load(ctx context.Context) error {
+	if c.loaded {
+		return nil
+	}
+	c.ips, c.ports = map[netip.Addr]types.UID{}, map[nodePort]types.UID{}
+	err := c.services.List(ctx, func(s *corev1.Service) {
+		for _, ip := range s.Spec.ClusterIPs {
+			if a, err := netip.ParseAddr(ip); err == nil {
+				c.ips[a] = s.UID
+			}
+		}
+		for _, p := range portsOf(s) {
+			c.ports[p] = s.UID
+		}
+	})
+	c.loaded = err == nil
+	return err
+}
+
+// settleAddresses makes clusterIP and clusterIPs say the same, and decides the families.
+func settleAddresses(s, old *corev1.Service) {
+	spec := &s.Spec
+	if !hasClusterIP(spec.Type) {
+		if old != nil && hasClusterIP(old.Spec.Type) && spec.ClusterIP == old.Spec.ClusterIP {
+			spec.ClusterIP, spec.ClusterIPs = "", nil
+		}
+		if spec.Type == corev1.ServiceTypeExternalName && old != nil && hasClusterIP(old.Spec.Type) {
+			spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
+		}
+		return
+	}
+	if old != nil && hasClusterIP(old.Spec.Type) {
+		switch {
+		case spec.ClusterIP == "" && len(spec.ClusterIPs) == 0:
+			spec.ClusterIP, spec.ClusterIPs = old.Spec.ClusterIP, slices.Clone(old.Spec.ClusterIPs)
+		case spec.ClusterIP != old.Spec.ClusterIP && slices.Equal(spec.ClusterIPs, old.Spec.ClusterIPs):
+			spec.ClusterIPs = nil
+		}
+		if len(spec.IPFamilies) == 0 {
+			spec.IPFamilies = old.Spec.IPFamilies
+		}
+		if spec.IPFamilyPolicy == nil {
+			spec.IPFamilyPolicy = old.Spec.IPFamilyPolicy
+		}
+	}
+	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
+		spec.ClusterIPs = []string{spec.ClusterIP}
+	}
+	settleFamilies(spec)
+}
+
+// settleFamilies decides the families. A headless service without a selector has endpoints that the
+// cluster knows nothing of, and may have both.
+func settleFamilies(spec *corev1.ServiceSpec) {
+	foreign := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
+	if foreign {
+		orElse(&spec.IPFamilyPolicy, corev1.IPFamilyPolicyRequireDualStack)
+	}
+	orElse(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	if foreign && len(spec.IPFamilies) == 1 && *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
+		other := corev1.IPv6Protocol
+		if spec.IPFamilies[0] == other {
+			other = corev1.IPv4Protocol
+		}
+		spec.IPFamilies = append(slices.Clip(spec.IPFamilies), other)
+	}
+}
+
+// settlePorts keeps the node ports of ports that were there before, and drops them all when the type
+// of the service has none any more.
+func settlePorts(s, old *corev1.Service) {
+	if old == nil {
+		return
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		j := slices.IndexFunc(old.Spec.Ports, func(o corev1.ServicePort) bool { return o.Port == p.Port && o.Protocol == p.Protocol })
+		if j < 0 {
+			continue
+		}
+		was := old.Spec.Ports[j].NodePort
+		switch {
+		case hasNodePort(s.Spec.Type) && p.NodePort == 0 && hasNodePort(old.Spec.Type):
+			p.NodePort = was
+		case !hasNodePort(s.Spec.Type) && hasNodePort(old.Spec.Type) && p.NodePort == was:
+			p.NodePort = 0
+		}
+	}
+	if !wantsHealthPort(s) && wantsHealthPort(old) && s.Spec.HealthCheckNodePort == old.Spec.HealthCheckNodePort {
+		s.Spec.HealthCheckNodePort = 0
+	}
+}
+
+// taking is one service's claims, as they are made. The claims are locked meanwhile.
+type taking struct {
+	claims *serviceClaims
+	owner  types.UID
+	start  uint32 // where to begin to look
+	ips    []netip.Addr
+	ports  []nodePort
+	errs   field.ErrorList
+}
+
+func (t *taking) undo() {
+	for _, ip := range t.ips {
+		delete(t.claims.ips, ip)
+	}
+	for _, p := range t.ports {
+		delete(t.claims.ports, p)
+	}
+}
+
+// families refuses what a cluster of one family cannot give.
+func (t *taking) families(s *corev1.Service) {
+	if s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Selector) == 0 {
+		return
+	}
+	if p := s.Spec.IPFamilyPolicy; *p == corev1.IPFamilyPolicyRequireDualStack {
+		t.errs = append(t.errs, field.Invalid(specAt.of("ipFamilyPolicy"), *p, "this cluster is not configured for dual-stack services"))
+	}
+	for i, f := range s.Spec.IPFamilies {
+		if f == corev1.IPv6Protocol {
+			t.errs = append(t.errs, field.Invalid(specAt.of("ipFamilies").Index(i), f, "not configured on this cluster"))
+		}
+	}
+}
+
+func (t *taking) address(s *corev1.Service) {
+	if len(s.Spec.ClusterIPs) == 0 {
+		ip, ok := t.freeAddress()
+		if !ok {
+			t.errs = append(t.errs, field.InternalError(specAt.of("clusterIPs"), fmt.Errorf("failed to allocate a serviceIP: range is full")))
+			return
+		}
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip.String(), []string{ip.String()}
+		return
+	}
+	for _, ip := range s.Spec.ClusterIPs {
+		a, err := netip.ParseAddr(ip)
+		if err != nil {
+			continue // None, or what validation refuses
+		}
+		switch by, taken := t.claims.ips[a]; {
+		case taken && by != t.owner:
+			t.refuseAddress(s, ip, "provided IP is already allocated")
+		case !taken && !serviceNetwork.Contains(a):
+			t.refuseAddress(s, ip, "the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
+		case !taken:
+			t.takeAddress(a)
+		}
+	}
+}
+
+func (t *taking) refuseAddress(s *corev1.Service, ip, why string) {
+	t.errs = append(t.errs, field.Invalid(specAt.of("clusterIPs"), s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
+}
+
+func (t *taking) takeAddress(a netip.Addr) {
+	t.claims.ips[a] = t.owner
+	t.ips = append(t.ips, a)
+}
+
+// freeAddress starts to look at a place that depends on the service's name, so that the same services
+// get the same addresses in every run.
+func (t *taking) freeAddress() (netip.Addr, bool) {
+	base := serviceNetwork.Addr().As4()
+	first := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
+	for i := range uint32(serviceAddresses) {
+		n := first + 1 + (t.start+i)%serviceAddresses
+		a := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+		if _, taken := t.claims.ips[a]; !taken && n != first+1 {
+			t.takeAddress(a)
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func (t *taking) nodePorts(s *corev1.Service) {
+	if hasNodePort(s.Spec.Type) {
+		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts
+		list := specAt.at("ports")
+		for i := range s.Spec.Ports {
+			at := list.item(i)
+			t.nodePort(&s.Spec.Ports[i].NodePort, s.Spec.Ports[i].Protocol, allocate, &at, "nodePort")
+		}
+	}
+	if wantsHealthPort(s) {
+		t.nodePort(&s.Spec.HealthCheckNodePort, corev1.ProtocolTCP, true, &specAt, "healthCheckNodePort")
+	}
+}
+
+// nodePort takes the port that is asked for, or any if none is and one is wanted.
+func (t *taking) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *where, name string) {
+	if *number == 0 {
+		if allocate && !t.freeNodePort(number, protocol) {
+			t.errs = append(t.errs, field.InternalError(w.of(name), fmt.Errorf("failed to allocate a nodePort: range is full")))
+		}
+		return
+	}
+	p := nodePort{protocol, *number}
+	switch by, taken := t.claims.ports[p]; {
+	case taken && by != t.owner:
+		t.errs = append(t.errs, field.Invalid(w.of(name), *number, "provided port is already allocated"))
+	case !taken && (*number < firstNodePort || *number > lastNodePort):
+		t.errs = append(t.errs, field.Invalid(w.of(name), *number, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
+	case !taken:
+		t.takePort(p)
+	}
+}
+
+func (t *taking) freeNodePort(number *int32, protocol corev1.Protocol) bool {
+	const n = lastNodePort - firstNodePort + 1
+	start := int32(t.start % n)
+	for i := range int32(n) {
+		p := nodePort{protocol, firstNodePort + (start+i)%n}
+		if _, taken := t.claims.ports[p]; !taken {
+			t.takePort(p)
+			*number = p.number
+			return true
+		}
+	}
+	return false
+}
+
+func (t *taking) takePort(p nodePort) {
+	t.claims.ports[p] = t.owner
+	t.ports = append(t.ports, p)
+}
+
+func spread(s string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(s))
+	return h.Sum32()
+}
