@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -452,26 +453,29 @@ func TestWatch(t *testing.T) {
 // TestDefinitionMadeAnew checks that a client goes on when a kind comes, goes,
 // and comes back under another scope.
 func TestDefinitionMadeAnew(t *testing.T) {
-	c := start(t)
-	ctx := context.Background()
-	w := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
-	if err := c.Create(ctx, w); !meta.IsNoMatchError(err) {
-		t.Fatalf("before it is defined: %v", err)
-	}
-	crd := define(t, c)
-	must(t, c.Create(ctx, w))
-	must(t, c.Delete(ctx, crd))
-	if err := c.Get(ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
-		t.Fatalf("after it is gone: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		ctx := context.Background()
+		w := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
+		if err := c.Create(ctx, w); !meta.IsNoMatchError(err) {
+			t.Fatalf("before it is defined: %v", err)
+		}
+		crd := define(t, c)
+		must(t, c.Create(ctx, w))
+		must(t, c.Delete(ctx, crd))
+		synctest.Wait() // the server takes it down in the background
+		if err := c.Get(ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
+			t.Fatalf("after it is gone: %v", err)
+		}
 
-	anew := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}, Spec: crd.Spec}
-	anew.Spec.Scope = apiextensionsv1.ClusterScoped
-	must(t, c.Create(ctx, anew))
-	must(t, c.Create(ctx, &Widget{ObjectMeta: metav1.ObjectMeta{Name: "x"}}))
-	if namespaced, err := c.IsObjectNamespaced(w); err != nil || namespaced {
-		t.Errorf("namespaced: %v, %v", namespaced, err)
-	}
+		anew := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}, Spec: crd.Spec}
+		anew.Spec.Scope = apiextensionsv1.ClusterScoped
+		must(t, c.Create(ctx, anew))
+		must(t, c.Create(ctx, &Widget{ObjectMeta: metav1.ObjectMeta{Name: "x"}}))
+		if namespaced, err := c.IsObjectNamespaced(w); err != nil || namespaced {
+			t.Errorf("namespaced: %v, %v", namespaced, err)
+		}
+	})
 }
 
 func TestInterceptor(t *testing.T) {
