@@ -145,7 +145,7 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 		ResetFieldsStrategy:       s,
 		TableConvertor:            tables[T]{k},
 		PredicateFunc:             predicate[T](k),
-		ReturnDeletedObject:       true,
+		ReturnDeletedObject:       k.ReturnsDeleted,
 	}
 	if k.TTL > 0 {
 		store.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) { return uint64(k.TTL.Seconds()), nil }

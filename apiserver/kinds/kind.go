@@ -77,6 +77,8 @@ type Of[T Object] struct {
 	// DeletesOnUpdate says that an update (beside the removal of the last finalizer) completes the
 	// deletion.
 	DeletesOnUpdate func(obj, old T) bool
+	// ReturnsDeleted answers a deletion with the object as it last was, instead of a status.
+	ReturnsDeleted bool
 	// TTL is how long an object is kept after it was written; zero is for ever.
 	TTL time.Duration
 

@@ -185,6 +185,7 @@ func serviceAccounts() Kind {
 	return Of[*corev1.ServiceAccount]{
 		Type: &corev1.ServiceAccount{}, List: &corev1.ServiceAccountList{},
 		Plural: "serviceaccounts", ShortNames: []string{"sa"},
-		Name: subdomain,
+		ReturnsDeleted: true,
+		Name:           subdomain,
 	}
 }

@@ -18,6 +18,7 @@ func pods() Kind {
 	return Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
 		Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
+		ReturnsDeleted: true,
 		Name:           subdomain,
 		Default:        defaultPod,
 		Prepare:        preparePod,
@@ -249,7 +250,8 @@ func podTemplates() Kind {
 	return Of[*corev1.PodTemplate]{
 		Type: &corev1.PodTemplate{}, List: &corev1.PodTemplateList{},
 		Plural: "podtemplates", Name: subdomain, Generation: true, CreateOnUpdate: true,
-		Default: func(t *corev1.PodTemplate) { defaultPodSpec(&t.Template.Spec) },
+		ReturnsDeleted: true,
+		Default:        func(t *corev1.PodTemplate) { defaultPodSpec(&t.Template.Spec) },
 		Validate: func(t *corev1.PodTemplate) field.ErrorList {
 			w := where{field: "template"}
 			return podTemplate(&t.Template, &w)

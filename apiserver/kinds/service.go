@@ -20,6 +20,7 @@ func services() Kind {
 	return Of[*corev1.Service]{
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
 		Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
+		ReturnsDeleted: true,
 		Name:           serviceName,
 		CreateOnUpdate: true,
 		Default:        defaultService,

@@ -15,8 +15,9 @@ func persistentVolumeClaims() Kind {
 	return Of[*corev1.PersistentVolumeClaim]{
 		Type: &corev1.PersistentVolumeClaim{}, List: &corev1.PersistentVolumeClaimList{},
 		Plural: "persistentvolumeclaims", ShortNames: []string{"pvc"},
-		Name:    subdomain,
-		Default: defaultClaim,
+		ReturnsDeleted: true,
+		Name:           subdomain,
+		Default:        defaultClaim,
 		Prepare: func(_ context.Context, c, _ *corev1.PersistentVolumeClaim) {
 			orSet(&c.Status.Phase, corev1.ClaimPending)
 		},
