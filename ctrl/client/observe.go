@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 )
 
 // This file tells the cache what was written; see package overlay.
@@ -86,9 +85,11 @@ func (c *client) deleted(ctx context.Context, obj Object, res rest.Result, dryRu
 }
 
 // finished reports whether nothing keeps an object any longer: it was to be
-// deleted, and its last finalizer is gone and its time has run out.
+// deleted, and its last finalizer is gone and its time has run out. Without a
+// time the object waits for something else, as a namespace does for its content.
 func finished(obj Object) bool {
-	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && ptr.Deref(obj.GetDeletionGracePeriodSeconds(), 0) == 0
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && grace != nil && *grace == 0
 }
 
 // identityOf returns an object of obj's form and kind with nothing but what
