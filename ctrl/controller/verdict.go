@@ -90,7 +90,9 @@ func (v verdict) count(m *counters) {
 func (v verdict) log(logger logr.Logger, result reconcile.Result, err error) {
 	switch {
 	case err == nil:
-		logger.V(5).Info("Reconciled", "result", v.result, "requeueAfter", v.after)
+		if debug := logger.V(5); debug.Enabled() { // the arguments cost more than the question
+			debug.Info("Reconciled", "result", v.result, "requeueAfter", v.after)
+		}
 		return
 	case v.quiet && v.conflict:
 		logger.V(1).Info("Conflict, trying again", "error", err.Error())

@@ -141,7 +141,7 @@ func TestElection(t *testing.T) {
 			reasons[e.Reason]++
 		}
 		if reasons["LeaderElection"] < 3 {
-				t.Errorf("events: %v", reasons)
+			t.Errorf("events: %v", reasons)
 		}
 	})
 }
