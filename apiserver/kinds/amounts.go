@@ -18,13 +18,12 @@ func resources(r *corev1.ResourceRequirements, w *where) field.ErrorList {
 	errs := amounts(r.Limits, &at)
 	at = w.at("requests")
 	errs = append(errs, amounts(r.Requests, &at)...)
-	for _, name := range sorted(r.Requests) {
-		request := r.Requests[name]
+	for name, request := range r.Requests {
 		limit, limited := r.Limits[name]
 		switch {
 		case !limited:
 			if !overcommit(name) {
-				errs = append(errs, field.Required(w.of("limits"), fmt.Sprintf("Limit must be set for non overcommitable resources")))
+				errs = append(errs, field.Required(w.of("limits"), "Limit must be set for non overcommitable resources"))
 			}
 		case !overcommit(name) && request.Cmp(limit) != 0:
 			errs = append(errs, field.Invalid(at.path(), request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
@@ -32,20 +31,20 @@ func resources(r *corev1.ResourceRequirements, w *where) field.ErrorList {
 			errs = append(errs, field.Invalid(at.path(), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
-	return errs
+	return ordered(errs)
 }
 
 // amounts checks the names and amounts of a list of resources of a container.
 func amounts(list corev1.ResourceList, w *where) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sorted(list) {
-		q, at := list[name], w.entry(string(name))
+	for name, q := range list {
+		at := w.entry(string(name))
 		if !native(name) {
 			errs = append(errs, extendedName(name, &at)...)
 		}
 		errs = append(errs, amount(name, q, &at)...)
 	}
-	return errs
+	return ordered(errs)
 }
 
 // amount checks how much there is of a resource: whole numbers only, where parts make no sense.

@@ -1,9 +1,11 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -134,6 +136,9 @@ func label(name string, prefix bool) []string {
 
 // qualified checks a name such as example.com/thing.
 func qualified(s string, w *where, name string) field.ErrorList {
+	if plainLabel(s) {
+		return nil
+	}
 	return invalid(validation.IsQualifiedName(s), s, w, name)
 }
 
@@ -223,15 +228,15 @@ func labelMap(m map[string]string, w *where, name string) field.ErrorList {
 
 // sorted are a map's keys in order, so that errors come in order too.
 func sorted[K ~string, V any](m map[K]V) []K {
-	switch len(m) {
-	case 0:
-		return nil
-	case 1:
-		for k := range m {
-			return []K{k}
-		}
-	}
 	return slices.Sorted(maps.Keys(m))
+}
+
+// ordered sorts errors that were found in a map's order, which spares the search where there are none.
+func ordered(errs field.ErrorList) field.ErrorList {
+	slices.SortStableFunc(errs, func(a, b *field.Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
+	})
+	return errs
 }
 
 // orElse fills in a value that is absent.

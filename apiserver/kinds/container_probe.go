@@ -81,38 +81,32 @@ type actions struct {
 
 func handler(a actions, w *where) field.ErrorList {
 	var errs field.ErrorList
-	n := 0
-	// one counts the handlers, and takes errors only of the first.
-	one := func(name string, check func(at *where) field.ErrorList) {
-		at := w.at(name)
-		if n++; n > 1 {
-			errs = append(errs, field.Forbidden(at.path(), "may not specify more than 1 handler type"))
-			return
+	first := ""
+	for _, h := range [...]struct {
+		name string
+		is   bool
+	}{{"exec", a.exec != nil}, {"httpGet", a.http != nil}, {"tcpSocket", a.tcp != nil}, {"grpc", a.grpc != nil}, {"sleep", a.sleep != nil}} {
+		switch {
+		case h.is && first == "":
+			first = h.name
+		case h.is:
+			errs = append(errs, field.Forbidden(w.of(h.name), "may not specify more than 1 handler type"))
 		}
-		errs = append(errs, check(&at)...)
 	}
-	if a.exec != nil {
-		one("exec", func(at *where) field.ErrorList {
-			if len(a.exec.Command) == 0 {
-				return field.ErrorList{field.Required(at.of("command"), "")}
-			}
-			return nil
-		})
-	}
-	if a.http != nil {
-		one("httpGet", func(at *where) field.ErrorList { return httpGet(a.http, at) })
-	}
-	if a.tcp != nil {
-		one("tcpSocket", func(at *where) field.ErrorList { return portOrName(a.tcp.Port, at, "port") })
-	}
-	if a.grpc != nil {
-		one("grpc", func(at *where) field.ErrorList { return port(a.grpc.Port, at, "port") })
-	}
-	if a.sleep != nil {
-		one("sleep", func(*where) field.ErrorList { return nil })
-	}
-	if n == 0 {
+	at := w.at(first)
+	switch first {
+	case "":
 		errs = append(errs, field.Required(w.path(), "must specify a handler type"))
+	case "exec":
+		if len(a.exec.Command) == 0 {
+			errs = append(errs, field.Required(at.of("command"), ""))
+		}
+	case "httpGet":
+		errs = append(errs, httpGet(a.http, &at)...)
+	case "tcpSocket":
+		errs = append(errs, portOrName(a.tcp.Port, &at, "port")...)
+	case "grpc":
+		errs = append(errs, port(a.grpc.Port, &at, "port")...)
 	}
 	return errs
 }

@@ -92,8 +92,8 @@ func qosClass(s *corev1.PodSpec) corev1.PodQOSClass {
 }
 
 func validatePod(p *corev1.Pod) field.ErrorList {
-	w := specAt
-	errs := podSpec(&p.Spec, &w)
+	w := &specAt
+	errs := podSpec(&p.Spec, w)
 	for _, list := range [...]struct {
 		field      string
 		containers []corev1.Container

@@ -11,6 +11,9 @@ import (
 
 // volumes checks a pod's volumes.
 func volumes(s *corev1.PodSpec, w *where) field.ErrorList {
+	if len(s.Volumes) == 0 {
+		return nil
+	}
 	var errs field.ErrorList
 	list := w.at("volumes")
 	for i := range s.Volumes {

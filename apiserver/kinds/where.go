@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -40,22 +42,23 @@ func (w *where) item(i int) where { return where{up: w, index: i, kind: atIndex}
 // entry is one entry of the map w.
 func (w *where) entry(k string) where { return where{up: w, key: k, kind: atKey} }
 
-// path is the place's name for an error.
+// path is the place's name for an error. It copies the strings, because a place whose strings live on
+// would itself have to live on the heap.
 func (w *where) path() *field.Path {
 	if w.up == nil {
 		if w.field == "" {
 			return nil
 		}
-		return field.NewPath(w.field)
+		return field.NewPath(strings.Clone(w.field))
 	}
 	up := w.up.path()
 	switch w.kind {
 	case atIndex:
 		return up.Index(w.index)
 	case atKey:
-		return up.Key(w.key)
+		return up.Key(strings.Clone(w.key))
 	default:
-		return up.Child(w.field)
+		return up.Child(strings.Clone(w.field))
 	}
 }
 
