@@ -2,15 +2,12 @@ package controlplane
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"sync"
 )
 
 // pipeRoom is how many bytes a writer may be ahead of its reader.
 const pipeRoom = 256 << 10
-
-var errReaderGone = errors.New("the reader is gone")
 
 // pipe is an io.Pipe with some room, so that writer and reader need not meet for every event.
 type pipe struct {
@@ -34,7 +31,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 		p.changed.Wait()
 	}
 	if p.failed != nil {
-		return 0, errReaderGone
+		return len(b), nil // the handler learns from its context; an error here would only be logged
 	}
 	p.data.Write(b)
 	p.changed.Broadcast()
