@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -132,6 +134,7 @@ type client struct {
 	writes            overlay.Writes // nil if nobody wants to know
 
 	resources sync.Map // reflect.Type or resourceKey → *resource
+	forgets   rate.Sometimes
 }
 
 var _ WithWatch = (*client)(nil)
@@ -146,6 +149,8 @@ func newClient(config *rest.Config, options Options) (*client, error) {
 		scheme: options.Scheme,
 		mapper: options.Mapper,
 		log:    options.Log,
+
+		forgets: rate.Sometimes{First: 10, Interval: time.Second},
 	}
 	if c.config.UserAgent == "" {
 		c.config.UserAgent = rest.DefaultKubernetesUserAgent()

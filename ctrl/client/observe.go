@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,7 +59,7 @@ func (c *client) applied(ctx context.Context, body runtime.ApplyConfiguration, a
 
 // deleted tells what became of obj. The server answers with the object if it is
 // still there, or was just now, and with a status if not.
-func (c *client) deleted(ctx context.Context, obj Object, res rest.Result, dryRun []string, disabled bool) {
+func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.Result, dryRun []string, disabled bool) {
 	if c.writes == nil || disabled || len(dryRun) > 0 {
 		return
 	}
@@ -77,9 +76,15 @@ func (c *client) deleted(ctx context.Context, obj Object, res rest.Result, dryRu
 		}
 		return
 	}
-	gone := identityOf(obj)
+	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace:       obj.GetNamespace(),
+		Name:            obj.GetName(),
+		UID:             obj.GetUID(),
+		ResourceVersion: obj.GetResourceVersion(),
+	}}
+	gone.SetGroupVersionKind(r.gvk)
 	if status, ok := answer.(*metav1.Status); ok && status.Details != nil && status.Details.UID != "" {
-		gone.SetUID(status.Details.UID)
+		gone.UID = status.Details.UID
 	}
 	c.writes.Deleted(ctx, gone)
 }
@@ -90,16 +95,4 @@ func (c *client) deleted(ctx context.Context, obj Object, res rest.Result, dryRu
 func finished(obj Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && grace != nil && *grace == 0
-}
-
-// identityOf returns an object of obj's form and kind with nothing but what
-// identifies it: obj is the caller's and may be large.
-func identityOf(obj Object) Object {
-	id := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(Object)
-	id.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
-	id.SetNamespace(obj.GetNamespace())
-	id.SetName(obj.GetName())
-	id.SetUID(obj.GetUID())
-	id.SetResourceVersion(obj.GetResourceVersion())
-	return id
 }

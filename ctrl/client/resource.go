@@ -229,11 +229,17 @@ func (r *resource) into(ctx context.Context, req *rest.Request, obj runtime.Obje
 
 // check looks whether the server has lost the whole resource. Then what is known
 // of its kind is out of date: the definition may have been removed, or made anew
-// under another name or scope.
+// under another name or scope. The next request finds out, unless that happens
+// all the time.
 func (r *resource) check(err error) error {
-	if err == nil || !apierrors.IsNotFound(err) || !aboutNoObject(err) {
-		return err
+	if apierrors.IsNotFound(err) && aboutNoObject(err) {
+		r.client.forgets.Do(r.forget)
 	}
+	return err
+}
+
+// forget forgets what is known of the kind, in all views.
+func (r *resource) forget() {
 	r.client.resources.Range(func(key, value any) bool {
 		if value.(*resource).gvk == r.gvk {
 			r.client.resources.Delete(key)
@@ -241,7 +247,6 @@ func (r *resource) check(err error) error {
 		return true
 	})
 	meta.MaybeResetRESTMapper(r.client.mapper)
-	return err
 }
 
 // aboutNoObject reports whether a "not found" means the path, not the object.

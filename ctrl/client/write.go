@@ -161,7 +161,7 @@ func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 	if err := r.check(res.Error()); err != nil {
 		return err
 	}
-	c.deleted(ctx, obj, res, raw.DryRun, o.DisableReadYourWritesConsistency)
+	c.deleted(ctx, r, obj, res, raw.DryRun, o.DisableReadYourWritesConsistency)
 	return nil
 }
 

@@ -17,13 +17,15 @@ import (
 
 // Log is the root of the loggers in ctrl. It drops everything until SetLogger
 // is called.
-var Log = logr.New(&sink{root: newRoot(os.Stderr)})
+var Log = logr.New(&sink{root: program})
+
+var program = newRoot(os.Stderr)
 
 // SetLogger sends everything that Log and the loggers derived from it are given
 // to l. Only the first call has an effect, so that libraries and tests that come
 // later do not take over. It is safe for concurrent use.
 func SetLogger(l logr.Logger) {
-	Log.GetSink().(*sink).root.set(l.GetSink())
+	program.set(l.GetSink())
 }
 
 // FromContext returns the logger that ctx carries, or else Log, with the given

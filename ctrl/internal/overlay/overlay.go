@@ -23,8 +23,9 @@ type Writes interface {
 	// object is still there, waiting for its finalizers or its grace period.
 	Wrote(ctx context.Context, obj cacheapi.Object)
 
-	// Deleted reports that the object is gone. It carries at least namespace and
-	// name, the UID if the server told it, and a resource version that is not
-	// newer than the deletion, if one was known.
+	// Deleted reports that the object is gone. What it is told with may be its
+	// metadata only, and of that only the kind, namespace and name are sure: the
+	// UID is there if the server told it, and the resource version if the caller
+	// held one, from before the deletion or of it.
 	Deleted(ctx context.Context, obj cacheapi.Object)
 }
