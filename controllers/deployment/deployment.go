@@ -166,9 +166,10 @@ func (r *reconciler) carryOut(ctx context.Context, d *appsv1.Deployment, p plan,
 	if current == nil || revisionOf(current) == revisionOf(d) {
 		return sets, nil
 	}
-	before := d.DeepCopy()
+	// The lock keeps this from a new deployment of the same name, whose answer would be taken for ours.
+	before := client.MergeFromWithOptions(d.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, current.Annotations[revisionAnnotation])
-	return sets, r.client.Patch(ctx, d, client.MergeFrom(before))
+	return sets, r.client.Patch(ctx, d, before)
 }
 
 // create makes the set for the present template. If its name is taken by anything but itself, the

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -142,7 +143,7 @@ func (w *world) changeWhileStopped(ctx context.Context) error {
 	if err := w.c.Get(ctx, key, after); err != nil {
 		return err
 	}
-	if before.Generation != after.Generation {
+	if !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return errors.New("the Deployment has changed although no operator ran")
 	}
 	if err := w.startOperator(ctx); err != nil {
