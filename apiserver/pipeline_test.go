@@ -1,0 +1,73 @@
+package apiserver
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestPipelineOrder is the order in which a request passes the stages. Whoever changes it should know.
+func TestPipelineOrder(t *testing.T) {
+	want := "recover time info warnings lifetime caching authentication impersonation authorization"
+	var names []string
+	for _, s := range (&Server{}).pipeline() {
+		names = append(names, s.name)
+	}
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("the stages are\n%s, want\n%s", got, want)
+	}
+}
+
+func TestChainPassesStagesInOrder(t *testing.T) {
+	var passed []string
+	note := func(name string) stage {
+		return stage{name, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				passed = append(passed, name)
+				next.ServeHTTP(w, r)
+			})
+		}}
+	}
+	end := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed = append(passed, "end") })
+	chain([]stage{note("first"), note("second")}, end).ServeHTTP(nil, nil)
+	if got := strings.Join(passed, " "); got != "first second end" {
+		t.Errorf("passed %s", got)
+	}
+}
+
+func TestPanicIsAnsweredAndSurvived(t *testing.T) {
+	handler := (&Server{}).recoverPanics(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oops") }))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "oops") {
+		t.Errorf("answered %d %q; want 500 without the reason", w.Code, w.Body)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	for _, tc := range []struct {
+		path   string
+		ready  bool
+		status int
+		body   string
+	}{
+		{"/healthz", true, 200, "ok"},
+		{"/livez", false, 200, "ok"},
+		{"/readyz", true, 200, "ok"},
+		{"/readyz", false, 500, "[+]ping ok\n[-]serving failed\nreadyz check failed\n"},
+		{"/readyz?verbose", true, 200, "[+]ping ok\n[+]serving ok\nreadyz check passed\n"},
+		{"/readyz/serving", true, 200, "ok"},
+		{"/readyz/absent", true, 404, "404 page not found\n"},
+		{"/livez/serving", true, 404, "404 page not found\n"},
+	} {
+		h := &health{ready: new(atomic.Bool)}
+		h.ready.Store(tc.ready)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
+		if w.Code != tc.status || w.Body.String() != tc.body {
+			t.Errorf("%s, ready %v: %d %q; want %d %q", tc.path, tc.ready, w.Code, w.Body, tc.status, tc.body)
+		}
+	}
+}

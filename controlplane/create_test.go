@@ -1,0 +1,81 @@
+package controlplane_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flyball.dev/controlplane"
+)
+
+// TestCreateHasOneMeaning creates the same objects by the short way that usual requests take and by
+// upstream's handler, which a query parameter that changes nothing is enough to get, and compares what
+// is answered and what is stored.
+func TestCreateHasOneMeaning(t *testing.T) {
+	for _, tc := range []struct{ name, path, body string }{
+		{"nothing but a name", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`},
+		{"data and labels", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","labels":{"a":"b"},"annotations":{"c":"d"}},"data":{"k":"v"}}`},
+		{"system fields of its own", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","uid":"u","resourceVersion":"7","generation":9,"creationTimestamp":"2020-01-01T00:00:00Z"}}`},
+		{"an owner twice", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","ownerReferences":[
+			{"apiVersion":"v1","kind":"Pod","name":"p","uid":"1"},{"apiVersion":"v1","kind":"Pod","name":"p","uid":"1"}]}}`},
+		{"an unknown field, which is only warned of", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"},"dato":{"k":"v"}}`},
+		{"the same field twice", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"},"data":{"a":"1"},"data":{"b":"2"}}`},
+		{"a namespace", "/api/v1/namespaces", `{"metadata":{"name":"x"}}`},
+		{"a secret of strings", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"x"},"stringData":{"k":"v"}}`},
+		{"a pod with a status of its own", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"x"},"spec":{"containers":[{"name":"c","image":"i","ports":[{"containerPort":80}],"env":[{"name":"A","value":"b"}],"resources":{"requests":{"cpu":"100m"}}}]},"status":{"phase":"Failed"}}`},
+		{"a service", "/api/v1/namespaces/default/services", `{"metadata":{"name":"x"},"spec":{"selector":{"a":"b"},"ports":[{"port":80,"targetPort":"http"}]}}`},
+		{"a deployment", "/apis/apps/v1/namespaces/default/deployments", `{"metadata":{"name":"x"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+		{"a role", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"metadata":{"name":"x"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`},
+		{"a lease", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `{"metadata":{"name":"x"},"spec":{"holderIdentity":"me","renewTime":"2026-01-02T03:04:05.678901Z"}}`},
+		{"an event of the other group", "/apis/events.k8s.io/v1/namespaces/default/events", `{"metadata":{"name":"x"},"eventTime":"2026-01-02T03:04:05.678901Z","reportingController":"c","reportingInstance":"i","action":"a","reason":"r","type":"Normal","regarding":{"namespace":"default"}}`},
+		{"invalid", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"X"}}`},
+		{"another namespace", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","namespace":"y"}}`},
+		{"no JSON", "/api/v1/namespaces/default/configmaps", `{`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			try := func(query string) (int, map[string]any) {
+				plane := start(t, controlplane.Options{WithoutControllers: true})
+				send := sender(t, plane.Config())
+				status, answer := send(http.MethodPost, tc.path+query, "application/json", tc.body)
+				if status == http.StatusCreated {
+					_, stored := send(http.MethodGet, tc.path+"/x", "", "")
+					if diff := cmp.Diff(normal(t, answer), normal(t, stored)); diff != "" {
+						t.Errorf("answered (-) and stored (+) differ:\n%s", diff)
+					}
+				}
+				return status, normal(t, answer)
+			}
+			status, answer := try("")
+			wantStatus, want := try("?timeout=30s")
+			if status != wantStatus {
+				t.Errorf("status %d, upstream %d", status, wantStatus)
+			}
+			if diff := cmp.Diff(want, answer); diff != "" {
+				t.Errorf("the answer (-upstream +ours):\n%s", diff)
+			}
+		})
+	}
+}
+
+// normal is an object without what differs from one creation to the next.
+func normal(t *testing.T, answer []byte) map[string]any {
+	t.Helper()
+	var obj map[string]any
+	if err := json.Unmarshal(answer, &obj); err != nil {
+		t.Fatalf("%v in %q", err, answer)
+	}
+	metadata, _ := obj["metadata"].(map[string]any)
+	for _, server := range []string{"uid", "creationTimestamp"} {
+		if _, ok := metadata[server]; ok {
+			metadata[server] = strings.ToUpper(server)
+		}
+	}
+	managed, _ := metadata["managedFields"].([]any)
+	for _, entry := range managed {
+		entry.(map[string]any)["time"] = "TIME"
+	}
+	return obj
+}
