@@ -4,12 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+
+	appv1 "flyball.dev/examples/appservice/api/v1"
+	"flyball.dev/examples/appservice/internal/await"
+	"flyball.dev/examples/appservice/internal/operator"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,6 +87,54 @@ func TestComplaints(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestOnCluster runs the operator against a cluster that somebody else runs, over HTTPS.
+func TestOnCluster(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, file, string(plane.Kubeconfig()))
+	args := []string{"--kubeconfig", file, "--leader-elect", "--zap-log-level", "error"}
+	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "has no AppServices") {
+		t.Fatalf("without the definition: %v", err)
+	}
+	if err := install(t.Context(), plane.Config()); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, args, io.Discard) }()
+	if err := createSample(ctx, plane.Config(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := operator.NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	if err := await.Until(limited, c, &appv1.AppServiceList{}, func(all []*appv1.AppService) string {
+		if len(all) != 1 || !meta.IsStatusConditionTrue(all[0].Status.Conditions, appv1.ConditionReady) {
+			return "the sample is not ready"
+		}
+		return ""
+	}); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
