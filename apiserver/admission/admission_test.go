@@ -1,0 +1,61 @@
+package admission
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+func TestNamespaceLifecycle(t *testing.T) {
+	now := metav1.Now()
+	stored := map[string]*corev1.Namespace{
+		"here":  {ObjectMeta: metav1.ObjectMeta{Name: "here"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
+		"going": {ObjectMeta: metav1.ObjectMeta{Name: "going", DeletionTimestamp: &now}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}},
+	}
+	chain := New(func(_ context.Context, name string) (*corev1.Namespace, error) {
+		if n, ok := stored[name]; ok {
+			return n, nil
+		}
+		return nil, errors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
+	}).(admission.ValidationInterface)
+	for _, tc := range []struct {
+		name                            string
+		operation                       admission.Operation
+		kind, resource, namespace, says string
+		reason                          metav1.StatusReason
+	}{
+		{"create where it may be", admission.Create, "Pod", "pods", "here", "", ""},
+		{"create nowhere", admission.Create, "Pod", "pods", "nowhere", `namespaces "nowhere" not found`, metav1.StatusReasonNotFound},
+		{"create in what is going", admission.Create, "Pod", "pods", "going", "because it is being terminated", metav1.StatusReasonForbidden},
+		{"update in what is going", admission.Update, "Pod", "pods", "going", "", ""},
+		{"delete in what is going", admission.Delete, "Pod", "pods", "going", "", ""},
+		{"create outside namespaces", admission.Create, "Node", "nodes", "", "", ""},
+		{"create a namespace", admission.Create, "Namespace", "namespaces", "new", "", ""},
+		{"delete a namespace", admission.Delete, "Namespace", "namespaces", "here", "", ""},
+		{"delete the default namespace", admission.Delete, "Namespace", "namespaces", "default", "this namespace may not be deleted", metav1.StatusReasonForbidden},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			name := "x"
+			if tc.kind == "Namespace" {
+				name = tc.namespace
+			}
+			err := chain.Validate(t.Context(), admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind(tc.kind), tc.namespace, name,
+				corev1.SchemeGroupVersion.WithResource(tc.resource), "", tc.operation, nil, false, nil), nil)
+			switch {
+			case tc.says == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tc.says != "" && (err == nil || errors.ReasonForError(err) != tc.reason || !strings.Contains(err.Error(), tc.says)):
+				t.Errorf("got %v, want %s: … %s", err, tc.reason, tc.says)
+			}
+			if tc.namespace == "going" && err != nil && !errors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				t.Errorf("%v does not say that the namespace is terminating", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package resource
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func served(group, version, name string) *Resource {
+	return &Resource{GroupVersion: schema.GroupVersion{Group: group, Version: version}, Name: name}
+}
+
+// listing is everything in a snapshot, in its order.
+func listing(s *Snapshot) string {
+	var all []string
+	for _, g := range s.Groups {
+		for _, v := range g.Versions {
+			for _, r := range v.Resources {
+				all = append(all, v.String()+"/"+r.Name)
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestCatalogOrder(t *testing.T) {
+	var c Catalog
+	c.Set("custom", served("example.com", "v1beta1", "b"), served("example.com", "v2", "b"), served("example.com", "v10", "b"), served("example.com", "v1alpha1", "b"))
+	c.Set("built-in", served("rbac.authorization.k8s.io", "v1", "roles"), served("apps", "v1", "deployments"),
+		served("", "v1", "pods"), served("", "v1", "configmaps"))
+	want := "v1/configmaps v1/pods apps/v1/deployments rbac.authorization.k8s.io/v1/roles " +
+		"example.com/v10/b example.com/v2/b example.com/v1beta1/b example.com/v1alpha1/b"
+	if got := listing(c.Snapshot()); got != want {
+		t.Errorf("listed\n%s, want\n%s", got, want)
+	}
+}
+
+func TestSetReplacesOneSource(t *testing.T) {
+	var c Catalog
+	if s := c.Snapshot(); len(s.Groups) != 0 || s.Generation != 0 {
+		t.Errorf("a new catalog has %v", s)
+	}
+	c.Set("a", served("g", "v1", "as"))
+	c.Set("b", served("g", "v1", "bs"))
+	before := c.Snapshot()
+	c.Set("a", served("g", "v2", "cs"))
+	c.Set("b")
+	after := c.Snapshot()
+	if got := listing(after); got != "g/v2/cs" {
+		t.Errorf("listed %q after the change", got)
+	}
+	if got := listing(before); got != "g/v1/as g/v1/bs" {
+		t.Errorf("the older snapshot changed to %q", got)
+	}
+	if after.Generation != before.Generation+2 {
+		t.Errorf("generations %d and %d; want two changes between", before.Generation, after.Generation)
+	}
+	if _, ok := after.Lookup(schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "as"}); ok {
+		t.Error("what was replaced can still be found")
+	}
+	if r, ok := after.Lookup(schema.GroupVersionResource{Group: "g", Version: "v2", Resource: "cs"}); !ok || r.Name != "cs" {
+		t.Errorf("found %v, %v", r, ok)
+	}
+}
+
+func TestManyWriters(t *testing.T) {
+	var c Catalog
+	var writers sync.WaitGroup
+	for _, source := range []string{"a", "b", "c", "d"} {
+		writers.Go(func() {
+			for range 100 {
+				c.Set(source, served("g", "v1", source))
+			}
+		})
+	}
+	writers.Wait()
+	if got := listing(c.Snapshot()); got != "g/v1/a g/v1/b g/v1/c g/v1/d" || c.Snapshot().Generation != 400 {
+		t.Errorf("listed %q at generation %d", got, c.Snapshot().Generation)
+	}
+}
