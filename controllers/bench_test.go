@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,9 +15,15 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// BenchmarkDeployment measures, in real time, a Deployment of 100 pods: until all are available, and
-// from its deletion until all are gone.
+// BenchmarkDeployment measures, in real time, a Deployment: until all its pods are available, and from
+// its deletion until all are gone.
 func BenchmarkDeployment(b *testing.B) {
+	for _, n := range []int32{10, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkDeployment(b, n) })
+	}
+}
+
+func benchmarkDeployment(b *testing.B, n int32) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -31,12 +38,12 @@ func BenchmarkDeployment(b *testing.B) {
 		start := time.Now()
 		deployments := follow(b, c, &appsv1.DeploymentList{})
 		pods := follow(b, c, &corev1.PodList{})
-		d := deployment(100, "a")
+		d := deployment(n, "a")
 		if err := c.Create(b.Context(), d); err != nil {
 			b.Fatal(err)
 		}
 		for event := range deployments.ResultChan() {
-			if event.Object.(*appsv1.Deployment).Status.AvailableReplicas == 100 {
+			if event.Object.(*appsv1.Deployment).Status.AvailableReplicas == n {
 				break
 			}
 		}
@@ -47,12 +54,12 @@ func BenchmarkDeployment(b *testing.B) {
 		if err := c.Delete(b.Context(), d, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			b.Fatal(err)
 		}
-		gone := 0
+		gone := int32(0)
 		for event := range pods.ResultChan() {
 			if event.Type == watch.Deleted {
 				gone++
 			}
-			if gone == 100 {
+			if gone == n {
 				break
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,23 +77,24 @@ func (r *AppServiceReconciler) reconcileDeployment(ctx context.Context, app *app
 		return wanted, err
 	}
 	container := &found.Spec.Template.Spec.Containers[0]
-	var drift []any
+	var drift []string
 	if *found.Spec.Replicas != app.Spec.Replicas {
-		drift = append(drift, "replicas", fmt.Sprintf("%d -> %d", *found.Spec.Replicas, app.Spec.Replicas))
+		drift = append(drift, fmt.Sprintf("replicas %d -> %d", *found.Spec.Replicas, app.Spec.Replicas))
 		found.Spec.Replicas = wanted.Spec.Replicas
 	}
 	if container.Image != app.Spec.Image {
-		drift = append(drift, "image", container.Image+" -> "+app.Spec.Image)
+		drift = append(drift, fmt.Sprintf("image %s -> %s", container.Image, app.Spec.Image))
 		container.Image = app.Spec.Image
 	}
 	if len(drift) == 0 {
 		return found, nil
 	}
-	log.FromContext(ctx).Info("Drift detected. Updating Deployment.", drift...)
+	change := strings.Join(drift, ", ")
+	log.FromContext(ctx).Info("Drift detected. Updating Deployment.", "change", change)
 	if err := r.Update(ctx, found); err != nil {
 		return nil, err
 	}
-	r.Recorder.Eventf(app, found, corev1.EventTypeNormal, "DriftCorrected", "Update", "Deployment %s: %v", found.Name, drift)
+	r.Recorder.Eventf(app, found, corev1.EventTypeNormal, "DriftCorrected", "Update", "Deployment %s: %s", found.Name, change)
 	return found, nil
 }
 
