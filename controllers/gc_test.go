@@ -98,6 +98,31 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
+// TestOrphansOfTheLastMoment deletes owners right after a dependent of another kind was made, which the
+// collector may not have seen yet.
+func TestOrphansOfTheLastMoment(t *testing.T) {
+	inVirtualTime(t, onlyGC, func(w world) {
+		const n = 100
+		for i := range n {
+			owner := configMap(fmt.Sprint("owner", i))
+			w.create(owner)
+			w.create(owned(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("child", i)}}, owner))
+			w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(orphan)))
+		}
+		w.want()
+		list := &corev1.SecretList{}
+		w.must(w.List(w.Context(), list, client.InNamespace("default")))
+		if len(list.Items) != n {
+			t.Errorf("%d of %d are left", len(list.Items), n)
+		}
+		for _, s := range list.Items {
+			if len(s.OwnerReferences) > 0 {
+				t.Errorf("%s has owners: %v", s.Name, s.OwnerReferences)
+			}
+		}
+	})
+}
+
 func TestForegroundWaits(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		owner := configMap("a-owner")

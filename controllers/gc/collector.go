@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,6 +160,12 @@ func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 		}
 		p = c.graph.plan(uid, found)
 	}
+	if p.orphaned {
+		if err := c.searchDependents(ctx, &p.object); err != nil {
+			return reconcile.Result{}, err
+		}
+		p = c.graph.plan(uid, nil)
+	}
 	c.look(p.wake)
 	for _, r := range p.release {
 		if err := c.patch(ctx, &r.dependent, &r.patch); err != nil {
@@ -245,6 +252,31 @@ func (c *collector) ask(ctx context.Context, o *object, ref metav1.OwnerReferenc
 	default:
 		return present, nil
 	}
+}
+
+// searchDependents looks through the server, and not only through what was seen, for objects that o
+// owns. The graph then knows them.
+func (c *collector) searchDependents(ctx context.Context, o *object) error {
+	for _, r := range c.inventory.Resources() {
+		if o.namespace != "" && !r.Namespaced {
+			continue
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(r.Kind.GroupVersion().WithKind(r.Kind.Kind + "List"))
+		err := c.live.List(ctx, list, client.InNamespace(o.namespace))
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			continue // the kind is gone, and its objects with it
+		}
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if m := &list.Items[i]; slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.uid }) {
+				c.look(c.graph.see(objectOf(r.Kind, m)))
+			}
+		}
+	}
+	return nil
 }
 
 func partial(o *object) *metav1.PartialObjectMetadata {

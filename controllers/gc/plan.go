@@ -16,6 +16,9 @@ type plan struct {
 	lookup []metav1.OwnerReference
 	// patch replaces the owner references or the finalizers.
 	patch *patch
+	// orphaned: the patch lets go an owner whose known dependents have all been freed. Those that
+	// are not known yet would be lost with it, so the server is to be searched for them first.
+	orphaned bool
 	// delete removes the object, with this propagation.
 	delete metav1.DeletionPropagation
 	// release are the dependents that are to lose their reference to the object, each with its patch.
@@ -75,7 +78,7 @@ func (g *graph) planOrphaning(o *object) plan {
 		p.release = append(p.release, release{*d, patch{owners: rest}})
 	}
 	if len(p.release) == 0 {
-		p.patch = dropFinalizer(o, metav1.FinalizerOrphanDependents)
+		p.patch, p.orphaned = dropFinalizer(o, metav1.FinalizerOrphanDependents), true
 	}
 	return p
 }

@@ -86,7 +86,8 @@ func New(mgr manager.Manager) (*Inventory, error) {
 // Listen adds a listener.
 func (i *Inventory) Listen(l Listener) { i.listeners = append(i.listeners, l) }
 
-func (i *Inventory) followed() []Resource {
+// Resources are the kinds that are followed now.
+func (i *Inventory) Resources() []Resource {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	list := make([]Resource, 0, len(i.kinds))
@@ -221,7 +222,7 @@ func (i *Inventory) follow(ctx context.Context, r Resource) error {
 
 func (i *Inventory) dropAllBut(ctx context.Context, served map[schema.GroupKind]bool) error {
 	var errs []error
-	for _, r := range i.followed() {
+	for _, r := range i.Resources() {
 		if !served[r.Kind.GroupKind()] {
 			errs = append(errs, i.drop(ctx, r))
 		}
