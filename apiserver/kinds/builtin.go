@@ -4,10 +4,17 @@ package kinds
 // are taken, belongs to the server whose list it is in.
 func all() []Kind {
 	return []Kind{
-		namespaces(), nodes(), pods(), podTemplates(), services(), configMaps(), secrets(), serviceAccounts(), events(),
-		replicationControllers(),
-		deployments(), replicaSets(),
+		namespaces(), nodes(), pods(), podTemplates(), services(), endpoints(), configMaps(), secrets(), serviceAccounts(), events(),
+		replicationControllers(), persistentVolumes(), persistentVolumeClaims(), resourceQuotas(), limitRanges(),
+		deployments(), replicaSets(), statefulSets(), daemonSets(), controllerRevisions(),
+		jobs(), cronJobs(),
 		leases(),
+		endpointSlices(),
+		ingresses(), ingressClasses(), networkPolicies(),
+		podDisruptionBudgets(),
+		horizontalPodAutoscalers(),
 		roles(), roleBindings(), clusterRoles(), clusterRoleBindings(),
+		priorityClasses(), runtimeClasses(), storageClasses(),
+		validatingWebhooks(), mutatingWebhooks(),
 	}
 }

@@ -1,0 +1,137 @@
+package kinds
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func podDisruptionBudgets() Kind {
+	return Of[*policyv1.PodDisruptionBudget]{
+		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
+		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Generation: true, NoUnconditionalUpdate: true,
+		Name:     subdomain,
+		Validate: validateBudget,
+		Status:   true,
+		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
+			s := &b.Status
+			return counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed, "currentHealthy": s.CurrentHealthy,
+				"desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
+		},
+		Columns: []metav1.TableColumnDefinition{
+			column("Min Available", "string", "The minimum number of pods that must be available."),
+			column("Max Unavailable", "string", "The maximum number of pods that may be unavailable."),
+			column("Allowed Disruptions", "integer", "Calculated number of pods that may be disrupted at this time."),
+		},
+		Row: func(b *policyv1.PodDisruptionBudget) []any {
+			return []any{countCell(b.Spec.MinAvailable), countCell(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed)}
+		},
+	}
+}
+
+func countCell(v *intstr.IntOrString) string {
+	if v == nil {
+		return "N/A"
+	}
+	return v.String()
+}
+
+func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
+	s := &b.Spec
+	var errs field.ErrorList
+	if s.MinAvailable != nil && s.MaxUnavailable != nil {
+		errs = append(errs, field.Invalid(specAt.path(), *s, "minAvailable and maxUnavailable cannot be both set"))
+	}
+	errs = append(errs, count(s.MinAvailable, &specAt, "minAvailable")...)
+	errs = append(errs, atMostAll(s.MinAvailable, &specAt, "minAvailable")...)
+	errs = append(errs, count(s.MaxUnavailable, &specAt, "maxUnavailable")...)
+	errs = append(errs, atMostAll(s.MaxUnavailable, &specAt, "maxUnavailable")...)
+	errs = append(errs, oneOfIf(s.UnhealthyPodEvictionPolicy, &specAt, "unhealthyPodEvictionPolicy", policyv1.AlwaysAllow, policyv1.IfHealthyBudget)...)
+	return append(errs, labelSelector(s.Selector, &specAt, "selector")...)
+}
+
+// maxUserPriority is the highest priority that is not kept for the system's own classes.
+const (
+	maxUserPriority      = int32(1_000_000_000)
+	systemPriorityPrefix = "system-"
+)
+
+var systemPriorities = map[string]int32{"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+func priorityClasses() Kind {
+	return Of[*schedulingv1.PriorityClass]{
+		Type: &schedulingv1.PriorityClass{}, List: &schedulingv1.PriorityClassList{},
+		Plural: "priorityclasses", ShortNames: []string{"pc"}, Cluster: true, Generation: true,
+		Name:     subdomain,
+		Default:  func(p *schedulingv1.PriorityClass) { orElse(&p.PreemptionPolicy, corev1.PreemptLowerPriority) },
+		Validate: validatePriorityClass,
+		ValidateUpdate: func(p, old *schedulingv1.PriorityClass) field.ErrorList {
+			var errs field.ErrorList
+			if p.Value != old.Value {
+				errs = append(errs, field.Forbidden(root.of("value"), "may not be changed in an update."))
+			}
+			return append(errs, unchanged(p.PreemptionPolicy, old.PreemptionPolicy, &root, "preemptionPolicy")...)
+		},
+		Bare: true,
+		Columns: []metav1.TableColumnDefinition{
+			nameColumn,
+			column("Value", "integer", schedulingv1.PriorityClass{}.SwaggerDoc()["value"]),
+			column("Global-Default", "boolean", schedulingv1.PriorityClass{}.SwaggerDoc()["globalDefault"]),
+			ageColumn,
+			column("PreemptionPolicy", "string", schedulingv1.PriorityClass{}.SwaggerDoc()["preemptionPolicy"]),
+		},
+		Row: func(p *schedulingv1.PriorityClass) []any {
+			policy := ""
+			if p.PreemptionPolicy != nil {
+				policy = string(*p.PreemptionPolicy)
+			}
+			return []any{p.Name, int64(p.Value), p.GlobalDefault, age(p.CreationTimestamp), policy}
+		},
+	}
+}
+
+func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
+	var errs field.ErrorList
+	if strings.HasPrefix(p.Name, systemPriorityPrefix) {
+		if value, ok := systemPriorities[p.Name]; !ok || value != p.Value {
+			errs = append(errs, field.Forbidden(metadataAt.of("name"), "priority class names with '"+systemPriorityPrefix+"' prefix are reserved for system use only. error: "+p.Name+" is not a known system priority class"))
+		}
+	} else if p.Value > maxUserPriority {
+		errs = append(errs, field.Forbidden(root.of("value"), fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
+	}
+	return append(errs, oneOfIf(p.PreemptionPolicy, &root, "preemptionPolicy", corev1.PreemptNever, corev1.PreemptLowerPriority)...)
+}
+
+func runtimeClasses() Kind {
+	return Of[*nodev1.RuntimeClass]{
+		Type: &nodev1.RuntimeClass{}, List: &nodev1.RuntimeClassList{},
+		Plural: "runtimeclasses", Cluster: true,
+		Name: subdomain,
+		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
+			errs := invalid(label(r.Handler, false), r.Handler, &root, "handler")
+			if r.Overhead != nil {
+				overhead := root.at("overhead")
+				at := overhead.at("podFixed")
+				errs = append(errs, amounts(r.Overhead.PodFixed, &at)...)
+			}
+			if r.Scheduling != nil {
+				at := root.at("scheduling")
+				errs = append(errs, labelMap(r.Scheduling.NodeSelector, &at, "nodeSelector")...)
+				errs = append(errs, tolerations(r.Scheduling.Tolerations, &at)...)
+			}
+			return errs
+		},
+		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
+			return unchanged(r.Handler, old.Handler, &root, "handler")
+		},
+		Columns: []metav1.TableColumnDefinition{column("Handler", "string", nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
+		Row:     func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
+	}
+}
