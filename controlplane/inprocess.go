@@ -14,6 +14,9 @@ import (
 	"flyball.dev/apiserver/authn"
 )
 
+// errAborted is what a request gets whose handler gave up in the middle of its answer.
+var errAborted = errors.New("the server aborted the answer")
+
 // errStopped is what a request gets that comes after the control plane has stopped.
 var errStopped = errors.New("the control plane is stopped")
 
@@ -42,8 +45,22 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	req := t.arrived(r, r.Context())
 	defer req.Body.Close()
 	w := &buffered{header: http.Header{}}
-	t.handler.ServeHTTP(w, req)
+	if !t.serve(w, req) {
+		return nil, errAborted
+	}
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
+}
+
+// serve runs the handler and tells whether it came to its end. A handler aborts by a panic, which a
+// server on a socket takes for a reason to hang up.
+func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (done bool) {
+	defer func() {
+		if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
+			panic(reason)
+		}
+	}()
+	t.handler.ServeHTTP(w, r)
+	return true
 }
 
 // arrived is the request as a server would see it.
@@ -84,8 +101,10 @@ func (t *inProcess) stream(r *http.Request) *http.Response {
 		defer unhook()
 		req := t.arrived(r, ctx)
 		defer req.Body.Close()
-		defer w.finish()
-		t.handler.ServeHTTP(w, req)
+		if !t.serve(w, req) {
+			w.pipe.closeRead(errAborted)
+		}
+		w.finish()
 	}()
 	<-w.begun
 	return response(r, w.code, w.sent, &streamBody{w.pipe, cancel}, -1)
