@@ -110,7 +110,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if sets, err = claim.Claim(ctx, r.client, r.live, d, kind, selector, sets); err != nil {
+	sets, err = claim.Claim(ctx, r.client, r.live, d, kind, selector, sets)
+	if errors.As(err, &claim.Going{}) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
 		return reconcile.Result{}, err
 	}
 	oldPods, err := r.oldPods(ctx, d, selector, sets)

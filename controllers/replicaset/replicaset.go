@@ -79,6 +79,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	owned, err := claim.Claim(ctx, r.client, r.live, rs, kind, selector, pods)
+	if errors.As(err, &claim.Going{}) {
+		return reconcile.Result{}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -43,9 +43,17 @@ func Sort[T client.Object](owner metav1.Object, selector labels.Selector, object
 	return s
 }
 
+// Going says that the owner is not what the cache says: it is gone, or going. Its objects are nobody's
+// business then; to make others in their place would be wrong.
+type Going struct{ Owner client.ObjectKey }
+
+func (e Going) Error() string { return e.Owner.String() + " is gone or going" }
+
 // Claim carries out what [Sort] says and returns what owner then owns. Before it adopts, it makes sure
-// through live that owner still exists and is not going. An object that has changed in the meantime is
-// left as it is; the event of that change brings the controller back.
+// through live that owner still exists and is not going.
+//
+// Possible errors: [Going]; a conflict, if an object has changed since it was read. Whoever gets an
+// error does not know what owner owns, and must not act as if it owned nothing.
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, kind schema.GroupVersionKind, selector labels.Selector, objects []T) ([]T, error) {
 	s := Sort(owner, selector, objects)
 	owned := s.Owned
@@ -54,9 +62,8 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 		errs = append(errs, patchOwners(ctx, c, o, without(o.GetOwnerReferences(), owner.GetUID())))
 	}
 	if len(s.Adopt) > 0 {
-		ok, err := exists(ctx, live, owner, kind)
-		if !ok {
-			return owned, errors.Join(append(errs, err)...)
+		if err := exists(ctx, live, owner, kind); err != nil {
+			return nil, err
 		}
 		ref := *metav1.NewControllerRef(owner, kind)
 		for _, o := range s.Adopt {
@@ -70,13 +77,14 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 	return owned, errors.Join(errs...)
 }
 
-func exists(ctx context.Context, live client.Reader, owner client.Object, kind schema.GroupVersionKind) (bool, error) {
+func exists(ctx context.Context, live client.Reader, owner client.Object, kind schema.GroupVersionKind) error {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(kind)
-	if err := live.Get(ctx, client.ObjectKeyFromObject(owner), now); err != nil {
-		return false, client.IgnoreNotFound(err)
+	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)
+	if apierrors.IsNotFound(err) || err == nil && (now.UID != owner.GetUID() || now.DeletionTimestamp != nil) {
+		return Going{client.ObjectKeyFromObject(owner)}
 	}
-	return now.UID == owner.GetUID() && now.DeletionTimestamp == nil, nil
+	return err
 }
 
 // patchOwners replaces the owner references of the object as it is known; o becomes what the server
@@ -90,11 +98,7 @@ func patchOwners(ctx context.Context, c client.Client, o client.Object, owners [
 	if err != nil {
 		return err
 	}
-	err = c.Patch(ctx, o, client.RawPatch(types.MergePatchType, body))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
+	return client.IgnoreNotFound(c.Patch(ctx, o, client.RawPatch(types.MergePatchType, body)))
 }
 
 func without(refs []metav1.OwnerReference, uid types.UID) []metav1.OwnerReference {
