@@ -49,7 +49,7 @@ func TestDeploymentOfTheSameName(t *testing.T) {
 		defer stop()
 		w.create(deployment(3, "a"))
 		w.settle()
-		if len(answers) != 2 || !apierrors.IsConflict(answers[0]) || answers[1] != nil {
+		if len(answers) < 2 || !apierrors.IsConflict(answers[0]) || answers[len(answers)-1] != nil {
 			t.Errorf("the answers were %v", answers)
 		}
 		w.wantSets("1 a 3", "1 b 3")
