@@ -1,0 +1,179 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"flyball.dev/bench/measure"
+	"flyball.dev/bench/runtimes"
+	"flyball.dev/bench/world"
+)
+
+// tally counts distinct objects that were reconciled.
+type tally struct {
+	mu   sync.Mutex
+	seen map[runtimes.Key]int
+	want int
+	done chan struct{}
+}
+
+func newTally(want int) *tally {
+	return &tally{seen: make(map[runtimes.Key]int, want), want: want, done: make(chan struct{})}
+}
+
+func (t *tally) add(key runtimes.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen[key]++
+	if len(t.seen) == t.want && t.seen[key] == 1 {
+		close(t.done)
+	}
+}
+
+// manager returns a manager with one controller, whose reconciler also gets the
+// manager.
+func manager(rt runtimes.Runtime, server runtimes.Server, c runtimes.Controller, reconcile func(context.Context, runtimes.Manager, runtimes.Key) error) (runtimes.Manager, error) {
+	m, err := rt.NewManager(server)
+	if err != nil {
+		return nil, err
+	}
+	c.Reconcile = func(ctx context.Context, key runtimes.Key) error { return reconcile(ctx, m, key) }
+	return m, m.Add(c)
+}
+
+// getOne is a reconciler that reads its object.
+func getOne(kind world.Kind) func(context.Context, runtimes.Manager, runtimes.Key) error {
+	return func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
+		return m.Get(ctx, key, kind.One())
+	}
+}
+
+// coldStart starts a manager whose controller has every object to reconcile.
+func (o Options) coldStart() measure.Job {
+	var replay *world.Replay
+	return measure.Job{
+		Name:    "reconcile/cold-start",
+		About:   fmt.Sprintf("start a manager until 1 worker has reconciled, by reading it, each of %d pods; all but the time for one pod (replay)", o.N),
+		Figures: coldStartFigures,
+		Setup: func(context.Context) (_ func(), err error) {
+			replay, err = world.NewReplay(world.Pods, o.N, false)
+			return func() { replay = nil }, err
+		},
+		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+			return cold(ctx, rt, replay.Server(), o.N)
+		}),
+	}
+}
+
+var coldStartFigures = []measure.Figure{
+	{Name: "time", Unit: measure.Time, Reach: 1.0 / 3},
+	{Name: "allocs", Unit: measure.Count},
+	{Name: "garbage", Unit: measure.Garbage},
+	{Name: "heap", Unit: measure.Memory},
+}
+
+// coldStartHTTPS is coldStart from the API server.
+func (o Options) coldStartHTTPS() measure.Job {
+	return measure.Job{
+		Name:    "reconcile/cold-start-https",
+		About:   fmt.Sprintf("the same with %d pods that have not run (HTTPS)", o.N),
+		Figures: coldStartFigures[:1],
+		Setup:   func(ctx context.Context) (func(), error) { return nil, o.Server.NeedPods(ctx, o.N) },
+		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+			return cold(ctx, rt, o.Server.HTTPS(), o.N)
+		}),
+	}
+}
+
+func cold(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n int) (measure.Sample, error) {
+	all := newTally(n)
+	get := getOne(world.Pods)
+	before := measure.Heap()
+	stop := func() error { return nil }
+	cost, err := measure.Each(n, func() error {
+		m, err := manager(rt, server, runtimes.Controller{Name: "cold-start", For: world.Pods.One(), Workers: 1},
+			func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
+				defer all.add(key)
+				return get(ctx, m, key)
+			})
+		if err != nil {
+			return err
+		}
+		running := begin(ctx, m.Start)
+		stop = running.stop
+		return running.wait(ctx, all.done)
+	})
+	heap := measure.Heap() - before
+	return measure.Sample{
+		"time": float64(cost.Time * time.Duration(n)), "allocs": cost.Allocs, "garbage": cost.Bytes, "heap": heap / float64(n),
+	}, errors.Join(err, stop())
+}
+
+// latency is from the sending of an event to the reconciler.
+func (o Options) latency() measure.Job {
+	var replay *world.Replay
+	n := max(1, o.N/10)
+	return measure.Job{
+		Name:  "reconcile/latency",
+		About: fmt.Sprintf("%d of as many pods change, one every 2 ms; from the sending of the event until its reconcile begins (replay)", n),
+		Figures: []measure.Figure{
+			{Name: "p50", Unit: measure.Time},
+			{Name: "p99", Unit: measure.Time, Reach: 1},
+		},
+		Setup: func(context.Context) (_ func(), err error) {
+			replay, err = world.NewReplay(world.Pods, n, true)
+			return func() { replay = nil }, err
+		},
+		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+			return latency(ctx, rt, replay, n)
+		}),
+	}
+}
+
+func latency(ctx context.Context, rt runtimes.Runtime, replay *world.Replay, n int) (measure.Sample, error) {
+	initially, again := newTally(n), newTally(n)
+	sent, lags := make([]time.Time, n), make([]time.Duration, n)
+	var mu sync.Mutex
+	m, err := manager(rt, replay.Server(), runtimes.Controller{Name: "latency", For: world.Pods.One(), Workers: 1},
+		func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
+			began := time.Now()
+			number := world.Number(key)
+			mu.Lock()
+			defer mu.Unlock()
+			if sent[number].IsZero() {
+				initially.add(key)
+			} else {
+				lags[number] = began.Sub(sent[number])
+				again.add(key)
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	running := begin(ctx, m.Start)
+	defer running.stop()
+	if err := running.wait(ctx, initially.done); err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for i := range n {
+		<-tick.C
+		err := replay.Change(i, func(uint64) {
+			mu.Lock()
+			defer mu.Unlock()
+			sent[i] = time.Now()
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := running.wait(ctx, again.done); err != nil {
+		return nil, err
+	}
+	return measure.Sample{"p50": measure.Quantile(lags, 0.5), "p99": measure.Quantile(lags, 0.99)}, running.stop()
+}

@@ -1,0 +1,199 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/bench/measure"
+	"flyball.dev/bench/runtimes"
+	"flyball.dev/bench/world"
+)
+
+// wanted and seen are what a user writes into an object and what the reconciler
+// writes back.
+const (
+	wanted = "bench.flyball.dev/wanted"
+	seen   = "bench.flyball.dev/seen"
+)
+
+// generations makes every run write something new.
+var generations atomic.Int64
+
+func wish(generation int64) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, wanted, generation)
+}
+
+// clear clears the server after a job.
+func (o Options) clear() { _ = o.Server.Clear(context.Background()) }
+
+// writeBack touches an object and waits until the reconciler has written to it.
+func (o Options) writeBack() measure.Job {
+	touches := max(1, o.N/50)
+	return measure.Job{
+		Name:  "reconcile/write-back",
+		About: fmt.Sprintf("%d times, touch an object and wait until its reconcile has written that back (HTTPS)", touches),
+		Figures: []measure.Figure{
+			{Name: "p50", Unit: measure.Time},
+			{Name: "p99", Unit: measure.Time},
+			{Name: "conflicts", Unit: measure.Tally},
+		},
+		Setup: func(ctx context.Context) (func(), error) { return o.clear, o.createOwners(ctx, 1) },
+		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+			return o.touch(ctx, rt, touches)
+		}),
+	}
+}
+
+func (o Options) touch(ctx context.Context, rt runtimes.Runtime, touches int) (measure.Sample, error) {
+	written := make(chan string, touches)
+	var conflicts atomic.Int64
+	m, err := manager(rt, o.Server.HTTPS(), runtimes.Controller{Name: "write-back", For: &corev1.ConfigMap{}, Workers: 1},
+		func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
+			var obj corev1.ConfigMap
+			if err := m.Get(ctx, key, &obj); err != nil {
+				return err
+			}
+			wish := obj.Annotations[wanted]
+			if wish == obj.Annotations[seen] {
+				return nil
+			}
+			obj.Annotations[seen] = wish
+			err := m.Update(ctx, &obj)
+			if err != nil {
+				conflicts.Add(1)
+				return err
+			}
+			written <- wish
+			return nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	running := begin(ctx, m.Start)
+	defer running.stop()
+	var took []time.Duration
+	for range touches {
+		generation := generations.Add(1)
+		began := time.Now()
+		_, err := o.Server.Client().CoreV1().ConfigMaps(o.Server.Namespace).Patch(ctx, owner(0), types.MergePatchType, wish(generation), metav1.PatchOptions{})
+		for err == nil && <-written != strconv.FormatInt(generation, 10) {
+		}
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(began))
+	}
+	// The first one also waited for the manager to start.
+	took = took[min(1, len(took)-1):]
+	return measure.Sample{"p50": measure.Quantile(took, 0.5), "p99": measure.Quantile(took, 0.99), "conflicts": float64(conflicts.Load())}, running.stop()
+}
+
+// children is how many objects an owner has.
+const children = 10
+
+func owner(n int) string    { return fmt.Sprintf("owner-%d", n) }
+func child(n, i int) string { return fmt.Sprintf("%s-child-%d", owner(n), i) }
+
+const ownerLabel = "bench.flyball.dev/owner"
+
+func (o Options) createOwners(ctx context.Context, n int) error {
+	return world.Parallel(ctx, n, func(ctx context.Context, i int) error {
+		_, err := o.Server.Client().CoreV1().ConfigMaps(o.Server.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: owner(i)}}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (o Options) createFamilies(ctx context.Context, n int) error {
+	if err := o.createOwners(ctx, n); err != nil {
+		return err
+	}
+	core := o.Server.Client().CoreV1()
+	return world.Parallel(ctx, n, func(ctx context.Context, i int) error {
+		parent, err := core.ConfigMaps(o.Server.Namespace).Get(ctx, owner(i), metav1.GetOptions{})
+		for c := 0; c < children && err == nil; c++ {
+			meta := metav1.ObjectMeta{
+				Name: child(i, c), Labels: map[string]string{ownerLabel: owner(i)},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(parent, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
+			}
+			_, err = core.Secrets(o.Server.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta}, metav1.CreateOptions{})
+		}
+		return err
+	})
+}
+
+// fanIn touches all children and waits until every owner has seen that.
+func (o Options) fanIn() measure.Job {
+	owners := max(1, o.N/100)
+	return measure.Job{
+		Name:  "reconcile/fan-in",
+		About: fmt.Sprintf("8 writers touch the %d children of each of %d owners; until every owner has seen it in all children, listed by label (HTTPS)", children, owners),
+		Figures: []measure.Figure{
+			{Name: "time", Unit: measure.Time},
+			{Name: "reconciles of an owner", Unit: measure.Tally},
+		},
+		Setup: func(ctx context.Context) (func(), error) { return o.clear, o.createFamilies(ctx, owners) },
+		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+			return o.gather(ctx, rt, owners)
+		}),
+	}
+}
+
+func (o Options) gather(ctx context.Context, rt runtimes.Runtime, owners int) (measure.Sample, error) {
+	initially, complete := newTally(owners), newTally(owners)
+	generation := generations.Add(1)
+	var reconciles atomic.Int64
+	m, err := manager(rt, o.Server.HTTPS(), runtimes.Controller{Name: "fan-in", For: &corev1.ConfigMap{}, Owns: []runtimes.Object{&corev1.Secret{}}, Workers: 1},
+		func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
+			reconciles.Add(1)
+			have, err := count(ctx, m, key, strconv.FormatInt(generation, 10))
+			if have == children {
+				complete.add(key)
+			}
+			initially.add(key)
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	running := begin(ctx, m.Start)
+	defer running.stop()
+	if err := running.wait(ctx, initially.done); err != nil {
+		return nil, err
+	}
+	before := reconciles.Load()
+	began := time.Now()
+	err = world.Parallel(ctx, owners*children, func(ctx context.Context, i int) error {
+		_, err := o.Server.Client().CoreV1().Secrets(o.Server.Namespace).Patch(ctx, child(i/children, i%children), types.MergePatchType, wish(generation), metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := running.wait(ctx, complete.done); err != nil {
+		return nil, err
+	}
+	took := time.Since(began)
+	sample := measure.Sample{"time": float64(took), "reconciles of an owner": float64(reconciles.Load()-before) / float64(owners)}
+	return sample, running.stop()
+}
+
+// count returns how many children of an owner were touched.
+func count(ctx context.Context, m runtimes.Manager, owner runtimes.Key, generation string) (int, error) {
+	var secrets corev1.SecretList
+	err := m.List(ctx, &secrets, runtimes.Selection{Namespace: owner.Namespace, Labels: labels.SelectorFromSet(labels.Set{ownerLabel: owner.Name})})
+	touched := 0
+	for _, s := range secrets.Items {
+		if s.Annotations[wanted] == generation {
+			touched++
+		}
+	}
+	return touched, err
+}

@@ -1,0 +1,70 @@
+package measure
+
+import (
+	"runtime"
+	"slices"
+	"time"
+)
+
+// Cost is what one of many operations took, on average and by all goroutines of
+// the process together.
+type Cost struct {
+	Time   time.Duration
+	Allocs float64
+	Bytes  float64
+}
+
+// Each measures f, which does n operations.
+func Each(n int, f func() error) (Cost, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	err := f()
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	return Cost{
+		Time:   took / time.Duration(n),
+		Allocs: float64(after.Mallocs-before.Mallocs) / float64(n),
+		Bytes:  float64(after.TotalAlloc-before.TotalAlloc) / float64(n),
+	}, err
+}
+
+// Repeat measures f, over and over for about the time given. What f does only
+// the first time is not measured.
+func Repeat(budget time.Duration, f func() error) (Cost, error) {
+	began := time.Now()
+	if err := f(); err != nil {
+		return Cost{}, err
+	}
+	n := max(3, int(budget/max(time.Since(began), 1)))
+	// The first time may have been much slower than the others.
+	n = min(n, 1_000_000)
+	return Each(n, func() error {
+		for range n {
+			if err := f(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Heap returns the bytes of the objects in the heap that are in use.
+func Heap() float64 {
+	// What is in a sync.Pool outlives one collection.
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// Quantile returns the value below which the share q of the values are. It sorts
+// them.
+func Quantile(values []time.Duration, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return float64(values[int(q*float64(len(values)-1)+0.5)])
+}

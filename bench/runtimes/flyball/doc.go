@@ -1,0 +1,4 @@
+// Package flyball is Flyball as a runtime to be measured.
+package flyball
+
+const name = "Flyball"

@@ -1,0 +1,4 @@
+// Package peer is controller-runtime as a runtime to be measured.
+package peer
+
+const name = "controller-runtime"

@@ -1,0 +1,137 @@
+package peer
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/bench/runtimes"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Runtime implements runtimes.Runtime. It says nothing of what it does.
+type Runtime struct{}
+
+// New returns the runtime.
+func New() Runtime {
+	ctrl.SetLogger(logr.Discard())
+	return Runtime{}
+}
+
+func (Runtime) Name() string { return name }
+
+func (Runtime) NewQueue(name string, limiter workqueue.TypedRateLimiter[runtimes.Key]) runtimes.Queue {
+	return queue{priorityqueue.New(name, func(o *priorityqueue.Opts[runtimes.Key]) {
+		o.RateLimiter = limiter
+		o.Log = logr.Discard()
+	})}
+}
+
+type queue struct {
+	priorityqueue.PriorityQueue[runtimes.Key]
+}
+
+func (q queue) AddWithPriority(key runtimes.Key, priority int) {
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, key)
+}
+
+type reader struct{ client.Reader }
+
+func (r reader) Get(ctx context.Context, key runtimes.Key, out runtimes.Object) error {
+	return r.Reader.Get(ctx, key, out)
+}
+
+func (r reader) List(ctx context.Context, out runtimes.ObjectList, s runtimes.Selection) error {
+	o := client.ListOptions{Namespace: s.Namespace, LabelSelector: s.Labels, FieldSelector: s.Fields}
+	if s.Shared {
+		o.UnsafeDisableDeepCopy = new(true)
+	}
+	return r.Reader.List(ctx, out, &o)
+}
+
+func cacheOptions(s runtimes.Server) cache.Options {
+	o := cache.Options{Scheme: s.Scheme, Mapper: s.Mapper}
+	if s.Namespace != "" {
+		o.DefaultNamespaces = map[string]cache.Config{s.Namespace: {}}
+	}
+	return o
+}
+
+func (Runtime) NewCache(s runtimes.Server) (runtimes.Cache, error) {
+	c, err := cache.New(s.Config, cacheOptions(s))
+	return informers{reader{c}, c}, err
+}
+
+type informers struct {
+	reader
+	cache cache.Cache
+}
+
+func (i informers) Watch(ctx context.Context, obj runtimes.Object) error {
+	_, err := i.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	return err
+}
+
+func (i informers) Handle(ctx context.Context, obj runtimes.Object, handler toolscache.ResourceEventHandler) error {
+	informer, err := i.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(handler)
+	return err
+}
+
+func (i informers) Index(ctx context.Context, obj runtimes.Object, field string, values func(runtimes.Object) []string) error {
+	return i.cache.IndexField(ctx, obj, field, func(o client.Object) []string { return values(o) })
+}
+
+func (i informers) Start(ctx context.Context) error      { return i.cache.Start(ctx) }
+func (i informers) WaitForSync(ctx context.Context) bool { return i.cache.WaitForCacheSync(ctx) }
+
+func (Runtime) NewManager(s runtimes.Server) (runtimes.Manager, error) {
+	o := ctrl.Options{Scheme: s.Scheme, Cache: cacheOptions(s), Metrics: server.Options{BindAddress: "0"}}
+	if s.Mapper != nil {
+		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return s.Mapper, nil }
+	}
+	m, err := ctrl.NewManager(s.Config, o)
+	if err != nil {
+		return nil, err
+	}
+	return controllers{reader{m.GetClient()}, m}, nil
+}
+
+type controllers struct {
+	reader
+	manager ctrl.Manager
+}
+
+func (c controllers) Start(ctx context.Context) error { return c.manager.Start(ctx) }
+
+func (c controllers) Update(ctx context.Context, obj runtimes.Object) error {
+	return c.manager.GetClient().Update(ctx, obj)
+}
+
+func (c controllers) Add(spec runtimes.Controller) error {
+	b := ctrl.NewControllerManagedBy(c.manager).Named(spec.Name).For(spec.For)
+	for _, obj := range spec.Owns {
+		b.Owns(obj)
+	}
+	// The same controller is made again in every round.
+	again := true
+	b.WithOptions(controller.Options{MaxConcurrentReconciles: spec.Workers, SkipNameValidation: &again})
+	return b.Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, spec.Reconcile(ctx, req.NamespacedName)
+	}))
+}

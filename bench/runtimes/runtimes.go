@@ -1,0 +1,108 @@
+// Package runtimes is what the jobs need of a controller runtime.
+//
+// Its two implementations are the same text with other imports, since both
+// runtimes have the same API: what is compared does the same thing on both
+// sides, call by call.
+package runtimes
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Names that both runtimes know by another name each.
+type (
+	// Key is a client.ObjectKey.
+	Key = types.NamespacedName
+	// Object is a client.Object.
+	Object interface {
+		metav1.Object
+		runtime.Object
+	}
+	// ObjectList is a client.ObjectList.
+	ObjectList interface {
+		metav1.ListInterface
+		runtime.Object
+	}
+)
+
+// Runtime is a controller runtime.
+type Runtime interface {
+	Name() string
+	// NewQueue returns a queue, which has metrics if it has a name.
+	NewQueue(name string, limiter workqueue.TypedRateLimiter[Key]) Queue
+	NewCache(Server) (Cache, error)
+	NewManager(Server) (Manager, error)
+}
+
+// Server is where a runtime finds its objects.
+type Server struct {
+	Config *rest.Config
+	Scheme *runtime.Scheme
+	// Mapper maps kinds to resources. Nil asks the server.
+	Mapper meta.RESTMapper
+	// Namespace restricts the runtime to one, if it is not empty.
+	Namespace string
+}
+
+// Queue is a priorityqueue.PriorityQueue.
+type Queue interface {
+	workqueue.TypedRateLimitingInterface[Key]
+	AddWithPriority(Key, int)
+}
+
+// Reader reads from a cache.
+type Reader interface {
+	Get(ctx context.Context, key Key, out Object) error
+	List(ctx context.Context, out ObjectList, s Selection) error
+}
+
+// Selection says which objects to list. The zero Selection means all.
+type Selection struct {
+	Namespace string
+	Labels    labels.Selector
+	Fields    fields.Selector
+	// Shared asks for the cache's own objects instead of copies.
+	Shared bool
+}
+
+// Cache is a cache.Cache.
+type Cache interface {
+	Reader
+	// Watch makes the informer of a kind without waiting for it.
+	Watch(ctx context.Context, obj Object) error
+	// Handle is Watch with a handler for the events.
+	Handle(ctx context.Context, obj Object, handler toolscache.ResourceEventHandler) error
+	Index(ctx context.Context, obj Object, field string, values func(Object) []string) error
+	Start(ctx context.Context) error
+	WaitForSync(ctx context.Context) bool
+}
+
+// Manager is a manager.Manager.
+type Manager interface {
+	// Reader reads from the manager's cache.
+	Reader
+	Update(ctx context.Context, obj Object) error
+	// Add adds a controller.
+	Add(Controller) error
+	Start(ctx context.Context) error
+}
+
+// Controller is a controller as a builder makes it.
+type Controller struct {
+	Name string
+	For  Object
+	Owns []Object
+	// Workers is how many requests are reconciled at once.
+	Workers   int
+	Reconcile func(ctx context.Context, key Key) error
+}
