@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -74,6 +75,9 @@ func namespaceFinalizers(n *corev1.Namespace, w *where) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range n.Spec.Finalizers {
 		errs = append(errs, apivalidation.ValidateFinalizerName(string(f), w.of("finalizers"))...)
+		if !strings.Contains(string(f), "/") && !slices.Contains(standardFinalizers, string(f)) {
+			errs = append(errs, field.Invalid(w.of("finalizers"), f, unknownFinalizer))
+		}
 	}
 	return errs
 }

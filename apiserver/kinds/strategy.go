@@ -71,6 +71,10 @@ func (s *strategy[T]) count(o, was T) {
 func (s *strategy[T]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	o := obj.(T)
 	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, s.kind.nameRule(), metadataPath)
+	if names := o.GetFinalizers(); len(names) > 0 {
+		at := metadataAt.at("finalizers")
+		errs = append(errs, finalizers(names, &at)...)
+	}
 	if s.kind.Validate != nil {
 		errs = append(errs, s.kind.Validate(o)...)
 	}
