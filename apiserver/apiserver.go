@@ -69,6 +69,7 @@ func New(o Options) (*Server, error) {
 		Own: func(kind reflect.Type, reset *fieldpath.Set) kinds.Owner {
 			return kindschema.NewCreation(kind, reset).Own
 		},
+		Authenticator:       o.Authenticator,
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
 	})

@@ -17,11 +17,13 @@ import (
 // Authorizer decides about requests.
 type Authorizer = authorizer.UnconditionalAuthorizer
 
-// New allows what administrators ask, what everybody may see, and what any of more allows.
+// New allows what administrators ask, what everybody may see, what whoever is known may ask about the API
+// and about themselves, and what any of more allows.
 func New(more ...Authorizer) Authorizer {
 	return chain(append([]Authorizer{
 		authorizer.AuthorizerFunc(administrators),
 		authorizer.AuthorizerFunc(everybody),
+		authorizer.AuthorizerFunc(whoeverIsKnown),
 	}, more...))
 }
 
@@ -59,6 +61,33 @@ var public = []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
 func everybody(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if !a.IsResourceRequest() && a.IsReadOnly() && slices.Contains(public, a.GetPath()) {
 		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// aboutOneself are the reviews in which users ask about themselves.
+var aboutOneself = map[string][]string{
+	"authentication.k8s.io": {"selfsubjectreviews"},
+	"authorization.k8s.io":  {"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
+}
+
+// discovery are the paths that say what the API has, and below which everything does.
+var discovery = []string{"/api", "/apis", "/openapi"}
+
+func whoeverIsKnown(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetUser() == nil || !slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated) {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	if a.IsResourceRequest() {
+		if a.GetVerb() == "create" && slices.Contains(aboutOneself[a.GetAPIGroup()], a.GetResource()) {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	for _, path := range discovery {
+		if a.IsReadOnly() && (a.GetPath() == path || strings.HasPrefix(a.GetPath(), path+"/")) {
+			return authorizer.DecisionAllow, "", nil
+		}
 	}
 	return authorizer.DecisionNoOpinion, "", nil
 }

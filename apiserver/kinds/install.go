@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	endpoint "k8s.io/apiserver/pkg/endpoints/handlers"
@@ -40,8 +41,10 @@ type Options struct {
 	TypeConverter managedfields.TypeConverter
 	// Own makes the owner for a kind's Go type and the fields that its strategy resets.
 	Own func(kind reflect.Type, reset *fieldpath.Set) Owner
-	// Authorizer is asked by handlers that check a second permission.
-	Authorizer authorizer.UnconditionalAuthorizer
+	// Authenticator and Authorizer answer reviews; the authorizer is also asked by handlers that check a
+	// second permission.
+	Authenticator authenticator.Request
+	Authorizer    authorizer.UnconditionalAuthorizer
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
@@ -54,6 +57,11 @@ func Resources(o Options) ([]*resource.Resource, error) {
 	i := &installer{Options: o, parameters: runtime.NewParameterCodec(Scheme()), equivalents: runtime.NewEquivalentResourceRegistry()}
 	for _, kind := range all() {
 		if err := kind.install(i); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range i.reviews() {
+		if err := r.install(i); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,93 @@
+package controlplane_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/controlplane"
+)
+
+func TestReviews(t *testing.T) {
+	plane := start(t, controlplane.Options{WithoutControllers: true, Tokens: map[string]*user.DefaultInfo{
+		"secret": {Name: "guest", Groups: []string{"guests"}},
+	}})
+	admin := clientFor(t, plane.Config())
+	guestConfig := plane.Config()
+	guestConfig.BearerToken = "secret"
+	guest := clientFor(t, guestConfig)
+	ctx, pods := t.Context(), &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: "default"}
+
+	t.Run("who am I", func(t *testing.T) {
+		got, err := guest.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := got.Status.UserInfo; u.Username != "guest" || !slices.Equal(u.Groups, []string{"guests", user.AllAuthenticated}) {
+			t.Errorf("I am %v", u)
+		}
+	})
+	t.Run("may I", func(t *testing.T) {
+		for client, want := range map[*kubernetes.Clientset]bool{admin: true, guest: false} {
+			got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: pods}}, metav1.CreateOptions{})
+			if err != nil || got.Status.Allowed != want {
+				t.Errorf("allowed %v, %v; want %v", got.Status.Allowed, err, want)
+			}
+		}
+	})
+	t.Run("may they", func(t *testing.T) {
+		for group, want := range map[string]bool{user.SystemPrivilegedGroup: true, "guests": false} {
+			spec := authorizationv1.SubjectAccessReviewSpec{Groups: []string{group}, ResourceAttributes: pods}
+			got, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+			if err != nil || got.Status.Allowed != want {
+				t.Errorf("%s: allowed %v, %v; want %v", group, got.Status.Allowed, err, want)
+			}
+			_, err = admin.AuthorizationV1().LocalSubjectAccessReviews("kube-system").Create(ctx,
+				&authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system"}, Spec: spec}, metav1.CreateOptions{})
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.resourceAttributes.namespace") {
+				t.Errorf("another namespace: %v", err)
+			}
+		}
+	})
+	t.Run("nothing asked", func(t *testing.T) {
+		_, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "exactly one of") || !strings.Contains(err.Error(), "spec.user") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("whose token", func(t *testing.T) {
+		for token, want := range map[string]string{"secret": "guest", "guess": ""} {
+			got, err := admin.AuthenticationV1().TokenReviews().Create(ctx,
+				&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+			if err != nil || got.Status.User.Username != want || got.Status.Authenticated != (want != "") {
+				t.Errorf("%s: %+v, %v", token, got.Status, err)
+			}
+		}
+	})
+	t.Run("what may I", func(t *testing.T) {
+		for client, want := range map[*kubernetes.Clientset]int{admin: 1, guest: 0} {
+			got, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
+				&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
+			if err != nil || len(got.Status.ResourceRules) != want || got.Status.Incomplete != (want == 0) {
+				t.Errorf("%+v, %v; want %d rules", got.Status, err, want)
+			}
+		}
+	})
+	t.Run("as somebody else", func(t *testing.T) {
+		cfg := plane.Config()
+		cfg.Impersonate = rest.ImpersonationConfig{UserName: "guest"}
+		_, err := clientFor(t, cfg).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "guest" cannot list resource "namespaces"`) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
