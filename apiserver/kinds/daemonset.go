@@ -136,7 +136,7 @@ func controllerRevisions() Kind {
 			return unchanged(r.Data, old.Data, &root, "data")
 		},
 		Columns: []metav1.TableColumnDefinition{
-			column("Controller", "string", "Controller of the object"),
+			column("Controller", "string", "Whose revision it is."),
 			column("Revision", "string", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
 		},
 		Row: func(r *appsv1.ControllerRevision) []any { return []any{ownerCell(r), r.Revision} },

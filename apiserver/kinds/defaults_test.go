@@ -89,6 +89,76 @@ spec:
       - serviceAccountToken: {path: token, expirationSeconds: 3600}
       - downwardAPI: {items: [{path: labels, fieldRef: {apiVersion: v1, fieldPath: metadata.labels}}]}
 `},
+		"amounts of a whole pod": {`
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  resources: {limits: {cpu: "4", memory: 1Gi}}
+  initContainers:
+  - {name: side, image: "a:1", restartPolicy: Always, resources: {requests: {cpu: 100m}}}
+  - {name: setup, image: "a:1", resources: {requests: {cpu: "3"}}}
+  containers:
+  - {name: web, image: "a:1", resources: {requests: {cpu: "1"}}}
+`, `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: web, image: "a:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: "1"}}, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File}
+  dnsPolicy: ClusterFirst
+  enableServiceLinks: true
+  initContainers:
+  - {name: side, image: "a:1", imagePullPolicy: IfNotPresent, restartPolicy: Always, resources: {requests: {cpu: 100m}}, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File}
+  - {name: setup, image: "a:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: "3"}}, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File}
+  resources: {limits: {cpu: "4", memory: 1Gi}, requests: {cpu: 3100m, memory: 1Gi}}
+  restartPolicy: Always
+  schedulerName: default-scheduler
+  securityContext: {}
+  terminationGracePeriodSeconds: 30
+`},
+		"stateful set": {`
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: null}}
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+`, `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: Retain, whenScaled: Retain}
+  podManagementPolicy: OrderedReady
+  replicas: 1
+  revisionHistoryLimit: 10
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: null, dnsPolicy: ClusterFirst, restartPolicy: Always, schedulerName: default-scheduler, securityContext: {}, terminationGracePeriodSeconds: 30}}
+  updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 0, maxUnavailable: 1}}
+  volumeClaimTemplates: [{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeMode: Filesystem}, status: {phase: Pending}}]
+status: {replicas: 0, availableReplicas: 0}
+`},
+		"job": {
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: {metadata: {labels: {a: b}}, spec: {containers: null, restartPolicy: Never}}}}`,
+			`{apiVersion: batch/v1, kind: Job, metadata: {name: once, labels: {a: b}}, spec: {backoffLimit: 6, completionMode: NonIndexed, completions: 1, manualSelector: false, parallelism: 1, podReplacementPolicy: TerminatingOrFailed, suspend: false, template: {metadata: {labels: {a: b}}, spec: {containers: null, dnsPolicy: ClusterFirst, restartPolicy: Never, schedulerName: default-scheduler, securityContext: {}, terminationGracePeriodSeconds: 30}}}}`,
+		},
+		"webhook": {
+			`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{name: a.b.c, clientConfig: {service: {name: s, namespace: t}}, rules: [{operations: [CREATE]}], sideEffects: None, admissionReviewVersions: [v1]}]}`,
+			`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{name: a.b.c, clientConfig: {service: {name: s, namespace: t, port: 443}}, rules: [{operations: [CREATE], scope: "*"}], sideEffects: None, admissionReviewVersions: [v1], failurePolicy: Fail, matchPolicy: Equivalent, namespaceSelector: {}, objectSelector: {}, timeoutSeconds: 10}]}`,
+		},
+		"autoscaler": {
+			`{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: web}, behavior: {scaleDown: {stabilizationWindowSeconds: 5}}}}`,
+			`{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {minReplicas: 1, maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: web}, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}], behavior: {scaleUp: {stabilizationWindowSeconds: 0, selectPolicy: Max, policies: [{type: Pods, value: 4, periodSeconds: 15}, {type: Percent, value: 100, periodSeconds: 15}]}, scaleDown: {stabilizationWindowSeconds: 5, selectPolicy: Max, policies: [{type: Percent, value: 100, periodSeconds: 15}]}}}, status: {desiredReplicas: 0, currentMetrics: null}}`,
+		},
+		"limits": {
+			`{apiVersion: v1, kind: LimitRange, metadata: {name: l}, spec: {limits: [{type: Container, max: {cpu: "2"}, min: {memory: 1Gi}}]}}`,
+			`{apiVersion: v1, kind: LimitRange, metadata: {name: l}, spec: {limits: [{type: Container, max: {cpu: "2"}, min: {memory: 1Gi}, default: {cpu: "2"}, defaultRequest: {cpu: "2", memory: 1Gi}}]}}`,
+		},
 		"deployment": {`
 apiVersion: apps/v1
 kind: Deployment

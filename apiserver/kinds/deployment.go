@@ -44,7 +44,7 @@ func deployments() Kind {
 			Selector:       func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector },
 		},
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
-			column("Ready", "string", "Number of the pod with ready state"),
+			column("Ready", "string", "The pods that are ready, of all that are wanted."),
 			column("Up-to-date", "string", appsv1.DeploymentStatus{}.SwaggerDoc()["updatedReplicas"]),
 			column("Available", "string", appsv1.DeploymentStatus{}.SwaggerDoc()["availableReplicas"]),
 		}, wideContainers),

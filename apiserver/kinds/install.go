@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	endpoint "k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -186,6 +188,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		StorageVersionHash: discovery.StorageVersionHash(stored.Group, stored.Version, stored.Kind),
 		Storage:            store,
 		PatchTypes:         patchTypes,
+		Warning:            deprecated(served),
 	}
 	if served == stored {
 		r.Own = i.Own(reflect.TypeOf(k.Type).Elem(), s.reset[fieldpath.APIVersion(served.GroupVersion().String())])
@@ -328,6 +331,21 @@ func kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
 		return schema.GroupVersionKind{}, err
 	}
 	return kinds[0], nil
+}
+
+// deprecated is the warning for a kind that Kubernetes advises against, or empty.
+func deprecated(kind schema.GroupVersionKind) string {
+	obj, err := Scheme().New(kind)
+	if err != nil {
+		return ""
+	}
+	parts := strings.Split(resource.Release, ".")
+	major, _ := strconv.Atoi(parts[0])
+	minor, _ := strconv.Atoi(parts[1])
+	if !deprecation.IsDeprecated(obj, major, minor) {
+		return ""
+	}
+	return deprecation.WarningMessage(obj)
 }
 
 // subresourceKind asks the storage for its kind, or finds that of its objects.

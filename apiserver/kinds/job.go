@@ -32,7 +32,7 @@ func jobs() Kind {
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
 			column("Status", "string", "Whether the job runs, is done, or is suspended."),
 			column("Completions", "string", batchv1.JobStatus{}.SwaggerDoc()["succeeded"]),
-			column("Duration", "string", "Time required to complete the job."),
+			column("Duration", "string", "How long the job has run, or took."),
 		}, wideContainers),
 		Row: jobRow,
 		Fields: func(j *batchv1.Job) fields.Set {

@@ -33,7 +33,7 @@ func namespaces() Kind {
 		DeletesOnUpdate: func(n, _ *corev1.Namespace) bool {
 			return len(n.Spec.Finalizers) == 0
 		},
-		Columns: []metav1.TableColumnDefinition{column("Status", "string", "The status of the namespace")},
+		Columns: []metav1.TableColumnDefinition{column("Status", "string", "Whether the namespace is in use or on its way out.")},
 		Row:     func(n *corev1.Namespace) []any { return []any{string(n.Status.Phase)} },
 		Fields: func(n *corev1.Namespace) fields.Set {
 			return fields.Set{"status.phase": string(n.Status.Phase), "name": n.Name}

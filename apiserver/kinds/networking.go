@@ -21,10 +21,10 @@ func ingresses() Kind {
 		Status:     true,
 		Generation: true,
 		Columns: []metav1.TableColumnDefinition{
-			column("Class", "string", "The name of the IngressClass resource that should be used for additional configuration"),
-			column("Hosts", "string", "Hosts that incoming requests are matched against before the ingress rule"),
-			column("Address", "string", "Address is a list containing ingress points for the load-balancer"),
-			column("Ports", "string", "Ports of TLS configurations that open"),
+			column("Class", "string", "The class whose controller serves the ingress."),
+			column("Hosts", "string", "The hosts that the rules are for."),
+			column("Address", "string", "Where the load balancer is reached."),
+			column("Ports", "string", "The ports that are open, which depend on TLS."),
 		},
 		Row: ingressRow,
 	}
@@ -201,8 +201,8 @@ func ingressClasses() Kind {
 			return unchanged(c.Spec.Controller, old.Spec.Controller, &specAt, "controller")
 		},
 		Columns: []metav1.TableColumnDefinition{
-			column("Controller", "string", "Controller that is responsible for handling this class"),
-			column("Parameters", "string", "A reference to a resource with additional parameters"),
+			column("Controller", "string", "Who serves the ingresses of this class."),
+			column("Parameters", "string", "The object that has more settings of this class."),
 		},
 		Row: func(c *networkingv1.IngressClass) []any {
 			p := c.Spec.Parameters

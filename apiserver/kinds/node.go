@@ -115,8 +115,8 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 
 var nodeColumns = []metav1.TableColumnDefinition{
 	nameColumn,
-	column("Status", "string", "The status of the node"),
-	column("Roles", "string", "The roles of the node"),
+	column("Status", "string", "Whether the node is ready, and takes new pods."),
+	column("Roles", "string", "What the labels of the node say that it is for."),
 	ageColumn,
 	column("Version", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["kubeletVersion"]),
 	wide("Internal-IP", "string", corev1.NodeStatus{}.SwaggerDoc()["addresses"]),
@@ -187,5 +187,7 @@ func serviceAccounts() Kind {
 		Plural: "serviceaccounts", ShortNames: []string{"sa"},
 		ReturnsDeleted: true,
 		Name:           subdomain,
+		Columns:        []metav1.TableColumnDefinition{column("Secrets", "string", corev1.ServiceAccount{}.SwaggerDoc()["secrets"])},
+		Row:            func(a *corev1.ServiceAccount) []any { return []any{int64(len(a.Secrets))} },
 	}
 }

@@ -256,14 +256,16 @@ func podTemplates() Kind {
 			w := where{field: "template"}
 			return podTemplate(&t.Template, &w)
 		},
+		Bare: true,
 		Columns: []metav1.TableColumnDefinition{
-			column("Containers", "string", "Names of each container in the template."),
-			column("Images", "string", "Images referenced by each container in the template."),
-			column("Pod Labels", "string", "The labels for the pod template."),
+			nameColumn,
+			column("Containers", "string", "The names of the containers in the template."),
+			column("Images", "string", "The images of the containers in the template."),
+			column("Pod Labels", "string", "The labels of the pods that the template makes."),
 		},
 		Row: func(t *corev1.PodTemplate) []any {
 			names, images := containerCells(t.Template.Spec.Containers)
-			return []any{names, images, labelCell(t.Template.Labels)}
+			return []any{t.Name, names, images, labelCell(t.Template.Labels)}
 		},
 	}
 }

@@ -133,8 +133,52 @@ func defaultPodOnly(s *corev1.PodSpec) {
 			}
 		}
 	}
-	if s.Resources != nil {
+	if s.Resources != nil && len(s.Resources.Limits) > 0 {
+		requestSum(s)
 		requestLimits(s.Resources)
+	}
+}
+
+// requestSum requests for a pod what its containers request: all that run together, or one that runs
+// before them beside the sidecars, whichever is more.
+func requestSum(s *corev1.PodSpec) {
+	sum, peak := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range s.InitContainers {
+		c := &s.InitContainers[i]
+		if sidecar(c) {
+			addAmounts(sum, c.Resources.Requests)
+			continue
+		}
+		alone := sum.DeepCopy()
+		addAmounts(alone, c.Resources.Requests)
+		raiseAmounts(peak, alone)
+	}
+	for i := range s.Containers {
+		addAmounts(sum, s.Containers[i].Resources.Requests)
+	}
+	raiseAmounts(sum, peak)
+	if s.Resources.Requests == nil {
+		s.Resources.Requests = corev1.ResourceList{}
+	}
+	fillFrom(s.Resources.Requests, sum)
+}
+
+// addAmounts adds what a whole pod can ask for and overcommit.
+func addAmounts(to, list corev1.ResourceList) {
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := list[name]; ok {
+			total := to[name]
+			total.Add(q)
+			to[name] = total
+		}
+	}
+}
+
+func raiseAmounts(to, list corev1.ResourceList) {
+	for name, q := range list {
+		if old, ok := to[name]; !ok || old.Cmp(q) < 0 {
+			to[name] = q
+		}
 	}
 }
 

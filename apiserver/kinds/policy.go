@@ -26,9 +26,9 @@ func podDisruptionBudgets() Kind {
 				"desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
 		},
 		Columns: []metav1.TableColumnDefinition{
-			column("Min Available", "string", "The minimum number of pods that must be available."),
-			column("Max Unavailable", "string", "The maximum number of pods that may be unavailable."),
-			column("Allowed Disruptions", "integer", "Calculated number of pods that may be disrupted at this time."),
+			column("Min Available", "string", "How many pods must stay."),
+			column("Max Unavailable", "string", "How many pods may be missing."),
+			column("Allowed Disruptions", "integer", "How many pods may be evicted now."),
 		},
 		Row: func(b *policyv1.PodDisruptionBudget) []any {
 			return []any{countCell(b.Spec.MinAvailable), countCell(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed)}

@@ -32,8 +32,8 @@ func resourceQuotas() Kind {
 			return append(quotaAmounts(q.Status.Hard, &statusAt, "hard"), quotaAmounts(q.Status.Used, &statusAt, "used")...)
 		},
 		Columns: []metav1.TableColumnDefinition{
-			column("Request", "string", "Request represents a minimum amount of cpu/memory that a container may consume."),
-			column("Limit", "string", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."),
+			column("Request", "string", "What may be asked for, and how much of it is."),
+			column("Limit", "string", "What may be used at most, and how much of it is allowed already."),
 		},
 		Row: quotaRow,
 	}

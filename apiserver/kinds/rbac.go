@@ -93,9 +93,9 @@ func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 
 var bindingColumns = []metav1.TableColumnDefinition{
 	column("Role", "string", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"]),
-	wide("Users", "string", "Users in the binding"),
-	wide("Groups", "string", "Groups in the binding"),
-	wide("ServiceAccounts", "string", "ServiceAccounts in the binding"),
+	wide("Users", "string", "The users that are bound."),
+	wide("Groups", "string", "The groups that are bound."),
+	wide("ServiceAccounts", "string", "The service accounts that are bound."),
 }
 
 func roleBindings() Kind {

@@ -31,7 +31,7 @@ func statefulSets() Kind {
 			Selector:       func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector },
 		},
 		Columns: slices.Concat([]metav1.TableColumnDefinition{
-			column("Ready", "string", "Number of the pod with ready state"),
+			column("Ready", "string", "The pods that are ready, of all that are wanted."),
 		}, wideContainers[:2]),
 		Row: func(s *appsv1.StatefulSet) []any {
 			names, images := containerCells(s.Spec.Template.Spec.Containers)
@@ -45,13 +45,15 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	orElse(&spec.Replicas, defaultReplicas)
 	orElse(&spec.RevisionHistoryLimit, defaultHistory)
 	orSet(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
-	orSet(&spec.UpdateStrategy.Type, appsv1.RollingUpdateStatefulSetStrategyType)
-	if spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+	if spec.UpdateStrategy.Type == "" {
+		spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
 		if spec.UpdateStrategy.RollingUpdate == nil {
 			spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
 		}
-		orElse(&spec.UpdateStrategy.RollingUpdate.Partition, 0)
-		orElse(&spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+	}
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil && spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+		orElse(&r.Partition, 0)
+		orElse(&r.MaxUnavailable, intstr.FromInt32(1))
 	}
 	if spec.PersistentVolumeClaimRetentionPolicy == nil {
 		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}

@@ -58,11 +58,6 @@ func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 	if s.kind.Prepare != nil {
 		s.kind.Prepare(ctx, o, was)
 	}
-	s.count(o, was)
-}
-
-// count notes a change of what is wanted.
-func (s *strategy[T]) count(o, was T) {
 	if s.kind.Generation && !s.layout.sameSpec(o, was) {
 		o.SetGeneration(was.GetGeneration() + 1)
 	}
@@ -147,12 +142,11 @@ func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Ob
 	return errs
 }
 
-// freeStrategy lets a subresource of a kind's own change what it likes.
+// freeStrategy lets a subresource of a kind's own change what it likes. Such a change is no new
+// generation: where a pod runs, for one, is not what somebody wants of it.
 type freeStrategy[T Object] struct{ *strategy[T] }
 
-func (s freeStrategy[T]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	s.count(obj.(T), old.(T))
-}
+func (s freeStrategy[T]) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
 
 func (s freeStrategy[T]) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
 	return nil

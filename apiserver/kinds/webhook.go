@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-var webhooksColumn = []metav1.TableColumnDefinition{column("Webhooks", "integer", "Webhooks indicates the number of webhooks registered in this configuration")}
+var webhooksColumn = []metav1.TableColumnDefinition{column("Webhooks", "integer", "How many webhooks the configuration has.")}
 
 func validatingWebhooks() Kind {
 	return Of[*admissionv1.ValidatingWebhookConfiguration]{

@@ -110,9 +110,9 @@ func templateWarnings(t *corev1.PodTemplateSpec) []string {
 
 // wideContainers are the columns of workloads which show what is in their template.
 var wideContainers = []metav1.TableColumnDefinition{
-	wide("Containers", "string", "Names of each container in the template."),
-	wide("Images", "string", "Images referenced by each container in the template."),
-	wide("Selector", "string", "Label query over the pods that belong here."),
+	wide("Containers", "string", "The names of the containers in the template."),
+	wide("Images", "string", "The images of the containers in the template."),
+	wide("Selector", "string", "Which pods belong here, by their labels."),
 }
 
 func wideContainerCells(t *corev1.PodTemplateSpec, s *metav1.LabelSelector) []any {
