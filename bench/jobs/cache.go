@@ -59,6 +59,7 @@ func filling(kind world.Kind, n int, heap, time float64) measure.Job {
 		About: fmt.Sprintf("fill a cache with %d %s; all but the time for one object (replay)", n, kind.Name),
 		Figures: []measure.Figure{
 			{Name: "sync", Unit: measure.Time, Reach: time},
+			{Name: "cpu", Unit: measure.Time},
 			{Name: "heap", Unit: measure.Memory, Reach: heap},
 			{Name: "heap once listed", Unit: measure.Memory, Reach: heap},
 			{Name: "allocs", Unit: measure.Count},
@@ -104,7 +105,7 @@ func fill(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, kind
 	}
 	listed := measure.Heap() - before
 	return measure.Sample{
-		"sync": float64(cost.Time * time.Duration(n)), "allocs": cost.Allocs, "garbage": cost.Bytes,
+		"sync": float64(cost.Time * time.Duration(n)), "cpu": float64(cost.CPU), "allocs": cost.Allocs, "garbage": cost.Bytes,
 		"heap": heap / float64(n), "heap once listed": listed / float64(n),
 	}, c.stop()
 }

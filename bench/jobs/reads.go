@@ -34,6 +34,7 @@ func (o Options) reads() measure.Job {
 	for _, r := range reads {
 		job.Figures = append(job.Figures,
 			measure.Figure{Name: r.name, Unit: measure.Time, Reach: r.reach},
+			measure.Figure{Name: r.name + " cpu", Unit: measure.Time},
 			measure.Figure{Name: r.name + " allocs", Unit: measure.Count})
 	}
 	var replay *world.Replay
@@ -63,7 +64,7 @@ func (o Options) readAll(ctx context.Context, c runtimes.Cache, reads []read) (m
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.name, err)
 		}
-		sample[r.name], sample[r.name+" allocs"] = float64(cost.Time), cost.Allocs
+		sample[r.name], sample[r.name+" cpu"], sample[r.name+" allocs"] = float64(cost.Time), float64(cost.CPU), cost.Allocs
 	}
 	return sample, nil
 }

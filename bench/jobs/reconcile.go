@@ -70,6 +70,7 @@ func (o Options) coldStart() measure.Job {
 
 var coldStartFigures = []measure.Figure{
 	{Name: "time", Unit: measure.Time, Reach: 1.0 / 3},
+	{Name: "cpu", Unit: measure.Time},
 	{Name: "allocs", Unit: measure.Count},
 	{Name: "garbage", Unit: measure.Garbage},
 	{Name: "heap", Unit: measure.Memory},
@@ -108,7 +109,7 @@ func cold(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n in
 	})
 	heap := measure.Heap() - before
 	return measure.Sample{
-		"time": float64(cost.Time * time.Duration(n)), "allocs": cost.Allocs, "garbage": cost.Bytes, "heap": heap / float64(n),
+		"time": float64(cost.Time * time.Duration(n)), "cpu": float64(cost.CPU), "allocs": cost.Allocs, "garbage": cost.Bytes, "heap": heap / float64(n),
 	}, errors.Join(err, stop())
 }
 

@@ -81,6 +81,7 @@ func (o Options) burst() measure.Job {
 		About: fmt.Sprintf("%d pods change at once; by the event, until the handler has seen the last (replay)", o.N),
 		Figures: []measure.Figure{
 			{Name: "time", Unit: measure.Time},
+			{Name: "cpu", Unit: measure.Time},
 			{Name: "allocs", Unit: measure.Count},
 			{Name: "garbage", Unit: measure.Garbage},
 		},
@@ -94,7 +95,7 @@ func (o Options) burst() measure.Job {
 			send()
 			return c.wait(ctx, seen.seen)
 		})
-		return measure.Sample{"time": float64(cost.Time), "allocs": cost.Allocs, "garbage": cost.Bytes}, err
+		return measure.Sample{"time": float64(cost.Time), "cpu": float64(cost.CPU), "allocs": cost.Allocs, "garbage": cost.Bytes}, err
 	})
 }
 

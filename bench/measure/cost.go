@@ -9,7 +9,11 @@ import (
 // Cost is what one of many operations took, on average and by all goroutines of
 // the process together.
 type Cost struct {
-	Time   time.Duration
+	Time time.Duration
+	// CPU is the time of processors, including that of the garbage collector. A
+	// busy machine changes it much less than Time. It is zero where the system
+	// does not tell it.
+	CPU    time.Duration
 	Allocs float64
 	Bytes  float64
 }
@@ -18,12 +22,13 @@ type Cost struct {
 func Each(n int, f func() error) (Cost, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := time.Now()
+	began, worked := time.Now(), cpu()
 	err := f()
-	took := time.Since(began)
+	took, spent := time.Since(began), cpu()-worked
 	runtime.ReadMemStats(&after)
 	return Cost{
 		Time:   took / time.Duration(n),
+		CPU:    spent / time.Duration(n),
 		Allocs: float64(after.Mallocs-before.Mallocs) / float64(n),
 		Bytes:  float64(after.TotalAlloc-before.TotalAlloc) / float64(n),
 	}, err

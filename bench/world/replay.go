@@ -273,6 +273,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	n := copy(p, s.chunks[0])
 	if s.chunks[0] = s.chunks[0][n:]; len(s.chunks[0]) == 0 {
+		s.chunks[0] = nil // so that nothing keeps it
 		s.chunks = s.chunks[1:]
 	}
 	return n, nil
