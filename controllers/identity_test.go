@@ -36,12 +36,12 @@ func TestDeploymentOfTheSameName(t *testing.T) {
 		w := world{t, c}
 		var answers []error
 		stop := runDeployments(w, plane.Config(), interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if _, ok := obj.(*appsv1.Deployment); ok && answers == nil {
 					w.must(w.Delete(ctx, deployment(3, "a"), client.PropagationPolicy(background)))
 					w.create(deployment(3, "b"))
 				}
-				err := c.Patch(ctx, obj, patch, opts...)
+				err := c.SubResource(name).Update(ctx, obj, opts...)
 				answers = append(answers, err)
 				return err
 			},

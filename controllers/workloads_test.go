@@ -119,8 +119,8 @@ func TestDeploymentLifecycle(t *testing.T) {
 		w.settle()
 		w.wantPods("a ready", "a ready", "a ready")
 		w.wantSets("1 a 3")
-		if d := w.deployment(); !isRolledOut(d) || d.Annotations["deployment.kubernetes.io/revision"] != "1" {
-			t.Errorf("status %+v, annotations %v", d.Status, d.Annotations)
+		if d := w.deployment(); !isRolledOut(d) || d.Annotations["deployment.kubernetes.io/revision"] != "1" || d.Generation != 1 {
+			t.Errorf("generation %d, status %+v, annotations %v", d.Generation, d.Status, d.Annotations)
 		}
 
 		if d := w.change(setImage("b")); !isRolledOut(d) {

@@ -166,14 +166,7 @@ func (r *reconciler) carryOut(ctx context.Context, d *appsv1.Deployment, p plan,
 		}
 		sets = append(sets, p.create)
 	}
-	current, _ := split(d, sets)
-	if current == nil || revisionOf(current) == revisionOf(d) {
-		return sets, nil
-	}
-	// The lock keeps this from a new deployment of the same name, whose answer would be taken for ours.
-	before := client.MergeFromWithOptions(d.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, current.Annotations[revisionAnnotation])
-	return sets, r.client.Patch(ctx, d, before)
+	return sets, nil
 }
 
 // create makes the set for the present template. If its name is taken by anything but itself, the
@@ -199,12 +192,18 @@ func (r *reconciler) create(ctx context.Context, d *appsv1.Deployment, rs *appsv
 	return errors.Join(err, r.client.Status().Update(ctx, d))
 }
 
-// report writes the status if it has changed, and comes back when the deadline of a rollout is over.
+// report writes the status, with the number of the revision, if there is anything new, and comes back
+// when the deadline of a rollout is over. Written with the status, the revision is no new generation.
 func (r *reconciler) report(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet, created bool) (reconcile.Result, error) {
 	now := time.Now()
 	status := statusOf(d, sets)
 	status.Conditions = conditionsOf(d, sets, status, created, now)
-	if !equality.Semantic.DeepEqual(status, d.Status) {
+	current, _ := split(d, sets)
+	revised := current != nil && revisionOf(current) != revisionOf(d)
+	if revised {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, current.Annotations[revisionAnnotation])
+	}
+	if revised || !equality.Semantic.DeepEqual(status, d.Status) {
 		d.Status = status
 		if err := r.client.Status().Update(ctx, d); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
