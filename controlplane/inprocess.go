@@ -94,15 +94,19 @@ func streams(r *http.Request) bool {
 func (t *inProcess) stream(r *http.Request) *http.Response {
 	ctx, cancel := context.WithCancel(r.Context())
 	w := &streamed{header: http.Header{}, begun: make(chan struct{}), pipe: newPipe()}
-	unhook := context.AfterFunc(r.Context(), func() { w.pipe.closeRead(context.Cause(r.Context())) })
+	left := func() { w.pipe.closeRead(context.Cause(r.Context())) }
+	unhook := context.AfterFunc(r.Context(), left)
 	go func() {
 		defer t.leave()
 		defer cancel()
 		defer unhook()
 		req := t.arrived(r, ctx)
 		defer req.Body.Close()
-		if !t.serve(w, req) {
+		switch done := t.serve(w, req); {
+		case !done:
 			w.pipe.closeRead(errAborted)
+		case r.Context().Err() != nil:
+			left() // the handler may have ended for that before the hook was called
 		}
 		w.finish()
 	}()
