@@ -5,6 +5,13 @@
 // with the highest of its priorities and the earliest of its times; one that is added while a worker
 // has it is handed out once more after Done. Higher priorities go first; keys of one priority go in
 // the order in which they became ready. A key that rises to a higher priority goes to the end of it.
+//
+// No key waits for ever: one that has been in line for longer than Opts.Patience may go ahead of
+// higher priorities, though only one in eight keys does, so that a backlog that has grown old does not
+// hold up what is urgent. With Opts.Flow the keys of one priority are divided into flows that take
+// turns, so that the owner of many keys does not hold up the owner of few.
+//
+// The queue also remembers why each key is in line; see [CauseKeeper].
 package priorityqueue
 
 import (
@@ -14,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/internal/queue"
+	"flyball.dev/ctrl/reconcile"
 )
 
 // AddOpts says when and how urgently keys are to be handed out.
@@ -40,6 +48,20 @@ type PriorityQueue[T comparable] interface {
 	GetWithPriority() (item T, priority int, shutdown bool)
 }
 
+// CauseKeeper is a queue that remembers why a key is in line, as the one made by [New] does. Of each
+// key it keeps a few causes and their number. It is an addition to what controller-runtime has.
+type CauseKeeper[T comparable] interface {
+	// AddWithCause is AddWithOpts with the reason for it.
+	AddWithCause(why reconcile.Cause, o AddOpts, items ...T)
+
+	// GetWithCauses is GetWithPriority that also returns the causes that have come together since
+	// the key was last handed out.
+	GetWithCauses() (item T, priority int, causes reconcile.Causes, shutdown bool)
+}
+
+// DefaultPatience is the Patience of a queue that is not told otherwise.
+const DefaultPatience = 30 * time.Second
+
 // Opts are the choices to be made for a queue.
 type Opts[T comparable] struct {
 	// RateLimiter says how long a rate limited key waits. By default that is 5 ms, doubled with
@@ -50,6 +72,15 @@ type Opts[T comparable] struct {
 	MetricProvider workqueue.MetricsProvider
 	// Log is told, at level 5, what is left in line at the end.
 	Log logr.Logger
+
+	// Patience is how long a key is in line before it may go ahead of keys of higher priority.
+	// DefaultPatience if zero; if negative, lower priorities wait for as long as there are higher
+	// ones.
+	Patience time.Duration
+	// Flow names the flow that a key belongs to, such as its namespace. The flows of one priority
+	// take turns. It is called with the queue locked, so it must be quick and leave the queue alone.
+	// If nil, keys go first come first served.
+	Flow func(T) string
 }
 
 // Opt makes a choice.
@@ -65,8 +96,15 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 	if opts.RateLimiter == nil {
 		opts.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second)
 	}
+	if opts.Patience == 0 {
+		opts.Patience = DefaultPatience
+	}
 	return &priorityQueue[T]{
-		Queue:   queue.New[T](queue.Metrics{Name: name, Provider: opts.MetricProvider}),
+		Queue: queue.New(queue.Options[T]{
+			Metrics:  queue.Metrics{Name: name, Provider: opts.MetricProvider},
+			Patience: opts.Patience,
+			Flow:     opts.Flow,
+		}),
 		limiter: opts.RateLimiter,
 		log:     opts.Log,
 	}
@@ -79,23 +117,29 @@ type priorityQueue[T comparable] struct {
 	log     logr.Logger
 }
 
-func (q *priorityQueue[T]) Add(item T) { q.AddOne(0, 0, item) }
+func (q *priorityQueue[T]) Add(item T) { q.AddOne(0, 0, nil, item) }
 
-func (q *priorityQueue[T]) AddAfter(item T, after time.Duration) { q.AddOne(after, 0, item) }
+func (q *priorityQueue[T]) AddAfter(item T, after time.Duration) { q.AddOne(after, 0, nil, item) }
 
 func (q *priorityQueue[T]) AddRateLimited(item T) {
 	if !q.ShuttingDown() {
-		q.AddOne(q.limiter.When(item), 0, item)
+		q.AddOne(q.limiter.When(item), 0, nil, item)
 	}
 }
 
-func (q *priorityQueue[T]) AddWithOpts(o AddOpts, items ...T) {
+func (q *priorityQueue[T]) AddWithOpts(o AddOpts, items ...T) { q.add(nil, o, items...) }
+
+func (q *priorityQueue[T]) AddWithCause(why reconcile.Cause, o AddOpts, items ...T) {
+	q.add(&why, o, items...)
+}
+
+func (q *priorityQueue[T]) add(why *reconcile.Cause, o AddOpts, items ...T) {
 	priority := 0
 	if o.Priority != nil {
 		priority = *o.Priority
 	}
 	if !o.RateLimited {
-		q.Queue.Add(o.After, priority, items...)
+		q.Queue.Add(o.After, priority, why, items...)
 		return
 	}
 	if q.ShuttingDown() {
@@ -106,16 +150,21 @@ func (q *priorityQueue[T]) AddWithOpts(o AddOpts, items ...T) {
 		if o.After > 0 {
 			delay = min(delay, o.After)
 		}
-		q.AddOne(delay, priority, item)
+		q.AddOne(delay, priority, why, item)
 	}
 }
 
 func (q *priorityQueue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	item, priority, _, shutdown = q.Queue.Get()
+	return item, priority, shutdown
+}
+
+func (q *priorityQueue[T]) GetWithCauses() (item T, priority int, causes reconcile.Causes, shutdown bool) {
 	return q.Queue.Get()
 }
 
 func (q *priorityQueue[T]) Get() (item T, shutdown bool) {
-	item, _, shutdown = q.Queue.Get()
+	item, _, _, shutdown = q.Queue.Get()
 	return item, shutdown
 }
 

@@ -19,8 +19,8 @@ type cycler interface {
 
 type plain struct{ *Queue[types.NamespacedName] }
 
-func (p plain) Add(k types.NamespacedName)        { p.AddOne(0, 0, k) }
-func (p plain) Get() (types.NamespacedName, bool) { k, _, s := p.Queue.Get(); return k, s }
+func (p plain) Add(k types.NamespacedName)        { p.AddOne(0, 0, nil, k) }
+func (p plain) Get() (types.NamespacedName, bool) { k, _, _, s := p.Queue.Get(); return k, s }
 
 // contenders are this queue and client-go's, neither with metrics.
 var contenders = []struct {
@@ -28,11 +28,11 @@ var contenders = []struct {
 	new  func() (cycler, func())
 }{
 	{"flyball", func() (cycler, func()) {
-		q := plain{New[types.NamespacedName](Metrics{})}
+		q := plain{New(Options[types.NamespacedName]{})}
 		return q, q.ShutDown
 	}},
 	{"flyball+metrics", func() (cycler, func()) {
-		q := plain{New[types.NamespacedName](Metrics{Name: "bench"})}
+		q := plain{New(Options[types.NamespacedName]{Metrics: Metrics{Name: "bench"}})}
 		return q, q.ShutDown
 	}},
 	{"client-go", func() (cycler, func()) {
@@ -94,14 +94,13 @@ func BenchmarkDelayed(b *testing.B) {
 	ks := keys(100_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		c := newCore[types.NamespacedName]()
+		c := newCore[types.NamespacedName](time.Second, nil)
 		for i, k := range ks {
-			c.add(0, k, time.Duration(i*7919%len(ks)), i%4)
+			c.add(0, k, time.Duration(i*7919%len(ks)), i%4, nil)
 		}
 		for now := range ks {
-			k, _, _, ok := c.take(time.Duration(now))
-			if ok {
-				c.done(time.Duration(now), k)
+			if t, ok := c.take(time.Duration(now)); ok {
+				c.done(time.Duration(now), t.key)
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package queue
 import (
 	"math"
 	"time"
+
+	"flyball.dev/ctrl/internal/cause"
 )
 
 // place says where a key stands in line. Whether it is being processed is a separate question: a
@@ -23,12 +25,15 @@ type entry[K comparable] struct {
 	processing bool
 	priority   int
 	level      *level[K]     // set while ready or parked
+	flow       *flow[K]      // set while ready
 	due        time.Duration // when a waiting key becomes ready
 	since      time.Duration // when the key became ready or parked
+	joined     time.Duration // when a ready key joined the line it is in
 	began      time.Duration // when a worker took the key
 	order      uint64        // breaks ties among waiting keys
 	index      int           // position in the heap of waiting keys
-	prev, next *entry[K]     // neighbours in the level or among the keys in process
+	links      [2]links[K]
+	causes     *causes // nil if nobody gave a reason
 }
 
 func (e *entry[K]) before(o *entry[K]) bool {
@@ -37,23 +42,21 @@ func (e *entry[K]) before(o *entry[K]) bool {
 
 func (e *entry[K]) moved(i int) { e.index = i }
 
-// level is the line of the keys of one priority, first come first served.
-type level[K comparable] struct {
-	priority int
-	ready    list[K]
-	parked   int
-	index    int // position in the heap of levels
+// causes are those of one key, with room for the first, so that most cost one allocation. They
+// belong to the worker as soon as the key is handed out.
+type causes struct {
+	cause.Causes
+	first [1]cause.Cause
 }
-
-func (l *level[K]) before(o *level[K]) bool { return l.priority > o.priority }
-func (l *level[K]) moved(i int)             { l.index = i }
-func (l *level[K]) len() int                { return l.ready.n + l.parked }
 
 const (
 	// keptLevels is how many priorities keep their level when nothing is in it.
 	keptLevels = 32
 	// keptEntries bounds the entries kept for the next key.
 	keptEntries = 1024
+	// courtesy is how many keys are handed out by priority after one that went first for its age:
+	// a backlog that has grown old gets a share of the workers, not all of them.
+	courtesy = 7
 )
 
 // core is the queue as a state machine: every method is one event, told the time at which it
@@ -67,25 +70,37 @@ type core[K comparable] struct {
 	waiting heap[*entry[K]]   // by due time
 	levels  map[int]*level[K] // by priority
 	lines   heap[*level[K]]   // the levels with a ready key, highest priority first
+	arrived list[K]           // ready keys, in the order in which they joined their lines
 	working list[K]           // keys in process, longest first
 
-	standing int           // ready keys
 	depth    int           // ready and parked keys
 	beganSum time.Duration // sum of began over working
 	order    uint64
 	adds     uint64 // keys that became ready
 	retries  uint64 // adds with a delay
 
+	patience time.Duration  // after which a key may go before higher priorities; 0 means never
+	polite   int            // how many keys must go by priority before another may
+	flowOf   func(K) string // nil if there is no fairness
+	reasons  [cause.Kinds]uint64
+
 	free  *entry[K]
 	nfree int
 }
 
-func newCore[K comparable]() core[K] {
-	return core[K]{entries: map[K]*entry[K]{}, levels: map[int]*level[K]{}}
+func newCore[K comparable](patience time.Duration, flowOf func(K) string) core[K] {
+	return core[K]{
+		entries:  map[K]*entry[K]{},
+		levels:   map[int]*level[K]{},
+		arrived:  list[K]{by: inAge},
+		patience: max(patience, 0),
+		flowOf:   flowOf,
+	}
 }
 
 // add puts key in line, or adjusts the place it has: the earlier time and the higher priority win.
-func (c *core[K]) add(now time.Duration, key K, delay time.Duration, priority int) {
+// A nil cause means that there is nothing to remember.
+func (c *core[K]) add(now time.Duration, key K, delay time.Duration, priority int, why *cause.Cause) {
 	c.expire(now)
 	if delay > 0 {
 		c.retries++
@@ -95,6 +110,7 @@ func (c *core[K]) add(now time.Duration, key K, delay time.Duration, priority in
 		e = c.newEntry(key)
 		c.entries[key] = e
 	}
+	c.because(e, why)
 	switch e.place {
 	case nowhere:
 		e.priority = priority
@@ -116,7 +132,7 @@ func (c *core[K]) add(now time.Duration, key K, delay time.Duration, priority in
 		}
 	case ready, parked:
 		if priority > e.priority {
-			c.promote(e, priority)
+			c.promote(now, e, priority)
 		}
 	}
 }
@@ -138,21 +154,66 @@ func (c *core[K]) deadline() (time.Duration, bool) {
 	return c.waiting[0].due, true
 }
 
-// take hands out the first key of the highest priority, and says how long it stood in line.
-func (c *core[K]) take(now time.Duration) (key K, priority int, stood time.Duration, ok bool) {
+// because remembers a cause for e.
+func (c *core[K]) because(e *entry[K], why *cause.Cause) {
+	if why == nil {
+		c.reasons[cause.Added]++
+		if e.causes != nil {
+			e.causes.Total++
+		}
+		return
+	}
+	c.reasons[why.Kind]++
+	if e.causes == nil {
+		e.causes = &causes{}
+		e.causes.List = e.causes.first[:0]
+	}
+	e.causes.Add(*why)
+}
+
+// ticket is what a worker is told when a key is handed out.
+type ticket[K comparable] struct {
+	key      K
+	priority int
+	stood    time.Duration // how long the key was ready
+	causes   cause.Causes
+}
+
+// take hands out the next key.
+func (c *core[K]) take(now time.Duration) (t ticket[K], ok bool) {
 	c.expire(now)
 	if len(c.lines) == 0 {
-		return key, 0, 0, false
+		return t, false
 	}
-	l := c.lines[0]
-	e := l.ready.head
-	c.leaveLine(l, e)
+	e := c.next(now)
+	e.level.served(e.flow)
+	c.leaveLine(e)
 	c.depth--
+	t = ticket[K]{key: e.key, priority: e.priority, stood: now - e.since}
+	if e.causes != nil {
+		t.causes = e.causes.Causes
+		e.causes = nil
+	}
 	e.place, e.level = nowhere, nil
 	e.processing, e.began = true, now
 	c.working.push(e)
 	c.beganSum += now
-	return e.key, e.priority, now - e.since, true
+	return t, true
+}
+
+// next chooses the first key of the flow whose turn it is at the highest priority, or the key that
+// stands longest, if that is long enough.
+func (c *core[K]) next(now time.Duration) *entry[K] {
+	top, oldest := c.lines[0], c.arrived.head
+	if oldest.level == top || c.patience == 0 || now-oldest.joined < c.patience {
+		return top.turn.ready.head
+	}
+	if c.polite > 0 {
+		c.polite--
+		return top.turn.ready.head
+	}
+	c.polite = courtesy
+	return oldest
 }
 
 // done ends the processing of key and says how long it took. A key that was added meanwhile takes
@@ -174,7 +235,7 @@ func (c *core[K]) done(now time.Duration, key K) (took time.Duration, ok bool) {
 	case parked:
 		e.place = ready
 		e.level.parked--
-		c.joinLine(e.level, e)
+		c.joinLine(now, e)
 	}
 	return took, true
 }
@@ -187,13 +248,13 @@ func (c *core[K]) drop(lines bool) {
 		case !lines || e.place == nowhere:
 			continue
 		case e.place == ready:
-			c.leaveLine(e.level, e)
+			c.leaveLine(e)
 			c.depth--
 		case e.place == parked:
 			e.level.parked--
 			c.depth--
 		}
-		e.place, e.level = nowhere, nil
+		e.place, e.level, e.causes = nowhere, nil, nil
 		if !e.processing {
 			delete(c.entries, e.key)
 		}
@@ -205,13 +266,16 @@ func (c *core[K]) drop(lines bool) {
 func (c *core[K]) busy() bool { return c.depth > 0 || c.working.n > 0 }
 
 func (c *core[K]) stats(now time.Duration) Stats {
-	s := Stats{Adds: c.adds, Retries: c.retries, Depth: make(map[int]int, len(c.levels))}
+	s := Stats{Adds: c.adds, Retries: c.retries, Causes: c.reasons, Depth: make(map[int]int, len(c.levels))}
 	for priority, l := range c.levels {
 		s.Depth[priority] = l.len()
 	}
 	if n := c.working.n; n > 0 {
 		s.Unfinished = time.Duration(n)*now - c.beganSum
 		s.Longest = now - c.working.head.began
+	}
+	if oldest := c.arrived.head; oldest != nil {
+		s.Oldest = now - oldest.joined
 	}
 	return s
 }
@@ -228,11 +292,11 @@ func (c *core[K]) enqueue(now time.Duration, e *entry[K]) {
 		return
 	}
 	e.place = ready
-	c.joinLine(e.level, e)
+	c.joinLine(now, e)
 }
 
 // promote moves a ready or parked entry to the end of a higher priority.
-func (c *core[K]) promote(e *entry[K], priority int) {
+func (c *core[K]) promote(now time.Duration, e *entry[K], priority int) {
 	e.priority = priority
 	if e.place == parked {
 		e.level.parked--
@@ -241,9 +305,9 @@ func (c *core[K]) promote(e *entry[K], priority int) {
 		e.level.parked++
 		return
 	}
-	c.leaveLine(e.level, e)
+	c.leaveLine(e)
 	e.level = c.levelOf(priority)
-	c.joinLine(e.level, e)
+	c.joinLine(now, e)
 }
 
 func (c *core[K]) levelOf(priority int) *level[K] {
@@ -255,18 +319,20 @@ func (c *core[K]) levelOf(priority int) *level[K] {
 	return l
 }
 
-func (c *core[K]) joinLine(l *level[K], e *entry[K]) {
-	l.ready.push(e)
-	c.standing++
-	if l.ready.n == 1 {
-		c.lines.push(l)
+func (c *core[K]) joinLine(now time.Duration, e *entry[K]) {
+	e.joined = now
+	c.arrived.push(e)
+	e.level.join(e, c.flowOf)
+	if e.level.ready == 1 {
+		c.lines.push(e.level)
 	}
 }
 
-func (c *core[K]) leaveLine(l *level[K], e *entry[K]) {
-	l.ready.remove(e)
-	c.standing--
-	if l.ready.n == 0 {
+func (c *core[K]) leaveLine(e *entry[K]) {
+	l := e.level
+	c.arrived.remove(e)
+	l.leave(e)
+	if l.ready == 0 {
 		c.lines.remove(l.index)
 		c.prune(l)
 	}
@@ -285,7 +351,7 @@ func (c *core[K]) newEntry(key K) *entry[K] {
 	if e == nil {
 		return &entry[K]{key: key}
 	}
-	c.free, e.next = e.next, nil
+	c.free, e.links[inLine].next = e.links[inLine].next, nil
 	c.nfree--
 	e.key = key
 	return e
@@ -295,7 +361,8 @@ func (c *core[K]) recycle(e *entry[K]) {
 	if c.nfree == keptEntries {
 		return
 	}
-	*e = entry[K]{next: c.free}
+	*e = entry[K]{}
+	e.links[inLine].next = c.free
 	c.free = e
 	c.nfree++
 }

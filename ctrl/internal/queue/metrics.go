@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/ctrl/internal/cause"
 	"flyball.dev/ctrl/metrics"
 )
 
@@ -99,6 +100,8 @@ type collector struct {
 	adds, retries              *prometheus.CounterVec
 	depth, unfinished, longest *prometheus.GaugeVec
 	stood, worked              *prometheus.HistogramVec
+	oldest                     *prometheus.GaugeVec
+	causes                     *prometheus.CounterVec
 
 	mu       sync.Mutex
 	families map[string]*family
@@ -159,8 +162,16 @@ func newCollector() *collector {
 			"Seconds that the keys now in process have been in process, together. It grows without end if a worker is stuck.", labels...),
 		longest: gauge(metrics.LongestRunningProcessorKey,
 			"Seconds that the longest running worker has had its key.", labels...),
-		stood:    histogram(metrics.QueueLatencyKey, "Seconds that keys were ready in the queue before a worker took them."),
-		worked:   histogram(metrics.WorkDurationKey, "Seconds that workers took for keys."),
+		stood:  histogram(metrics.QueueLatencyKey, "Seconds that keys were ready in the queue before a worker took them."),
+		worked: histogram(metrics.WorkDurationKey, "Seconds that workers took for keys."),
+		oldest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "flyball_workqueue_oldest_waiter_seconds",
+			Help: "Seconds that the key has been in line that has been there longest.",
+		}, labels),
+		causes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "flyball_workqueue_causes_total",
+			Help: "Keys that were added to the queue, by what caused it.",
+		}, append(labels, "cause")),
 		families: map[string]*family{},
 	}
 }
@@ -195,7 +206,7 @@ func (c *collector) retire(f *family, m *member) {
 
 // refresh brings the series of one name up to date.
 func (c *collector) refresh(f *family) {
-	var unfinished, longest time.Duration
+	var unfinished, longest, oldest time.Duration
 	depth := map[string]int{}
 	for _, label := range f.labels {
 		depth[label] = 0
@@ -205,6 +216,7 @@ func (c *collector) refresh(f *family) {
 		c.count(f.name, m, s)
 		unfinished += s.Unfinished
 		longest = max(longest, s.Longest)
+		oldest = max(oldest, s.Oldest)
 		for priority, n := range s.Depth {
 			depth[f.label(priority)] += n
 		}
@@ -214,12 +226,18 @@ func (c *collector) refresh(f *family) {
 	}
 	c.unfinished.WithLabelValues(f.name, f.name).Set(unfinished.Seconds())
 	c.longest.WithLabelValues(f.name, f.name).Set(longest.Seconds())
+	c.oldest.WithLabelValues(f.name, f.name).Set(oldest.Seconds())
 }
 
 // count adds to the counters what m has counted since the last time.
 func (c *collector) count(name string, m *member, s Stats) {
 	c.adds.WithLabelValues(name, name).Add(float64(s.Adds - m.last.Adds))
 	c.retries.WithLabelValues(name, name).Add(float64(s.Retries - m.last.Retries))
+	for kind, n := range s.Causes {
+		if more := n - m.last.Causes[kind]; more > 0 {
+			c.causes.WithLabelValues(name, name, cause.Kind(kind).String()).Add(float64(more))
+		}
+	}
 	m.last = s
 }
 
@@ -236,7 +254,8 @@ func (f *family) label(priority int) string {
 }
 
 func (c *collector) vectors() []prometheus.Collector {
-	return []prometheus.Collector{c.depth, c.adds, c.stood, c.worked, c.unfinished, c.longest, c.retries}
+	return []prometheus.Collector{c.depth, c.adds, c.stood, c.worked, c.unfinished, c.longest, c.retries,
+		c.oldest, c.causes}
 }
 
 // Describe implements prometheus.Collector.

@@ -22,14 +22,14 @@ func TestMetricsAreReadWhenScraped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		newQueue := func() *Queue[string] {
-			q := New[string](Metrics{})
+			q := New(Options[string]{})
 			q.meter = c.attach("q", q.Stats)
 			return q
 		}
 		a, b := newQueue(), newQueue() // two of one name are added up
-		a.Add(0, 0, "x", "y")
-		a.Add(0, 7, "z")
-		b.Add(time.Second, 7, "w")
+		a.Add(0, 0, nil, "x", "y")
+		a.Add(0, 7, nil, "z")
+		b.Add(time.Second, 7, nil, "w")
 		get(t, a)
 		time.Sleep(3 * time.Second)
 		get(t, a)
@@ -75,10 +75,10 @@ workqueue_unfinished_work_seconds{controller="q",name="q"} 0
 func TestDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
-		q := New[string](Metrics{})
+		q := New(Options[string]{})
 		q.meter = c.attach("q", q.Stats)
 		defer q.ShutDown()
-		q.AddOne(time.Minute, 0, "k")
+		q.AddOne(time.Minute, 0, nil, "k")
 		time.Sleep(time.Hour) // nobody looks: it is ready after a minute all the same
 		q.Get()
 		time.Sleep(time.Second)
@@ -107,11 +107,11 @@ func histogramSum(t *testing.T, c prometheus.Collector) float64 {
 
 func TestManyPrioritiesShareOneLabel(t *testing.T) {
 	c := newCollector()
-	q := New[int](Metrics{})
+	q := New(Options[int]{})
 	q.meter = c.attach("q", q.Stats)
 	defer q.ShutDown()
 	for i := range 100 {
-		q.AddOne(0, i, i)
+		q.AddOne(0, i, nil, i)
 	}
 	if n := testutil.CollectAndCount(c, "workqueue_depth"); n != maxPriorityLabels+1 {
 		t.Errorf("%d series, want %d", n, maxPriorityLabels+1)
@@ -120,10 +120,10 @@ func TestManyPrioritiesShareOneLabel(t *testing.T) {
 
 func TestCustomProvider(t *testing.T) {
 	c := newCollector() // a provider as good as any
-	q := New[string](Metrics{Name: "q", Provider: c})
+	q := New(Options[string]{Metrics: Metrics{Name: "q", Provider: c}})
 	defer q.ShutDown()
-	q.Add(0, 3, "a", "b")
-	q.Add(time.Hour, 0, "c")
+	q.Add(0, 3, nil, "a", "b")
+	q.Add(time.Hour, 0, nil, "c")
 	get(t, q)
 	for _, m := range []struct {
 		c    prometheus.Collector

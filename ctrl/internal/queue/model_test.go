@@ -7,41 +7,85 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"flyball.dev/ctrl/internal/cause"
 )
 
-// model is the queue as one would explain it: a list of tickets, looked through from end to end.
-// A ticket is a key's claim to be handed out; a key has at most one.
+// model is the queue as one would explain it: a list of claims, looked through from end to end.
+// A key has at most one claim to be handed out.
 type model struct {
-	tickets []ticket // in the order in which they were issued or became ready
+	claims  []claim  // in the order in which they were made or joined the line
 	working []string // keys in process, longest first
 	began   map[string]time.Duration
 	adds    uint64
 	retries uint64
+	reasons [cause.Kinds]uint64
+
+	patience time.Duration
+	polite   int              // how many more go by priority before age counts again
+	fair     bool             // flows take turns
+	turns    map[int][]string // by priority, the flows with ready keys; the first is served next
 }
 
-type ticket struct {
+type claim struct {
 	key      string
 	priority int
 	due      time.Duration // not before this
 	ready    bool
-	since    time.Duration
+	since    time.Duration // when it became ready
+	joined   time.Duration // when it got the place in line that it has
+	why      []cause.Cause
+	asked    int
+}
+
+// flowOf puts several keys into each flow.
+func flowOf(key string) string { return fmt.Sprint(key[0] % 3) }
+
+func newModel(patience time.Duration, fair bool) *model {
+	return &model{patience: patience, fair: fair, began: map[string]time.Duration{}, turns: map[int][]string{}}
 }
 
 func (m *model) find(key string) int {
-	return slices.IndexFunc(m.tickets, func(t ticket) bool { return t.key == key })
+	return slices.IndexFunc(m.claims, func(t claim) bool { return t.key == key })
 }
 
-func (m *model) toEnd(i int) *ticket {
-	t := m.tickets[i]
-	m.tickets = append(slices.Delete(m.tickets, i, i+1), t)
-	return &m.tickets[len(m.tickets)-1]
+func (m *model) toEnd(i int) *claim {
+	t := m.claims[i]
+	m.claims = append(slices.Delete(m.claims, i, i+1), t)
+	return &m.claims[len(m.claims)-1]
+}
+
+func (m *model) flow(key string) string {
+	if m.fair {
+		return flowOf(key)
+	}
+	return ""
+}
+
+// available says whether a claim may be handed out.
+func (m *model) available(t claim) bool { return t.ready && !slices.Contains(m.working, t.key) }
+
+// settle gives every flow with available keys a place in its priority's turns.
+func (m *model) settle() {
+	for priority, flows := range m.turns {
+		m.turns[priority] = slices.DeleteFunc(flows, func(f string) bool {
+			return !slices.ContainsFunc(m.claims, func(t claim) bool {
+				return m.available(t) && t.priority == priority && m.flow(t.key) == f
+			})
+		})
+	}
+	for _, t := range m.claims {
+		if f := m.flow(t.key); m.available(t) && !slices.Contains(m.turns[t.priority], f) {
+			m.turns[t.priority] = append(m.turns[t.priority], f)
+		}
+	}
 }
 
 func (m *model) pass(now time.Duration) {
 	for {
 		next := -1
-		for i, t := range m.tickets {
-			if !t.ready && t.due <= now && (next < 0 || t.due < m.tickets[next].due) {
+		for i, t := range m.claims {
+			if !t.ready && t.due <= now && (next < 0 || t.due < m.claims[next].due) {
 				next = i
 			}
 		}
@@ -49,46 +93,97 @@ func (m *model) pass(now time.Duration) {
 			return
 		}
 		t := m.toEnd(next)
-		t.ready, t.since = true, t.due
+		t.ready, t.since, t.joined = true, t.due, t.due
 		m.adds++
+		m.settle()
 	}
 }
 
-func (m *model) add(now time.Duration, key string, delay time.Duration, priority int) {
+func (m *model) add(now time.Duration, key string, delay time.Duration, priority int, why *cause.Cause) {
 	m.pass(now)
 	if delay > 0 {
 		m.retries++
 	}
 	i := m.find(key)
 	if i < 0 {
-		m.tickets = append(m.tickets, ticket{key: key, priority: priority, due: now + max(delay, 0)})
-	} else if t := &m.tickets[i]; t.ready {
+		i = len(m.claims)
+		m.claims = append(m.claims, claim{key: key, priority: priority, due: now + max(delay, 0)})
+	} else if t := &m.claims[i]; t.ready {
 		if priority > t.priority {
-			m.toEnd(i).priority = priority
+			t = m.toEnd(i)
+			t.priority, t.joined = priority, now
+			i = len(m.claims) - 1
 		}
 	} else {
 		t.priority = max(t.priority, priority)
 		t.due = min(t.due, now+max(delay, 0))
 	}
+	m.because(&m.claims[i], why)
 	m.pass(now)
+	m.settle()
 }
 
-func (m *model) take(now time.Duration) (string, int, time.Duration, bool) {
-	m.pass(now)
-	best := -1
-	for i, t := range m.tickets {
-		if t.ready && !slices.Contains(m.working, t.key) && (best < 0 || t.priority > m.tickets[best].priority) {
-			best = i
+func (m *model) because(t *claim, why *cause.Cause) {
+	if why == nil {
+		m.reasons[cause.Added]++
+		if len(t.why) > 0 {
+			t.asked++
+		}
+		return
+	}
+	m.reasons[why.Kind]++
+	t.asked++
+	i := slices.IndexFunc(t.why, func(c cause.Cause) bool { return c.Kind == why.Kind && c.Object == why.Object })
+	if i >= 0 {
+		t.why[i] = *why
+	} else if len(t.why) < cause.Max {
+		t.why = append(t.why, *why)
+	}
+}
+
+// choose is the first claim of the first flow of the highest priority, unless it is time for the
+// one that is longest in line.
+func (m *model) choose(now time.Duration) int {
+	first, oldest := -1, -1
+	for i, t := range m.claims {
+		if !m.available(t) {
+			continue
+		}
+		if oldest < 0 {
+			oldest = i
+		}
+		if (first < 0 || t.priority > m.claims[first].priority) && m.flow(t.key) == m.turns[t.priority][0] {
+			first = i
 		}
 	}
-	if best < 0 {
-		return "", 0, 0, false
+	if first < 0 || m.patience <= 0 || now-m.claims[oldest].joined < m.patience ||
+		m.claims[oldest].priority == m.claims[first].priority {
+		return first
 	}
-	t := m.tickets[best]
-	m.tickets = slices.Delete(m.tickets, best, best+1)
+	if m.polite > 0 {
+		m.polite--
+		return first
+	}
+	m.polite = 7
+	return oldest
+}
+
+func (m *model) take(now time.Duration) (claim, bool) {
+	m.pass(now)
+	i := m.choose(now)
+	if i < 0 {
+		return claim{}, false
+	}
+	t := m.claims[i]
+	m.claims = slices.Delete(m.claims, i, i+1)
 	m.working = append(m.working, t.key)
 	m.began[t.key] = now
-	return t.key, t.priority, now - t.since, true
+	turns := m.turns[t.priority]
+	if f := m.flow(t.key); turns[0] == f {
+		m.turns[t.priority] = append(turns[1:len(turns):len(turns)], f)
+	}
+	m.settle()
+	return t, true
 }
 
 func (m *model) done(now time.Duration, key string) (time.Duration, bool) {
@@ -98,15 +193,16 @@ func (m *model) done(now time.Duration, key string) (time.Duration, bool) {
 		return 0, false
 	}
 	m.working = slices.Delete(m.working, i, i+1)
-	if j := m.find(key); j >= 0 && m.tickets[j].ready {
-		m.toEnd(j)
+	if j := m.find(key); j >= 0 && m.claims[j].ready {
+		m.toEnd(j).joined = now
 	}
+	m.settle()
 	return now - m.began[key], true
 }
 
 func (m *model) deadline() (time.Duration, bool) {
 	least, ok := time.Duration(0), false
-	for _, t := range m.tickets {
+	for _, t := range m.claims {
 		if !t.ready && (!ok || t.due < least) {
 			least, ok = t.due, true
 		}
@@ -115,15 +211,19 @@ func (m *model) deadline() (time.Duration, bool) {
 }
 
 func (m *model) drop(lines bool) {
-	m.tickets = slices.DeleteFunc(m.tickets, func(t ticket) bool { return lines || !t.ready })
+	m.claims = slices.DeleteFunc(m.claims, func(t claim) bool { return lines || !t.ready })
+	m.settle()
 }
 
 func (m *model) stats(now time.Duration) Stats {
-	s := Stats{Adds: m.adds, Retries: m.retries, Depth: map[int]int{}}
-	for _, t := range m.tickets {
+	s := Stats{Adds: m.adds, Retries: m.retries, Causes: m.reasons, Depth: map[int]int{}}
+	for _, t := range m.claims {
 		if t.ready {
 			s.Depth[t.priority]++
 		}
+	}
+	if i := slices.IndexFunc(m.claims, m.available); i >= 0 {
+		s.Oldest = now - m.claims[i].joined
 	}
 	for _, key := range m.working {
 		s.Unfinished += now - m.began[key]
@@ -145,8 +245,16 @@ func FuzzCore(f *testing.F) {
 	}
 	f.Add([]byte{0, 1, 0, 2, 0, 0, 0, 1, 0, 3, 0, 0, 2, 0, 0}) // added in process, handed out once more
 	f.Fuzz(func(t *testing.T, history []byte) {
-		c, m := newCore[string](), &model{began: map[string]time.Duration{}}
+		patience, fair := time.Duration(0), false
+		if len(history) > 0 {
+			patience, fair = time.Duration(history[0]%64-8), history[0]>>6%2 == 1
+		}
+		c, m := newCore[string](patience, nil), newModel(patience, fair)
+		if fair {
+			c.flowOf = flowOf
+		}
 		var now time.Duration
+		history = history[:min(len(history), 3000)] // the model is slow
 		for len(history) >= 3 {
 			what, which, how := history[0]%8, history[1], history[2]
 			history = history[3:]
@@ -170,12 +278,17 @@ func step(t *testing.T, c *core[string], m *model, now time.Duration, what, whic
 		if what == 1 {
 			delay = time.Duration(how>>4) - 1
 		}
-		c.add(now, key, delay, priority)
-		m.add(now, key, delay, priority)
+		why := reason(which, how)
+		c.add(now, key, delay, priority, why)
+		m.add(now, key, delay, priority, why)
 	case 2, 3, 4:
-		ck, cp, cs, cok := c.take(now)
-		mk, mp, ms, mok := m.take(now)
-		got, want = fmt.Sprint("take ", ck, cp, cs, cok), fmt.Sprint("take ", mk, mp, ms, mok)
+		ct, cok := c.take(now)
+		mt, mok := m.take(now)
+		got = fmt.Sprint("take ", ct.key, ct.priority, ct.stood, ct.causes.List, ct.causes.Total, cok)
+		want = fmt.Sprint("take ", mt.key, mt.priority, now-mt.since, mt.why, mt.asked, mok)
+		if !cok && !mok {
+			got, want = "", ""
+		}
 	case 5, 6:
 		if len(m.working) > 0 && how%8 != 0 {
 			key = m.working[int(which)%len(m.working)]
@@ -197,6 +310,35 @@ func step(t *testing.T, c *core[string], m *model, now time.Duration, what, whic
 	checkCore(t, c, m, now)
 }
 
+// reason is one of a few causes, or none.
+func reason(which, how byte) *cause.Cause {
+	if how%5 == 0 {
+		return nil
+	}
+	c := &cause.Cause{Kind: cause.Kind(how) % cause.Kinds, ResourceVersion: fmt.Sprint(which)}
+	c.Object.Name = fmt.Sprint("o", which%4)
+	return c
+}
+
+// checkRing goes once around the flows of a level.
+func checkRing(t *testing.T, l *level[string]) {
+	t.Helper()
+	keys, flows := 0, 0
+	for f := l.turn; f != nil; {
+		if f.ready.n == 0 || f.next.prev != f {
+			t.Fatalf("flow %q of level %d has %d keys", f.name, l.priority, f.ready.n)
+		}
+		keys += f.ready.n
+		flows++
+		if f = f.next; f == l.turn {
+			break
+		}
+	}
+	if keys != l.ready || len(l.flows) > flows {
+		t.Fatalf("level %d: %d keys in its flows, counted %d; %d flows of %d", l.priority, keys, l.ready, flows, len(l.flows))
+	}
+}
+
 func checkCore(t *testing.T, c *core[string], m *model, now time.Duration) {
 	c.expire(now)
 	m.pass(now)
@@ -211,16 +353,17 @@ func checkCore(t *testing.T, c *core[string], m *model, now time.Duration) {
 	}
 	standing, empty := 0, 0
 	for _, l := range c.levels {
-		standing += l.ready.n
+		standing += l.ready
+		checkRing(t, l)
 		if l.len() == 0 {
 			empty++
 		}
-		if inHeap := l.index < len(c.lines) && c.lines[l.index] == l; inHeap != (l.ready.n > 0) {
-			t.Fatalf("level %d with %d ready keys: in the heap: %v", l.priority, l.ready.n, inHeap)
+		if inHeap := l.index < len(c.lines) && c.lines[l.index] == l; inHeap != (l.ready > 0) {
+			t.Fatalf("level %d with %d ready keys: in the heap: %v", l.priority, l.ready, inHeap)
 		}
 	}
-	if standing != c.standing || empty > keptLevels+1 {
-		t.Fatalf("%d keys stand, counted %d; %d empty levels", standing, c.standing, empty)
+	if standing != c.arrived.n || empty > keptLevels+1 {
+		t.Fatalf("%d keys stand, counted %d; %d empty levels", standing, c.arrived.n, empty)
 	}
 	if c.busy() != (c.depth > 0 || len(m.working) > 0) || c.working.n != len(m.working) {
 		t.Fatalf("%d keys in process, the model says %d", c.working.n, len(m.working))

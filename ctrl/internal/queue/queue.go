@@ -8,6 +8,12 @@
 // has means that it is handed out once more after Done. Higher priorities go first; within one, the
 // order is that in which keys became ready.
 //
+// Nothing waits for ever: a key that has been in line for longer than Options.Patience goes before
+// higher priorities, though no more than one in eight keys does. With Options.Flow the keys of one
+// priority are divided into flows that take turns.
+//
+// Beside a key is kept why it was added, and the worker that gets the key gets that too.
+//
 // # How it is built
 //
 // core is the whole behaviour as a state machine without locks, goroutines or clocks. [Queue] puts
@@ -18,6 +24,8 @@ package queue
 import (
 	"sync"
 	"time"
+
+	"flyball.dev/ctrl/internal/cause"
 )
 
 // Queue is a queue of keys, safe for use by any number of goroutines. Make one with [New].
@@ -45,20 +53,33 @@ const (
 	closed         // nothing is handed out any more
 )
 
-// New returns an empty, open queue that reports to m. The caller must shut it down.
-func New[K comparable](m Metrics) *Queue[K] {
-	q := &Queue[K]{core: newCore[K](), epoch: time.Now()}
+// Options are the choices for a queue.
+type Options[K comparable] struct {
+	Metrics Metrics
+
+	// Patience is how long a key is in line before it may go ahead of higher priorities. Zero or
+	// less means for ever.
+	Patience time.Duration
+
+	// Flow names the flow that a key belongs to. The flows of one priority take turns. It is called
+	// with the queue's lock held, whenever a key becomes ready. Nil means that there is one flow.
+	Flow func(K) string
+}
+
+// New returns an empty, open queue. The caller must shut it down.
+func New[K comparable](o Options[K]) *Queue[K] {
+	q := &Queue[K]{core: newCore(o.Patience, o.Flow), epoch: time.Now()}
 	q.wake.L, q.idle.L = &q.mu, &q.mu
-	q.meter = m.attach(q.Stats)
+	q.meter = o.Metrics.attach(q.Stats)
 	return q
 }
 
 // now must be called with the lock held, so that time never goes back for the core.
 func (q *Queue[K]) now() time.Duration { return time.Since(q.epoch) }
 
-// Add puts keys in line, each after delay, at the given priority. A queue that is shutting down
-// ignores it.
-func (q *Queue[K]) Add(delay time.Duration, priority int, keys ...K) {
+// Add puts keys in line, each after delay, at the given priority and for the given cause, which may
+// be nil and is not kept. A queue that is shutting down ignores it.
+func (q *Queue[K]) Add(delay time.Duration, priority int, why *cause.Cause, keys ...K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.state != open {
@@ -66,33 +87,33 @@ func (q *Queue[K]) Add(delay time.Duration, priority int, keys ...K) {
 	}
 	now := q.now()
 	for _, key := range keys {
-		q.core.add(now, key, delay, priority)
+		q.core.add(now, key, delay, priority, why)
 	}
 	q.settle()
 }
 
 // AddOne is Add for one key. It does not allocate a slice.
-func (q *Queue[K]) AddOne(delay time.Duration, priority int, key K) {
+func (q *Queue[K]) AddOne(delay time.Duration, priority int, why *cause.Cause, key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.state != open {
 		return
 	}
-	q.core.add(q.now(), key, delay, priority)
+	q.core.add(q.now(), key, delay, priority, why)
 	q.settle()
 }
 
-// Get waits for a key and hands it out with its priority. The caller must call Done with it. Once
-// the queue has shut down it returns the zero key and true.
-func (q *Queue[K]) Get() (key K, priority int, shutdown bool) {
+// Get waits for a key and hands it out with its priority and its causes. The caller must call Done
+// with it. Once the queue has shut down it returns the zero key and true.
+func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown bool) {
 	q.mu.Lock()
 	for q.state != closed {
-		key, priority, stood, ok := q.core.take(q.now())
+		t, ok := q.core.take(q.now())
 		if ok {
 			q.report()
 			q.mu.Unlock()
-			q.meter.stood(stood)
-			return key, priority, false
+			q.meter.stood(t.stood)
+			return t.key, t.priority, t.causes, false
 		}
 		q.blocked++
 		q.setTimer()
@@ -100,7 +121,7 @@ func (q *Queue[K]) Get() (key K, priority int, shutdown bool) {
 		q.waking--
 	}
 	q.mu.Unlock()
-	return key, 0, true
+	return key, 0, cause.Causes{}, true
 }
 
 // Done says that the processing of key has ended. For a key that no worker has it does nothing.
@@ -117,7 +138,7 @@ func (q *Queue[K]) Done(key K) {
 // settle follows every event that may have made a key ready or ended the last one.
 func (q *Queue[K]) settle() {
 	q.report()
-	for q.blocked > 0 && q.waking < q.core.standing {
+	for q.blocked > 0 && q.waking < q.core.arrived.n {
 		q.blocked--
 		q.waking++
 		q.wake.Signal()
@@ -214,6 +235,10 @@ type Stats struct {
 	Adds    uint64      // keys whose time came, counted once until they are handed out
 	Retries uint64      // adds with a delay
 	Depth   map[int]int // the keys that Len counts, by priority
+	Causes  [cause.Kinds]uint64
+
+	// Oldest is how long the key has been in line that has been there longest.
+	Oldest time.Duration
 
 	// Unfinished is how long the keys in process have been in process, together; Longest is the
 	// longest of them.

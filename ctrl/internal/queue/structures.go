@@ -1,34 +1,45 @@
 package queue
 
+// links are an entry's neighbours in one list.
+type links[K comparable] struct{ prev, next *entry[K] }
+
+// An entry may be in two lists at once, so it has two pairs of links.
+const (
+	inLine = iota // in a flow, among the keys in process, or among the spare ones
+	inAge         // in the order of arrival
+)
+
 // list is a doubly linked list through the entries themselves.
 type list[K comparable] struct {
 	head, tail *entry[K]
 	n          int
+	by         int // which links it uses
 }
 
 func (l *list[K]) push(e *entry[K]) {
-	e.prev, e.next = l.tail, nil
+	e.links[l.by] = links[K]{prev: l.tail}
 	if l.tail == nil {
 		l.head = e
 	} else {
-		l.tail.next = e
+		l.tail.links[l.by].next = e
 	}
 	l.tail = e
 	l.n++
 }
 
 func (l *list[K]) remove(e *entry[K]) {
-	if e.prev == nil {
-		l.head = e.next
+	at := e.links[l.by]
+	if at.prev == nil {
+		l.head = at.next
 	} else {
-		e.prev.next = e.next
+		at.prev.links[l.by].next = at.next
 	}
-	if e.next == nil {
-		l.tail = e.prev
+	if at.next == nil {
+		l.tail = at.prev
 	} else {
-		e.next.prev = e.prev
+		at.next.links[l.by].prev = at.prev
 	}
-	e.prev, e.next = nil, nil
+	e.links[l.by] = links[K]{}
 	l.n--
 }
 

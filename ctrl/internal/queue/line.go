@@ -1,0 +1,94 @@
+package queue
+
+// flow is the keys of one owner at one priority, first come first served. Without fairness every
+// level has one flow.
+type flow[K comparable] struct {
+	name       string
+	ready      list[K]
+	prev, next *flow[K] // neighbours in the ring of the level, while there are ready keys
+}
+
+// level is the line of one priority: a ring of the flows that have ready keys, which take turns.
+type level[K comparable] struct {
+	priority int
+	turn     *flow[K] // whose turn it is; nil if no key is ready
+	ready    int
+	parked   int
+	index    int // position in the heap of levels
+
+	all   flow[K]             // the only flow, if there is no fairness
+	flows map[string]*flow[K] // those with ready keys, if there is
+	spare *flow[K]            // the last one that was given up
+}
+
+func (l *level[K]) before(o *level[K]) bool { return l.priority > o.priority }
+func (l *level[K]) moved(i int)             { l.index = i }
+func (l *level[K]) len() int                { return l.ready + l.parked }
+
+// join puts e at the end of its flow. A flow that had no keys has its turn last.
+func (l *level[K]) join(e *entry[K], flowName func(K) string) {
+	f := &l.all
+	if flowName != nil {
+		f = l.named(flowName(e.key))
+	}
+	e.flow = f
+	f.ready.push(e)
+	l.ready++
+	if f.ready.n > 1 {
+		return
+	}
+	if l.turn == nil {
+		f.prev, f.next = f, f
+		l.turn = f
+		return
+	}
+	f.prev, f.next = l.turn.prev, l.turn
+	f.prev.next, f.next.prev = f, f
+}
+
+func (l *level[K]) named(name string) *flow[K] {
+	f := l.flows[name]
+	if f != nil {
+		return f
+	}
+	if f = l.spare; f == nil {
+		f = &flow[K]{}
+	}
+	l.spare = nil
+	f.name = name
+	if l.flows == nil {
+		l.flows = map[string]*flow[K]{}
+	}
+	l.flows[name] = f
+	return f
+}
+
+// served passes the turn on if f had it.
+func (l *level[K]) served(f *flow[K]) {
+	if l.turn == f {
+		l.turn = f.next
+	}
+}
+
+// leave takes e out of the line.
+func (l *level[K]) leave(e *entry[K]) {
+	f := e.flow
+	e.flow = nil
+	f.ready.remove(e)
+	l.ready--
+	if f.ready.n > 0 {
+		return
+	}
+	l.served(f)
+	if l.turn == f { // the last of the ring
+		l.turn = nil
+	} else {
+		f.prev.next, f.next.prev = f.next, f.prev
+	}
+	f.prev, f.next = nil, nil
+	if f != &l.all {
+		delete(l.flows, f.name)
+		f.name = ""
+		l.spare = f
+	}
+}
