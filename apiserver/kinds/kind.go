@@ -119,7 +119,6 @@ type ScaleOf[T Object] struct {
 
 // Stored is the way to the stored objects of one kind, for subresources of its own.
 type Stored[T Object] interface {
-	Get(ctx context.Context, name string) (T, error)
 	// List calls yield with each object in all namespaces.
 	List(ctx context.Context, yield func(obj T)) error
 	// Update changes the object in one transaction, retrying on conflict. change may be called

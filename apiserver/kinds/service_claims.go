@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -39,8 +39,8 @@ type serviceClaims struct {
 
 	mu     sync.Mutex
 	loaded bool
-	ips    map[netip.Addr]types.UID // the service that has each
-	ports  map[nodePort]types.UID
+	ips    *ledger[netip.Addr]
+	ports  *ledger[nodePort]
 }
 
 type nodePort struct {
@@ -58,9 +58,10 @@ func (c *serviceClaims) Take(ctx context.Context, s, old *corev1.Service) (func(
 	}
 	settleAddresses(s, old)
 	settlePorts(s, old)
-	t := &taking{claims: c, owner: s.UID, start: spread(s.Namespace + "/" + s.Name)}
+	t := &serviceTaking{serviceClaims: c, start: spread(s.Namespace + "/" + s.Name)}
+	t.owner = s.UID
 	if old != nil {
-		t.owner = old.UID
+		t.owner, t.basis = old.UID, revision(old)
 	}
 	if hasClusterIP(s.Spec.Type) {
 		t.families(s)
@@ -80,20 +81,37 @@ func (c *serviceClaims) Take(ctx context.Context, s, old *corev1.Service) (func(
 
 // Keep takes back the addresses and ports that the service has no longer.
 func (c *serviceClaims) Keep(s *corev1.Service) {
-	c.free(s.UID, func(ip netip.Addr) bool { return slices.Contains(s.Spec.ClusterIPs, ip.String()) },
-		func(p nodePort) bool { return slices.Contains(portsOf(s), p) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ips.settle(s.UID, revision(s), addressesOf(s))
+	c.ports.settle(s.UID, revision(s), portsOf(s))
 }
 
 // Free takes back all that a service had.
 func (c *serviceClaims) Free(s *corev1.Service) {
-	c.free(s.UID, func(netip.Addr) bool { return false }, func(nodePort) bool { return false })
-}
-
-func (c *serviceClaims) free(owner types.UID, keepIP func(netip.Addr) bool, keepPort func(nodePort) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.ips, func(ip netip.Addr, by types.UID) bool { return by == owner && !keepIP(ip) })
-	maps.DeleteFunc(c.ports, func(p nodePort, by types.UID) bool { return by == owner && !keepPort(p) })
+	if c.loaded {
+		c.ips.free(s.UID)
+		c.ports.free(s.UID)
+	}
+}
+
+// revision is what a stored object's resource version means.
+func revision(obj metav1.Object) uint64 {
+	n, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	return n
+}
+
+// addressesOf are the cluster IPs that a service has.
+func addressesOf(s *corev1.Service) []netip.Addr {
+	var ips []netip.Addr
+	for _, ip := range s.Spec.ClusterIPs {
+		if a, err := netip.ParseAddr(ip); err == nil {
+			ips = append(ips, a)
+		}
+	}
+	return ips
 }
 
 // portsOf are the ports of the nodes that a service has.
@@ -114,15 +132,14 @@ func (c *serviceClaims) load(ctx context.Context) error {
 	if c.loaded {
 		return nil
 	}
-	c.ips, c.ports = map[netip.Addr]types.UID{}, map[nodePort]types.UID{}
+	c.ips, c.ports = newLedger[netip.Addr](), newLedger[nodePort]()
 	err := c.services.List(ctx, func(s *corev1.Service) {
-		for _, ip := range s.Spec.ClusterIPs {
-			if a, err := netip.ParseAddr(ip); err == nil {
-				c.ips[a] = s.UID
-			}
+		t := &taking{owner: s.UID, basis: revision(s)}
+		for _, a := range addressesOf(s) {
+			c.ips.take(a, t)
 		}
 		for _, p := range portsOf(s) {
-			c.ports[p] = s.UID
+			c.ports.take(p, t)
 		}
 	})
 	c.loaded = err == nil
@@ -206,27 +223,21 @@ func settlePorts(s, old *corev1.Service) {
 	}
 }
 
-// taking is one service's claims, as they are made. The claims are locked meanwhile.
-type taking struct {
-	claims *serviceClaims
-	owner  types.UID
-	start  uint32 // where to begin to look
-	ips    []netip.Addr
-	ports  []nodePort
-	errs   field.ErrorList
+// serviceTaking is one service's claims, as they are made. The claims are locked meanwhile.
+type serviceTaking struct {
+	*serviceClaims
+	taking
+	start uint32 // where to begin to look
+	errs  field.ErrorList
 }
 
-func (t *taking) undo() {
-	for _, ip := range t.ips {
-		delete(t.claims.ips, ip)
-	}
-	for _, p := range t.ports {
-		delete(t.claims.ports, p)
-	}
+func (t *serviceTaking) undo() {
+	t.ips.release(&t.taking)
+	t.ports.release(&t.taking)
 }
 
 // families refuses what a cluster of one family cannot give.
-func (t *taking) families(s *corev1.Service) {
+func (t *serviceTaking) families(s *corev1.Service) {
 	if s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Selector) == 0 {
 		return
 	}
@@ -240,7 +251,7 @@ func (t *taking) families(s *corev1.Service) {
 	}
 }
 
-func (t *taking) address(s *corev1.Service) {
+func (t *serviceTaking) address(s *corev1.Service) {
 	if len(s.Spec.ClusterIPs) == 0 {
 		ip, ok := t.freeAddress()
 		if !ok {
@@ -250,48 +261,36 @@ func (t *taking) address(s *corev1.Service) {
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip.String(), []string{ip.String()}
 		return
 	}
-	for _, ip := range s.Spec.ClusterIPs {
-		a, err := netip.ParseAddr(ip)
-		if err != nil {
-			continue // None, or what validation refuses
-		}
-		switch by, taken := t.claims.ips[a]; {
-		case taken && by != t.owner:
-			t.refuseAddress(s, ip, "provided IP is already allocated")
+	for _, a := range addressesOf(s) {
+		switch _, taken := t.ips.ownerOf(a); {
 		case !taken && !serviceNetwork.Contains(a):
-			t.refuseAddress(s, ip, "the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
-		case !taken:
-			t.takeAddress(a)
+			t.refuseAddress(s, a, "the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
+		case !t.ips.take(a, &t.taking):
+			t.refuseAddress(s, a, "provided IP is already allocated")
 		}
 	}
 }
 
-func (t *taking) refuseAddress(s *corev1.Service, ip, why string) {
+func (t *serviceTaking) refuseAddress(s *corev1.Service, ip netip.Addr, why string) {
 	t.errs = append(t.errs, field.Invalid(specAt.of("clusterIPs"), s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
-}
-
-func (t *taking) takeAddress(a netip.Addr) {
-	t.claims.ips[a] = t.owner
-	t.ips = append(t.ips, a)
 }
 
 // freeAddress starts to look at a place that depends on the service's name, so that the same services
 // get the same addresses in every run.
-func (t *taking) freeAddress() (netip.Addr, bool) {
+func (t *serviceTaking) freeAddress() (netip.Addr, bool) {
 	base := serviceNetwork.Addr().As4()
 	first := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
 	for i := range uint32(serviceAddresses) {
 		n := first + 1 + (t.start+i)%serviceAddresses
 		a := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-		if _, taken := t.claims.ips[a]; !taken && n != first+1 {
-			t.takeAddress(a)
-			return a, true
+		if _, taken := t.ips.ownerOf(a); !taken && n != first+1 {
+			return a, t.ips.take(a, &t.taking)
 		}
 	}
 	return netip.Addr{}, false
 }
 
-func (t *taking) nodePorts(s *corev1.Service) {
+func (t *serviceTaking) nodePorts(s *corev1.Service) {
 	if hasNodePort(s.Spec.Type) {
 		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts
 		list := specAt.at("ports")
@@ -306,7 +305,7 @@ func (t *taking) nodePorts(s *corev1.Service) {
 }
 
 // nodePort takes the port that is asked for, or any if none is and one is wanted.
-func (t *taking) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *where, name string) {
+func (t *serviceTaking) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *where, name string) {
 	if *number == 0 {
 		if allocate && !t.freeNodePort(number, protocol) {
 			t.errs = append(t.errs, field.InternalError(w.of(name), fmt.Errorf("failed to allocate a nodePort: range is full")))
@@ -314,33 +313,25 @@ func (t *taking) nodePort(number *int32, protocol corev1.Protocol, allocate bool
 		return
 	}
 	p := nodePort{protocol, *number}
-	switch by, taken := t.claims.ports[p]; {
-	case taken && by != t.owner:
-		t.errs = append(t.errs, field.Invalid(w.of(name), *number, "provided port is already allocated"))
+	switch _, taken := t.ports.ownerOf(p); {
 	case !taken && (*number < firstNodePort || *number > lastNodePort):
 		t.errs = append(t.errs, field.Invalid(w.of(name), *number, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
-	case !taken:
-		t.takePort(p)
+	case !t.ports.take(p, &t.taking):
+		t.errs = append(t.errs, field.Invalid(w.of(name), *number, "provided port is already allocated"))
 	}
 }
 
-func (t *taking) freeNodePort(number *int32, protocol corev1.Protocol) bool {
+func (t *serviceTaking) freeNodePort(number *int32, protocol corev1.Protocol) bool {
 	const n = lastNodePort - firstNodePort + 1
 	start := int32(t.start % n)
 	for i := range int32(n) {
 		p := nodePort{protocol, firstNodePort + (start+i)%n}
-		if _, taken := t.claims.ports[p]; !taken {
-			t.takePort(p)
+		if _, taken := t.ports.ownerOf(p); !taken {
 			*number = p.number
-			return true
+			return t.ports.take(p, &t.taking)
 		}
 	}
 	return false
-}
-
-func (t *taking) takePort(p nodePort) {
-	t.claims.ports[p] = t.owner
-	t.ports = append(t.ports, p)
 }
 
 func spread(s string) uint32 {
