@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ func nodes() Kind {
 		Row:            nodeRow,
 		Bare:           true,
 		Fields: func(n *corev1.Node) fields.Set {
-			return fields.Set{"spec.unschedulable": boolean(n.Spec.Unschedulable)}
+			return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
 		},
 	}
 }

@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -232,18 +233,11 @@ func podFields(p *corev1.Pod) fields.Set {
 		"spec.restartPolicy":       string(p.Spec.RestartPolicy),
 		"spec.schedulerName":       p.Spec.SchedulerName,
 		"spec.serviceAccountName":  p.Spec.ServiceAccountName,
-		"spec.hostNetwork":         boolean(p.Spec.HostNetwork),
+		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
 		"status.phase":             string(p.Status.Phase),
 		"status.podIP":             p.Status.PodIP,
 		"status.nominatedNodeName": p.Status.NominatedNodeName,
 	}
-}
-
-func boolean(b bool) string {
-	if b {
-		return "true"
-	}
-	return "false"
 }
 
 func podTemplates() Kind {

@@ -185,18 +185,18 @@ func webhookRule(r *admissionv1.RuleWithOperations, w *where) field.ErrorList {
 		errs = append(errs, field.Invalid(w.of("operations"), r.Operations, "if '*' is present, must not specify other operations"))
 	}
 	for _, part := range []struct {
-		name  string
-		list  []string
-		empty bool
-	}{{"apiGroups", r.APIGroups, true}, {"apiVersions", r.APIVersions, false}, {"resources", r.Resources, false}} {
+		name string
+		list []string
+		all  string // what "*" stands for; resources can have it beside others
+	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"}, {"resources", r.Resources, ""}} {
 		if len(part.list) == 0 {
 			errs = append(errs, field.Required(w.of(part.name), ""))
 		}
-		if part.name != "resources" && len(part.list) > 1 && slices.Contains(part.list, "*") {
-			errs = append(errs, field.Invalid(w.of(part.name), part.list, "if '*' is present, must not specify other "+map[string]string{"apiGroups": "API groups", "apiVersions": "API versions"}[part.name]))
+		if part.all != "" && len(part.list) > 1 && slices.Contains(part.list, "*") {
+			errs = append(errs, field.Invalid(w.of(part.name), part.list, "if '*' is present, must not specify other "+part.all))
 		}
 		for i, v := range part.list {
-			if v == "" && !part.empty {
+			if v == "" && part.name != "apiGroups" {
 				errs = append(errs, field.Required(w.of(part.name).Index(i), ""))
 			}
 		}
