@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	generated "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -134,8 +136,28 @@ func texts(t reflect.Type) map[string]string {
 	if d, ok := reflect.Zero(t).Interface().(documented); ok {
 		return d.SwaggerDoc()
 	}
+	if d, ok := definedUpstream(t); ok {
+		texts := map[string]string{"": d.Schema.Description}
+		for name, property := range d.Schema.Properties {
+			texts[name] = property.Description
+		}
+		return texts
+	}
 	return map[string]string{"": ownText(t)}
 }
+
+// definedUpstream has the definitions of CustomResourceDefinitions, whose types carry no texts.
+func definedUpstream(t reflect.Type) (openapi.OpenAPIDefinition, bool) {
+	if t.PkgPath() != reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]().PkgPath() {
+		return openapi.OpenAPIDefinition{}, false
+	}
+	d, ok := upstream()[modelName(t)]
+	return d, ok
+}
+
+var upstream = sync.OnceValue(func() map[string]openapi.OpenAPIDefinition {
+	return generated.GetOpenAPIDefinitions(func(string) spec.Ref { return spec.Ref{} })
+})
 
 // ownText describes the types that stand for one value and do not describe themselves.
 func ownText(t reflect.Type) string {
