@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/internal/overlay"
 )
 
 // This file tells the cache what was written; see package overlay.
@@ -21,7 +23,11 @@ func (r *resource) holds(body runtime.Object) bool {
 
 // wrote tells what an object was after a write that was not a dry run.
 func (c *client) wrote(ctx context.Context, obj Object, dryRun []string, disabled bool) {
-	if c.writes == nil || disabled || len(dryRun) > 0 {
+	if len(dryRun) > 0 {
+		return
+	}
+	overlay.Observe(ctx, obj)
+	if c.writes == nil || disabled {
 		return
 	}
 	if finished(obj) {
@@ -60,7 +66,11 @@ func (c *client) applied(ctx context.Context, body runtime.ApplyConfiguration, a
 // deleted tells what became of obj. The server answers with the object if it is
 // still there, or was just now, and with a status if not.
 func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.Result, dryRun []string, disabled bool) {
-	if c.writes == nil || disabled || len(dryRun) > 0 {
+	if len(dryRun) > 0 {
+		return
+	}
+	overlay.Observe(ctx, obj)
+	if c.writes == nil || disabled {
 		return
 	}
 	answer, err := res.Get()

@@ -21,6 +21,13 @@
 //     controller_runtime_reconcile_conflicts_total, and in controller_runtime_reconcile_total as
 //     "requeue". From the sixth time in a row it counts as an error.
 //   - A panic is an error, unless RecoverPanic is false.
+//
+// # What it says about itself
+//
+// A reconciler can ask why it was called, with [reconcile.CausesFrom]; errors are logged with the
+// causes. A request that comes back again and again only because of what its own reconciles wrote is
+// a hot loop: it is reported with the fields that change, see [HotLoop]. A reconcile that hangs is
+// reported with its stack. With OpenTelemetry every reconcile is a span.
 package controller
 
 import (
@@ -29,6 +36,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -41,7 +49,10 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-const defaultCacheSyncTimeout = 2 * time.Minute
+const (
+	defaultCacheSyncTimeout = 2 * time.Minute
+	defaultHungAfter        = 5 * time.Minute
+)
 
 // Controller is a controller of reconcile.Requests.
 type Controller = TypedController[reconcile.Request]
@@ -116,6 +127,26 @@ type TypedOptions[request comparable] struct {
 
 	// ReconciliationTimeout limits the context of every Reconcile. Zero means no limit.
 	ReconciliationTimeout time.Duration
+
+	// What follows is an addition to what controller-runtime has.
+
+	// Flow names the flow that a request belongs to, such as its namespace or its tenant. The flows
+	// of one priority take turns, so that the owner of many requests does not hold up the owner of
+	// few. It must be quick. Nil means first come first served. A queue made by NewQueue ignores it.
+	Flow func(request) string
+
+	// HungAfter is how long a reconcile may run before it is reported, with the stack of its
+	// goroutine: once, in the log and in flyball_controller_hung_reconciles_total. Nothing else
+	// happens to it. 5 minutes if zero; never if negative.
+	HungAfter time.Duration
+
+	// OnHotLoop is told of requests that the reconciler's own writes bring back without end, instead
+	// of the log. Tests can let it fail. It is called by a worker, which it holds up.
+	OnHotLoop func(HotLoop)
+
+	// TracerProvider makes the spans, one a reconcile. If nil, the one that is registered with
+	// OpenTelemetry when the controller starts; if there is none, tracing costs nothing.
+	TracerProvider trace.TracerProvider
 }
 
 // DefaultFromConfig takes what the options leave open from config.
@@ -195,6 +226,7 @@ func (options *TypedOptions[request]) complete(name string) {
 		options.MaxConcurrentReconciles = 1
 	}
 	setDefault(&options.CacheSyncTimeout, defaultCacheSyncTimeout)
+	setDefault(&options.HungAfter, defaultHungAfter)
 	priorities := ptr.Deref(options.UsePriorityQueue, true)
 	if options.RateLimiter == nil {
 		if priorities {
@@ -209,6 +241,7 @@ func (options *TypedOptions[request]) complete(name string) {
 			q := priorityqueue.New(name, func(o *priorityqueue.Opts[request]) {
 				o.Log = logger
 				o.RateLimiter = limiter
+				o.Flow = options.Flow
 			})
 			if priorities {
 				return q

@@ -198,7 +198,7 @@ func TestQueueWithoutPriorities(t *testing.T) {
 			}
 			return reconcile.Result{}, nil
 		})
-		if _, ok := r.queue.(unprioritized[string]); !ok {
+		if _, ok := r.queue.(priorityqueue.PriorityQueue[string]); ok {
 			t.Errorf("the queue is a %T", r.queue)
 		}
 		r.queue.Add("k")

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/google/uuid"
-	"k8s.io/apimachinery/pkg/types"
+	"go.opentelemetry.io/otel/trace"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/controller/priorityqueue"
@@ -66,9 +64,18 @@ func (c *controller[request]) Start(ctx context.Context) error {
 
 	logger := c.GetLogger()
 	logger.Info("Starting workers", "worker count", c.options.MaxConcurrentReconciles)
+	s := &shift[request]{
+		controller: c,
+		ctx:        ctx,
+		queue:      complete(queue),
+		metrics:    m,
+		logger:     logger,
+		loops:      newLoops(c, m, queue),
+		tracer:     tracerOf(c.options.TracerProvider),
+	}
 	var workers sync.WaitGroup
 	for range c.options.MaxConcurrentReconciles {
-		workers.Go(func() { c.work(ctx, queue, m) })
+		workers.Go(s.work)
 	}
 	<-ctx.Done()
 	logger.Info("Shutdown signal received, waiting for all workers to finish")
@@ -77,42 +84,64 @@ func (c *controller[request]) Start(ctx context.Context) error {
 	return nil
 }
 
+// shift is what the workers of a running controller share.
+type shift[request comparable] struct {
+	*controller[request]
+	ctx     context.Context
+	queue   feedQueue[request]
+	metrics *counters
+	logger  logr.Logger
+	loops   *loops[request]
+	tracer  trace.Tracer // nil if nobody traces
+}
+
 // work reconciles one request after the other until the queue is shut down.
-func (c *controller[request]) work(ctx context.Context, queue priorityqueue.PriorityQueue[request], m *counters) {
+func (s *shift[request]) work() {
+	w := newWatchdog(s.options.HungAfter, func(c *call[request], took time.Duration, stack string) {
+		s.metrics.hung.Inc()
+		c.log().Info("Reconcile has been running for long", "for", took, "causes", c.causes, "stack", stack)
+	})
+	defer w.stop()
 	for {
-		req, priority, shutdown := queue.GetWithPriority()
+		req, priority, causes, shutdown := s.queue.GetWithCauses()
 		if shutdown {
 			return
 		}
-		c.process(ctx, queue, m, req, priority)
+		s.process(w, req, priority, causes)
 	}
 }
 
 // process reconciles one request and does what follows from it.
-func (c *controller[request]) process(ctx context.Context, queue priorityqueue.PriorityQueue[request], m *counters, req request, priority int) {
-	defer queue.Done(req)
-	m.activeWorkers.Inc()
-	defer m.activeWorkers.Dec()
+func (s *shift[request]) process(w *watchdog[request], req request, priority int, causes reconcile.Causes) {
+	defer s.queue.Done(req)
+	s.metrics.activeWorkers.Inc()
+	defer s.metrics.activeWorkers.Dec()
 
-	id := types.UID(uuid.NewString())
-	logger := c.options.LogConstructor(&req).WithValues("reconcileID", id)
-	reconcileCtx := context.WithValue(log.IntoContext(ctx, logger), reconcileIDKey{}, id)
-
+	call := &call[request]{Context: s.ctx, controller: s.controller, req: req, causes: causes}
+	ctx, span := s.startSpan(call, priority)
 	began := time.Now()
-	result, err := c.Reconcile(reconcileCtx, req)
-	m.duration.Observe(time.Since(began).Seconds())
+	w.begin(call, began)
+	result, err := s.Reconcile(ctx, req)
+	w.end()
+	s.metrics.duration.Observe(time.Since(began).Seconds())
 
-	v := judge(result, err, queue.NumRequeues(req), ctx.Err() != nil)
-	v.count(m)
-	v.log(logger, result, err)
-	if result.Priority != nil {
-		priority = *result.Priority
+	v := judge(result, err, s.queue.NumRequeues(req), s.ctx.Err() != nil)
+	v.count(s.metrics)
+	v.log(s.logger, call.log, causes, result, err)
+	if span != nil {
+		v.endSpan(span, err)
 	}
+	s.loops.ran(call, began)
 	if v.forget {
-		queue.Forget(req)
+		s.queue.Forget(req)
 	}
 	if v.again {
-		queue.AddWithOpts(priorityqueue.AddOpts{RateLimited: v.limited, After: v.after, Priority: &priority}, req)
+		again := result.Priority
+		if again == nil {
+			again = ptr.To(priority)
+		}
+		s.queue.AddWithCause(reconcile.Cause{Kind: v.why()},
+			priorityqueue.AddOpts{RateLimited: v.limited, After: v.after, Priority: again}, req)
 	}
 }
 
@@ -144,36 +173,4 @@ func (c *controller[request]) Reconcile(ctx context.Context, req request) (resul
 		}()
 	}
 	return c.options.Reconciler.Reconcile(ctx, req)
-}
-
-type reconcileIDKey struct{}
-
-// ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which its log lines
-// carry as reconcileID. It is empty for any other context.
-var ReconcileIDFromContext = func(ctx context.Context) types.UID {
-	id, _ := ctx.Value(reconcileIDKey{}).(types.UID)
-	return id
-}
-
-// unprioritized makes a PriorityQueue of a queue that knows no priorities.
-type unprioritized[request comparable] struct {
-	workqueue.TypedRateLimitingInterface[request]
-}
-
-func (q unprioritized[request]) AddWithOpts(o priorityqueue.AddOpts, items ...request) {
-	for _, item := range items {
-		switch {
-		case o.RateLimited:
-			q.AddRateLimited(item)
-		case o.After > 0:
-			q.AddAfter(item, o.After)
-		default:
-			q.Add(item)
-		}
-	}
-}
-
-func (q unprioritized[request]) GetWithPriority() (request, int, bool) {
-	item, shutdown := q.Get()
-	return item, 0, shutdown
 }

@@ -29,6 +29,10 @@ var (
 		"Reconciles that ran into ReconciliationTimeout, by controller.", "controller")
 	reconcileConflicts = counterVec("controller_runtime_reconcile_conflicts_total",
 		"Reconciles that acted on an old copy and were refused, by controller.", "controller")
+	hotLoops = counterVec("flyball_controller_hot_loops_total",
+		"Requests that were found to be reconciled again and again for the reconciler's own writes, by controller.", "controller")
+	hungReconciles = counterVec("flyball_controller_hung_reconciles_total",
+		"Reconciles that ran for longer than HungAfter, by controller.", "controller")
 	reconcileTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "controller_runtime_reconcile_time_seconds",
 		Help: "Seconds that reconciles took, by controller.",
@@ -46,7 +50,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(reconcileTotal, reconcileErrors, terminalReconcileErrors, reconcilePanics,
-		reconcileTimeouts, reconcileConflicts, reconcileTime, workerCount, activeWorkers)
+		reconcileTimeouts, reconcileConflicts, hotLoops, hungReconciles, reconcileTime, workerCount, activeWorkers)
 }
 
 func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
@@ -61,6 +65,7 @@ func gaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
 type counters struct {
 	results                           map[string]prometheus.Counter
 	errors, terminalErrors, conflicts prometheus.Counter
+	hotLoops, hung                    prometheus.Counter
 	duration                          prometheus.Observer
 	maxWorkers, activeWorkers         prometheus.Gauge
 }
@@ -73,6 +78,8 @@ func newCounters(name string) *counters {
 		errors:         reconcileErrors.WithLabelValues(name),
 		terminalErrors: terminalReconcileErrors.WithLabelValues(name),
 		conflicts:      reconcileConflicts.WithLabelValues(name),
+		hotLoops:       hotLoops.WithLabelValues(name),
+		hung:           hungReconciles.WithLabelValues(name),
 		duration:       reconcileTime.WithLabelValues(name),
 		maxWorkers:     workerCount.WithLabelValues(name),
 		activeWorkers:  activeWorkers.WithLabelValues(name),

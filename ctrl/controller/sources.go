@@ -5,15 +5,15 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
 
-	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/source"
 )
 
 // feed is what the sources of a controller feed, and the news of how they do.
 type feed[request comparable] struct {
 	ctx    context.Context // until when the sources run
-	queue  priorityqueue.PriorityQueue[request]
+	queue  workqueue.TypedRateLimitingInterface[request]
 	synced chan struct{} // closed when every source is in sync or one has failed
 	err    error         // set before synced is closed
 }
@@ -34,7 +34,7 @@ func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 
 // startSources starts the sources, unless that has been done, and returns their queue when they are
 // in sync. The sources run, and the queue is open, until the context of the first call ends.
-func (c *controller[request]) startSources(ctx context.Context) (priorityqueue.PriorityQueue[request], error) {
+func (c *controller[request]) startSources(ctx context.Context) (workqueue.TypedRateLimitingInterface[request], error) {
 	c.mu.Lock()
 	if f := c.feed; f != nil {
 		c.mu.Unlock()
@@ -45,12 +45,8 @@ func (c *controller[request]) startSources(ctx context.Context) (priorityqueue.P
 			return f.queue, nil
 		}
 	}
-	queue := c.options.NewQueue(c.name, c.options.RateLimiter)
 	f := &feed[request]{ctx: ctx, synced: make(chan struct{})}
-	var ok bool
-	if f.queue, ok = queue.(priorityqueue.PriorityQueue[request]); !ok {
-		f.queue = unprioritized[request]{queue}
-	}
+	f.queue = c.options.NewQueue(c.name, c.options.RateLimiter)
 	sources := c.pending
 	c.feed, c.pending = f, nil
 	c.mu.Unlock()
@@ -66,7 +62,7 @@ func (c *controller[request]) startSources(ctx context.Context) (priorityqueue.P
 }
 
 // startSource starts one source and waits until it is in sync, if it can tell.
-func (c *controller[request]) startSource(ctx context.Context, src source.TypedSource[request], queue priorityqueue.PriorityQueue[request]) error {
+func (c *controller[request]) startSource(ctx context.Context, src source.TypedSource[request], queue workqueue.TypedRateLimitingInterface[request]) error {
 	logger := c.GetLogger().WithValues("source", describe(src))
 	logger.Info("Starting EventSource")
 	limited, cancel := context.WithTimeout(ctx, c.options.CacheSyncTimeout)

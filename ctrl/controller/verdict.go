@@ -87,21 +87,39 @@ func (v verdict) count(m *counters) {
 	}
 }
 
-func (v verdict) log(logger logr.Logger, result reconcile.Result, err error) {
+// why is the cause of the reconcile that follows, if one does.
+func (v verdict) why() reconcile.CauseKind {
 	switch {
-	case err == nil:
-		if debug := logger.V(5); debug.Enabled() { // the arguments cost more than the question
-			debug.Info("Reconciled", "result", v.result, "requeueAfter", v.after)
+	case v.conflict:
+		return reconcile.CauseConflict
+	case v.failed:
+		return reconcile.CauseRetry
+	case v.after > 0:
+		return reconcile.CauseRequeueAfter
+	default:
+		return reconcile.CauseRequeue
+	}
+}
+
+// log says what happened, if that is worth a line, and what the reconcile was for. The logger of the
+// request is made only for a line that is written; base, the controller's, says whether it will be.
+func (v verdict) log(base logr.Logger, logger func() logr.Logger, causes reconcile.Causes, result reconcile.Result, err error) {
+	if err == nil {
+		if base.V(5).Enabled() {
+			logger().V(5).Info("Reconciled", "result", v.result, "requeueAfter", v.after, "causes", causes)
 		}
 		return
+	}
+	switch {
+	case v.quiet && !base.V(1).Enabled():
 	case v.quiet && v.conflict:
-		logger.V(1).Info("Conflict, trying again", "error", err.Error())
+		logger().V(1).Info("Conflict, trying again", "error", err.Error(), "causes", causes)
 	case v.quiet:
-		logger.V(1).Info("Reconcile interrupted", "error", err.Error())
+		logger().V(1).Info("Reconcile interrupted", "error", err.Error(), "causes", causes)
 	default:
-		logger.Error(err, "Reconciler error")
+		logger().Error(err, "Reconciler error", "causes", causes)
 	}
 	if result.RequeueAfter > 0 || result.Requeue {
-		logger.Info("The reconciler returned an error together with RequeueAfter or Requeue: with an error they have no effect")
+		logger().Info("The reconciler returned an error together with RequeueAfter or Requeue: with an error they have no effect")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/cause"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
@@ -139,7 +140,7 @@ func (c *channel[object, request]) handle(l listener[object], queue workqueue.Ty
 				return
 			}
 			if c.passes(e) {
-				c.handler.Generic(l.ctx, e, queue)
+				c.handler.Generic(l.ctx, e, explain(queue, cause.Generic, e.Object, e.Object))
 			}
 		}
 	}

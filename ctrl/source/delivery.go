@@ -9,6 +9,7 @@ import (
 
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/cause"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/predicate"
 )
@@ -33,7 +34,11 @@ func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
 			return
 		}
 	}
-	d.handler.Create(d.ctx, e, d.queue)
+	kind := cause.Created
+	if isInInitialList {
+		kind = cause.Listed
+	}
+	d.handler.Create(d.ctx, e, explain(d.queue, kind, o, o))
 }
 
 func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
@@ -51,7 +56,7 @@ func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
 			return
 		}
 	}
-	d.handler.Update(d.ctx, e, d.queue)
+	d.handler.Update(d.ctx, e, explain(d.queue, updated(before, after), before, after))
 }
 
 func (d *delivery[object, request]) OnDelete(obj any) {
@@ -69,7 +74,7 @@ func (d *delivery[object, request]) OnDelete(obj any) {
 			return
 		}
 	}
-	d.handler.Delete(d.ctx, e, d.queue)
+	d.handler.Delete(d.ctx, e, explain(d.queue, cause.Deleted, o, o))
 }
 
 // as tells whether obj is what the handler takes. If not, the source was put

@@ -15,6 +15,7 @@
 package priorityqueue
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -115,6 +116,17 @@ type priorityQueue[T comparable] struct {
 	*queue.Queue[T]
 	limiter workqueue.TypedRateLimiter[T]
 	log     logr.Logger
+	curious atomic.Pointer[func(T) bool]
+}
+
+// BeCurious sets the function that says of which keys it is worth finding out what an update
+// changed. It is meant for the controller.
+func (q *priorityQueue[T]) BeCurious(about func(T) bool) { q.curious.Store(&about) }
+
+// Curious asks that function.
+func (q *priorityQueue[T]) Curious(item T) bool {
+	about := q.curious.Load()
+	return about != nil && (*about)(item)
 }
 
 func (q *priorityQueue[T]) Add(item T) { q.AddOne(0, 0, nil, item) }

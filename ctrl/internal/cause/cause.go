@@ -9,6 +9,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -106,7 +107,7 @@ type object interface {
 	GetResourceVersion() string
 }
 
-// Of is the cause that an event of obj is. It may be anything, also nil.
+// Of is the cause that an event of obj is. It may be anything but nil.
 func Of(kind Kind, obj any) Cause {
 	c := Cause{Kind: kind}
 	if o, ok := obj.(object); ok {
@@ -131,6 +132,10 @@ type Causes struct {
 
 	// Total is how many times the request was asked for.
 	Total int
+
+	// Waited is how long the request was ready before a worker took it, the time included in which
+	// it was being reconciled for an earlier reason.
+	Waited time.Duration
 }
 
 // Add adds a cause. The list is shared with nobody yet.

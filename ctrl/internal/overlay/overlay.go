@@ -29,3 +29,19 @@ type Writes interface {
 	// held one, from before the deletion or of it.
 	Deleted(ctx context.Context, obj cacheapi.Object)
 }
+
+// Observer is told of the successful writes that are made with the context it is in. Its method must
+// not keep the object.
+type Observer interface {
+	ObserveWrite(obj cacheapi.Object)
+}
+
+// ObserverKey is where a context has its Observer.
+type ObserverKey struct{}
+
+// Observe tells the observer in ctx, if there is one, that obj was written, or deleted.
+func Observe(ctx context.Context, obj cacheapi.Object) {
+	if o, ok := ctx.Value(ObserverKey{}).(Observer); ok {
+		o.ObserveWrite(obj)
+	}
+}

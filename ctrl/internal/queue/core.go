@@ -175,8 +175,7 @@ func (c *core[K]) because(e *entry[K], why *cause.Cause) {
 type ticket[K comparable] struct {
 	key      K
 	priority int
-	stood    time.Duration // how long the key was ready
-	causes   cause.Causes
+	causes   cause.Causes // with how long the key was ready
 }
 
 // take hands out the next key.
@@ -189,11 +188,12 @@ func (c *core[K]) take(now time.Duration) (t ticket[K], ok bool) {
 	e.level.served(e.flow)
 	c.leaveLine(e)
 	c.depth--
-	t = ticket[K]{key: e.key, priority: e.priority, stood: now - e.since}
+	t = ticket[K]{key: e.key, priority: e.priority}
 	if e.causes != nil {
 		t.causes = e.causes.Causes
 		e.causes = nil
 	}
+	t.causes.Waited = now - e.since
 	e.place, e.level = nowhere, nil
 	e.processing, e.began = true, now
 	c.working.push(e)

@@ -112,7 +112,7 @@ func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown boo
 		if ok {
 			q.report()
 			q.mu.Unlock()
-			q.meter.stood(t.stood)
+			q.meter.stood(t.causes.Waited)
 			return t.key, t.priority, t.causes, false
 		}
 		q.blocked++

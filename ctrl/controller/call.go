@@ -1,0 +1,111 @@
+package controller
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/overlay"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// call is one call of the reconciler and, at once, the context that is given to it. What the context
+// holds is made when somebody asks for it: most reconciles never log, and never need their ID.
+type call[request comparable] struct {
+	context.Context // the controller's
+	controller      *controller[request]
+	req             request
+	causes          reconcile.Causes
+
+	mu     sync.Mutex // guards what follows: reconcilers may have goroutines
+	id     types.UID
+	logger any // a logr.Logger, or nil
+	wrote  []write
+}
+
+// loggerKey is the key under which package logr looks for a logger. It is asked what it is, because
+// it is not exported.
+var loggerKey = func() any {
+	var probe keyProbe
+	_, _ = logr.FromContext(&probe)
+	return probe.key
+}()
+
+type keyProbe struct {
+	context.Context
+	key any
+}
+
+func (p *keyProbe) Value(key any) any { p.key = key; return nil }
+
+type reconcileIDKey struct{}
+
+// ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which its log lines
+// carry as reconcileID. It is empty for any other context.
+var ReconcileIDFromContext = func(ctx context.Context) types.UID {
+	id, _ := ctx.Value(reconcileIDKey{}).(types.UID)
+	return id
+}
+
+// Value implements context.Context.
+func (c *call[request]) Value(key any) any {
+	switch key.(type) {
+	case reconcileIDKey:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.ID()
+	case cause.Key:
+		return c.causes
+	case overlay.ObserverKey:
+		return c
+	}
+	if key == loggerKey {
+		return c.boxedLogger()
+	}
+	return c.Context.Value(key)
+}
+
+// ID must be called with the lock held.
+func (c *call[request]) ID() types.UID {
+	if c.id == "" {
+		c.id = types.UID(uuid.NewString())
+	}
+	return c.id
+}
+
+// boxedLogger is the logger as a context has it.
+func (c *call[request]) boxedLogger() any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.logger == nil {
+		c.logger = c.controller.options.LogConstructor(&c.req).WithValues("reconcileID", c.ID())
+	}
+	return c.logger
+}
+
+// log is the logger of the reconcile.
+func (c *call[request]) log() logr.Logger { return c.boxedLogger().(logr.Logger) }
+
+// maxWrites bounds what is remembered of one reconcile.
+const maxWrites = 32
+
+// write is what is remembered of one write.
+type write struct {
+	object  types.NamespacedName
+	version string
+}
+
+// ObserveWrite implements overlay.Observer.
+func (c *call[request]) ObserveWrite(obj client.Object) {
+	w := write{client.ObjectKeyFromObject(obj), obj.GetResourceVersion()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.wrote) < maxWrites {
+		c.wrote = append(c.wrote, w)
+	}
+}

@@ -1,0 +1,217 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flyball.dev/ctrl/reconcile"
+)
+
+// HotLoop is a request that comes back again and again only because of what its own reconciles
+// wrote: each time the reconciler writes, the event of the write asks for it once more. The usual
+// reason is a field that is never what it was written as, such as a time, or a list in random order.
+//
+// A request is one after 20 reconciles in a row that each wrote something and were caused by nothing
+// but writes of the ones before, within a minute. It is reported once in ten minutes. Only what was
+// written through a client of package client, with the context given to the reconciler, is known to
+// be its own.
+type HotLoop struct {
+	// Controller and Request are what goes in circles.
+	Controller, Request string
+
+	// Reconciles is how many there were in a row, in the time Within.
+	Reconciles int
+	Within     time.Duration
+
+	// Causes are those of the last reconcile. In their Changed they tell which fields of the objects
+	// change, and who wrote them.
+	Causes reconcile.Causes
+}
+
+// Error describes the loop; a HotLoop can be used as an error.
+func (h HotLoop) Error() string {
+	var changes []string
+	for _, c := range h.Causes.List {
+		changes = append(changes, c.String())
+	}
+	return fmt.Sprintf("hot loop: %s reconciled %s %d times in %v for its own writes: %s",
+		h.Controller, h.Request, h.Reconciles, h.Within, strings.Join(changes, "; "))
+}
+
+const (
+	loopRuns   = 20 // so many in a row
+	loopWithin = time.Minute
+	loopDoubt  = loopRuns / 2 // from here on it is found out what changes
+	loopAgain  = 10 * time.Minute
+)
+
+// streak is what is known of one request whose last reconcile wrote something.
+type streak struct {
+	runs     int // in a row, each caused by writes of those before
+	since    time.Time
+	reported time.Time
+	wrote    []write // the last ones
+}
+
+// loops finds hot loops. It remembers the requests that wrote something within the last minutes.
+type loops[request comparable] struct {
+	controller *controller[request]
+	metrics    *counters
+	suspects   atomic.Int32 // how many streaks are in doubt
+
+	mu         sync.Mutex
+	young, old map[request]*streak // by when they were last touched
+	turned     time.Time           // when young was begun
+}
+
+func newLoops[request comparable](c *controller[request], m *counters, queue any) *loops[request] {
+	l := &loops[request]{controller: c, metrics: m, young: map[request]*streak{}, turned: time.Now()}
+	if q, ok := queue.(interface{ BeCurious(func(request) bool) }); ok {
+		q.BeCurious(l.inDoubt)
+	}
+	return l
+}
+
+// inDoubt reports whether it is worth finding out what an update changes that leads to req.
+func (l *loops[request]) inDoubt(req request) bool {
+	if l.suspects.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.find(req)
+	return s != nil && s.runs >= loopDoubt
+}
+
+func (l *loops[request]) find(req request) *streak {
+	if s := l.young[req]; s != nil {
+		return s
+	}
+	return l.old[req]
+}
+
+// ran takes note of a reconcile that has just ended.
+func (l *loops[request]) ran(c *call[request], began time.Time) {
+	c.mu.Lock()
+	wrote := c.wrote
+	c.mu.Unlock()
+	l.mu.Lock()
+	if len(wrote) == 0 && len(l.young)+len(l.old) == 0 {
+		l.mu.Unlock()
+		return
+	}
+	loop, found := l.note(c, wrote, began)
+	l.mu.Unlock()
+	if !found {
+		return
+	}
+	l.metrics.hotLoops.Inc()
+	if tell := l.controller.options.OnHotLoop; tell != nil {
+		tell(loop)
+		return
+	}
+	c.log().Error(nil, "Hot loop: the reconciler's own writes bring the request back without end",
+		"reconciles", loop.Reconciles, "within", loop.Within, "causes", loop.Causes)
+}
+
+// note brings the streak of the request up to date, and reports a loop when it is one.
+func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (HotLoop, bool) {
+	if now.Sub(l.turned) > loopAgain {
+		l.young, l.old, l.turned = map[request]*streak{}, l.young, now
+		l.countSuspects()
+	}
+	s := l.find(c.req)
+	if len(wrote) == 0 {
+		if s != nil {
+			l.change(s, 0)
+			delete(l.young, c.req)
+			delete(l.old, c.req)
+		}
+		return HotLoop{}, false
+	}
+	if s == nil {
+		s = &streak{}
+	}
+	l.young[c.req] = s
+	delete(l.old, c.req)
+	if s.caused(c.causes) {
+		l.change(s, s.runs+1)
+	} else {
+		l.change(s, 0)
+	}
+	if s.runs == 0 || now.Sub(s.since) > loopWithin {
+		l.change(s, 0)
+		s.since = now
+	}
+	s.remember(wrote)
+	if s.runs < loopRuns || !s.reported.IsZero() && now.Sub(s.reported) < loopAgain {
+		return HotLoop{}, false
+	}
+	s.reported = now
+	return HotLoop{
+		Controller: l.controller.name,
+		Request:    fmt.Sprint(c.req),
+		Reconciles: s.runs,
+		Within:     now.Sub(s.since),
+		Causes:     c.causes,
+	}, true
+}
+
+// change sets the length of a streak and keeps count of the doubtful ones.
+func (l *loops[request]) change(s *streak, runs int) {
+	if was, is := s.runs >= loopDoubt, runs >= loopDoubt; is && !was {
+		l.suspects.Add(1)
+	} else if was && !is {
+		l.suspects.Add(-1)
+	}
+	s.runs = runs
+}
+
+// countSuspects is for when streaks have been forgotten.
+func (l *loops[request]) countSuspects() {
+	n := int32(0)
+	for _, s := range l.old {
+		if s.runs >= loopDoubt {
+			n++
+		}
+	}
+	l.suspects.Store(n)
+}
+
+// caused reports whether all causes are events of what the streak wrote.
+func (s *streak) caused(causes reconcile.Causes) bool {
+	for i := range causes.List {
+		if !s.owns(&causes.List[i]) {
+			return false
+		}
+	}
+	return len(causes.List) > 0
+}
+
+func (s *streak) owns(c *reconcile.Cause) bool {
+	for _, w := range s.wrote {
+		if w.object != c.Object {
+			continue
+		}
+		switch c.Kind {
+		case reconcile.CauseCreated, reconcile.CauseUpdated:
+			if w.version == c.ResourceVersion {
+				return true
+			}
+		case reconcile.CauseDeleted:
+			return true
+		}
+	}
+	return false
+}
+
+// remember adds writes and forgets the oldest.
+func (s *streak) remember(wrote []write) {
+	s.wrote = append(s.wrote, wrote...)
+	if extra := len(s.wrote) - maxWrites; extra > 0 {
+		s.wrote = append(s.wrote[:0], s.wrote[extra:]...)
+	}
+}

@@ -1,0 +1,75 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"flyball.dev/ctrl/reconcile"
+)
+
+// tracerOf returns a tracer, or nil if p, or the registered provider if p is nil, drops all spans.
+func tracerOf(p trace.TracerProvider) trace.Tracer {
+	if p == nil {
+		p = otel.GetTracerProvider()
+		// What stands in while nothing is registered makes spans that go nowhere.
+		if t := reflect.TypeOf(p); t.Kind() == reflect.Pointer && strings.HasSuffix(t.Elem().PkgPath(), "otel/internal/global") {
+			return nil
+		}
+	}
+	if _, drops := p.(noop.TracerProvider); drops {
+		return nil
+	}
+	return p.Tracer("flyball.dev/ctrl/controller")
+}
+
+// startSpan begins the span of a reconcile: a trace of its own, since what it is about may have many
+// causes. The span is nil if nobody traces.
+func (s *shift[request]) startSpan(c *call[request], priority int) (context.Context, trace.Span) {
+	if s.tracer == nil {
+		return c, nil
+	}
+	attributes := []attribute.KeyValue{
+		attribute.String("flyball.controller", s.name),
+		attribute.String("flyball.reconcile_id", string(ReconcileIDFromContext(c))),
+		attribute.Int("flyball.priority", priority),
+		attribute.Float64("flyball.queue.seconds", c.causes.Waited.Seconds()),
+		attribute.Int("flyball.causes.total", c.causes.Total),
+		attribute.StringSlice("flyball.causes", causeTexts(c.causes)),
+	}
+	if req, ok := any(c.req).(reconcile.Request); ok {
+		attributes = append(attributes, attribute.String("k8s.namespace.name", req.Namespace), attribute.String("k8s.object.name", req.Name))
+	} else {
+		attributes = append(attributes, attribute.String("flyball.request", fmt.Sprint(c.req)))
+	}
+	return s.tracer.Start(c, "reconcile "+s.name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
+}
+
+func causeTexts(causes reconcile.Causes) []string {
+	texts := make([]string, len(causes.List))
+	for i, c := range causes.List {
+		texts[i] = c.String()
+	}
+	return texts
+}
+
+// endSpan ends the span of a reconcile with what followed from it.
+func (v verdict) endSpan(span trace.Span, err error) {
+	span.SetAttributes(attribute.String("flyball.result", v.result), attribute.Bool("flyball.conflict", v.conflict))
+	if v.after > 0 {
+		span.SetAttributes(attribute.String("flyball.requeue_after", v.after.Round(time.Millisecond).String()))
+	}
+	if v.failed {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, "reconcile failed")
+	}
+	span.End()
+}

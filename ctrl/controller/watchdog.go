@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"bytes"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// watchdog reports the reconciles of one worker that run for too long. Its timer is left alone when
+// reconciles begin and end, and finds out what has changed when it fires: that makes watching a quick
+// reconcile cost next to nothing.
+type watchdog[request comparable] struct {
+	limit  time.Duration
+	report func(c *call[request], took time.Duration, stack string)
+	worker []byte // how the worker's goroutine is headed in a stack trace
+
+	mu    sync.Mutex // guards what follows
+	timer *time.Timer
+	armed bool
+	call  *call[request] // nil if none runs or it has been reported
+	began time.Time
+}
+
+// newWatchdog must be called by the worker itself. A limit of zero or less is none.
+func newWatchdog[request comparable](limit time.Duration, report func(*call[request], time.Duration, string)) *watchdog[request] {
+	var head [64]byte
+	n := runtime.Stack(head[:], false)
+	worker, _, _ := bytes.Cut(head[:n], []byte("["))
+	return &watchdog[request]{limit: limit, report: report, worker: worker}
+}
+
+func (w *watchdog[request]) begin(c *call[request], now time.Time) {
+	if w.limit <= 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.call, w.began = c, now
+	if !w.armed {
+		w.armed = true
+		w.arm(w.limit)
+	}
+}
+
+func (w *watchdog[request]) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.call = nil
+}
+
+func (w *watchdog[request]) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+func (w *watchdog[request]) arm(d time.Duration) {
+	if w.timer == nil {
+		w.timer = time.AfterFunc(d, w.look)
+	} else {
+		w.timer.Reset(d)
+	}
+}
+
+// look runs when the timer fires.
+func (w *watchdog[request]) look() {
+	w.mu.Lock()
+	c := w.call
+	took := time.Since(w.began)
+	switch {
+	case c == nil:
+		w.armed = false
+		w.mu.Unlock()
+		return
+	case took < w.limit:
+		w.arm(w.limit - took)
+		w.mu.Unlock()
+		return
+	}
+	w.call, w.armed = nil, false
+	w.mu.Unlock()
+	w.report(c, took, stackOf(w.worker))
+}
+
+// maxStacks bounds the memory that is used to find one stack among all.
+const maxStacks = 16 << 20
+
+// stackOf returns the stack of the goroutine whose trace begins with head.
+func stackOf(head []byte) string {
+	for size := 1 << 16; ; size *= 4 {
+		all := make([]byte, size)
+		n := runtime.Stack(all, true)
+		for stack := range bytes.SplitSeq(all[:n], []byte("\n\n")) {
+			if bytes.HasPrefix(stack, head) && (n < size || size >= maxStacks) {
+				return string(stack)
+			}
+		}
+		if n < size || size >= maxStacks {
+			return ""
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package cause
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// maxFields is how many fields Diff names.
+const maxFields = 8
+
+// Diff names the fields in which two states of an object differ, and who owns those fields now:
+// "spec.replicas, status.phase by operator". It never tells values. It is slow. What every write
+// changes, the resource version and the managed fields, is left out.
+func Diff(before, after any) string {
+	a, okA := content(before)
+	b, okB := content(after)
+	if !okA || !okB {
+		return ""
+	}
+	var d differ
+	d.compare(nil, a, b)
+	texts := make([]string, 0, len(d.paths))
+	for _, p := range d.paths {
+		texts = append(texts, p.String())
+	}
+	slices.Sort(texts)
+	if len(texts) > maxFields {
+		texts = append(texts[:maxFields], "...")
+	}
+	text := strings.Join(texts, ", ")
+	if who := owners(after, d.paths); len(who) > 0 {
+		text += " by " + strings.Join(who, ", ")
+	}
+	return text
+}
+
+func content(obj any) (map[string]any, bool) {
+	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() != reflect.Pointer || v.IsNil() {
+		return nil, false
+	}
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	return m, err == nil
+}
+
+// path leads to a field: names, and numbers of elements of lists.
+type path []any
+
+func (p path) String() string {
+	var b strings.Builder
+	for i, step := range p {
+		name, ok := step.(string)
+		switch {
+		case !ok || strings.ContainsAny(name, "./"):
+			fmt.Fprintf(&b, "[%v]", step)
+		case i == 0:
+			b.WriteString(name)
+		default:
+			b.WriteString("." + name)
+		}
+	}
+	return b.String()
+}
+
+func (p path) to(step any) path { return append(p[:len(p):len(p)], step) }
+
+type differ struct{ paths []path }
+
+func (d *differ) compare(at path, a, b any) {
+	switch at.String() {
+	case "metadata.resourceVersion", "metadata.managedFields":
+		return
+	}
+	switch a := a.(type) {
+	case map[string]any:
+		if b, ok := b.(map[string]any); ok {
+			all := maps.Clone(a)
+			maps.Copy(all, b)
+			for key := range all {
+				d.compare(at.to(key), a[key], b[key])
+			}
+			return
+		}
+	case []any:
+		if b, ok := b.([]any); ok && len(a) == len(b) {
+			for i := range a {
+				d.compare(at.to(i), a[i], b[i])
+			}
+			return
+		}
+	}
+	if !reflect.DeepEqual(a, b) {
+		d.paths = append(d.paths, at)
+	}
+}
+
+// owners are the managers that own one of the fields.
+func owners(obj any, paths []path) []string {
+	o, ok := obj.(metav1.Object)
+	if !ok {
+		return nil
+	}
+	var who []string
+	for _, entry := range o.GetManagedFields() {
+		var fields map[string]any
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		if !slices.Contains(who, entry.Manager) && slices.ContainsFunc(paths, func(p path) bool { return owned(fields, p) }) {
+			who = append(who, entry.Manager)
+		}
+	}
+	return who
+}
+
+// owned walks the names of a path through a set of fields. Elements of lists are not told apart.
+func owned(fields map[string]any, p path) bool {
+	for _, step := range p {
+		name, ok := step.(string)
+		if !ok || len(fields) == 0 {
+			return true
+		}
+		if fields, ok = fields["f:"+name].(map[string]any); !ok {
+			return false
+		}
+	}
+	return true
+}
