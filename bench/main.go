@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -51,10 +52,8 @@ type settings struct {
 func parse(args []string) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), "Bench measures Flyball and controller-runtime side by side.\n\nUsage: go run -C bench . [flags]\n\n")
-		f.PrintDefaults()
-	}
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
 	match := f.String("run", "", "do only the jobs whose name matches this `regexp`")
 	f.IntVar(&s.rounds, "rounds", 5, "how often each side does a job")
 	f.IntVar(&s.n, "n", 10_000, "how many objects a cache holds; other numbers follow")
@@ -64,6 +63,11 @@ func parse(args []string) (settings, error) {
 	f.StringVar(&s.profile, "profile", "", "write a CPU profile of each job's last round on each side to this `directory`")
 	f.BoolVar(&s.list, "list", false, "say which jobs there are, and do nothing")
 	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Print("Bench measures Flyball and controller-runtime side by side.\n\nUsage: go run -C bench . [flags]\n\n")
+			f.SetOutput(os.Stdout)
+			f.PrintDefaults()
+		}
 		return s, err
 	}
 	var err error

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 
 	"flyball.dev/bench/jobs"
@@ -37,6 +38,7 @@ const costs = "testdata/costs.json"
 // TestCosts does every job with a few objects and holds what Flyball allocates
 // against what was recorded. It does not look at time.
 func TestCosts(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	server, err := world.StartServer(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	toolscache "k8s.io/client-go/tools/cache"
-
 	"flyball.dev/bench/measure"
 	"flyball.dev/bench/runtimes"
 	"flyball.dev/bench/world"
@@ -25,10 +23,25 @@ type observer struct {
 	lags  []time.Duration
 	last  uint64
 	seen  chan struct{} // closed when last was told
+
+	adds int           // how many are yet to be told
+	all  chan struct{} // closed when they were
 }
 
-func (o *observer) OnAdd(any, bool) {}
-func (o *observer) OnDelete(any)    {}
+// newObserver returns an observer that is told of n objects first.
+func newObserver(n int) *observer {
+	return &observer{adds: n, all: make(chan struct{})}
+}
+
+func (o *observer) OnDelete(any) {}
+
+func (o *observer) OnAdd(_ any, _ bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.adds--; o.adds == 0 {
+		close(o.all)
+	}
+}
 
 func (o *observer) OnUpdate(_, obj any) {
 	version, err := strconv.ParseUint(obj.(runtimes.Object).GetResourceVersion(), 10, 64)
@@ -53,7 +66,7 @@ func (o *observer) expect(last uint64) {
 }
 
 // changing is a job with a cache whose objects change. Run measures it once the
-// cache is filled.
+// cache is filled and the handler was told of all that is in it.
 func (o Options) changing(job measure.Job, run func(context.Context, running, *world.Replay, *observer) (measure.Sample, error)) measure.Job {
 	var replay *world.Replay
 	job.Setup = func(context.Context) (_ func(), err error) {
@@ -61,14 +74,18 @@ func (o Options) changing(job measure.Job, run func(context.Context, running, *w
 		return func() { replay = nil }, err
 	}
 	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
-		var seen observer
+		seen := newObserver(o.N)
 		c, err := startCache(ctx, rt, replay.Server(), world.Pods, func(c runtimes.Cache) error {
-			return c.Handle(ctx, world.Pods.One(), toolscache.ResourceEventHandler(&seen))
+			return c.Handle(ctx, world.Pods.One(), seen)
 		})
 		if err != nil {
 			return nil, err
 		}
-		sample, err := run(ctx, c, replay, &seen)
+		defer c.stop()
+		if err := c.wait(ctx, seen.all); err != nil {
+			return nil, err
+		}
+		sample, err := run(ctx, c, replay, seen)
 		return sample, errors.Join(err, c.stop())
 	})
 	return job
@@ -104,11 +121,12 @@ func (o Options) burst() measure.Job {
 func (o Options) storm() measure.Job {
 	return o.changing(measure.Job{
 		Name:  "cache/storm",
-		About: fmt.Sprintf("pods change 10,000 times a second, each of %d three times; the lag is from the sending to the handler (replay)", o.N),
+		About: fmt.Sprintf("pods change 10,000 times a second, each of %d three times; the lag is from the sending to the handler, and a get is done every millisecond (replay)", o.N),
 		Figures: []measure.Figure{
 			{Name: "lag p50", Unit: measure.Time},
 			{Name: "lag p99", Unit: measure.Time, Reach: 1},
 			{Name: "lag max", Unit: measure.Time, Most: float64(time.Second)},
+			{Name: "get p99", Unit: measure.Time, Reach: 1},
 			{Name: "growth", Unit: measure.Memory, Most: 1 << 20},
 		},
 	}, func(ctx context.Context, c running, replay *world.Replay, seen *observer) (measure.Sample, error) {
@@ -116,14 +134,17 @@ func (o Options) storm() measure.Job {
 		seen.mu.Lock()
 		seen.sent, seen.lags = make([]time.Time, 0, events), make([]time.Duration, 0, events)
 		seen.mu.Unlock()
+		gets := make([]time.Duration, 0, events)
 		before := measure.Heap()
-		if err := o.blow(ctx, c, replay, seen, events); err != nil {
+		reader := begin(ctx, func(ctx context.Context) error { return o.readOn(ctx, c, &gets) })
+		err := o.blow(ctx, c, replay, seen, events)
+		if err := errors.Join(err, reader.stop()); err != nil {
 			return nil, err
 		}
 		growth := measure.Heap() - before
 		return measure.Sample{
 			"lag p50": measure.Quantile(seen.lags, 0.5), "lag p99": measure.Quantile(seen.lags, 0.99), "lag max": measure.Quantile(seen.lags, 1),
-			"growth": growth,
+			"get p99": measure.Quantile(gets, 0.99), "growth": growth,
 		}, nil
 	})
 }
@@ -148,6 +169,22 @@ func (o Options) blow(ctx context.Context, c running, replay *world.Replay, seen
 		}
 	}
 	return c.wait(ctx, seen.seen)
+}
+
+// readOn gets an object every millisecond and notes how long that takes.
+func (o Options) readOn(ctx context.Context, c runtimes.Cache, took *[]time.Duration) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ctx.Err() == nil; n = (n + 7919) % o.N {
+		key, pod := world.KeyOf(n), world.Pods.One()
+		began := time.Now()
+		if err := c.Get(ctx, key, pod); err != nil {
+			return err
+		}
+		*took = append(*took, time.Since(began))
+		<-tick.C
+	}
+	return nil
 }
 
 // expectFrom is expect for a number of versions from the first on, whose times

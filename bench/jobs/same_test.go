@@ -1,0 +1,83 @@
+package jobs
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/bench/runtimes"
+	"flyball.dev/bench/world"
+)
+
+// TestSameObjects proves that both runtimes return the objects that were made,
+// whole, before and after they change.
+func TestSameObjects(t *testing.T) {
+	const n = 30
+	for _, kind := range []world.Kind{world.Pods, world.ConfigMaps, world.Widgets, world.UnstructuredWidgets} {
+		for _, rt := range both {
+			t.Run(kind.Name+"/"+rt.Name(), func(t *testing.T) {
+				replay, err := world.NewReplay(kind, n, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told := newObserver(n)
+				c, err := startCache(t.Context(), rt, replay.Server(), kind, func(c runtimes.Cache) error {
+					return c.Handle(t.Context(), kind.One(), told)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.stop()
+				sameObjects(t, c, kind, n)
+				if err := c.wait(t.Context(), told.all); err != nil {
+					t.Fatal(err)
+				}
+
+				last, send, err := replay.Burst(0, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told.expect(last)
+				send()
+				if err := c.wait(t.Context(), told.seen); err != nil {
+					t.Fatal(err)
+				}
+				sameObjects(t, c, kind, n)
+			})
+		}
+	}
+}
+
+func sameObjects(t *testing.T, c runtimes.Cache, kind world.Kind, n int) {
+	t.Helper()
+	for i := range n {
+		got := kind.One()
+		if err := c.Get(t.Context(), world.KeyOf(i), got); err != nil {
+			t.Fatal(err)
+		}
+		want := kind.Served(i, got.GetResourceVersion())
+		if g, w := content(t, got), content(t, want); !equality.Semantic.DeepEqual(g, w) {
+			t.Fatalf("got %v, want %v", g, w)
+		}
+	}
+}
+
+// content is an object without what its form says about it.
+func content(t *testing.T, obj runtimes.Object) map[string]any {
+	t.Helper()
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u = &unstructured.Unstructured{Object: content}
+	}
+	delete(u.Object, "apiVersion")
+	delete(u.Object, "kind")
+	return u.Object
+}
