@@ -69,7 +69,7 @@ func (o Options) queues() []measure.Job {
 		queueJob("workers-1", "1 worker takes what is added meanwhile", "", n, workers(1), shared...),
 		queueJob("workers-8", "8 workers take what is added meanwhile", "", n, workers(8), shared...),
 		queueJob("workers-64", "64 workers take what is added meanwhile", "", n, workers(64), shared...),
-		queueJob("delayed", "add distinct keys with delays of up to 500 ms, and take them when they are due", "", n, delayed, late...),
+		queueJob("delayed", "add distinct keys with delays of up to 5 µs for each, in no order, and take them when they are due", "", n, delayed, late...),
 		queueJob("limited", "add distinct keys with a rate limit of 1 ms, and take them", "", n, limited, perKey...),
 		withoutClientGo(queueJob("priorities", "add distinct keys with 10 priorities, and take them", "", n, priorities, ordered...)),
 	}
@@ -125,10 +125,10 @@ func workers(n int) func(runtimes.Queue, []runtimes.Key) (measure.Sample, error)
 }
 
 func delayed(q runtimes.Queue, keys []runtimes.Key) (measure.Sample, error) {
-	const longest = 500 * time.Millisecond
+	// Half of it is more than it takes to add them all.
+	longest := 20*time.Millisecond + time.Duration(len(keys))*5*time.Microsecond
 	due := make(map[runtimes.Key]time.Time, len(keys))
 	for i, key := range keys {
-		// Longer than it takes to add them all, and in no order.
 		delay := longest/2 + time.Duration(i*7919%len(keys))*(longest/2)/time.Duration(len(keys))
 		due[key] = time.Now().Add(delay)
 		q.AddAfter(key, delay)
