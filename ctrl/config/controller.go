@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Controller holds the defaults of a manager's controllers. What a controller
@@ -47,4 +48,22 @@ type Controller struct {
 	// ReconciliationTimeout limits the context of each Reconcile call. No limit
 	// if zero.
 	ReconciliationTimeout time.Duration
+
+	// What follows is an addition to what controller-runtime has.
+
+	// HungAfter is how long a reconcile may run before it is reported, with
+	// the stack of its goroutine: once, in the log and in
+	// flyball_controller_hung_reconciles_total. Nothing else happens to it. 5
+	// minutes if zero; never if negative.
+	HungAfter time.Duration
+
+	// OnHotLoop is told of requests that the reconciler's own writes bring
+	// back without end, instead of the log. Tests can let it fail. It is called
+	// by a worker, which it holds up.
+	OnHotLoop func(HotLoop)
+
+	// TracerProvider makes the spans, one a reconcile. If nil, the one that is
+	// registered with OpenTelemetry when a controller starts; if there is none,
+	// tracing costs nothing.
+	TracerProvider trace.TracerProvider
 }

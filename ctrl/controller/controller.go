@@ -135,19 +135,14 @@ type TypedOptions[request comparable] struct {
 	// few. It must be quick. Nil means first come first served. A queue made by NewQueue ignores it.
 	Flow func(request) string
 
-	// HungAfter is how long a reconcile may run before it is reported, with the stack of its
-	// goroutine: once, in the log and in flyball_controller_hung_reconciles_total. Nothing else
-	// happens to it. 5 minutes if zero; never if negative.
-	HungAfter time.Duration
-
-	// OnHotLoop is told of requests that the reconciler's own writes bring back without end, instead
-	// of the log. Tests can let it fail. It is called by a worker, which it holds up.
-	OnHotLoop func(HotLoop)
-
-	// TracerProvider makes the spans, one a reconcile. If nil, the one that is registered with
-	// OpenTelemetry when the controller starts; if there is none, tracing costs nothing.
+	// HungAfter, OnHotLoop and TracerProvider are as in config.Controller.
+	HungAfter      time.Duration
+	OnHotLoop      func(HotLoop)
 	TracerProvider trace.TracerProvider
 }
+
+// HotLoop is a request that the reconciler's own writes bring back without end.
+type HotLoop = config.HotLoop
 
 // DefaultFromConfig takes what the options leave open from config.
 func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller) {
@@ -161,6 +156,13 @@ func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller
 	setDefault(&options.EnableWarmup, config.EnableWarmup)
 	setDefault(&options.CacheSyncTimeout, config.CacheSyncTimeout)
 	setDefault(&options.ReconciliationTimeout, config.ReconciliationTimeout)
+	setDefault(&options.HungAfter, config.HungAfter)
+	if options.OnHotLoop == nil {
+		options.OnHotLoop = config.OnHotLoop
+	}
+	if options.TracerProvider == nil {
+		options.TracerProvider = config.TracerProvider
+	}
 	if options.MaxConcurrentReconciles <= 0 && config.MaxConcurrentReconciles > 0 {
 		options.MaxConcurrentReconciles = config.MaxConcurrentReconciles
 	}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,42 +9,12 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// HotLoop is a request that comes back again and again only because of what its own reconciles
-// wrote: each time the reconciler writes, the event of the write asks for it once more. The usual
-// reason is a field that is never what it was written as, such as a time, or a list in random order.
-//
-// A request is one after 20 reconciles in a row that each wrote something and were caused by nothing
-// but writes of the ones before, within a minute. It is reported once in ten minutes. Only what was
-// written through a client of package client, with the context given to the reconciler, is known to
-// be its own.
-type HotLoop struct {
-	// Controller and Request are what goes in circles.
-	Controller, Request string
-
-	// Reconciles is how many there were in a row, in the time Within.
-	Reconciles int
-	Within     time.Duration
-
-	// Causes are those of the last reconcile. In their Changed they tell which fields of the objects
-	// change, and who wrote them.
-	Causes reconcile.Causes
-}
-
-// Error describes the loop; a HotLoop can be used as an error.
-func (h HotLoop) Error() string {
-	var changes []string
-	for _, c := range h.Causes.List {
-		changes = append(changes, c.String())
-	}
-	return fmt.Sprintf("hot loop: %s reconciled %s %d times in %v for its own writes: %s",
-		h.Controller, h.Request, h.Reconciles, h.Within, strings.Join(changes, "; "))
-}
-
+// What a hot loop is; see config.HotLoop.
 const (
 	loopRuns   = 20 // so many in a row
 	loopWithin = time.Minute
-	loopDoubt  = loopRuns / 2 // from here on it is found out what changes
-	loopAgain  = 10 * time.Minute
+	loopDoubt  = loopRuns / 2     // from here on it is found out what changes
+	loopAgain  = 10 * time.Minute // until it is reported once more
 )
 
 // streak is what is known of one request whose last reconcile wrote something.

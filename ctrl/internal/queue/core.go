@@ -54,6 +54,9 @@ const (
 	keptLevels = 32
 	// keptEntries bounds the entries kept for the next key.
 	keptEntries = 1024
+	// entriesAtOnce is how many entries are made together, once there are many: a backlog of
+	// thousands costs one allocation for so many keys.
+	entriesAtOnce = 32
 	// courtesy is how many keys are handed out by priority after one that went first for its age:
 	// a backlog that has grown old gets a share of the workers, not all of them.
 	courtesy = 7
@@ -86,6 +89,7 @@ type core[K comparable] struct {
 
 	free  *entry[K]
 	nfree int
+	fresh []entry[K] // never used
 }
 
 func newCore[K comparable](patience time.Duration, flowOf func(K) string) core[K] {
@@ -349,7 +353,12 @@ func (c *core[K]) prune(l *level[K]) {
 func (c *core[K]) newEntry(key K) *entry[K] {
 	e := c.free
 	if e == nil {
-		return &entry[K]{key: key}
+		if len(c.fresh) == 0 {
+			c.fresh = make([]entry[K], min(entriesAtOnce, len(c.entries)/4+1))
+		}
+		e, c.fresh = &c.fresh[0], c.fresh[1:]
+		e.key = key
+		return e
 	}
 	c.free, e.links[inLine].next = e.links[inLine].next, nil
 	c.nfree--
