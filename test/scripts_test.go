@@ -73,6 +73,7 @@ func TestScripts(t *testing.T) {
 		Deadline: time.Now().Add(scriptLimit),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("GOGC", "off") // a kubectl does not live long enough
 			env.Setenv("KUBECONFIG", filepath.Join(env.WorkDir, ".flyball", "kubeconfig"))
 			env.Setenv("APPSERVICE_CONFIG", crd)
 			env.Values[runningKey{}] = map[string]*background{}
