@@ -145,8 +145,11 @@ func TestTheContextOfAReconcile(t *testing.T) {
 
 func TestAHungReconcileIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var lines []string
 		logger := funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if strings.Contains(args, "running for long") {
 				lines = append(lines, args)
 			}

@@ -15,6 +15,8 @@ type watchdog[request comparable] struct {
 	report func(c *call[request], took time.Duration, stack string)
 	worker []byte // how the worker's goroutine is headed in a stack trace
 
+	looking sync.WaitGroup // while the timer is armed or look runs
+
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
 	armed bool
@@ -49,15 +51,18 @@ func (w *watchdog[request]) end() {
 	w.call = nil
 }
 
+// stop ends the watch. A report that is under way is waited for.
 func (w *watchdog[request]) stop() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.timer != nil {
-		w.timer.Stop()
+	if w.timer != nil && w.timer.Stop() {
+		w.looking.Done()
 	}
+	w.mu.Unlock()
+	w.looking.Wait()
 }
 
 func (w *watchdog[request]) arm(d time.Duration) {
+	w.looking.Add(1)
 	if w.timer == nil {
 		w.timer = time.AfterFunc(d, w.look)
 	} else {
@@ -67,6 +72,7 @@ func (w *watchdog[request]) arm(d time.Duration) {
 
 // look runs when the timer fires.
 func (w *watchdog[request]) look() {
+	defer w.looking.Done()
 	w.mu.Lock()
 	c := w.call
 	took := time.Since(w.began)

@@ -11,6 +11,8 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
+
+	"flyball.dev/ctrl/reconcile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -116,5 +118,55 @@ func TestTheEnd(t *testing.T) {
 	}
 	if logged != 1 {
 		t.Errorf("%d lines logged", logged)
+	}
+}
+
+func TestPatience(t *testing.T) {
+	for patience, want := range map[time.Duration]string{0: "low", time.Hour: "high", -1: "high"} {
+		synctest.Test(t, func(t *testing.T) {
+			q := New("", func(o *Opts[string]) { o.Patience = patience })
+			defer q.ShutDown()
+			q.AddWithOpts(AddOpts{Priority: ptr.To(-100)}, "low")
+			time.Sleep(DefaultPatience)
+			q.Add("high")
+			if got, _ := q.Get(); got != want {
+				t.Errorf("with a patience of %v %s goes first", patience, got)
+			}
+		})
+	}
+}
+
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New("", func(o *Opts[string]) { o.Flow = func(key string) string { return key[:1] } })
+		defer q.ShutDown()
+		q.AddWithOpts(AddOpts{}, "a1", "a2", "a3", "b1")
+		want := []string{"a1 0 0s", "b1 0 0s", "a2 0 0s", "a3 0 0s"}
+		if got := when(q, time.Now(), 4); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// TestAllocations keeps the hot path free of them: a key that is added, taken and done costs none,
+// and one at most if it is known why it was added.
+func TestAllocations(t *testing.T) {
+	q := New[string]("allocations").(*priorityQueue[string])
+	defer q.ShutDown()
+	why := reconcile.Cause{Kind: reconcile.CauseUpdated}
+	for name, c := range map[string]struct {
+		add  func()
+		most float64
+	}{
+		"plain":      {func() { q.Add("k") }, 0},
+		"for reason": {func() { q.AddWithCause(why, AddOpts{}, "k") }, 1},
+	} {
+		if n := testing.AllocsPerRun(1000, func() {
+			c.add()
+			q.GetWithCauses()
+			q.Done("k")
+		}); n > c.most {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
