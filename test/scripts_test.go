@@ -3,8 +3,8 @@
 // A script is a testscript. Each has a home, a kubeconfig and a control plane of its own, which it starts
 // as anybody would, with "flyball up"; it talks to it with kubectl over HTTPS. Beside the commands of
 // testscript there are kubectl, flyball and appservice, which are programs built from source, and start,
-// expect, terminate, interrupt and finish for those that run in the background. Nothing sleeps: a script waits with kubectl
-// (wait, rollout status) or for a line that a program prints.
+// expect, terminate, interrupt and finish for those that run in the background. Nothing sleeps: a script
+// waits with kubectl (wait, rollout status) or for a line that a program prints.
 //
 // The test cache does not see the sources of those programs, so after changes run it with -count=1.
 package test
@@ -60,7 +60,7 @@ func build(folder string) error {
 	return nil
 }
 
-// kubernetesVersion is the version of kubectl, which its own build would stamp into it.
+// kubernetesVersion is that of the kubectl in go.mod, which its own build would stamp into it.
 const kubernetesVersion = "v1.37.2"
 
 func TestScripts(t *testing.T) {
