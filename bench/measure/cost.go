@@ -35,15 +35,20 @@ func Each(n int, f func() error) (Cost, error) {
 }
 
 // Repeat measures f, over and over for about the time given. What f does only
-// the first time is not measured.
+// the first time is not measured, nor is the garbage of what was done before.
 func Repeat(budget time.Duration, f func() error) (Cost, error) {
-	began := time.Now()
 	if err := f(); err != nil {
 		return Cost{}, err
 	}
-	n := max(3, int(budget/max(time.Since(began), 1)))
-	// The first time may have been much slower than the others.
-	n = min(n, 1_000_000)
+	runtime.GC()
+	tried, took := 0, time.Duration(0)
+	for began := time.Now(); took < budget/10; tried++ {
+		if err := f(); err != nil {
+			return Cost{}, err
+		}
+		took = time.Since(began)
+	}
+	n := max(3, int(budget*time.Duration(tried)/took))
 	return Each(n, func() error {
 		for range n {
 			if err := f(); err != nil {
