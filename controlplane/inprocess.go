@@ -39,7 +39,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errStopped
 	}
 	if streams(r) {
-		return t.stream(r), nil
+		return t.stream(r)
 	}
 	defer t.leave()
 	req := t.arrived(r, r.Context())
@@ -90,8 +90,9 @@ func streams(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/watch/")
 }
 
-// stream runs the handler beside its caller and returns when the answer has begun.
-func (t *inProcess) stream(r *http.Request) *http.Response {
+// stream runs the handler beside its caller and returns when the answer has begun. An answer that is an
+// error comes whole: a client that leaves while it reads one would take that for another error.
+func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	w := &streamed{header: http.Header{}, begun: make(chan struct{}), pipe: newPipe()}
 	left := func() { w.pipe.closeRead(context.Cause(r.Context())) }
@@ -111,7 +112,14 @@ func (t *inProcess) stream(r *http.Request) *http.Response {
 		w.finish()
 	}()
 	<-w.begun
-	return response(r, w.code, w.sent, &streamBody{w.pipe, cancel}, -1)
+	if w.code == http.StatusOK {
+		return response(r, w.code, w.sent, &streamBody{w.pipe, cancel}, -1), nil
+	}
+	body, err := io.ReadAll(w.pipe)
+	if err != nil {
+		return nil, err
+	}
+	return response(r, w.code, w.sent, io.NopCloser(bytes.NewReader(body)), int64(len(body))), nil
 }
 
 func response(r *http.Request, code int, header http.Header, body io.ReadCloser, length int64) *http.Response {

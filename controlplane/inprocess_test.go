@@ -150,6 +150,31 @@ func TestStreams(t *testing.T) {
 	})
 }
 
+func TestAnErrorComesWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, transport := inProcessClient(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			io.WriteString(w, "nothing ")
+			io.WriteString(w, "here")
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/?watch=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		synctest.Wait()
+		if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusNotFound || string(body) != "nothing here" {
+			t.Errorf("got %d %q, %v", resp.StatusCode, body, err)
+		}
+		transport.drain()
+	})
+}
+
 func TestDrainWaitsAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
