@@ -53,8 +53,8 @@ type causeless[request comparable] struct {
 	priorityqueue.PriorityQueue[request]
 }
 
-func (q causeless[request]) AddWithCause(_ reconcile.Cause, o priorityqueue.AddOpts, items ...request) {
-	q.AddWithOpts(o, items...)
+func (q causeless[request]) AddWithCause(_ reconcile.Cause, o priorityqueue.AddOpts, item request) {
+	q.AddWithOpts(o, item)
 }
 
 func (q causeless[request]) GetWithCauses() (request, int, reconcile.Causes, bool) {

@@ -53,30 +53,31 @@ func updated(before, after any) cause.Kind {
 }
 
 func (q *because[object, request]) Add(item request) {
-	q.AddWithOpts(priorityqueue.AddOpts{}, item)
+	q.add(priorityqueue.AddOpts{}, item)
 }
 
 func (q *because[object, request]) AddAfter(item request, after time.Duration) {
-	q.AddWithOpts(priorityqueue.AddOpts{After: after}, item)
+	q.add(priorityqueue.AddOpts{After: after}, item)
 }
 
 func (q *because[object, request]) AddRateLimited(item request) {
-	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
+	q.add(priorityqueue.AddOpts{RateLimited: true}, item)
 }
 
 func (q *because[object, request]) AddWithOpts(o priorityqueue.AddOpts, items ...request) {
+	for _, item := range items {
+		q.add(o, item)
+	}
+}
+
+func (q *because[object, request]) add(o priorityqueue.AddOpts, item request) {
 	why := q.why
 	if why.Kind == cause.Updated {
-		if c, ok := q.keeper.(curious[request]); ok {
-			for _, item := range items {
-				if c.Curious(item) {
-					why.Changed = cause.Diff(q.before, q.after)
-					break
-				}
-			}
+		if c, ok := q.keeper.(curious[request]); ok && c.Curious(item) {
+			why.Changed = cause.Diff(q.before, q.after)
 		}
 	}
-	q.AddWithCause(why, o, items...)
+	q.AddWithCause(why, o, item)
 }
 
 var _ keeper[reconcile.Request] = &because[any, reconcile.Request]{}

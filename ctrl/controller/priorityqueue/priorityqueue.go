@@ -52,8 +52,8 @@ type PriorityQueue[T comparable] interface {
 // CauseKeeper is a queue that remembers why a key is in line, as the one made by [New] does. Of each
 // key it keeps a few causes and their number. It is an addition to what controller-runtime has.
 type CauseKeeper[T comparable] interface {
-	// AddWithCause is AddWithOpts with the reason for it.
-	AddWithCause(why reconcile.Cause, o AddOpts, items ...T)
+	// AddWithCause is AddWithOpts for one key, with the reason for it.
+	AddWithCause(why reconcile.Cause, o AddOpts, item T)
 
 	// GetWithCauses is GetWithPriority that also returns the causes that have come together since
 	// the key was last handed out.
@@ -134,36 +134,39 @@ func (q *priorityQueue[T]) Add(item T) { q.AddOne(0, 0, nil, item) }
 func (q *priorityQueue[T]) AddAfter(item T, after time.Duration) { q.AddOne(after, 0, nil, item) }
 
 func (q *priorityQueue[T]) AddRateLimited(item T) {
-	if !q.ShuttingDown() {
-		q.AddOne(q.limiter.When(item), 0, nil, item)
-	}
+	q.add(nil, AddOpts{RateLimited: true}, item)
 }
 
-func (q *priorityQueue[T]) AddWithOpts(o AddOpts, items ...T) { q.add(nil, o, items...) }
-
-func (q *priorityQueue[T]) AddWithCause(why reconcile.Cause, o AddOpts, items ...T) {
-	q.add(&why, o, items...)
-}
-
-func (q *priorityQueue[T]) add(why *reconcile.Cause, o AddOpts, items ...T) {
-	priority := 0
-	if o.Priority != nil {
-		priority = *o.Priority
-	}
+func (q *priorityQueue[T]) AddWithOpts(o AddOpts, items ...T) {
 	if !o.RateLimited {
-		q.Queue.Add(o.After, priority, why, items...)
-		return
-	}
-	if q.ShuttingDown() {
+		q.Queue.Add(o.After, priorityOf(o), nil, items...)
 		return
 	}
 	for _, item := range items {
-		delay := q.limiter.When(item)
-		if o.After > 0 {
+		q.add(nil, o, item)
+	}
+}
+
+func (q *priorityQueue[T]) AddWithCause(why reconcile.Cause, o AddOpts, item T) { q.add(&why, o, item) }
+
+func (q *priorityQueue[T]) add(why *reconcile.Cause, o AddOpts, item T) {
+	delay := o.After
+	if o.RateLimited {
+		if q.ShuttingDown() { // the limiter counts how often it is asked
+			return
+		}
+		if delay = q.limiter.When(item); o.After > 0 {
 			delay = min(delay, o.After)
 		}
-		q.AddOne(delay, priority, why, item)
 	}
+	q.AddOne(delay, priorityOf(o), why, item)
+}
+
+func priorityOf(o AddOpts) int {
+	if o.Priority == nil {
+		return 0
+	}
+	return *o.Priority
 }
 
 func (q *priorityQueue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
