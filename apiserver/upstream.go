@@ -8,10 +8,15 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// untold begin what upstream would log and nobody needs to know: that a request went on after its client
-// had left, which is what happens at every stop; and an error of a request that is no Status, which its
-// client is told word for word and which may quote the request, with the Secret that was in it.
+// untold are parts of errors that upstream would log and nobody needs to know: that a client has left,
+// which all do some time, and that a request went on after that; and an error of a request that is no
+// Status, which its client is told word for word and which may quote the request, with the Secret that was
+// in it.
 var untold = []string{
+	"client disconnected",
+	"http2: stream closed",
+	"connection reset by peer",
+	"broken pipe",
 	"FinishRequest: post-timeout activity",
 	"apiserver received an error that is not an metav1.Status",
 }
@@ -24,7 +29,7 @@ func init() {
 	log := utilruntime.ErrorHandlers[0]
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
 		func(ctx context.Context, err error, msg string, keysAndValues ...any) {
-			if err == nil || !slices.ContainsFunc(untold, func(s string) bool { return strings.HasPrefix(err.Error(), s) }) {
+			if err == nil || !slices.ContainsFunc(untold, func(s string) bool { return strings.Contains(err.Error(), s) }) {
 				log(ctx, err, msg, keysAndValues...)
 			}
 		},
