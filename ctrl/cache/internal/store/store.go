@@ -6,12 +6,9 @@
 // in its place a write of this process that the watch has not brought back yet.
 // Indexes cover the shown side, so that reads need to know nothing of writes.
 //
-// Objects are kept packed: see package compact. A read makes the caller's own
-// object of that, at about the cost of a deep copy. What cannot be packed is kept
-// as it is, and so is, beside its packed form, what is read to be shared.
-//
-// Objects that go in are never changed again. Reads hold a lock only while they
-// collect pointers. All methods may be called from several goroutines at once.
+// Objects that go in are never changed again; what comes out is shared and is
+// for the caller to copy. Reads hold a lock only while they collect pointers.
+// All methods may be called from several goroutines at once.
 package store
 
 import (
@@ -19,47 +16,24 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"flyball.dev/ctrl/cache/internal/compact"
+	"flyball.dev/ctrl/client"
 )
 
 // Key names an object.
 type Key = types.NamespacedName
 
-// Sharing says which Go values a store keeps beside the packed objects.
-type Sharing uint8
-
-const (
-	// ShareAsked keeps those that were read to be shared.
-	ShareAsked Sharing = iota
-	// ShareAll keeps all of them.
-	ShareAll
-	// ShareNone keeps none: a read that asks to share gets a value of its own.
-	ShareNone
-)
-
 // Store holds the objects of one kind. Use New to make one.
 type Store struct {
-	sharing Sharing
-
 	// writing is held by whoever changes the store. A writer may read without
 	// further locks; it takes mu only for the change itself, after everything
 	// that can be computed before, so readers wait for pointer changes alone.
 	writing sync.Mutex
 	mu      sync.RWMutex
 
-	spaces map[string]*space
-	count  int
-	fields map[string]*index
-	labels map[string]*index
-	// indexes are those of both maps in the order in which they were added.
-	indexes []*index
-	// filings is where the entry belongs that is being changed.
-	filings []filing
-
-	packer *compact.Packer
-	form   form
-	// size is the bytes that the packed objects take.
-	size int
+	namespaces map[string]map[string]*entry
+	count      int
+	fields     map[string]*index
+	labels     map[string]*index
 
 	scopes    []*Scope
 	deletions queue[burial]
@@ -72,20 +46,27 @@ type entry struct {
 	watched *record
 	shown   *record
 	write   *write
-	// posts are where indexes file the entry. Only the writer looks at them.
-	posts []*post
 	// listed is the number of the scope's list that last held the object.
 	listed uint32
 }
 
+// record is an object as the store keeps it, with what is asked of it often.
+type record struct {
+	object  client.Object
+	version uint64
+}
+
+func newRecord(obj client.Object) *record {
+	version, _ := Version(obj)
+	return &record{object: obj, version: version}
+}
+
 // New returns an empty store.
-func New(sharing Sharing) *Store {
+func New() *Store {
 	return &Store{
-		sharing: sharing,
-		spaces:  map[string]*space{},
-		fields:  map[string]*index{},
-		labels:  map[string]*index{},
-		packer:  compact.NewPacker(),
+		namespaces: map[string]map[string]*entry{},
+		fields:     map[string]*index{},
+		labels:     map[string]*index{},
 	}
 }
 
@@ -97,51 +78,36 @@ func (e *entry) side(watched bool) *record {
 	return e.shown
 }
 
-// Get returns the object under the key: the one that reads see or, if watched is
-// set, the one that the watch has told of. It returns false if there is none.
-func (s *Store) Get(key Key, watched bool) (Object, bool) {
+// Get returns the object under the key, or nil: the one that reads see or, if
+// watched is set, the one that the watch has told of.
+func (s *Store) Get(key Key, watched bool) client.Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if e := s.entry(key); e != nil {
+	if e := s.namespaces[key.Namespace][key.Name]; e != nil {
 		if r := e.side(watched); r != nil {
-			return s.object(e, r), true
+			return r.object
 		}
 	}
-	return Object{}, false
+	return nil
 }
 
 // Watched returns every object that the watch has told of, ordered by namespace
 // and name.
-func (s *Store) Watched() []*Snapshot {
+func (s *Store) Watched() []client.Object {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make([]*Snapshot, 0, s.count)
-	s.inOrder(func(e *entry) {
+	hits := make([]hit, 0, s.count)
+	s.all(func(e *entry) {
 		if e.watched != nil {
-			all = append(all, s.snapshot(e, e.watched))
+			hits = append(hits, hit{&e.key, e.watched.object})
 		}
 	})
-	return all
+	s.mu.RUnlock()
+	return ordered(hits)
 }
 
-// Size returns how many objects the watch has told of or reads see, and how many
-// bytes their packed forms and what holds them take. Objects that are kept as Go
-// values take more, which is not counted.
-func (s *Store) Size() (objects, bytes int) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	return s.count, s.count*entryCost + s.size + s.packer.Size()
-}
-
-// entryCost is about what an entry and its record take.
-const entryCost = 320
-
-// entry returns the key's entry or nil. The caller is the writer or holds mu.
+// entry returns the key's entry or nil. The caller is the writer.
 func (s *Store) entry(key Key) *entry {
-	if space := s.spaces[key.Namespace]; space != nil {
-		return space.entries[key.Name]
-	}
-	return nil
+	return s.namespaces[key.Namespace][key.Name]
 }
 
 // obtain returns the key's entry, made if need be. The caller is the writer and
@@ -150,10 +116,17 @@ func (s *Store) obtain(key Key) *entry {
 	if e := s.entry(key); e != nil {
 		return e
 	}
+	e := &entry{key: key}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	names := s.namespaces[key.Namespace]
+	if names == nil {
+		names = map[string]*entry{}
+		s.namespaces[key.Namespace] = names
+	}
+	names[key.Name] = e
 	s.count++
-	return s.space(key.Namespace).add(key.Name)
+	return e
 }
 
 // set changes both sides of an entry and forgets it if nothing is left. The
@@ -163,34 +136,26 @@ func (s *Store) set(e *entry, watched *record, w *write) {
 	if w != nil {
 		shown = w.shown
 	}
-	refile := shown != e.shown && s.file(e, shown)
-	s.pack(watched)
-	s.pack(shown)
-	before := [...]*record{e.watched, e.shown}
-	if e.watched == e.shown {
-		before[1] = nil
+	var moves []move
+	if shown != e.shown {
+		moves = s.moves(e, shown)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	e.watched, e.shown, e.write = watched, shown, w
-	s.form.view = s.packer.View()
-	if refile {
-		s.refile(e)
+	for _, m := range moves {
+		m.apply(e)
 	}
 	if watched == nil && w == nil {
-		s.forget(e)
-	}
-	s.mu.Unlock()
-	for _, r := range before {
-		if r != watched && r != shown {
-			s.release(r)
-		}
+		s.forget(e.key)
 	}
 }
 
-func (s *Store) forget(e *entry) {
-	s.spaces[e.key.Namespace].remove(e.key.Name)
-	if len(s.spaces[e.key.Namespace].entries) == 0 {
-		delete(s.spaces, e.key.Namespace)
+func (s *Store) forget(key Key) {
+	names := s.namespaces[key.Namespace]
+	delete(names, key.Name)
+	if len(names) == 0 {
+		delete(s.namespaces, key.Namespace)
 	}
 	s.count--
 }
