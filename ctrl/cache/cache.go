@@ -119,6 +119,14 @@ type Options struct {
 	// holds. Whoever changes one of them breaks everybody else's reads.
 	DefaultUnsafeDisableDeepCopy *bool
 
+	// DefaultKeepDecoded says what is kept of an object beside its packed form:
+	// true keeps a Go value of every object, false keeps none. Nil, which suits
+	// most, keeps those that were read without a deep copy until they change, and
+	// all of a kind for which deep copies are off. A Go value takes about ten
+	// times the memory of the packed form, and only reads without a deep copy
+	// gain by it: the others take no longer from the packed form. Flyball only.
+	DefaultKeepDecoded *bool
+
 	// DefaultEnableWatchBookmarks asks the server for bookmarks, which keep a
 	// watch of a quiet kind from having to begin anew. Nil means true.
 	DefaultEnableWatchBookmarks *bool
@@ -152,6 +160,9 @@ type ByObject struct {
 	UnsafeDisableDeepCopy *bool
 	EnableWatchBookmarks  *bool
 	SyncPeriod            *time.Duration
+
+	// KeepDecoded is Options.DefaultKeepDecoded for the kind. Flyball only.
+	KeepDecoded *bool
 }
 
 // Config holds the settings of one namespace. What is nil is taken from the

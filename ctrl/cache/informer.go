@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,6 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*infor
 		resource:   mapping.Resource,
 		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 		form:       f,
-		store:      store.New(),
 		synced:     make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
@@ -64,6 +64,7 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*infor
 	if err != nil {
 		return nil, fmt.Errorf("cannot cache %s: %w", gvk, err)
 	}
+	i.store = store.New(c.sharing(gvk, configs))
 	for _, namespace := range slices.Sorted(maps.Keys(configs)) {
 		p, err := c.newPart(i, namespace, configs[namespace])
 		if err != nil {
@@ -74,6 +75,22 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*infor
 	}
 	i.unsynced = len(i.parts)
 	return i, nil
+}
+
+// sharing tells which Go values are kept of a kind.
+func (c *informerCache) sharing(gvk schema.GroupVersionKind, configs map[string]Config) store.Sharing {
+	if keep := cmp.Or(c.kinds[gvk].KeepDecoded, c.opts.DefaultKeepDecoded); keep != nil {
+		if *keep {
+			return store.ShareAll
+		}
+		return store.ShareNone
+	}
+	for _, config := range configs {
+		if config.UnsafeDisableDeepCopy != nil && *config.UnsafeDisableDeepCopy {
+			return store.ShareAll
+		}
+	}
+	return store.ShareAsked
 }
 
 // shorter returns the shorter of two resync periods, of which zero means never.
@@ -154,7 +171,7 @@ func (i *informer) tell(c store.Change) {
 			f.Added(c.New, initial)
 		case c.New == nil:
 			f.Deleted(c.Old, false)
-		case c.Old.GetUID() != c.New.GetUID():
+		case c.Old.UID != c.New.UID:
 			// Another object by the same name: that the first one was deleted
 			// has been missed.
 			f.Deleted(c.Old, true)

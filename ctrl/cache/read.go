@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,19 +44,42 @@ func (i *informer) get(key client.ObjectKey, out client.Object, options *client.
 	if p == nil {
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 	}
-	obj := i.store.Get(key, options.DisableReadYourWritesConsistency)
-	if obj == nil {
+	obj, ok := i.store.Get(key, options.DisableReadYourWritesConsistency)
+	if !ok {
 		return apierrors.NewNotFound(i.resource.GroupResource(), key.Name)
 	}
-	from, to := reflect.ValueOf(obj), reflect.ValueOf(out)
-	if from.Type() != to.Type() {
-		return fmt.Errorf("cache had type %s, but %s was asked for", from.Type(), to.Type())
+	return give(obj, reflect.ValueOf(out).Elem(), p.shares(options.UnsafeDisableDeepCopy))
+}
+
+// give puts an object, or a copy, into a struct or into a variable that holds
+// pointers to such structs.
+func give(obj store.Object, into reflect.Value, shared bool) error {
+	isStruct := into.Kind() == reflect.Struct
+	if isStruct && !shared {
+		into.SetZero()
+		if !obj.CopyInto(into) {
+			return mismatch(obj, into)
+		}
+		return nil
 	}
-	if !p.shares(options.UnsafeDisableDeepCopy) {
-		from = reflect.ValueOf(obj.DeepCopyObject())
+	var value reflect.Value
+	if shared {
+		value = reflect.ValueOf(obj.Shared())
+	} else {
+		value = reflect.ValueOf(obj.Copy())
 	}
-	to.Elem().Set(from.Elem())
+	if isStruct {
+		value = value.Elem()
+	}
+	if !value.Type().AssignableTo(into.Type()) {
+		return mismatch(obj, into)
+	}
+	into.Set(value)
 	return nil
+}
+
+func mismatch(obj store.Object, into reflect.Value) error {
+	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), into.Type())
 }
 
 // shares tells whether a read hands out the stored objects themselves.
@@ -123,26 +148,40 @@ func exact(requirements fields.Requirements) bool {
 }
 
 // fill puts objects, or copies of them, into a list.
-func (i *informer) fill(out client.ObjectList, objs []client.Object, unsafe *bool) error {
+func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool) error {
 	items, err := meta.GetItemsPtr(out)
 	if err != nil {
 		return err
 	}
 	slice := reflect.ValueOf(items).Elem()
 	made := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
-	for n, obj := range objs {
-		if !i.partOf(obj.GetNamespace()).shares(unsafe) {
-			obj = obj.DeepCopyObject().(client.Object)
+	err = inParallel(len(objs), func(from, to int) error {
+		for n := from; n < to; n++ {
+			if err := give(objs[n], made.Index(n), i.partOf(objs[n].Namespace()).shares(unsafe)); err != nil {
+				return err
+			}
 		}
-		item, value := made.Index(n), reflect.ValueOf(obj)
-		if item.Kind() == reflect.Struct {
-			value = value.Elem()
-		}
-		if !value.Type().AssignableTo(item.Type()) {
-			return fmt.Errorf("cache had type %s, but %s was asked for", value.Type(), item.Type())
-		}
-		item.Set(value)
-	}
+		return nil
+	})
 	slice.Set(made)
-	return nil
+	return err
+}
+
+// manyObjects is how many objects a goroutine must have to copy for it to pay.
+const manyObjects = 64
+
+// inParallel does a job for the numbers up to n, on all processors if they are
+// many.
+func inParallel(n int, do func(from, to int) error) error {
+	workers := min(runtime.GOMAXPROCS(0), n/manyObjects)
+	if workers < 2 {
+		return do(0, n)
+	}
+	errs := make([]error, workers)
+	var wait sync.WaitGroup
+	for w := range workers {
+		wait.Go(func() { errs[w] = do(n*w/workers, n*(w+1)/workers) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
 }

@@ -4,7 +4,8 @@
 // notice waits is merged into that notice, if the notice tells of an add or an
 // update and the object is still there; deletions and what follows them stay
 // apart. So what waits is bounded by the number of objects and deletions, and
-// nobody misses that an object came or went.
+// nobody misses that an object came or went. What waits is packed, as the store
+// has it; the values that the handler is given are made when their turn comes.
 package feed
 
 import (
@@ -15,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/cache/internal/store"
 )
 
 // Feed delivers to one handler, one notice at a time and in order. Use New to
@@ -41,7 +42,7 @@ type Feed struct {
 // nil), updated (neither is nil) or deleted (after is nil), or, if all is nil,
 // that everything before the sync was told.
 type notice struct {
-	before, after client.Object
+	before, after *store.Snapshot
 	initial       bool
 	unknown       bool
 	next          *notice
@@ -64,19 +65,19 @@ func New(name string, handler toolscache.ResourceEventHandler, resync time.Durat
 }
 
 // Added adds that an object came into view, initially or later.
-func (f *Feed) Added(obj client.Object, initial bool) {
+func (f *Feed) Added(obj *store.Snapshot, initial bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := &notice{after: obj, initial: initial}
-	f.latest[client.ObjectKeyFromObject(obj)] = n
+	f.latest[obj.Key] = n
 	f.push(n)
 }
 
 // Updated adds that an object changed.
-func (f *Feed) Updated(before, after client.Object) {
+func (f *Feed) Updated(before, after *store.Snapshot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := client.ObjectKeyFromObject(after)
+	key := after.Key
 	if n := f.latest[key]; n != nil {
 		n.after = after
 		return
@@ -88,10 +89,10 @@ func (f *Feed) Updated(before, after client.Object) {
 
 // Deleted adds that an object went out of view, in that state or, if unknown is
 // set, in a later one.
-func (f *Feed) Deleted(obj client.Object, unknown bool) {
+func (f *Feed) Deleted(obj *store.Snapshot, unknown bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.latest, client.ObjectKeyFromObject(obj))
+	delete(f.latest, obj.Key)
 	f.push(&notice{before: obj, unknown: unknown})
 }
 
@@ -127,7 +128,7 @@ func (f *Feed) pop() *notice {
 		f.last = nil
 	}
 	if n.after != nil {
-		key := client.ObjectKeyFromObject(n.after)
+		key := n.after.Key
 		if f.latest[key] == n {
 			delete(f.latest, key)
 		}
@@ -178,14 +179,14 @@ func (f *Feed) tell(n *notice) {
 	case n.before == nil && n.after == nil:
 		close(f.synced)
 	case n.before == nil:
-		f.handler.OnAdd(n.after, n.initial)
+		f.handler.OnAdd(n.after.Object(), n.initial)
 	case n.after != nil:
-		f.handler.OnUpdate(n.before, n.after)
+		f.handler.OnUpdate(n.before.Object(), n.after.Object())
 	case n.unknown:
-		key := toolscache.MetaObjectToName(n.before).String()
-		f.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key, Obj: n.before})
+		obj := n.before.Object()
+		f.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: toolscache.MetaObjectToName(obj).String(), Obj: obj})
 	default:
-		f.handler.OnDelete(n.before)
+		f.handler.OnDelete(n.before.Object())
 	}
 }
 

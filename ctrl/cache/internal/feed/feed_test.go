@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
 )
 
@@ -84,14 +85,14 @@ func TestAgainstModel(t *testing.T) {
 				obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 				switch before := model[name]; {
 				case before == nil:
-					f.Added(obj, false)
+					f.Added(store.NewSnapshot(obj), false)
 					model[name] = obj
 				case rnd.IntN(4) == 0:
-					f.Deleted(before, rnd.IntN(2) == 0)
+					f.Deleted(store.NewSnapshot(before), rnd.IntN(2) == 0)
 					delete(model, name)
 					deleted++
 				default:
-					f.Updated(before, obj)
+					f.Updated(store.NewSnapshot(before), store.NewSnapshot(obj))
 					model[name] = obj
 				}
 				if rnd.IntN(5) == 0 {
@@ -119,9 +120,9 @@ func TestAgainstModel(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	f := New("test", toolscache.ResourceEventHandlerFuncs{}, 0)
 	obj := &corev1.ConfigMap{}
-	f.Added(obj, true)
+	f.Added(store.NewSnapshot(obj), true)
 	for range 10_000 {
-		f.Updated(obj, obj)
+		f.Updated(store.NewSnapshot(obj), store.NewSnapshot(obj))
 	}
 	waiting := 0
 	for n := f.first; n != nil; n = n.next {
@@ -144,7 +145,7 @@ func TestClose(t *testing.T) {
 		told := 0
 		f = New("test", toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { told++; f.Close() }}, time.Second)
 		for i := range 5 {
-			f.Added(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}, true)
+			f.Added(store.NewSnapshot(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}), true)
 		}
 		f.Run(t.Context(), func(*Feed) { t.Error("resync after the end") })
 		if told != 1 {
@@ -159,9 +160,9 @@ func BenchmarkFeed(b *testing.B) {
 	done := make(chan struct{})
 	f := New("bench", toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { close(done) }}, 0)
 	go f.Run(b.Context(), nil)
-	objs := make([]*corev1.ConfigMap, 1000)
+	objs := make([]*store.Snapshot, 1000)
 	for i := range objs {
-		objs[i] = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("name-", i)}}
+		objs[i] = store.NewSnapshot(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("name-", i)}})
 	}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {

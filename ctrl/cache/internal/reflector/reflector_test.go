@@ -229,7 +229,7 @@ func (s *sink) Complete(version string)   { s.Scope.Complete(version); s.complet
 
 // start runs a reflector of a server until the test ends.
 func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
-	st := store.New()
+	st := store.New(store.ShareAsked)
 	k := &sink{Scope: st.Scope(""), store: st}
 	var errs []error
 	r := &Reflector{Source: s, Sink: k, Bookmarks: bookmarks, OnError: func(_ context.Context, err error) { errs = append(errs, err) }}
@@ -248,8 +248,8 @@ func agree(t *testing.T, k *sink, s *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	got := map[string]string{}
-	for _, obj := range k.store.Watched() {
-		got[obj.GetName()] = obj.GetResourceVersion()
+	for _, n := range k.store.Watched() {
+		got[n.Key.Name] = n.Object().GetResourceVersion()
 	}
 	want := map[string]string{}
 	for _, obj := range s.objects {

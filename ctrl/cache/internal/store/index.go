@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"flyball.dev/ctrl/client"
 )
@@ -10,53 +11,74 @@ import (
 // index files entries under the values that a function gives for their shown
 // objects.
 type index struct {
-	values func(client.Object) []string
-	posts  map[string]*set
+	values func(Object) []string
+	posts  map[string]*post
 }
 
-// of returns the values of a record, which may be nil.
-func (x *index) of(r *record) []string {
-	if r == nil {
-		return nil
-	}
-	return x.values(r.object)
+// post is the entries that an index files under one value.
+type post struct {
+	set
+	index *index
+	value string
 }
 
-// move is a change of the place of an entry in one index.
-type move struct {
-	index         *index
-	leave, arrive []string
+// filing is a place in an index, which need not exist yet.
+type filing struct {
+	index *index
+	value string
 }
 
-// moves tells how the indexes change when an entry shows another record. It
-// calls the functions of users, so no lock is held.
-func (s *Store) moves(e *entry, shown *record) []move {
-	var moves []move
-	for _, indexes := range []map[string]*index{s.fields, s.labels} {
-		for _, x := range indexes {
-			before, after := x.of(e.shown), x.of(shown)
-			if !slices.Equal(before, after) {
-				moves = append(moves, move{x, before, after})
+// file notes in s.filings where an entry belongs that shows a record, which may
+// be nil. It calls the functions of users, so mu is not held. It returns false if
+// that is where the entry is already.
+func (s *Store) file(e *entry, shown *record) bool {
+	s.filings = s.filings[:0]
+	if shown != nil && len(s.indexes) > 0 {
+		o := s.object(e, shown)
+		for _, x := range s.indexes {
+			for _, value := range x.values(o) {
+				s.filings = append(s.filings, filing{x, value})
 			}
 		}
 	}
-	return moves
+	return !slices.EqualFunc(s.filings, e.posts, func(f filing, p *post) bool {
+		return f.index == p.index && f.value == p.value
+	})
 }
 
-func (m move) apply(e *entry) {
-	for _, value := range m.leave {
-		if post := m.index.posts[value]; post != nil && post.remove(e) == 0 {
-			delete(m.index.posts, value)
+// refile files an entry where s.filings says. The caller is the writer and holds
+// mu.
+func (s *Store) refile(e *entry) {
+	var posts []*post
+	for _, f := range s.filings {
+		posts = append(posts, f.index.post(f.value))
+		f.index.post(f.value).add(e)
+	}
+	for _, p := range e.posts {
+		if !slices.Contains(posts, p) && p.remove(e) == 0 {
+			delete(p.index.posts, p.value)
 		}
 	}
-	for _, value := range m.arrive {
-		post := m.index.posts[value]
-		if post == nil {
-			post = &set{}
-			m.index.posts[value] = post
-		}
-		post.add(e)
+	e.posts = posts
+	clear(s.filings)
+}
+
+// post returns the post of a value, made if need be.
+func (x *index) post(value string) *post {
+	p := x.posts[value]
+	if p == nil {
+		p = &post{index: x, value: strings.Clone(value)}
+		x.posts[p.value] = p
 	}
+	return p
+}
+
+// of returns the entries with a value, which may be nil.
+func (x *index) of(value string) *set {
+	if p := x.posts[value]; p != nil {
+		return &p.set
+	}
+	return nil
 }
 
 // AddIndex adds an index of the shown objects by the values that a function
@@ -68,22 +90,27 @@ func (s *Store) AddIndex(name string, values func(client.Object) []string) error
 	if s.fields[name] != nil {
 		return fmt.Errorf("an index by %q exists already", name)
 	}
-	x := s.build(values)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fields[name] = x
+	s.add(s.fields, name, func(o Object) []string { return values(o.look()) })
 	return nil
 }
 
-// build makes an index of what is there. The caller is the writer.
-func (s *Store) build(values func(client.Object) []string) *index {
-	x := &index{values: values, posts: map[string]*set{}}
-	for _, names := range s.namespaces {
-		for _, e := range names {
-			move{index: x, arrive: x.of(e.shown)}.apply(e)
+// add makes an index of what is there. The caller is the writer.
+func (s *Store) add(to map[string]*index, name string, values func(Object) []string) {
+	x := &index{values: values, posts: map[string]*post{}}
+	s.all(func(e *entry) {
+		if e.shown == nil {
+			return
 		}
-	}
-	return x
+		for _, value := range values(s.object(e, e.shown)) {
+			p := x.post(value)
+			p.add(e)
+			e.posts = append(e.posts, p)
+		}
+	})
+	s.indexes = append(s.indexes, x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to[name] = x
 }
 
 const (
@@ -108,15 +135,12 @@ func (s *Store) indexLabel(label string) {
 	if s.labels[label] != nil || len(s.labels) >= labelIndexes {
 		return
 	}
-	x := s.build(func(obj client.Object) []string {
-		if value, ok := obj.GetLabels()[label]; ok {
+	s.add(s.labels, label, func(o Object) []string {
+		if value, ok := o.labels().Lookup(label); ok {
 			return []string{value}
 		}
 		return nil
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.labels[label] = x
 }
 
 // set is a set of entries. Most sets hold one or a few, where a slice is

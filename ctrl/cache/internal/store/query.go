@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-
-	"flyball.dev/ctrl/client"
 )
 
 // Query says which objects to list.
@@ -29,31 +27,18 @@ type Query struct {
 
 // List returns the objects that reads see, ordered by namespace and name. It
 // fails if there is no index by a field of the query.
-func (s *Store) List(q Query) ([]client.Object, error) {
+func (s *Store) List(q Query) ([]Object, error) {
 	wanted := equalities(q.Labels)
 	for _, w := range wanted {
 		s.indexLabel(w.label)
 	}
 	s.mu.RLock()
-	hits, err := s.find(q, wanted)
+	hits, sorted, err := s.find(q, wanted)
 	s.mu.RUnlock()
-	return ordered(hits), err
-}
-
-// hit is an entry that was found, with the object that it showed at the time.
-type hit struct {
-	key    *Key
-	object client.Object
-}
-
-// ordered returns the objects by namespace and name.
-func ordered(hits []hit) []client.Object {
-	slices.SortFunc(hits, func(a, b hit) int { return compare(a.key, b.key) })
-	objs := make([]client.Object, len(hits))
-	for i, h := range hits {
-		objs[i] = h.object
+	if !sorted {
+		slices.SortFunc(hits, func(a, b Object) int { return compare(a.key, b.key) })
 	}
-	return objs
+	return hits, err
 }
 
 func compare(a, b *Key) int {
@@ -64,26 +49,29 @@ func compare(a, b *Key) int {
 }
 
 // find collects what a query asks for: it goes through the smallest set that an
-// index offers and tests the whole query on each member. The caller holds mu.
-func (s *Store) find(q Query, wanted []equality) ([]hit, error) {
-	from := candidates{size: s.count, each: s.all}
+// index offers and tests the whole query on each member. It tells whether what it
+// found is in order. The caller holds mu.
+func (s *Store) find(q Query, wanted []equality) (hits []Object, sorted bool, err error) {
+	from := candidates{size: s.count, sorted: true, each: s.inOrder}
 	if q.Namespace != "" {
-		names := s.namespaces[q.Namespace]
-		from = candidates{size: len(names), each: func(visit func(*entry)) { within(names, visit) }}
+		from.size, from.each = 0, func(func(*entry)) {}
+		if sp := s.spaces[q.Namespace]; sp != nil {
+			from.size, from.each = len(sp.entries), sp.inOrder
+		}
 	}
-	tests := make([]func(*entry, *record) bool, 0, 4)
+	tests := make([]func(*entry, Object) bool, 0, 4)
 	for _, f := range q.Fields {
 		x := s.fields[f.Field]
 		if x == nil {
-			return nil, fmt.Errorf("there is no index by %q", f.Field)
+			return nil, true, fmt.Errorf("there is no index by %q", f.Field)
 		}
 		if q.Watched {
-			tests = append(tests, func(_ *entry, r *record) bool { return slices.Contains(x.of(r), f.Value) })
+			tests = append(tests, func(_ *entry, o Object) bool { return slices.Contains(x.values(o), f.Value) })
 			continue
 		}
-		post := x.posts[f.Value]
-		from = from.orSmaller([]*set{post})
-		tests = append(tests, func(e *entry, _ *record) bool { return post.has(e) })
+		filed := x.of(f.Value)
+		from = from.orSmaller([]*set{filed})
+		tests = append(tests, func(e *entry, _ Object) bool { return filed.has(e) })
 	}
 	for _, w := range wanted {
 		if x := s.labels[w.label]; x != nil && !q.Watched {
@@ -91,44 +79,34 @@ func (s *Store) find(q Query, wanted []equality) ([]hit, error) {
 		}
 	}
 	if q.Namespace != "" {
-		tests = append(tests, func(e *entry, _ *record) bool { return e.key.Namespace == q.Namespace })
+		tests = append(tests, func(e *entry, _ Object) bool { return e.key.Namespace == q.Namespace })
 	}
 	if q.Labels != nil && !q.Labels.Empty() {
-		tests = append(tests, func(_ *entry, r *record) bool { return q.Labels.Matches(labels.Set(r.object.GetLabels())) })
+		tests = append(tests, func(_ *entry, o Object) bool { return q.Labels.Matches(o.labels()) })
 	}
 
-	hits := make([]hit, 0, from.size)
+	hits = make([]Object, 0, from.size)
 	from.each(func(e *entry) {
 		r := e.side(q.Watched)
 		if r == nil {
 			return
 		}
+		o := s.object(e, r)
 		for _, test := range tests {
-			if !test(e, r) {
+			if !test(e, o) {
 				return
 			}
 		}
-		hits = append(hits, hit{&e.key, r.object})
+		hits = append(hits, o)
 	})
-	return hits, nil
-}
-
-func (s *Store) all(visit func(*entry)) {
-	for _, names := range s.namespaces {
-		within(names, visit)
-	}
-}
-
-func within(names map[string]*entry, visit func(*entry)) {
-	for _, e := range names {
-		visit(e)
-	}
+	return hits, from.sorted, nil
 }
 
 // candidates is a set of entries that holds everything a query can find.
 type candidates struct {
-	size int
-	each func(visit func(*entry))
+	size   int
+	sorted bool
+	each   func(visit func(*entry))
 }
 
 // orSmaller returns the union of disjoint sets if it is smaller.
@@ -150,7 +128,7 @@ func (c candidates) orSmaller(sets []*set) candidates {
 func (x *index) lookup(values []string) []*set {
 	sets := make([]*set, len(values))
 	for i, value := range values {
-		sets[i] = x.posts[value]
+		sets[i] = x.of(value)
 	}
 	return sets
 }

@@ -63,7 +63,7 @@ func Version(obj metav1.Object) (uint64, bool) {
 // not there; New is nil if it is no longer there, and then Old is its last known
 // state. Both are nil if nothing changed.
 type Change struct {
-	Old, New client.Object
+	Old, New *Snapshot
 }
 
 // Begin starts a list. What is not listed until Complete is gone then.
@@ -79,11 +79,11 @@ func (c *Scope) Listed(obj client.Object) Change {
 	defer s.writing.Unlock()
 	e := s.obtain(client.ObjectKeyFromObject(obj))
 	e.listed = c.list
-	if e.watched != nil && e.watched.object.GetUID() == obj.GetUID() &&
-		e.watched.object.GetResourceVersion() == obj.GetResourceVersion() {
+	r := newRecord(obj)
+	if e.watched != nil && e.watched.uid == r.uid && s.object(e, e.watched).version() == obj.GetResourceVersion() {
 		return Change{}
 	}
-	return s.watch(e, newRecord(obj))
+	return s.watch(e, r, obj)
 }
 
 // Changed takes an object that a watch tells was added or modified. It ignores
@@ -97,7 +97,7 @@ func (c *Scope) Changed(obj client.Object) Change {
 	r := newRecord(obj)
 	var change Change
 	if !e.watched.supersedes(r) {
-		change = s.watch(e, r)
+		change = s.watch(e, r, obj)
 	}
 	c.progressed(r.version)
 	return change
@@ -111,7 +111,7 @@ func (c *Scope) Deleted(obj client.Object) Change {
 	var change Change
 	r := newRecord(obj)
 	if e := s.entry(client.ObjectKeyFromObject(obj)); e != nil {
-		change = s.unwatch(e, r)
+		change = s.unwatch(e, r, obj)
 	}
 	c.progressed(r.version)
 	return change
@@ -129,7 +129,7 @@ func (c *Scope) Progress(version string) {
 
 // Complete ends a list, which is as of a resource version, and returns the
 // objects that are gone.
-func (c *Scope) Complete(version string) []client.Object {
+func (c *Scope) Complete(version string) []*Snapshot {
 	s := c.store
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -141,10 +141,10 @@ func (c *Scope) Complete(version string) []client.Object {
 	})
 	slices.SortFunc(gone, func(a, b *entry) int { return compare(&a.key, &b.key) })
 	v, err := strconv.ParseUint(version, 10, 64)
-	var objs []client.Object
+	var objs []*Snapshot
 	for _, e := range gone {
 		if e.watched != nil {
-			objs = append(objs, e.watched.object)
+			objs = append(objs, s.snapshot(e, e.watched))
 		}
 		s.set(e, nil, e.write.absentAt(v))
 	}

@@ -6,9 +6,12 @@
 // in its place a write of this process that the watch has not brought back yet.
 // Indexes cover the shown side, so that reads need to know nothing of writes.
 //
-// Objects that go in are never changed again; what comes out is shared and is
-// for the caller to copy. Reads hold a lock only while they collect pointers.
-// All methods may be called from several goroutines at once.
+// Objects are kept packed: see package compact. A read makes the caller's own
+// object of that, at about the cost of a deep copy. What cannot be packed is kept
+// as it is, and so is, beside its packed form, what is read to be shared.
+//
+// Objects that go in are never changed again. Reads hold a lock only while they
+// collect pointers. All methods may be called from several goroutines at once.
 package store
 
 import (
@@ -16,24 +19,47 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/cache/internal/compact"
 )
 
 // Key names an object.
 type Key = types.NamespacedName
 
+// Sharing says which Go values a store keeps beside the packed objects.
+type Sharing uint8
+
+const (
+	// ShareAsked keeps those that were read to be shared.
+	ShareAsked Sharing = iota
+	// ShareAll keeps all of them.
+	ShareAll
+	// ShareNone keeps none: a read that asks to share gets a value of its own.
+	ShareNone
+)
+
 // Store holds the objects of one kind. Use New to make one.
 type Store struct {
+	sharing Sharing
+
 	// writing is held by whoever changes the store. A writer may read without
 	// further locks; it takes mu only for the change itself, after everything
 	// that can be computed before, so readers wait for pointer changes alone.
 	writing sync.Mutex
 	mu      sync.RWMutex
 
-	namespaces map[string]map[string]*entry
-	count      int
-	fields     map[string]*index
-	labels     map[string]*index
+	spaces map[string]*space
+	count  int
+	fields map[string]*index
+	labels map[string]*index
+	// indexes are those of both maps in the order in which they were added.
+	indexes []*index
+	// filings is where the entry belongs that is being changed.
+	filings []filing
+
+	packer *compact.Packer
+	form   form
+	// size is the bytes that the packed objects take.
+	size int
 
 	scopes    []*Scope
 	deletions queue[burial]
@@ -46,27 +72,20 @@ type entry struct {
 	watched *record
 	shown   *record
 	write   *write
+	// posts are where indexes file the entry. Only the writer looks at them.
+	posts []*post
 	// listed is the number of the scope's list that last held the object.
 	listed uint32
 }
 
-// record is an object as the store keeps it, with what is asked of it often.
-type record struct {
-	object  client.Object
-	version uint64
-}
-
-func newRecord(obj client.Object) *record {
-	version, _ := Version(obj)
-	return &record{object: obj, version: version}
-}
-
 // New returns an empty store.
-func New() *Store {
+func New(sharing Sharing) *Store {
 	return &Store{
-		namespaces: map[string]map[string]*entry{},
-		fields:     map[string]*index{},
-		labels:     map[string]*index{},
+		sharing: sharing,
+		spaces:  map[string]*space{},
+		fields:  map[string]*index{},
+		labels:  map[string]*index{},
+		packer:  compact.NewPacker(),
 	}
 }
 
@@ -78,36 +97,51 @@ func (e *entry) side(watched bool) *record {
 	return e.shown
 }
 
-// Get returns the object under the key, or nil: the one that reads see or, if
-// watched is set, the one that the watch has told of.
-func (s *Store) Get(key Key, watched bool) client.Object {
+// Get returns the object under the key: the one that reads see or, if watched is
+// set, the one that the watch has told of. It returns false if there is none.
+func (s *Store) Get(key Key, watched bool) (Object, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if e := s.namespaces[key.Namespace][key.Name]; e != nil {
+	if e := s.entry(key); e != nil {
 		if r := e.side(watched); r != nil {
-			return r.object
+			return s.object(e, r), true
 		}
 	}
-	return nil
+	return Object{}, false
 }
 
 // Watched returns every object that the watch has told of, ordered by namespace
 // and name.
-func (s *Store) Watched() []client.Object {
+func (s *Store) Watched() []*Snapshot {
 	s.mu.RLock()
-	hits := make([]hit, 0, s.count)
-	s.all(func(e *entry) {
+	defer s.mu.RUnlock()
+	all := make([]*Snapshot, 0, s.count)
+	s.inOrder(func(e *entry) {
 		if e.watched != nil {
-			hits = append(hits, hit{&e.key, e.watched.object})
+			all = append(all, s.snapshot(e, e.watched))
 		}
 	})
-	s.mu.RUnlock()
-	return ordered(hits)
+	return all
 }
 
-// entry returns the key's entry or nil. The caller is the writer.
+// Size returns how many objects the watch has told of or reads see, and how many
+// bytes their packed forms and what holds them take. Objects that are kept as Go
+// values take more, which is not counted.
+func (s *Store) Size() (objects, bytes int) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.count, s.count*entryCost + s.size + s.packer.Size()
+}
+
+// entryCost is about what an entry and its record take.
+const entryCost = 320
+
+// entry returns the key's entry or nil. The caller is the writer or holds mu.
 func (s *Store) entry(key Key) *entry {
-	return s.namespaces[key.Namespace][key.Name]
+	if space := s.spaces[key.Namespace]; space != nil {
+		return space.entries[key.Name]
+	}
+	return nil
 }
 
 // obtain returns the key's entry, made if need be. The caller is the writer and
@@ -116,17 +150,10 @@ func (s *Store) obtain(key Key) *entry {
 	if e := s.entry(key); e != nil {
 		return e
 	}
-	e := &entry{key: key}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := s.namespaces[key.Namespace]
-	if names == nil {
-		names = map[string]*entry{}
-		s.namespaces[key.Namespace] = names
-	}
-	names[key.Name] = e
 	s.count++
-	return e
+	return s.space(key.Namespace).add(key.Name)
 }
 
 // set changes both sides of an entry and forgets it if nothing is left. The
@@ -136,26 +163,34 @@ func (s *Store) set(e *entry, watched *record, w *write) {
 	if w != nil {
 		shown = w.shown
 	}
-	var moves []move
-	if shown != e.shown {
-		moves = s.moves(e, shown)
+	refile := shown != e.shown && s.file(e, shown)
+	s.pack(watched)
+	s.pack(shown)
+	before := [...]*record{e.watched, e.shown}
+	if e.watched == e.shown {
+		before[1] = nil
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	e.watched, e.shown, e.write = watched, shown, w
-	for _, m := range moves {
-		m.apply(e)
+	s.form.view = s.packer.View()
+	if refile {
+		s.refile(e)
 	}
 	if watched == nil && w == nil {
-		s.forget(e.key)
+		s.forget(e)
+	}
+	s.mu.Unlock()
+	for _, r := range before {
+		if r != watched && r != shown {
+			s.release(r)
+		}
 	}
 }
 
-func (s *Store) forget(key Key) {
-	names := s.namespaces[key.Namespace]
-	delete(names, key.Name)
-	if len(names) == 0 {
-		delete(s.namespaces, key.Namespace)
+func (s *Store) forget(e *entry) {
+	s.spaces[e.key.Namespace].remove(e.key.Name)
+	if len(s.spaces[e.key.Namespace].entries) == 0 {
+		delete(s.spaces, e.key.Namespace)
 	}
 	s.count--
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -109,10 +110,10 @@ var keys = func() (keys []Key) {
 }()
 
 // run drives a store and the model through a random history and compares.
-func run(t *testing.T, seed uint64, steps int) {
+func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	m := &model{events: map[Key][]int{}, told: map[Key]int{}, own: map[Key]int{}}
-	s := New()
+	s := New(sharing)
 	c := s.Scope("")
 	if err := s.AddIndex("size", func(obj client.Object) []string {
 		return []string{obj.(*corev1.ConfigMap).Data["size"]}
@@ -124,17 +125,19 @@ func run(t *testing.T, seed uint64, steps int) {
 	hear := func(c Change) {
 		switch {
 		case c.New != nil:
-			key := client.ObjectKeyFromObject(c.New)
+			key := c.New.Key
 			if (heard[key] == nil) != (c.Old == nil) {
 				t.Fatalf("change of %s from %v, but %v was heard of", key, c.Old, heard[key])
 			}
-			heard[key] = c.New
-		case c.Old != nil:
-			key := client.ObjectKeyFromObject(c.Old)
-			if heard[key] == nil {
-				t.Fatalf("deletion of %s, which was not heard of", key)
+			if c.Old != nil && !reflect.DeepEqual(c.Old.Object(), heard[key]) {
+				t.Fatalf("change of %s from %v, which is not what was heard of: %v", key, c.Old.Object(), heard[key])
 			}
-			delete(heard, key)
+			heard[key] = c.New.Object()
+		case c.Old != nil:
+			if heard[c.Old.Key] == nil {
+				t.Fatalf("deletion of %s, which was not heard of", c.Old.Key)
+			}
+			delete(heard, c.Old.Key)
 		}
 	}
 	list := func(upTo int) {
@@ -220,25 +223,48 @@ func run(t *testing.T, seed uint64, steps int) {
 			}
 			list(from + r.IntN(len(m.history)-from+1))
 		}
-		compareAll(t, s, m, heard)
+		compareAll(t, r, s, m, heard)
 		compareQuery(t, r, s, m)
 	}
 }
 
-func compareAll(t *testing.T, s *Store, m *model, heard map[Key]client.Object) {
+func compareAll(t *testing.T, r *rand.Rand, s *Store, m *model, heard map[Key]client.Object) {
 	t.Helper()
 	for _, key := range keys {
-		same(t, key, "shown", s.Get(key, false), m.shown(key))
-		same(t, key, "watched", s.Get(key, true), m.watched(key))
+		same(t, key, "shown", get(s, key, false), m.shown(key))
+		same(t, key, "watched", get(s, key, true), m.watched(key))
+	}
+	if key := keys[r.IntN(len(keys))]; m.shown(key) != nil {
+		shared(t, s, key, m.shown(key))
 	}
 	told := s.Watched()
 	if len(told) != len(heard) {
 		t.Fatalf("%d objects are watched, but %d were heard of", len(told), len(heard))
 	}
-	for _, obj := range told {
-		if heard[client.ObjectKeyFromObject(obj)] != obj {
-			t.Fatalf("%s was not heard of as it is", client.ObjectKeyFromObject(obj))
+	for _, n := range told {
+		if !reflect.DeepEqual(heard[n.Key], n.Object()) {
+			t.Fatalf("%s was not heard of as it is", n.Key)
 		}
+	}
+}
+
+// get returns a copy of an object or nil.
+func get(s *Store, key Key, watched bool) client.Object {
+	if o, ok := s.Get(key, watched); ok {
+		return o.Copy()
+	}
+	return nil
+}
+
+// shared reads an object to be shared, twice.
+func shared(t *testing.T, s *Store, key Key, want *corev1.ConfigMap) {
+	t.Helper()
+	o, _ := s.Get(key, false)
+	one := o.Shared()
+	same(t, key, "shared", one, want)
+	o, _ = s.Get(key, false)
+	if (o.Shared() == one) != (s.sharing != ShareNone) {
+		t.Fatalf("%s is shared, or is not, against the setting", key)
 	}
 }
 
@@ -246,7 +272,7 @@ func same(t *testing.T, key Key, side string, got client.Object, want *corev1.Co
 	t.Helper()
 	switch {
 	case got == nil && want == nil:
-	case got == nil || want == nil || got.GetResourceVersion() != want.ResourceVersion || got.GetUID() != want.UID:
+	case got == nil || want == nil || !reflect.DeepEqual(got, client.Object(want)):
 		t.Fatalf("%s %s: got %v, want %v", side, key, got, want)
 	}
 }
@@ -274,7 +300,7 @@ func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
 	}
 	got := map[Key]client.Object{}
 	for _, obj := range objs {
-		got[client.ObjectKeyFromObject(obj)] = obj
+		got[*obj.key] = obj.Copy()
 	}
 	if len(got) != len(objs) {
 		t.Fatalf("%v lists an object twice", q)
@@ -290,22 +316,20 @@ func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
 		}
 		same(t, key, fmt.Sprintf("by query %v", q), got[key], want)
 	}
-	if !slices.IsSortedFunc(objs, func(a, b client.Object) int {
-		return compare(new(client.ObjectKeyFromObject(a)), new(client.ObjectKeyFromObject(b)))
-	}) {
+	if !slices.IsSortedFunc(objs, func(a, b Object) int { return compare(a.key, b.key) }) {
 		t.Fatal("a list is out of order")
 	}
 }
 
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(5) {
-		run(t, seed, 1200)
+	for seed := range uint64(6) {
+		run(t, seed, 400, Sharing(seed%3))
 	}
 }
 
 func FuzzAgainstModel(f *testing.F) {
 	f.Add(uint64(1))
-	f.Fuzz(func(t *testing.T, seed uint64) { run(t, seed, 800) })
+	f.Fuzz(func(t *testing.T, seed uint64) { run(t, seed, 400, Sharing(seed%3)) })
 }
 
 func object(name, uid string, version int) *corev1.ConfigMap {
@@ -319,41 +343,41 @@ func key(name string) Key { return Key{Namespace: "ns", Name: name} }
 // A write that the watch never tells of, as of an object that does not match,
 // is forgotten once the watch has passed it.
 func TestWritesDoNotPileUp(t *testing.T) {
-	s := New()
+	s := New(ShareAsked)
 	c := s.Scope("")
 	c.Begin()
 	c.Complete("1")
 	for i := range 1000 {
 		s.Wrote(object(fmt.Sprint(i), "u", i+2), true)
 	}
-	if got := s.Get(key("7"), false); got == nil {
+	if got := get(s, key("7"), false); got == nil {
 		t.Fatal("a write is not seen")
 	}
 	c.Progress("1000")
-	if got := s.Get(key("7"), false); got != nil {
+	if got := get(s, key("7"), false); got != nil {
 		t.Fatalf("got %v after the watch has passed it", got)
 	}
 	c.Progress("1001")
-	if s.count != 0 || len(s.namespaces) != 0 || len(c.writes.items) != 0 {
-		t.Fatalf("%d entries in %d namespaces and %d writes are left", s.count, len(s.namespaces), len(c.writes.items))
+	if s.count != 0 || len(s.spaces) != 0 || len(c.writes.items) != 0 {
+		t.Fatalf("%d entries in %d namespaces and %d writes are left", s.count, len(s.spaces), len(c.writes.items))
 	}
 }
 
 // A deletion of which the watch never tells is forgotten after a while.
 func TestDeletionsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New()
+		s := New(ShareAsked)
 		c := s.Scope("")
 		c.Changed(object("a", "u", 1))
 		s.Deleted(key("a"), "u", 1)
 		s.Deleted(key("b"), "v", 3)
 		c.Progress("2")
-		if s.Get(key("a"), false) != nil {
+		if get(s, key("a"), false) != nil {
 			t.Fatal("a deleted object is seen")
 		}
 		time.Sleep(deletionsForgotten)
 		c.Progress("2")
-		if s.Get(key("a"), false) == nil {
+		if get(s, key("a"), false) == nil {
 			t.Fatal("an object that the watch holds on to is hidden for ever")
 		}
 		if s.count != 1 || len(s.deletions.items) != 0 {
@@ -363,7 +387,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 }
 
 func TestUnnumberedVersionsAreNotOverlaid(t *testing.T) {
-	s := New()
+	s := New(ShareAsked)
 	c := s.Scope("")
 	obj := object("a", "u", 1)
 	obj.ResourceVersion = "alpha"
@@ -371,17 +395,17 @@ func TestUnnumberedVersionsAreNotOverlaid(t *testing.T) {
 	later := obj.DeepCopy()
 	later.ResourceVersion = "beta"
 	s.Wrote(later, true)
-	if got := s.Get(key("a"), false); got != client.Object(obj) {
+	if got := get(s, key("a"), false); !reflect.DeepEqual(got, client.Object(obj)) {
 		t.Fatalf("got %v", got)
 	}
-	if c := c.Changed(later); c.New != client.Object(later) {
+	if c := c.Changed(later); c.New.Object() != client.Object(later) {
 		t.Fatalf("got %v", c)
 	}
 }
 
 // After the server's data came back from a backup, versions begin lower.
 func TestServerGoesBackInTime(t *testing.T) {
-	s := New()
+	s := New(ShareAsked)
 	c := s.Scope("")
 	c.Changed(object("a", "u", 100))
 	s.Wrote(object("a", "u", 101), true)
@@ -389,39 +413,39 @@ func TestServerGoesBackInTime(t *testing.T) {
 	c.Begin()
 	c.Listed(object("a", "u", 50))
 	c.Complete("60")
-	if got := s.Get(key("a"), false); got.GetResourceVersion() != "50" {
+	if got := get(s, key("a"), false); got.GetResourceVersion() != "50" {
 		t.Fatalf("got %v", got)
 	}
-	if got := s.Get(key("b"), false); got != nil {
+	if got := get(s, key("b"), false); got != nil {
 		t.Fatalf("got %v", got)
 	}
 	s.Wrote(object("a", "u", 61), true)
-	if got := s.Get(key("a"), false); got.GetResourceVersion() != "61" {
+	if got := get(s, key("a"), false); got.GetResourceVersion() != "61" {
 		t.Fatalf("got %v", got)
 	}
 }
 
 // Each namespace is told of by a list and watch of its own.
 func TestScopes(t *testing.T) {
-	s := New()
+	s := New(ShareAsked)
 	rest, own := s.Scope(""), s.Scope("ns")
 	elsewhere := object("a", "u", 1)
 	elsewhere.Namespace = "elsewhere"
 	rest.Changed(elsewhere)
 	own.Changed(object("a", "v", 2))
 	rest.Begin()
-	if gone := rest.Complete("3"); len(gone) != 1 || gone[0] != client.Object(elsewhere) {
+	if gone := rest.Complete("3"); len(gone) != 1 || !reflect.DeepEqual(gone[0].Object(), client.Object(elsewhere)) {
 		t.Fatalf("gone: %v", gone)
 	}
-	if s.Get(key("a"), false) == nil {
+	if get(s, key("a"), false) == nil {
 		t.Fatal("the list of one scope removed an object of another")
 	}
 	s.Wrote(object("b", "w", 4), true)
 	rest.Progress("5")
-	if s.Get(key("b"), false) == nil {
+	if get(s, key("b"), false) == nil {
 		t.Fatal("the progress of one scope ended a write in another")
 	}
-	only := New()
+	only := New(ShareAsked)
 	only.Scope("ns")
 	if !only.Covers("ns") || only.Covers("other") || !s.Covers("other") {
 		t.Fatal("wrong idea of what is covered")

@@ -81,8 +81,8 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 		return
 	case e.shown == nil:
 		// An object came after the one that is hidden, and went.
-	case uid == "" || uid == e.shown.object.GetUID():
-		w.deleted = e.shown.object.GetUID()
+	case uid == "" || uid == e.shown.uid:
+		w.deleted = e.shown.uid
 		w.version = max(version, e.shown.version)
 	case version <= e.shown.version:
 		// It was an earlier object by that name.
@@ -99,7 +99,7 @@ func (w *write) outlives(r *record) bool {
 	if w == nil {
 		return false
 	}
-	return w.version >= r.version || w.deleted != "" && w.deleted == r.object.GetUID()
+	return w.version >= r.version || w.deleted != "" && w.deleted == r.uid
 }
 
 // after returns the write if it still stands after the watch has told of an
@@ -108,7 +108,7 @@ func (w *write) after(r *record) *write {
 	switch {
 	case w == nil, r.version == 0:
 		return nil
-	case w.deleted != "" && w.deleted == r.object.GetUID():
+	case w.deleted != "" && w.deleted == r.uid:
 		return w
 	case r.version > w.version, w.deleted == "" && r.version == w.version:
 		return nil
@@ -120,7 +120,7 @@ func (w *write) after(r *record) *write {
 // afterDeletion is after for an event that tells of a deletion. The same object
 // may have left the selector, and come back, before that.
 func (w *write) afterDeletion(r *record) *write {
-	if w != nil && w.deleted != "" && w.deleted == r.object.GetUID() && r.version >= w.version {
+	if w != nil && w.deleted != "" && w.deleted == r.uid && r.version >= w.version {
 		return nil
 	}
 	return w.after(r)
@@ -137,18 +137,19 @@ func (w *write) absentAt(version uint64) *write {
 }
 
 // watch puts what the watch has told into an entry. The caller is the writer.
-func (s *Store) watch(e *entry, r *record) Change {
-	change := Change{New: r.object}
+func (s *Store) watch(e *entry, r *record, obj client.Object) Change {
+	var change Change
 	if e.watched != nil {
-		change.Old = e.watched.object
+		change.Old = s.snapshot(e, e.watched)
 	}
 	s.set(e, r, e.write.after(r))
+	change.New = s.told(e, r, obj)
 	return change
 }
 
 // unwatch takes the watched object out of an entry if a deletion means it. The
 // caller is the writer.
-func (s *Store) unwatch(e *entry, r *record) Change {
+func (s *Store) unwatch(e *entry, r *record, obj client.Object) Change {
 	w := e.write.afterDeletion(r)
 	if e.watched == nil {
 		s.set(e, nil, w)
@@ -157,9 +158,9 @@ func (s *Store) unwatch(e *entry, r *record) Change {
 	if r.version != 0 && r.version < e.watched.version {
 		return Change{}
 	}
-	last := r.object
-	if e.watched.object.GetUID() != last.GetUID() {
-		last = e.watched.object
+	last := NewSnapshot(obj)
+	if e.watched.uid != r.uid {
+		last = s.snapshot(e, e.watched)
 	}
 	s.set(e, nil, w)
 	return Change{Old: last}

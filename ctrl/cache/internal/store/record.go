@@ -1,0 +1,237 @@
+package store
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/cache/internal/compact"
+	"flyball.dev/ctrl/client"
+)
+
+// record is an object as the store keeps it, with what is asked of it often.
+type record struct {
+	uid     types.UID
+	version uint64
+	// value is the object packed, with its UID, its resource version and
+	// its labels as the header. It is empty if the object is not packed yet, or
+	// cannot be.
+	value compact.Value
+	// kept is set once the record is in the form in which it is kept.
+	kept bool
+	// shared is the object as a Go value, if it is kept.
+	shared atomic.Pointer[client.Object]
+}
+
+// form is what it takes to make objects of packed values.
+type form struct {
+	typ  reflect.Type
+	view compact.View
+}
+
+func newRecord(obj client.Object) *record {
+	version, _ := Version(obj)
+	r := &record{uid: obj.GetUID(), version: version}
+	r.shared.Store(&obj)
+	return r
+}
+
+// pack packs a record if it can be and is not. The caller is the writer.
+func (s *Store) pack(r *record) {
+	if r == nil || r.kept {
+		return
+	}
+	r.kept = true
+	obj := *r.shared.Load()
+	typ := reflect.TypeOf(obj).Elem()
+	if s.form.typ == nil {
+		s.mu.Lock()
+		s.form.typ = typ
+		s.mu.Unlock()
+	}
+	if typ != s.form.typ {
+		return
+	}
+	header := append(make([]string, 0, 16), string(r.uid), obj.GetResourceVersion())
+	for key, value := range obj.GetLabels() {
+		header = append(header, key, value)
+	}
+	value, ok := s.packer.Pack(header, obj)
+	if !ok {
+		return
+	}
+	r.value = value
+	s.size += value.Size()
+	// From here on the record keeps nothing of the object.
+	h := s.packer.View().Header(value)
+	uid, _ := h.Next()
+	r.uid = types.UID(uid)
+	if s.sharing == ShareAll {
+		shared := s.form.with(s.packer.View()).unpack(value)
+		r.shared.Store(&shared)
+	} else {
+		r.shared.Store(nil)
+	}
+}
+
+func (s *Store) release(r *record) {
+	if r != nil {
+		s.packer.Release(r.value)
+		s.size -= r.value.Size()
+	}
+}
+
+func (f form) with(view compact.View) form {
+	f.view = view
+	return f
+}
+
+func (f form) unpack(v compact.Value) client.Object {
+	obj := reflect.New(f.typ)
+	f.view.Unpack(v, obj.Elem())
+	return obj.Interface().(client.Object)
+}
+
+// Object is an object as the store held it at a moment.
+type Object struct {
+	key     *Key
+	record  *record
+	form    form
+	sharing Sharing
+}
+
+// object returns a record of an entry. The caller holds mu or is the writer.
+func (s *Store) object(e *entry, r *record) Object {
+	return Object{&e.key, r, s.form, s.sharing}
+}
+
+// Namespace returns the namespace of the object.
+func (o Object) Namespace() string { return o.key.Namespace }
+
+// Copy returns the object as a value that is nobody else's.
+func (o Object) Copy() client.Object {
+	if o.record.value.IsZero() {
+		return (*o.record.shared.Load()).DeepCopyObject().(client.Object)
+	}
+	return o.form.unpack(o.record.value)
+}
+
+// CopyInto makes the copy in a place for it, which is a zero struct. It returns
+// false if the object is of another type.
+func (o Object) CopyInto(into reflect.Value) bool {
+	if o.record.value.IsZero() {
+		from := reflect.ValueOf(o.Copy()).Elem()
+		if from.Type() != into.Type() {
+			return false
+		}
+		into.Set(from)
+		return true
+	}
+	if o.form.typ != into.Type() {
+		return false
+	}
+	o.form.view.Unpack(o.record.value, into)
+	return true
+}
+
+// Shared returns the object as a value that all who ask for it share, so it must
+// not be changed. The store keeps the value as long as the object does not
+// change, unless it was told not to.
+func (o Object) Shared() client.Object {
+	if shared := o.record.shared.Load(); shared != nil {
+		return *shared
+	}
+	obj := o.Copy()
+	if o.sharing != ShareNone && !o.record.shared.CompareAndSwap(nil, &obj) {
+		return *o.record.shared.Load()
+	}
+	return obj
+}
+
+// look returns the object for those who only look at it now. The store does not
+// keep it.
+func (o Object) look() client.Object {
+	if shared := o.record.shared.Load(); shared != nil {
+		return *shared
+	}
+	return o.Copy()
+}
+
+// version returns the resource version.
+func (o Object) version() string {
+	if o.record.value.IsZero() {
+		return (*o.record.shared.Load()).GetResourceVersion()
+	}
+	h := o.form.view.Header(o.record.value)
+	h.Next()
+	version, _ := h.Next()
+	return version
+}
+
+// labels returns the labels without making the object.
+func (o Object) labels() labels.Labels {
+	if o.record.value.IsZero() {
+		return labels.Set((*o.record.shared.Load()).GetLabels())
+	}
+	return packedLabels(o)
+}
+
+// packedLabels finds labels in the header of a packed object.
+type packedLabels Object
+
+// Lookup implements labels.Labels.
+func (l packedLabels) Lookup(label string) (string, bool) {
+	h := l.form.view.Header(l.record.value)
+	h.Next()
+	h.Next()
+	for key, ok := h.Next(); ok; key, ok = h.Next() {
+		if value, _ := h.Next(); key == label {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Has implements labels.Labels.
+func (l packedLabels) Has(label string) bool {
+	_, ok := l.Lookup(label)
+	return ok
+}
+
+// Get implements labels.Labels.
+func (l packedLabels) Get(label string) string {
+	value, _ := l.Lookup(label)
+	return value
+}
+
+// Snapshot is an object as it was told of, for those who hear of it later. Its
+// Go value is made when it is first asked for, and shared by all who ask.
+type Snapshot struct {
+	Key  Key
+	UID  types.UID
+	made func() client.Object
+	// packed is the object, if it was packed.
+	packed Object
+}
+
+// snapshot returns a snapshot of a record. The caller holds mu or is the writer.
+func (s *Store) snapshot(e *entry, r *record) *Snapshot {
+	o := s.object(e, r)
+	return &Snapshot{Key: e.key, UID: r.uid, packed: o, made: sync.OnceValue(o.look)}
+}
+
+// Object returns the object, which is shared and must not be changed.
+func (n *Snapshot) Object() client.Object { return n.made() }
+
+// told returns a snapshot of a record that was just made of an object.
+func (s *Store) told(e *entry, r *record, obj client.Object) *Snapshot {
+	return &Snapshot{Key: e.key, UID: r.uid, packed: s.object(e, r), made: func() client.Object { return obj }}
+}
+
+// NewSnapshot returns a snapshot of an object that is in no store.
+func NewSnapshot(obj client.Object) *Snapshot {
+	return &Snapshot{Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID(), made: func() client.Object { return obj }}
+}
