@@ -44,21 +44,31 @@ func (timePlan) decode(d *decoder, v reflect.Value) {
 	*v.Addr().Interface().(*time.Time) = t
 }
 
-// quantityPlan packs quantities as their text.
+// quantityPlan packs quantities as their text and, if that says something else,
+// their format.
 type quantityPlan struct{}
 
 func (quantityPlan) encode(e *encoder, v reflect.Value) {
 	q := *v.Addr().Interface().(*resource.Quantity)
 	text := q.String()
-	if parsed, err := resource.ParseQuantity(text); err != nil || parsed.Cmp(q) != 0 || parsed.Format != q.Format {
+	parsed, err := resource.ParseQuantity(text)
+	if err != nil || parsed.Cmp(q) != 0 {
 		e.fail()
 	}
 	e.string(text)
+	if parsed.Format == q.Format {
+		e.string("")
+	} else {
+		e.string(string(q.Format))
+	}
 }
 
 func (quantityPlan) decode(d *decoder, v reflect.Value) {
 	// It was parsed before.
 	q, _ := resource.ParseQuantity(d.string())
+	if format := d.string(); format != "" {
+		q.Format = resource.Format(format)
+	}
 	*v.Addr().Interface().(*resource.Quantity) = q
 }
 

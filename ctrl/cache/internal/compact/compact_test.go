@@ -1,0 +1,233 @@
+package compact
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/randfill"
+)
+
+// filler fills objects at random, as far as a server could send them.
+func filler(seed int64) *randfill.Filler {
+	return randfill.NewWithSeed(seed).NilChance(0.5).NumElements(0, 3).MaxDepth(12).Funcs(
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = resource.MustParse([]string{"0", "1", "100m", "1500m", "128Mi", "1.5Gi", "12e6", "1n", "0.1", "-3", "9Ei"}[c.Intn(11)])
+		},
+		func(t *metav1.Time, c randfill.Continue) {
+			*t = metav1.Unix(c.Int63n(1e10)-1e9, 0)
+		},
+		func(t *metav1.MicroTime, c randfill.Continue) {
+			*t = metav1.NewMicroTime(time.UnixMicro(c.Int63n(1e16)).UTC())
+		},
+		func(f *metav1.FieldsV1, c randfill.Continue) {
+			f.SetRawString(fmt.Sprintf(`{"f:a":{"k:{\"ip\":\"%d\"}":{},"k:{\"b\":1}":{"f:c":{}}}}`, c.Intn(5)))
+		},
+		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(`{"a":1}`) },
+	)
+}
+
+// equal compares as deeply as it goes: nil is not empty.
+func equal(t *testing.T, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 && a.Format == b.Format }), cmpopts.EquateComparable()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// Every kind of client-go's scheme comes back as it went in.
+func TestEveryKind(t *testing.T) {
+	types := slices.Collect(maps.Values(scheme.Scheme.AllKnownTypes()))
+	slices.SortFunc(types, func(a, b reflect.Type) int { return slices.Compare([]byte(a.String()), []byte(b.String())) })
+	f, p := filler(1), NewPacker()
+	for _, typ := range slices.Compact(types) {
+		if !reflect.PointerTo(typ).Implements(reflect.TypeFor[metav1.Object]()) {
+			continue
+		}
+		for range 3 {
+			in, out := reflect.New(typ), reflect.New(typ)
+			f.Fill(in.Interface())
+			header := []string{"a", "", typ.String()}
+			v, ok := p.Pack(header, in.Interface())
+			if !ok {
+				t.Errorf("%s is not packed", typ)
+				break
+			}
+			p.View().Unpack(v, out.Elem())
+			equal(t, out.Interface(), in.Interface())
+			h := p.View().Header(v)
+			for _, want := range header {
+				if got, ok := h.Next(); !ok || got != want {
+					t.Fatalf("got %q in the header, want %q", got, want)
+				}
+			}
+			if _, ok := h.Next(); ok {
+				t.Fatal("the header does not end")
+			}
+			notShared(t, in.Interface().(metav1.Object), out.Interface().(metav1.Object))
+		}
+	}
+}
+
+// notShared fails the test if a change to the metadata of one is seen in the other.
+func notShared(t *testing.T, a, b metav1.Object) {
+	t.Helper()
+	for key := range a.GetLabels() {
+		a.GetLabels()[key] += "changed"
+		if b.GetLabels()[key] == a.GetLabels()[key] {
+			t.Fatalf("%T shares memory with what it was made of", a)
+		}
+	}
+}
+
+func TestUnstructured(t *testing.T) {
+	p := NewPacker()
+	for _, content := range []map[string]any{
+		nil,
+		{},
+		{"a": nil, "b": true, "c": false, "d": "text", "e": int64(-7), "f": 1.5, "g": "", "h": float64(3)},
+		{"list": []any{}, "nil list": []any(nil), "map": map[string]any{}, "nil map": map[string]any(nil)},
+		{"deep": []any{map[string]any{"a": []any{int64(1), "a", map[string]any{"a": "a"}}}}},
+	} {
+		in, out := &unstructured.Unstructured{Object: content}, &unstructured.Unstructured{}
+		v, ok := p.Pack(nil, in)
+		if !ok {
+			t.Fatalf("%v is not packed", content)
+		}
+		p.View().Unpack(v, reflect.ValueOf(out).Elem())
+		if !reflect.DeepEqual(in, out) {
+			t.Fatalf("got %#v, want %#v", out, in)
+		}
+	}
+}
+
+// odd has what API types have seldom or never.
+type odd struct {
+	Array   [2]int
+	Float   float32
+	Uint    uint16
+	Bytes   []byte
+	Times   map[string]metav1.Time
+	Slices  map[int][]string
+	Pointer **string
+	Self    *odd
+	Any     any
+	Func    func()
+	Chan    chan int
+	Iface   fmt.Stringer
+	Time    time.Time
+	hidden  int
+}
+
+func TestOddTypes(t *testing.T) {
+	s := new("s")
+	full := odd{
+		Array: [2]int{1, -2}, Float: 1.25, Uint: 65535, Bytes: []byte{}, Times: map[string]metav1.Time{"a": metav1.Unix(1, 0)},
+		Slices: map[int][]string{1: nil, 2: {}, 3: {"a", ""}}, Pointer: &s, Self: &odd{Any: "text"}, Any: int64(1), Time: time.Unix(1, 2).UTC(),
+	}
+	p := NewPacker()
+	for _, in := range []odd{{}, full} {
+		var out odd
+		v, ok := p.Pack(nil, &in)
+		if !ok {
+			t.Fatalf("%v is not packed", in)
+		}
+		p.View().Unpack(v, reflect.ValueOf(&out).Elem())
+		if !reflect.DeepEqual(in, out) {
+			t.Fatalf("got %#v, want %#v", out, in)
+		}
+	}
+}
+
+// What would not come back as it was is refused, and leaves nothing behind.
+func TestRefused(t *testing.T) {
+	for _, in := range []odd{
+		{hidden: 1}, {Func: func() {}}, {Chan: make(chan int)}, {Iface: time.Second}, {Any: 1}, {Any: []any{struct{}{}}},
+		{Any: map[string]any{"a": 1}}, {Self: &odd{hidden: 1}}, {Time: time.Now().In(time.FixedZone("elsewhere", 1))},
+	} {
+		p := NewPacker()
+		for range 3 {
+			if _, ok := p.Pack([]string{"a", "b"}, &in); ok {
+				t.Fatalf("%v is packed", in)
+			}
+		}
+		unused(t, p)
+	}
+}
+
+func unused(t *testing.T, p *Packer) {
+	t.Helper()
+	for place, uses := range p.dictionary.uses {
+		if uses != 0 {
+			t.Fatalf("%q is used %d times", p.dictionary.texts[place], uses)
+		}
+	}
+}
+
+type object struct{ A, B, C string }
+
+// held is a value that somebody wants to read.
+type held struct {
+	value Value
+	view  View
+	want  object
+}
+
+func (h held) check(t *testing.T) {
+	t.Helper()
+	var got object
+	if h.view.Unpack(h.value, reflect.ValueOf(&got).Elem()); got != h.want {
+		t.Fatalf("got %v, want %v", got, h.want)
+	}
+}
+
+// Values come and go, and their strings with them; whoever holds a view reads on.
+func TestDictionary(t *testing.T) {
+	defer func(n int) { idleAtLeast = n }(idleAtLeast)
+	idleAtLeast = 4
+	r := rand.New(rand.NewPCG(1, 2))
+	p := NewPacker()
+	var live, old []held
+	for step := range 20_000 {
+		if len(live) > 0 && r.IntN(5) < 2 {
+			i := r.IntN(len(live))
+			live[i].view = p.View()
+			old = append(old[max(0, len(old)-50):], live[i])
+			p.Release(live[i].value)
+			live = slices.Delete(live, i, i+1)
+		} else if len(live) < 100 {
+			text := func() string { return fmt.Sprint("text ", step/500*20+r.IntN(20)) }
+			want := object{text(), text(), fmt.Sprint(step)}
+			v, ok := p.Pack(nil, &want)
+			if !ok {
+				t.Fatal("not packed")
+			}
+			live = append(live, held{value: v, want: want})
+		}
+		for _, h := range live {
+			h.view = p.View()
+			h.check(t)
+		}
+		for _, h := range old {
+			h.check(t)
+		}
+	}
+	if len(p.dictionary.texts) > 400 {
+		t.Errorf("the dictionary has grown to %d places", len(p.dictionary.texts))
+	}
+	for _, h := range live {
+		p.Release(h.value)
+	}
+	unused(t, p)
+}
