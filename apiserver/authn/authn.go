@@ -11,6 +11,8 @@ import (
 	"net/http"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
@@ -34,9 +36,9 @@ func New(c Config) authenticator.Request {
 	ways = append(ways,
 		bearertoken.New(tokenfile.New(c.Tokens)),
 		authenticator.RequestFunc(inProcess),
-		authenticator.RequestFunc(anonymous),
+		anonymous.NewAuthenticator(nil),
 	)
-	return withAuthenticatedGroup{union.NewFailOnError(ways...)}
+	return group.NewAuthenticatedGroupAdder(union.NewFailOnError(ways...))
 }
 
 type userKey struct{}
@@ -53,30 +55,4 @@ func inProcess(r *http.Request) (*authenticator.Response, bool, error) {
 		return nil, false, nil
 	}
 	return &authenticator.Response{User: u}, true, nil
-}
-
-func anonymous(*http.Request) (*authenticator.Response, bool, error) {
-	return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}, true, nil
-}
-
-// withAuthenticatedGroup adds system:authenticated to everybody who is not anonymous.
-type withAuthenticatedGroup struct{ authenticator.Request }
-
-func (a withAuthenticatedGroup) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	resp, ok, err := a.Request.AuthenticateRequest(r)
-	if err != nil || !ok || resp.User.GetName() == user.Anonymous {
-		return resp, ok, err
-	}
-	groups := resp.User.GetGroups()
-	for _, g := range groups {
-		if g == user.AllAuthenticated {
-			return resp, ok, nil
-		}
-	}
-	out := *resp
-	out.User = &user.DefaultInfo{
-		Name: resp.User.GetName(), UID: resp.User.GetUID(), Extra: resp.User.GetExtra(),
-		Groups: append(groups[:len(groups):len(groups)], user.AllAuthenticated),
-	}
-	return &out, true, nil
 }
