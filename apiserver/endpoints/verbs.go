@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -62,10 +63,9 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 		v["watch"] = handlers.ListResource(lister, watcher, r.Scope, false, minWatch)
 		v[forcedWatch] = handlers.ListResource(lister, watcher, r.Scope, true, minWatch)
 	}
-	for verb := range v {
-		if r.Verbs != nil && verb != forcedWatch && !slices.Contains(r.Verbs, verb) {
-			delete(v, verb)
-		}
-	}
+	served := r.ServedVerbs()
+	maps.DeleteFunc(v, func(verb string, _ http.HandlerFunc) bool {
+		return verb != forcedWatch && !slices.Contains(served, verb)
+	})
 	return v
 }
