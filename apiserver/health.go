@@ -10,22 +10,22 @@ import (
 // health answers /healthz, /livez and /readyz, whole or check by check.
 type health struct{ ready *atomic.Bool }
 
+// check is what a health endpoint found out about one thing.
+type check struct {
+	name string
+	ok   bool
+}
+
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	endpoint, check, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	checks := []struct {
-		name string
-		ok   bool
-	}{{"ping", true}}
+	endpoint, only, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	checks := []check{{"ping", true}}
 	if endpoint == "readyz" {
-		checks = append(checks, struct {
-			name string
-			ok   bool
-		}{"serving", h.ready.Load()})
+		checks = append(checks, check{"serving", h.ready.Load()})
 	}
 	var report strings.Builder
-	healthy, known := true, check == ""
+	healthy, known := true, only == ""
 	for _, c := range checks {
-		if check != "" && check != c.name {
+		if only != "" && only != c.name {
 			continue
 		}
 		known = true
