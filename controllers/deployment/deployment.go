@@ -61,36 +61,19 @@ type reconciler struct {
 
 // wouldAdopt names the deployments whose selector matches a set that nobody controls.
 func (r *reconciler) wouldAdopt(ctx context.Context, rs client.Object) []reconcile.Request {
-	if metav1.GetControllerOfNoCopy(rs) != nil || rs.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	return r.selecting(ctx, rs, func(*appsv1.Deployment) bool { return true })
+	return claim.Adopters(ctx, r.client, &appsv1.DeploymentList{}, rs, func(d *appsv1.Deployment) *metav1.LabelSelector {
+		return d.Spec.Selector
+	})
 }
 
 // recreated names the deployments that may wait for a pod to be gone before they start new ones.
 func (r *reconciler) recreated(ctx context.Context, pod client.Object) []reconcile.Request {
-	return r.selecting(ctx, pod, func(d *appsv1.Deployment) bool {
-		return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
-	})
-}
-
-func (r *reconciler) selecting(ctx context.Context, o client.Object, which func(*appsv1.Deployment) bool) []reconcile.Request {
-	if len(o.GetLabels()) == 0 {
-		return nil
-	}
-	list := &appsv1.DeploymentList{}
-	if err := r.client.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
-		return nil // the cache ends
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		d := &list.Items[i]
-		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(o.GetLabels())) && which(d) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(d)})
+	return claim.Selecting(ctx, r.client, &appsv1.DeploymentList{}, pod, func(d *appsv1.Deployment) *metav1.LabelSelector {
+		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+			return nil
 		}
-	}
-	return requests
+		return d.Spec.Selector
+	})
 }
 
 // Reconcile takes the next step of one deployment and says in its status how far it is.

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/ctrl/builder"
@@ -47,21 +46,9 @@ type reconciler struct {
 
 // wouldAdopt names the sets whose selector matches a pod that nobody controls.
 func (r *reconciler) wouldAdopt(ctx context.Context, pod client.Object) []reconcile.Request {
-	if metav1.GetControllerOfNoCopy(pod) != nil || len(pod.GetLabels()) == 0 || pod.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	sets := &appsv1.ReplicaSetList{}
-	if err := r.client.List(ctx, sets, client.InNamespace(pod.GetNamespace())); err != nil {
-		return nil // the cache ends
-	}
-	var requests []reconcile.Request
-	for i := range sets.Items {
-		selector, err := metav1.LabelSelectorAsSelector(sets.Items[i].Spec.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(pod.GetLabels())) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
-		}
-	}
-	return requests
+	return claim.Adopters(ctx, r.client, &appsv1.ReplicaSetList{}, pod, func(rs *appsv1.ReplicaSet) *metav1.LabelSelector {
+		return rs.Spec.Selector
+	})
 }
 
 // Reconcile makes one set's pods as many as it wants and says in its status how they are.
