@@ -1,9 +1,8 @@
 package compact
 
 import (
-	"encoding/binary"
-	"math"
-	"reflect"
+	"maps"
+	"unsafe"
 )
 
 // anyPlan packs unstructured content: what JSON can say, in the types that
@@ -17,15 +16,13 @@ const (
 	anyString
 	anyInt
 	anyFloat
-	anyNilMap
 	anyMap
-	anyNilSlice
 	anySlice
 )
 
-func (anyPlan) encode(e *encoder, v reflect.Value) { e.any(v.Interface()) }
-
-func (anyPlan) decode(d *decoder, v reflect.Value) { *v.Addr().Interface().(*any) = d.any() }
+func (anyPlan) encode(e *encoder, p unsafe.Pointer) { e.any(*(*any)(p)) }
+func (anyPlan) decode(d *decoder, p unsafe.Pointer) { *(*any)(p) = d.any() }
+func (anyPlan) own(_ *decoder, p unsafe.Pointer)    { *(*any)(p) = copyAny(*(*any)(p)) }
 
 func (e *encoder) any(x any) {
 	switch x := x.(type) {
@@ -45,28 +42,13 @@ func (e *encoder) any(x any) {
 		e.int(x)
 	case float64:
 		e.byte(anyFloat)
-		e.data = binary.BigEndian.AppendUint64(e.data, math.Float64bits(x))
+		e.float(x)
 	case map[string]any:
-		if x == nil {
-			e.byte(anyNilMap)
-			return
-		}
 		e.byte(anyMap)
-		e.uint(uint64(len(x)))
-		for key, value := range x {
-			e.string(key)
-			e.any(value)
-		}
+		e.anyMap(x)
 	case []any:
-		if x == nil {
-			e.byte(anyNilSlice)
-			return
-		}
 		e.byte(anySlice)
-		e.uint(uint64(len(x)))
-		for _, value := range x {
-			e.any(value)
-		}
+		e.anySlice(x)
 	default:
 		e.fail()
 	}
@@ -83,26 +65,123 @@ func (d *decoder) any() any {
 	case anyInt:
 		return d.int()
 	case anyFloat:
-		return math.Float64frombits(d.fixed())
-	case anyNilMap:
-		return map[string]any(nil)
+		return d.float()
 	case anyMap:
-		n := d.uint()
-		m := make(map[string]any, n)
-		for range n {
-			key := d.string()
-			m[key] = d.any()
-		}
-		return m
-	case anyNilSlice:
-		return []any(nil)
+		return d.anyMap()
 	case anySlice:
-		values := make([]any, d.uint())
-		for i := range values {
-			values[i] = d.any()
-		}
-		return values
+		return d.anySlice()
 	default:
 		return nil
 	}
+}
+
+type anyMapPlan struct{}
+
+func (anyMapPlan) variable() unsafe.Pointer { return unsafe.Pointer(new(map[string]any)) }
+
+func (anyMapPlan) encode(e *encoder, p unsafe.Pointer) { e.anyMap(*(*map[string]any)(p)) }
+func (anyMapPlan) decode(d *decoder, p unsafe.Pointer) { *(*map[string]any)(p) = d.anyMap() }
+
+func (anyMapPlan) own(_ *decoder, p unsafe.Pointer) {
+	*(*map[string]any)(p) = copyAnyMap(*(*map[string]any)(p))
+}
+
+func (e *encoder) anyMap(m map[string]any) {
+	defer e.end(e.begin(anyMapPlan{}))
+	if m == nil {
+		e.byte(0)
+		return
+	}
+	e.uint(uint64(len(m)) + 1)
+	sorted(e, m, func(key string) {
+		e.string(key)
+		e.any(m[key])
+	})
+}
+
+func (d *decoder) anyMap() map[string]any {
+	if part := d.part(); part != nil {
+		return copyAnyMap(*(*map[string]any)(part))
+	}
+	n := int(d.uint()) - 1
+	if n < 0 {
+		return nil
+	}
+	m := make(map[string]any, n)
+	for range n {
+		key := d.string()
+		m[key] = d.any()
+	}
+	return m
+}
+
+type anySlicePlan struct{}
+
+func (anySlicePlan) variable() unsafe.Pointer { return unsafe.Pointer(new([]any)) }
+
+func (anySlicePlan) encode(e *encoder, p unsafe.Pointer) { e.anySlice(*(*[]any)(p)) }
+func (anySlicePlan) decode(d *decoder, p unsafe.Pointer) { *(*[]any)(p) = d.anySlice() }
+
+func (anySlicePlan) own(_ *decoder, p unsafe.Pointer) {
+	*(*[]any)(p) = copyAnySlice(*(*[]any)(p))
+}
+
+func (e *encoder) anySlice(s []any) {
+	defer e.end(e.begin(anySlicePlan{}))
+	if s == nil {
+		e.byte(0)
+		return
+	}
+	e.uint(uint64(len(s)) + 1)
+	for _, value := range s {
+		e.any(value)
+	}
+}
+
+func (d *decoder) anySlice() []any {
+	if part := d.part(); part != nil {
+		return copyAnySlice(*(*[]any)(part))
+	}
+	n := int(d.uint()) - 1
+	if n < 0 {
+		return nil
+	}
+	s := make([]any, n)
+	for i := range s {
+		s[i] = d.any()
+	}
+	return s
+}
+
+func copyAny(x any) any {
+	switch x := x.(type) {
+	case map[string]any:
+		return copyAnyMap(x)
+	case []any:
+		return copyAnySlice(x)
+	default:
+		return x
+	}
+}
+
+func copyAnyMap(from map[string]any) map[string]any {
+	to := maps.Clone(from)
+	for key, value := range from {
+		switch value.(type) {
+		case map[string]any, []any:
+			to[key] = copyAny(value)
+		}
+	}
+	return to
+}
+
+func copyAnySlice(from []any) []any {
+	if from == nil {
+		return nil
+	}
+	to := make([]any, len(from))
+	for i, value := range from {
+		to[i] = copyAny(value)
+	}
+	return to
 }

@@ -1,12 +1,14 @@
 // Package compact keeps Go values of API types in a fraction of their memory,
-// and makes values of them again about as fast as a deep copy is made.
+// and makes values of them again in less time than a deep copy takes.
 //
 // A packed value is a few hundred bytes that the garbage collector need not look
 // into: the fields that are set, one after the other, with numbers of variable
-// length. The strings that values have in common — labels, images, names of
-// owners, the text of managed fields — stand once in the packer's dictionary;
-// a packed value only counts them out. Unpacking makes a value that is nobody
-// else's. It allocates no strings: they are immutable, and so are shared.
+// length. What values have in common stands once in the packer's dictionary, and
+// a packed value only says where: strings, such as images and names of owners,
+// and whole parts, such as the containers of all pods that were made of one
+// template. Parts stand there as Go values, so unpacking copies them in a few
+// moves. Unpacking makes a value that is nobody else's. It allocates no strings:
+// they are immutable, and so are shared.
 //
 // What comes back is equal to what went in, down to the difference between nil
 // and empty. What cannot be brought back exactly is not packed: functions,
@@ -14,8 +16,8 @@
 //
 // # Concurrency
 //
-// A Packer is used by one goroutine at a time. A View may be used by many at
-// once, also while the packer goes on.
+// A Packer is used by one goroutine at a time, and so is an Unpacker. A View may
+// be used by many at once, also while the packer goes on.
 package compact
 
 import (
@@ -24,56 +26,71 @@ import (
 )
 
 // Value is a packed value. The zero Value holds nothing.
-type Value struct {
-	// text is what stands in this value's strings and in no other's.
-	text string
-	// code is the length of the strings' part, the strings, and everything
-	// else. The strings are apart so that they can be gone through without
-	// knowing the type.
-	code string
-}
+//
+// It begins with the lengths of its first two sections. The tokens say what each
+// string is, and each part that may stand in the dictionary. The data is
+// everything else. The text is the strings that this value alone has. The tokens
+// are apart from the data so that they can be gone through without knowing the
+// type.
+type Value struct{ code string }
 
 // IsZero tells whether the value holds nothing.
 func (v Value) IsZero() bool { return v.code == "" }
 
 // Size returns how many bytes the value takes, without those of the dictionary.
-func (v Value) Size() int { return len(v.text) + len(v.code) }
+func (v Value) Size() int { return len(v.code) }
+
+func newValue(tokens, data, text []byte) Value {
+	code := make([]byte, 0, 2*binary.MaxVarintLen32+len(tokens)+len(data)+len(text))
+	code = binary.AppendUvarint(code, uint64(len(tokens)))
+	code = binary.AppendUvarint(code, uint64(len(data)))
+	code = append(code, tokens...)
+	code = append(code, data...)
+	return Value{string(append(code, text...))}
+}
+
+// sections returns where the tokens, the data and the text begin.
+func (v Value) sections() (tokens, data, text int) {
+	n, at := uvarint(v.code, 0)
+	m, at := uvarint(v.code, at)
+	return at, at + int(n), at + int(n) + int(m)
+}
+
+// Type is a Go type whose values can be packed.
+type Type struct{ plan plan }
+
+// TypeOf returns a type.
+func TypeOf(t reflect.Type) Type { return Type{nodeOf(t).plan} }
 
 // Packer packs values.
 type Packer struct {
 	dictionary dictionary
 	encoder    encoder
+	view       *View
 }
 
 // NewPacker returns a packer with an empty dictionary.
 func NewPacker() *Packer {
-	p := &Packer{dictionary: newDictionary()}
-	p.encoder.packer = p
-	p.encoder.own = map[string]uint64{}
-	return p
+	return &Packer{dictionary: newDictionary(), view: &View{}}
 }
 
-// Pack packs the value that a pointer points to, and before it a header of a few
-// strings, which can be read without the rest. It returns false if the value
-// cannot be packed. The dictionary holds the value's strings until Release.
-func (p *Packer) Pack(header []string, ptr any) (Value, bool) {
+// Pack packs the value of a type that a pointer points to, and before it a header
+// of a few strings, which can be read without the rest. It returns false if the
+// value cannot be packed. The dictionary holds what the value shares until
+// Release.
+func (p *Packer) Pack(header []string, t Type, ptr any) (Value, bool) {
 	e := &p.encoder
-	e.reset()
+	defer e.reset()
 	e.uint(uint64(len(header)))
 	for _, s := range header {
 		e.string(s)
 	}
-	v := reflect.ValueOf(ptr).Elem()
-	planOf(v.Type()).encode(e, v)
+	t.plan.encode(e, reflect.ValueOf(ptr).UnsafePointer())
 	if e.failed {
-		p.release(string(e.strings))
 		return Value{}, false
 	}
-	code := make([]byte, 0, binary.MaxVarintLen32+len(e.strings)+len(e.data))
-	code = binary.AppendUvarint(code, uint64(len(e.strings)))
-	code = append(code, e.strings...)
-	code = append(code, e.data...)
-	return Value{text: string(e.text), code: string(code)}, true
+	p.dictionary.packed()
+	return e.pack(&p.dictionary), true
 }
 
 // Release says that a value is not wanted any more. Views from before the
@@ -82,46 +99,66 @@ func (p *Packer) Release(v Value) {
 	if v.IsZero() {
 		return
 	}
-	length, from := uvarint(v.code, 0)
-	p.release(v.code[from : from+int(length)])
-}
-
-// release goes through the tokens of strings.
-func (p *Packer) release(tokens string) {
-	for at := 0; at < len(tokens); {
+	at, end, _ := v.sections()
+	for at < end {
 		var token uint64
-		token, at = uvarint(tokens, at)
+		token, at = uvarint(v.code, at)
 		switch token & tokenMask {
 		case tokenShared:
 			p.dictionary.release(uint32(token >> tokenBits))
 		case tokenAgain:
-			_, at = uvarint(tokens, at)
+			_, at = uvarint(v.code, at)
 		}
 	}
-	p.dictionary.tidy()
+	p.dictionary.released()
 }
 
 // Size returns how many bytes the dictionary takes.
 func (p *Packer) Size() int { return p.dictionary.size }
 
-// View returns what it takes to unpack every value that is not released yet.
-func (p *Packer) View() View { return View{p.dictionary.texts} }
+// View returns what it takes to unpack every value that is not released yet. It
+// is the same as before if nothing was added to the dictionary.
+func (p *Packer) View() *View {
+	if p.dictionary.changed {
+		p.dictionary.changed = false
+		p.view = &View{p.dictionary.entries}
+	}
+	return p.view
+}
 
 // View unpacks values.
-type View struct{ texts []string }
+type View struct{ entries []entry }
 
 // Unpack makes a packed value again in a place for it, which is zero and of the
 // type that was packed.
-func (w View) Unpack(v Value, into reflect.Value) {
-	h := w.Header(v)
-	for _, ok := h.Next(); ok; _, ok = h.Next() {
+func (w *View) Unpack(v Value, t Type, into reflect.Value) {
+	w.Unpacker(false).Unpack(v, t, into)
+}
+
+// Unpacker returns an unpacker. If it is for many values, it makes their parts in
+// batches, with fewer allocations; parts of up to 16 values stay in memory
+// together then.
+func (w *View) Unpacker(many bool) *Unpacker {
+	return &Unpacker{decoder{entries: w.entries, stock: stock{batches: many}}}
+}
+
+// Unpacker unpacks values, one after the other.
+type Unpacker struct{ decoder decoder }
+
+// Unpack does what View.Unpack does.
+func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
+	d := &u.decoder
+	d.open(v)
+	for range d.uint() {
+		d.string()
 	}
-	planOf(into.Type()).decode(&h.decoder, into)
+	t.plan.decode(d, into.Addr().UnsafePointer())
 }
 
 // Header returns the header of a value.
-func (w View) Header(v Value) Header {
-	h := Header{decoder: w.decoder(v)}
+func (w *View) Header(v Value) Header {
+	h := Header{decoder: decoder{entries: w.entries}}
+	h.decoder.open(v)
 	h.left = h.decoder.uint()
 	return h
 }

@@ -38,6 +38,14 @@ func filler(seed int64) *randfill.Filler {
 	)
 }
 
+func pack[T any](p *Packer, in *T) (Value, bool) {
+	return p.Pack(nil, TypeOf(reflect.TypeFor[T]()), in)
+}
+
+func unpack[T any](w *View, v Value, out *T) {
+	w.Unpack(v, TypeOf(reflect.TypeFor[T]()), reflect.ValueOf(out).Elem())
+}
+
 // equal compares as deeply as it goes: nil is not empty.
 func equal(t *testing.T, got, want any) {
 	t.Helper()
@@ -59,12 +67,12 @@ func TestEveryKind(t *testing.T) {
 			in, out := reflect.New(typ), reflect.New(typ)
 			f.Fill(in.Interface())
 			header := []string{"a", "", typ.String()}
-			v, ok := p.Pack(header, in.Interface())
+			v, ok := p.Pack(header, TypeOf(typ), in.Interface())
 			if !ok {
 				t.Errorf("%s is not packed", typ)
 				break
 			}
-			p.View().Unpack(v, out.Elem())
+			p.View().Unpack(v, TypeOf(typ), out.Elem())
 			equal(t, out.Interface(), in.Interface())
 			h := p.View().Header(v)
 			for _, want := range header {
@@ -101,11 +109,11 @@ func TestUnstructured(t *testing.T) {
 		{"deep": []any{map[string]any{"a": []any{int64(1), "a", map[string]any{"a": "a"}}}}},
 	} {
 		in, out := &unstructured.Unstructured{Object: content}, &unstructured.Unstructured{}
-		v, ok := p.Pack(nil, in)
+		v, ok := pack(p, in)
 		if !ok {
 			t.Fatalf("%v is not packed", content)
 		}
-		p.View().Unpack(v, reflect.ValueOf(out).Elem())
+		unpack(p.View(), v, out)
 		if !reflect.DeepEqual(in, out) {
 			t.Fatalf("got %#v, want %#v", out, in)
 		}
@@ -139,11 +147,11 @@ func TestOddTypes(t *testing.T) {
 	p := NewPacker()
 	for _, in := range []odd{{}, full} {
 		var out odd
-		v, ok := p.Pack(nil, &in)
+		v, ok := pack(p, &in)
 		if !ok {
 			t.Fatalf("%v is not packed", in)
 		}
-		p.View().Unpack(v, reflect.ValueOf(&out).Elem())
+		unpack(p.View(), v, &out)
 		if !reflect.DeepEqual(in, out) {
 			t.Fatalf("got %#v, want %#v", out, in)
 		}
@@ -158,7 +166,7 @@ func TestRefused(t *testing.T) {
 	} {
 		p := NewPacker()
 		for range 3 {
-			if _, ok := p.Pack([]string{"a", "b"}, &in); ok {
+			if _, ok := p.Pack([]string{"a", "b"}, TypeOf(reflect.TypeFor[odd]()), &in); ok {
 				t.Fatalf("%v is packed", in)
 			}
 		}
@@ -168,9 +176,9 @@ func TestRefused(t *testing.T) {
 
 func unused(t *testing.T, p *Packer) {
 	t.Helper()
-	for place, uses := range p.dictionary.uses {
-		if uses != 0 {
-			t.Fatalf("%q is used %d times", p.dictionary.texts[place], uses)
+	for place, r := range p.dictionary.records {
+		if r.uses != 0 {
+			t.Fatalf("%q is used %d times", p.dictionary.entries[place].text, r.uses)
 		}
 	}
 }
@@ -180,14 +188,14 @@ type object struct{ A, B, C string }
 // held is a value that somebody wants to read.
 type held struct {
 	value Value
-	view  View
+	view  *View
 	want  object
 }
 
 func (h held) check(t *testing.T) {
 	t.Helper()
 	var got object
-	if h.view.Unpack(h.value, reflect.ValueOf(&got).Elem()); got != h.want {
+	if unpack(h.view, h.value, &got); got != h.want {
 		t.Fatalf("got %v, want %v", got, h.want)
 	}
 }
@@ -209,7 +217,7 @@ func TestDictionary(t *testing.T) {
 		} else if len(live) < 100 {
 			text := func() string { return fmt.Sprint("text ", step/500*20+r.IntN(20)) }
 			want := object{text(), text(), fmt.Sprint(step)}
-			v, ok := p.Pack(nil, &want)
+			v, ok := pack(p, &want)
 			if !ok {
 				t.Fatal("not packed")
 			}
@@ -223,8 +231,8 @@ func TestDictionary(t *testing.T) {
 			h.check(t)
 		}
 	}
-	if len(p.dictionary.texts) > 400 {
-		t.Errorf("the dictionary has grown to %d places", len(p.dictionary.texts))
+	if len(p.dictionary.entries) > 400 {
+		t.Errorf("the dictionary has grown to %d places", len(p.dictionary.entries))
 	}
 	for _, h := range live {
 		p.Release(h.value)

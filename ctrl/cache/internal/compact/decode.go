@@ -1,21 +1,29 @@
 package compact
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+)
 
 // decoder takes one packed value apart. What it reads was written by an encoder,
 // so it does not look for mistakes.
 type decoder struct {
-	texts []string
-	text  string
-	// token is where the next token of a string stands in code, tail where the
-	// next of everything else does, and own where the value's own text goes on.
-	code             string
-	token, tail, own int
+	entries []entry
+	stock   stock
+	// token is where the next token stands in code, data where the next of
+	// everything else does, and text where the value's own text begins and goes
+	// on.
+	code               string
+	token, data        int
+	textBegin, textOwn int
 }
 
-func (w View) decoder(v Value) decoder {
-	length, from := uvarint(v.code, 0)
-	return decoder{texts: w.texts, text: v.text, code: v.code, token: from, tail: from + int(length)}
+// open turns to a value.
+func (d *decoder) open(v Value) {
+	d.code = v.code
+	d.token, d.data, d.textBegin = v.sections()
+	d.textOwn = d.textBegin
 }
 
 // uvarint reads a number at a position and returns what position follows it.
@@ -38,13 +46,15 @@ func longUvarint(s string, at int) (x uint64, next int) {
 }
 
 func (d *decoder) byte() byte {
-	b := d.code[d.tail]
-	d.tail++
+	b := d.code[d.data]
+	d.data++
 	return b
 }
 
+func (d *decoder) bool() bool { return d.byte() == 1 }
+
 func (d *decoder) uint() (x uint64) {
-	x, d.tail = uvarint(d.code, d.tail)
+	x, d.data = uvarint(d.code, d.data)
 	return x
 }
 
@@ -53,25 +63,37 @@ func (d *decoder) int() int64 {
 	return int64(x>>1) ^ -int64(x&1)
 }
 
-func (d *decoder) fixed() uint64 {
+func (d *decoder) float() float64 {
 	var b [8]byte
-	d.tail += copy(b[:], d.code[d.tail:])
-	return binary.BigEndian.Uint64(b[:])
+	d.data += copy(b[:], d.code[d.data:])
+	return math.Float64frombits(binary.BigEndian.Uint64(b[:]))
 }
 
 func (d *decoder) string() string {
 	var token uint64
 	token, d.token = uvarint(d.code, d.token)
-	switch x := int(token >> tokenBits); token & tokenMask {
+	x := int(token >> tokenBits)
+	switch token & tokenMask {
+	case tokenOwn:
+		from := d.textOwn
+		d.textOwn += x
+		return d.code[from:d.textOwn]
 	case tokenShared:
-		return d.texts[x]
-	case tokenAgain:
+		return d.entries[x].text
+	default:
 		var length uint64
 		length, d.token = uvarint(d.code, d.token)
-		return d.text[x : x+int(length)]
-	default:
-		from := d.own
-		d.own += x
-		return d.text[from:d.own]
+		return d.code[d.textBegin+x : d.textBegin+x+int(length)]
 	}
+}
+
+// part returns the next part if the dictionary has it; if not, nil, and what it
+// is made of comes next.
+func (d *decoder) part() unsafe.Pointer {
+	var token uint64
+	token, d.token = uvarint(d.code, d.token)
+	if token&tokenMask == tokenShared {
+		return d.entries[token>>tokenBits].part
+	}
+	return nil
 }

@@ -1,10 +1,16 @@
 package compact
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+	"slices"
+)
 
-// A string is a token: its place in the dictionary; or its length if it is the
-// next of the value's own text; or, if it came there before, where that was, which
-// is followed by its length.
+// A token is a place in the dictionary; or the length of a string that comes next
+// in the value's own text; or, if the string came there before, where that was,
+// which is followed by its length. A part that is not in the dictionary has the
+// token of an empty string, and what it is made of follows.
 const (
 	tokenBits   = 2
 	tokenMask   = 1<<tokenBits - 1
@@ -13,48 +19,186 @@ const (
 	tokenAgain  = 2
 )
 
-// encoder builds one packed value.
+// encoder takes a value apart: into data, and a mark for each string and for each
+// part that may be shared. Only when it is whole it is seen what is shared.
 type encoder struct {
-	packer              *Packer
-	text, strings, data []byte
-	// own are the places of the value's own strings in its text.
-	own    map[string]uint64
+	data   []byte
+	marks  []mark
+	keys   []string
 	failed bool
+
+	tokens, pressed, text []byte
+	// own are the places in text of strings by their hashes.
+	own map[uint64]int
+}
+
+// mark is a string, or a part of the value with the marks in it.
+type mark struct {
+	text string
+	hash uint64
+	// plan is that of a part, nil for a string.
+	plan partPlan
+	// The part's data stands from data to dataEnd, and the marks in it stand
+	// before end.
+	data, dataEnd, end int
 }
 
 func (e *encoder) reset() {
-	e.text, e.strings, e.data = e.text[:0], e.strings[:0], e.data[:0]
+	clear(e.marks)
 	clear(e.own)
-	e.failed = false
+	clear(e.keys[:cap(e.keys)])
+	e.data, e.marks, e.failed = e.data[:0], e.marks[:0], false
 }
 
 func (e *encoder) fail() { e.failed = true }
 
 func (e *encoder) byte(b byte) { e.data = append(e.data, b) }
 
+func (e *encoder) bool(b bool) {
+	if b {
+		e.byte(1)
+	} else {
+		e.byte(0)
+	}
+}
+
 func (e *encoder) uint(x uint64) { e.data = binary.AppendUvarint(e.data, x) }
 
 func (e *encoder) int(x int64) { e.data = binary.AppendVarint(e.data, x) }
 
-func (e *encoder) token(kind, x uint64) {
-	e.strings = binary.AppendUvarint(e.strings, x<<tokenBits|kind)
+func (e *encoder) float(x float64) {
+	e.data = binary.BigEndian.AppendUint64(e.data, math.Float64bits(x))
 }
 
-func (e *encoder) string(s string) {
-	if s == "" {
+func (e *encoder) string(s string) { e.marks = append(e.marks, mark{text: s}) }
+
+// sorted calls a function with the keys of a map in order. The function may call
+// sorted in turn.
+func sorted[K ~string, V any](e *encoder, m map[K]V, do func(key string)) {
+	from := len(e.keys)
+	for key := range m {
+		e.keys = append(e.keys, string(key))
+	}
+	to := len(e.keys)
+	slices.Sort(e.keys[from:to])
+	for i := from; i < to; i++ {
+		do(e.keys[i])
+	}
+	e.keys = e.keys[:from]
+}
+
+// begin begins a part and returns its mark, end ends it.
+func (e *encoder) begin(p partPlan) int {
+	e.marks = append(e.marks, mark{plan: p, data: len(e.data)})
+	return len(e.marks) - 1
+}
+
+func (e *encoder) end(part int) {
+	e.marks[part].dataEnd, e.marks[part].end = len(e.data), len(e.marks)
+}
+
+// pack puts together what was taken apart, with what the dictionary has of it.
+func (e *encoder) pack(d *dictionary) Value {
+	e.tokens, e.pressed, e.text = e.tokens[:0], e.pressed[:0], e.text[:0]
+	from := 0
+	for i := 0; i < len(e.marks); {
+		m := &e.marks[i]
+		if m.plan == nil {
+			e.press(d, m)
+			i++
+		} else if place, ok := d.part(e, i); ok {
+			e.token(tokenShared, uint64(place))
+			e.pressed = append(e.pressed, e.data[from:m.data]...)
+			from, i = m.dataEnd, m.end
+		} else {
+			e.token(tokenOwn, 0)
+			i++
+		}
+	}
+	e.pressed = append(e.pressed, e.data[from:]...)
+	return newValue(e.tokens, e.pressed, e.text)
+}
+
+func (e *encoder) token(kind, x uint64) {
+	e.tokens = binary.AppendUvarint(e.tokens, x<<tokenBits|kind)
+}
+
+// press writes a string.
+func (e *encoder) press(d *dictionary, m *mark) {
+	n := len(m.text)
+	if n == 0 {
 		e.token(tokenOwn, 0)
 		return
 	}
-	if n, ok := e.own[s]; ok {
-		e.token(tokenAgain, n)
-		e.strings = binary.AppendUvarint(e.strings, uint64(len(s)))
-		return
-	}
-	if place, ok := e.packer.dictionary.use(s); ok {
+	hash := d.hash(m)
+	if place, ok := d.text(m.text, hash); ok {
 		e.token(tokenShared, uint64(place))
 		return
 	}
-	e.own[s] = uint64(len(e.text))
-	e.token(tokenOwn, uint64(len(s)))
-	e.text = append(e.text, s...)
+	if at, ok := e.own[hash]; ok && at+n <= len(e.text) && string(e.text[at:at+n]) == m.text {
+		e.token(tokenAgain, uint64(at))
+		e.tokens = binary.AppendUvarint(e.tokens, uint64(n))
+		return
+	}
+	if e.own == nil {
+		e.own = map[uint64]int{}
+	}
+	e.own[hash] = len(e.text)
+	e.token(tokenOwn, uint64(n))
+	e.text = append(e.text, m.text...)
+}
+
+// alone returns a part as a value that shares nothing.
+func (e *encoder) alone(part int) Value {
+	m := &e.marks[part]
+	e2 := encoder{}
+	for _, inner := range e.marks[part:m.end] {
+		e2.token(tokenOwn, uint64(len(inner.text)))
+		e2.text = append(e2.text, inner.text...)
+	}
+	return newValue(e2.tokens, e.data[m.data:m.dataEnd], e2.text)
+}
+
+// is tells whether a part would be that value alone.
+func (e *encoder) is(part int, v Value) bool {
+	m := &e.marks[part]
+	at, data, text := v.sections()
+	if v.code[data:text] != string(e.data[m.data:m.dataEnd]) {
+		return false
+	}
+	for _, inner := range e.marks[part:m.end] {
+		if at == data {
+			return false
+		}
+		var token uint64
+		token, at = uvarint(v.code, at)
+		n := int(token >> tokenBits)
+		if n != len(inner.text) || v.code[text:text+n] != inner.text {
+			return false
+		}
+		text += n
+	}
+	return at == data
+}
+
+// sum returns a hash of a part and about how much there is to it.
+func (d *dictionary) sum(e *encoder, part int) (hash uint64, weight int) {
+	m := &e.marks[part]
+	data := e.data[m.data:m.dataEnd]
+	hash, weight = maphash.Bytes(d.seed, data), len(data)
+	for i := part; i < m.end; i++ {
+		inner := &e.marks[i]
+		weight += len(inner.text)
+		hash = (hash ^ d.hash(inner)) * 0x9e3779b97f4a7c15
+		hash ^= hash >> 29
+	}
+	return hash, weight
+}
+
+// hash returns the hash of a mark's string.
+func (d *dictionary) hash(m *mark) uint64 {
+	if m.hash == 0 && m.text != "" {
+		m.hash = maphash.String(d.seed, m.text)
+	}
+	return m.hash
 }

@@ -1,304 +1,240 @@
 package compact
 
 import (
-	"encoding/binary"
-	"math"
 	"reflect"
 	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plan is how values of a type are packed and unpacked. Every value that it is
-// given can be set, and is zero before it is unpacked.
+// plan is how values of a type are packed, unpacked and copied. What it is given
+// are pointers to variables of that type.
 type plan interface {
-	encode(*encoder, reflect.Value)
-	decode(*decoder, reflect.Value)
+	encode(*encoder, unsafe.Pointer)
+	// decode fills a variable that is zero.
+	decode(*decoder, unsafe.Pointer)
+	// own gives a variable that is a shallow copy of another one what that one
+	// leads to, as copies of its own.
+	own(*decoder, unsafe.Pointer)
 }
 
-// node stands for the plan of a type where another plan leads to it, which may be
-// the plan itself.
-type node struct{ plan }
+// partPlan is the plan of something that the dictionary may have.
+type partPlan interface {
+	plan
+	// variable returns a new variable of the type, or of one like it.
+	variable() unsafe.Pointer
+}
 
-// plans are the nodes of the types that were asked for. A node is whole before
+// plain is the part of a plan that says that shallow copies are copies.
+type plain struct{}
+
+func (plain) own(*decoder, unsafe.Pointer) {}
+
+func (plain) isPlain() {}
+
+func isPlain(p plan) bool {
+	_, ok := p.(interface{ isPlain() })
+	return ok
+}
+
+// node is a type with its plan. Plans lead to each other by nodes, so that a type
+// can lead to itself.
+type node struct {
+	plan
+	typ, slice reflect.Type
+	size       uintptr
+	// plain is set if the plan is; number is one of a row.
+	plain  bool
+	number int
+}
+
+// nodes are those of the types that were asked for. A node is whole before
 // another goroutine sees it.
-var plans struct {
+var nodes struct {
 	known  sync.Map
 	making sync.Mutex
+	count  atomic.Int64
 }
 
-// planOf returns the plan of a type.
-func planOf(t reflect.Type) plan {
-	if n, ok := plans.known.Load(t); ok {
+// nodeOf returns the node of a type.
+func nodeOf(t reflect.Type) *node {
+	if n, ok := nodes.known.Load(t); ok {
 		return n.(*node)
 	}
-	plans.making.Lock()
-	defer plans.making.Unlock()
-	made := nodes{}
+	nodes.making.Lock()
+	defer nodes.making.Unlock()
+	made := young{}
 	n := made.of(t)
 	for t, n := range made {
-		plans.known.Store(t, n)
+		n.plain = isPlain(n.plan)
+		nodes.known.Store(t, n)
 	}
 	return n
 }
 
-// nodes are the nodes that are made together.
-type nodes map[reflect.Type]*node
+// young are the nodes that are made together.
+type young map[reflect.Type]*node
 
-func (made nodes) of(t reflect.Type) *node {
-	if n, ok := plans.known.Load(t); ok {
+func (made young) of(t reflect.Type) *node {
+	if n, ok := nodes.known.Load(t); ok {
 		return n.(*node)
 	}
 	n := made[t]
 	if n == nil {
-		n = &node{}
+		n = &node{typ: t, slice: reflect.SliceOf(t), size: t.Size(), number: int(nodes.count.Add(1)) - 1}
 		made[t] = n
 		n.plan = made.plan(t)
 	}
 	return n
 }
 
-func (made nodes) plan(t reflect.Type) plan {
-	if p, ok := special[t]; ok {
+func (made young) plan(t reflect.Type) plan {
+	switch t {
+	case reflect.TypeFor[metav1.FieldsV1]():
+		return fieldsPlan{}
+	case reflect.TypeFor[any]():
+		return anyPlan{}
+	}
+	if p := timesAndQuantities(t); p != nil {
 		return p
 	}
 	switch t.Kind() {
-	case reflect.Bool:
-		return boolPlan{}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return intPlan{}
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return uintPlan{}
-	case reflect.Float32, reflect.Float64:
-		return floatPlan{}
-	case reflect.String:
-		return stringPlan{}
 	case reflect.Pointer:
-		return pointerPlan{t.Elem(), made.of(t.Elem())}
+		if leaf(t.Elem()) {
+			return &leafPlan{made.of(t.Elem())}
+		}
+		return &pointerPlan{made.of(t.Elem())}
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return bytesPlan{}
 		}
-		return slicePlan{made.of(t.Elem())}
+		return &slicePlan{made.of(t.Elem())}
 	case reflect.Array:
-		return arrayPlan{made.of(t.Elem())}
+		return &arrayPlan{made.of(t.Elem()), t.Len()}
 	case reflect.Map:
-		return mapPlan{t, made.of(t.Key()), made.of(t.Elem())}
+		return made.mapPlan(t)
 	case reflect.Struct:
 		return made.structPlan(t)
 	default:
-		return noPlan{}
+		return scalar(t.Kind())
 	}
 }
 
-// noPlan is for what cannot be packed. Zero values of such types go by unnoticed
-// where structs leave them out.
-type noPlan struct{}
-
-func (noPlan) encode(e *encoder, _ reflect.Value) { e.fail() }
-func (noPlan) decode(*decoder, reflect.Value)     { panic("compact: unpacking what cannot be packed") }
-
-type boolPlan struct{}
-
-func (boolPlan) encode(e *encoder, v reflect.Value) {
-	if v.Bool() {
-		e.byte(1)
-	} else {
-		e.byte(0)
-	}
+// step is a field of a struct, or of a struct in it.
+type step struct {
+	offset, size uintptr
+	plan         plan
 }
 
-func (boolPlan) decode(d *decoder, v reflect.Value) { v.SetBool(d.byte() == 1) }
-
-type intPlan struct{}
-
-func (intPlan) encode(e *encoder, v reflect.Value) { e.int(v.Int()) }
-func (intPlan) decode(d *decoder, v reflect.Value) { v.SetInt(d.int()) }
-
-type uintPlan struct{}
-
-func (uintPlan) encode(e *encoder, v reflect.Value) { e.uint(v.Uint()) }
-func (uintPlan) decode(d *decoder, v reflect.Value) { v.SetUint(d.uint()) }
-
-type floatPlan struct{}
-
-func (floatPlan) encode(e *encoder, v reflect.Value) {
-	e.data = binary.BigEndian.AppendUint64(e.data, math.Float64bits(v.Float()))
+// structPlan packs the fields that are not zero, each after its number. The
+// fields of structs in the struct are its own.
+type structPlan struct {
+	steps []step
+	// deep are the steps whose plans are not plain.
+	deep []step
 }
 
-func (floatPlan) decode(d *decoder, v reflect.Value) { v.SetFloat(math.Float64frombits(d.fixed())) }
-
-type stringPlan struct{}
-
-func (stringPlan) encode(e *encoder, v reflect.Value) { e.string(v.String()) }
-func (stringPlan) decode(d *decoder, v reflect.Value) { v.SetString(d.string()) }
-
-// The lengths of what can be nil are one more than they are, and zero for nil.
-
-type bytesPlan struct{}
-
-func (bytesPlan) encode(e *encoder, v reflect.Value) {
-	if v.IsNil() {
-		e.byte(0)
-		return
-	}
-	e.byte(1)
-	e.string(string(v.Bytes()))
+// plainStruct is the plan of a struct without deep steps.
+type plainStruct struct {
+	*structPlan
+	plain
 }
 
-func (bytesPlan) decode(d *decoder, v reflect.Value) {
-	if d.byte() == 1 {
-		v.SetBytes(append([]byte{}, d.string()...))
-	}
-}
+func (s plainStruct) own(d *decoder, p unsafe.Pointer) { s.plain.own(d, p) }
 
-type pointerPlan struct {
-	elem reflect.Type
-	plan *node
-}
-
-func (p pointerPlan) encode(e *encoder, v reflect.Value) {
-	if v.IsNil() {
-		e.byte(0)
-		return
-	}
-	e.byte(1)
-	p.plan.encode(e, v.Elem())
-}
-
-func (p pointerPlan) decode(d *decoder, v reflect.Value) {
-	if d.byte() == 1 {
-		v.Set(reflect.New(p.elem))
-		p.plan.decode(d, v.Elem())
-	}
-}
-
-type slicePlan struct{ plan *node }
-
-func (p slicePlan) encode(e *encoder, v reflect.Value) {
-	if v.IsNil() {
-		e.byte(0)
-		return
-	}
-	n := v.Len()
-	e.uint(uint64(n) + 1)
-	for i := range n {
-		p.plan.encode(e, v.Index(i))
-	}
-}
-
-func (p slicePlan) decode(d *decoder, v reflect.Value) {
-	n := int(d.uint()) - 1
-	switch {
-	case n < 0:
-		return
-	case n == 0:
-		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-		return
-	}
-	v.Grow(n)
-	v.SetLen(n)
-	for i := range n {
-		p.plan.decode(d, v.Index(i))
-	}
-}
-
-type arrayPlan struct{ plan *node }
-
-func (p arrayPlan) encode(e *encoder, v reflect.Value) {
-	for i := range v.Len() {
-		p.plan.encode(e, v.Index(i))
-	}
-}
-
-func (p arrayPlan) decode(d *decoder, v reflect.Value) {
-	for i := range v.Len() {
-		p.plan.decode(d, v.Index(i))
-	}
-}
-
-// mapPlan packs maps of any type; those of strings to strings are so common that
-// they have a way of their own.
-type mapPlan struct {
-	typ        reflect.Type
-	key, value *node
-}
-
-func (p mapPlan) encode(e *encoder, v reflect.Value) {
-	if v.IsNil() {
-		e.byte(0)
-		return
-	}
-	e.uint(uint64(v.Len()) + 1)
-	if m, ok := stringMap(v); ok {
-		for key, value := range *m {
-			e.string(key)
-			e.string(value)
+func (made young) structPlan(t reflect.Type) plan {
+	s := &structPlan{}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if !field.IsExported() {
+			s.steps = append(s.steps, step{field.Offset, field.Type.Size(), noPlan{}})
+			continue
 		}
-		return
-	}
-	key, value := reflect.New(p.typ.Key()).Elem(), reflect.New(p.typ.Elem()).Elem()
-	for entry := v.MapRange(); entry.Next(); {
-		key.SetIterKey(entry)
-		value.SetIterValue(entry)
-		p.key.encode(e, key)
-		p.value.encode(e, value)
-	}
-}
-
-func (p mapPlan) decode(d *decoder, v reflect.Value) {
-	n := int(d.uint()) - 1
-	if n < 0 {
-		return
-	}
-	if m, ok := stringMap(v); ok {
-		*m = make(map[string]string, n)
-		for range n {
-			key := d.string()
-			(*m)[key] = d.string()
-		}
-		return
-	}
-	v.Set(reflect.MakeMapWithSize(p.typ, n))
-	key, value := reflect.New(p.typ.Key()).Elem(), reflect.New(p.typ.Elem()).Elem()
-	for range n {
-		key.SetZero()
-		value.SetZero()
-		p.key.decode(d, key)
-		p.value.decode(d, value)
-		v.SetMapIndex(key, value)
-	}
-}
-
-func stringMap(v reflect.Value) (*map[string]string, bool) {
-	m, ok := v.Addr().Interface().(*map[string]string)
-	return m, ok
-}
-
-// structPlan packs the fields that are not zero, each after its number.
-type structPlan []plan
-
-func (made nodes) structPlan(t reflect.Type) plan {
-	p := make(structPlan, t.NumField())
-	for i := range p {
-		p[i] = noPlan{}
-		if field := t.Field(i); field.IsExported() {
-			p[i] = made.of(field.Type)
+		n := made.of(field.Type)
+		switch p := n.plan.(type) {
+		case nil:
+			// The struct is part of what its field leads to, whose plan is
+			// being made.
+			s.steps = append(s.steps, step{field.Offset, field.Type.Size(), n})
+		case *structPlan:
+			s.take(p, field.Offset)
+		case plainStruct:
+			s.take(p.structPlan, field.Offset)
+		default:
+			s.steps = append(s.steps, step{field.Offset, field.Type.Size(), p})
 		}
 	}
-	return p
+	if len(s.steps) == 1 && s.steps[0].size == t.Size() && s.steps[0].plan != plan(noPlan{}) {
+		return s.steps[0].plan
+	}
+	for _, step := range s.steps {
+		if !isPlain(step.plan) {
+			s.deep = append(s.deep, step)
+		}
+	}
+	if s.deep == nil {
+		return plainStruct{structPlan: s}
+	}
+	return s
 }
 
-func (p structPlan) encode(e *encoder, v reflect.Value) {
-	for i, plan := range p {
-		if field := v.Field(i); !field.IsZero() {
+// take takes the steps of a struct that is a field.
+func (s *structPlan) take(field *structPlan, offset uintptr) {
+	for _, step := range field.steps {
+		step.offset += offset
+		s.steps = append(s.steps, step)
+	}
+}
+
+func (s *structPlan) encode(e *encoder, p unsafe.Pointer) {
+	for i := range s.steps {
+		step := &s.steps[i]
+		if field := unsafe.Add(p, step.offset); !isZero(field, step.size) {
 			e.uint(uint64(i) + 1)
-			plan.encode(e, field)
+			step.plan.encode(e, field)
 		}
 	}
 	e.byte(0)
 }
 
-func (p structPlan) decode(d *decoder, v reflect.Value) {
+func (s *structPlan) decode(d *decoder, p unsafe.Pointer) {
 	for n := d.uint(); n > 0; n = d.uint() {
-		p[n-1].decode(d, v.Field(int(n-1)))
+		step := &s.steps[n-1]
+		step.plan.decode(d, unsafe.Add(p, step.offset))
 	}
 }
+
+func (s *structPlan) own(d *decoder, p unsafe.Pointer) {
+	for i := range s.deep {
+		step := &s.deep[i]
+		if field := unsafe.Add(p, step.offset); !isZero(field, step.size) {
+			step.plan.own(d, field)
+		}
+	}
+}
+
+// isZero tells whether all bytes of a variable are zero.
+func isZero(p unsafe.Pointer, size uintptr) bool {
+	for ; size >= 8; size -= 8 {
+		if *(*uint64)(p) != 0 {
+			return false
+		}
+		p = unsafe.Add(p, 8)
+	}
+	for ; size > 0; size-- {
+		if *(*byte)(p) != 0 {
+			return false
+		}
+		p = unsafe.Add(p, 1)
+	}
+	return true
+}
+
+// noPlan is for what cannot be packed. Zero values of such types go by unnoticed
+// where structs leave them out.
+type noPlan struct{ plain }
+
+func (noPlan) encode(e *encoder, _ unsafe.Pointer) { e.fail() }
+func (noPlan) decode(*decoder, unsafe.Pointer)     { panic("compact: unpacking what cannot be packed") }

@@ -3,26 +3,49 @@ package compact
 import (
 	"reflect"
 	"strings"
-	"sync"
 	"time"
+	"unsafe"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// special are the plans of types whose exported fields do not tell it all.
-var special = map[reflect.Type]plan{
-	reflect.TypeFor[time.Time]():         timePlan{},
-	reflect.TypeFor[resource.Quantity](): quantityPlan{},
-	reflect.TypeFor[metav1.FieldsV1]():   fieldsPlan{},
-	reflect.TypeFor[any]():               anyPlan{},
+// timesAndQuantities returns the plans of types whose exported fields do not tell
+// it all.
+func timesAndQuantities(t reflect.Type) plan {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return timePlan{}
+	case reflect.TypeFor[resource.Quantity]():
+		return quantityPlan{}
+	default:
+		return nil
+	}
+}
+
+// mapPlan returns the plan of a map type. The common ones have plans that need no
+// reflection.
+func (made young) mapPlan(t reflect.Type) plan {
+	switch t {
+	case reflect.TypeFor[map[string]string]():
+		return stringsPlan{}
+	case reflect.TypeFor[map[string]any]():
+		return anyMapPlan{}
+	case reflect.TypeFor[map[string][]byte]():
+		return &mapOf[string, []byte]{made.of(t.Elem())}
+	case reflect.TypeFor[corev1.ResourceList]():
+		return &mapOf[corev1.ResourceName, resource.Quantity]{made.of(t.Elem())}
+	default:
+		return &mapPlan{t, made.of(t.Key()), made.of(t.Elem())}
+	}
 }
 
 // timePlan packs times in UTC or local time, without their monotonic part.
-type timePlan struct{}
+type timePlan struct{ plain }
 
-func (timePlan) encode(e *encoder, v reflect.Value) {
-	t := *v.Addr().Interface().(*time.Time)
+func (timePlan) encode(e *encoder, p unsafe.Pointer) {
+	t := *(*time.Time)(p)
 	switch t.Location() {
 	case time.UTC:
 		e.byte(0)
@@ -35,21 +58,21 @@ func (timePlan) encode(e *encoder, v reflect.Value) {
 	e.uint(uint64(t.Nanosecond()))
 }
 
-func (timePlan) decode(d *decoder, v reflect.Value) {
-	local := d.byte() == 1
+func (timePlan) decode(d *decoder, p unsafe.Pointer) {
+	local := d.bool()
 	t := time.Unix(d.int(), int64(d.uint()))
 	if !local {
 		t = t.UTC()
 	}
-	*v.Addr().Interface().(*time.Time) = t
+	*(*time.Time)(p) = t
 }
 
 // quantityPlan packs quantities as their text and, if that says something else,
 // their format.
 type quantityPlan struct{}
 
-func (quantityPlan) encode(e *encoder, v reflect.Value) {
-	q := *v.Addr().Interface().(*resource.Quantity)
+func (quantityPlan) encode(e *encoder, p unsafe.Pointer) {
+	q := *(*resource.Quantity)(p)
 	text := q.String()
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil || parsed.Cmp(q) != 0 {
@@ -63,13 +86,18 @@ func (quantityPlan) encode(e *encoder, v reflect.Value) {
 	}
 }
 
-func (quantityPlan) decode(d *decoder, v reflect.Value) {
+func (quantityPlan) decode(d *decoder, p unsafe.Pointer) {
 	// It was parsed before.
 	q, _ := resource.ParseQuantity(d.string())
 	if format := d.string(); format != "" {
 		q.Format = resource.Format(format)
 	}
-	*v.Addr().Interface().(*resource.Quantity) = q
+	*(*resource.Quantity)(p) = q
+}
+
+func (quantityPlan) own(_ *decoder, p unsafe.Pointer) {
+	q := (*resource.Quantity)(p)
+	*q = q.DeepCopy()
 }
 
 // fieldsPlan packs the fields that a manager owns. Their text differs from object
@@ -79,10 +107,9 @@ type fieldsPlan struct{}
 
 const cut = `"k:{`
 
-var pieces = sync.Pool{New: func() any { return new([]byte) }}
-
-func (fieldsPlan) encode(e *encoder, v reflect.Value) {
-	text := v.Addr().Interface().(*metav1.FieldsV1).GetRawString()
+func (fieldsPlan) encode(e *encoder, p unsafe.Pointer) {
+	raw := (*metav1.FieldsV1)(p).GetRawBytes()
+	text := unsafe.String(unsafe.SliceData(raw), len(raw))
 	e.uint(uint64(len(text)))
 	for text != "" {
 		n := strings.Index(text[1:], cut) + 1
@@ -94,13 +121,11 @@ func (fieldsPlan) encode(e *encoder, v reflect.Value) {
 	}
 }
 
-func (fieldsPlan) decode(d *decoder, v reflect.Value) {
+func (fieldsPlan) decode(d *decoder, p unsafe.Pointer) {
 	length := int(d.uint())
-	// The text is put together elsewhere, as SetRawBytes takes a copy.
-	text := pieces.Get().(*[]byte)
-	for *text = (*text)[:0]; len(*text) < length; {
-		*text = append(*text, d.string()...)
+	text := d.fieldsText(length)
+	for len(text) < length {
+		text = append(text, d.string()...)
 	}
-	v.Addr().Interface().(*metav1.FieldsV1).SetRawBytes(*text)
-	pieces.Put(text)
+	setFields((*metav1.FieldsV1)(p), text)
 }

@@ -26,10 +26,10 @@ type record struct {
 	shared atomic.Pointer[client.Object]
 }
 
-// form is what it takes to make objects of packed values.
-type form struct {
-	typ  reflect.Type
-	view compact.View
+// kind is the Go type of the objects that are packed.
+type kind struct {
+	typ    reflect.Type
+	packed compact.Type
 }
 
 func newRecord(obj client.Object) *record {
@@ -46,20 +46,20 @@ func (s *Store) pack(r *record) {
 	}
 	r.kept = true
 	obj := *r.shared.Load()
-	typ := reflect.TypeOf(obj).Elem()
-	if s.form.typ == nil {
+	k := s.kind
+	if typ := reflect.TypeOf(obj).Elem(); k == nil {
+		k = &kind{typ, compact.TypeOf(typ)}
 		s.mu.Lock()
-		s.form.typ = typ
+		s.kind = k
 		s.mu.Unlock()
-	}
-	if typ != s.form.typ {
+	} else if typ != k.typ {
 		return
 	}
 	header := append(make([]string, 0, 16), string(r.uid), obj.GetResourceVersion())
 	for key, value := range obj.GetLabels() {
 		header = append(header, key, value)
 	}
-	value, ok := s.packer.Pack(header, obj)
+	value, ok := s.packer.Pack(header, k.packed, obj)
 	if !ok {
 		return
 	}
@@ -69,11 +69,10 @@ func (s *Store) pack(r *record) {
 	h := s.packer.View().Header(value)
 	uid, _ := h.Next()
 	r.uid = types.UID(uid)
+	r.shared.Store(nil)
 	if s.sharing == ShareAll {
-		shared := s.form.with(s.packer.View()).unpack(value)
+		shared := (Object{record: r, kind: k, view: s.packer.View()}).Copy()
 		r.shared.Store(&shared)
-	} else {
-		r.shared.Store(nil)
 	}
 }
 
@@ -84,28 +83,18 @@ func (s *Store) release(r *record) {
 	}
 }
 
-func (f form) with(view compact.View) form {
-	f.view = view
-	return f
-}
-
-func (f form) unpack(v compact.Value) client.Object {
-	obj := reflect.New(f.typ)
-	f.view.Unpack(v, obj.Elem())
-	return obj.Interface().(client.Object)
-}
-
 // Object is an object as the store held it at a moment.
 type Object struct {
 	key     *Key
 	record  *record
-	form    form
+	kind    *kind
+	view    *compact.View
 	sharing Sharing
 }
 
 // object returns a record of an entry. The caller holds mu or is the writer.
 func (s *Store) object(e *entry, r *record) Object {
-	return Object{&e.key, r, s.form, s.sharing}
+	return Object{&e.key, r, s.kind, s.view, s.sharing}
 }
 
 // Namespace returns the namespace of the object.
@@ -116,12 +105,24 @@ func (o Object) Copy() client.Object {
 	if o.record.value.IsZero() {
 		return (*o.record.shared.Load()).DeepCopyObject().(client.Object)
 	}
-	return o.form.unpack(o.record.value)
+	obj := reflect.New(o.kind.typ)
+	o.view.Unpack(o.record.value, o.kind.packed, obj.Elem())
+	return obj.Interface().(client.Object)
 }
 
-// CopyInto makes the copy in a place for it, which is a zero struct. It returns
-// false if the object is of another type.
-func (o Object) CopyInto(into reflect.Value) bool {
+// Copier makes copies of several objects of a store, for less than it would cost
+// to make each for itself. It is used by one goroutine. The zero value is ready.
+type Copier struct {
+	// Many is set if there are several objects.
+	Many bool
+
+	view     *compact.View
+	unpacker *compact.Unpacker
+}
+
+// CopyInto makes the copy of an object in a place for it, which is a zero struct.
+// It returns false if the object is of another type.
+func (c *Copier) CopyInto(o Object, into reflect.Value) bool {
 	if o.record.value.IsZero() {
 		from := reflect.ValueOf(o.Copy()).Elem()
 		if from.Type() != into.Type() {
@@ -130,10 +131,13 @@ func (o Object) CopyInto(into reflect.Value) bool {
 		into.Set(from)
 		return true
 	}
-	if o.form.typ != into.Type() {
+	if o.kind.typ != into.Type() {
 		return false
 	}
-	o.form.view.Unpack(o.record.value, into)
+	if c.view != o.view {
+		c.view, c.unpacker = o.view, o.view.Unpacker(c.Many)
+	}
+	c.unpacker.Unpack(o.record.value, o.kind.packed, into)
 	return true
 }
 
@@ -165,7 +169,7 @@ func (o Object) version() string {
 	if o.record.value.IsZero() {
 		return (*o.record.shared.Load()).GetResourceVersion()
 	}
-	h := o.form.view.Header(o.record.value)
+	h := o.view.Header(o.record.value)
 	h.Next()
 	version, _ := h.Next()
 	return version
@@ -184,7 +188,7 @@ type packedLabels Object
 
 // Lookup implements labels.Labels.
 func (l packedLabels) Lookup(label string) (string, bool) {
-	h := l.form.view.Header(l.record.value)
+	h := l.view.Header(l.record.value)
 	h.Next()
 	h.Next()
 	for key, ok := h.Next(); ok; key, ok = h.Next() {

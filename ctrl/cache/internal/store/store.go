@@ -57,7 +57,10 @@ type Store struct {
 	filings []filing
 
 	packer *compact.Packer
-	form   form
+	// view is what unpacks all records, and kind what they are packed of, once
+	// there is one.
+	view *compact.View
+	kind *kind
 	// size is the bytes that the packed objects take.
 	size int
 
@@ -80,12 +83,14 @@ type entry struct {
 
 // New returns an empty store.
 func New(sharing Sharing) *Store {
+	packer := compact.NewPacker()
 	return &Store{
 		sharing: sharing,
 		spaces:  map[string]*space{},
 		fields:  map[string]*index{},
 		labels:  map[string]*index{},
-		packer:  compact.NewPacker(),
+		packer:  packer,
+		view:    packer.View(),
 	}
 }
 
@@ -172,7 +177,7 @@ func (s *Store) set(e *entry, watched *record, w *write) {
 	}
 	s.mu.Lock()
 	e.watched, e.shown, e.write = watched, shown, w
-	s.form.view = s.packer.View()
+	s.view = s.packer.View()
 	if refile {
 		s.refile(e)
 	}

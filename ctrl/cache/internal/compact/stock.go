@@ -1,0 +1,79 @@
+package compact
+
+import (
+	"reflect"
+	"unsafe"
+)
+
+// stock makes variables. If it makes them in batches, there are fewer allocations,
+// and variables that were made one after the other stay in memory together.
+type stock struct {
+	batches bool
+	// shelves are what is left of batches, by the number of the node.
+	shelves []shelf
+	text    []byte
+	// made is how many bytes were taken.
+	made int
+}
+
+type shelf struct {
+	next unsafe.Pointer
+	left int
+}
+
+const (
+	// batch is how many variables of a type are made at once, and batchBytes
+	// how many bytes they take at most.
+	batch      = 16
+	batchBytes = 4096
+	textBatch  = 16 << 10
+)
+
+// empty is where empty slices point to.
+var empty struct{}
+
+// variables returns zero variables, one after the other.
+func (s *stock) variables(n *node, count int) unsafe.Pointer {
+	s.made += count * int(n.size)
+	switch {
+	case count == 0:
+		return unsafe.Pointer(&empty)
+	case s.batches && uintptr(count+1)*n.size <= batchBytes:
+		return s.fromBatch(n, count)
+	case count == 1:
+		return reflect.New(n.typ).UnsafePointer()
+	default:
+		return reflect.MakeSlice(n.slice, count, count).UnsafePointer()
+	}
+}
+
+func (s *stock) fromBatch(n *node, count int) unsafe.Pointer {
+	if n.number >= len(s.shelves) {
+		s.shelves = append(s.shelves, make([]shelf, n.number+1-len(s.shelves))...)
+	}
+	sh := &s.shelves[n.number]
+	if sh.left < count {
+		sh.left = max(count, min(batch, batchBytes/max(1, int(n.size))))
+		sh.next = reflect.MakeSlice(n.slice, sh.left, sh.left).UnsafePointer()
+	}
+	p := sh.next
+	sh.left -= count
+	if sh.next = nil; sh.left > 0 {
+		sh.next = unsafe.Add(p, uintptr(count)*n.size)
+	}
+	return p
+}
+
+// bytes returns an empty slice that has room for that many bytes and no more.
+func (s *stock) bytes(n int) []byte {
+	s.made += n
+	if !s.batches || n > textBatch/4 {
+		return make([]byte, 0, n)
+	}
+	if len(s.text) < n {
+		s.text = make([]byte, textBatch)
+	}
+	b := s.text[:0:n]
+	s.text = s.text[n:]
+	return b
+}
