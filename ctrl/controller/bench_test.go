@@ -16,13 +16,44 @@ import (
 
 // BenchmarkReconcile is the cost of a reconcile that does nothing: queue, context, logger, metrics.
 func BenchmarkReconcile(b *testing.B) {
+	// Every request comes while the worker waits for one.
+	b.Run("idle", func(b *testing.B) {
+		asked := make(chan struct{}, 1)
+		add := begin(b, func(workqueue.TypedRateLimitingInterface[reconcile.Request], reconcile.Request) { asked <- struct{}{} })
+		for i := 0; b.Loop(); i++ {
+			add(i)
+			<-asked
+		}
+	})
+	// The worker always has enough to do.
+	b.Run("busy", func(b *testing.B) {
+		done := make(chan struct{})
+		left := b.N
+		add := begin(b, func(q workqueue.TypedRateLimitingInterface[reconcile.Request], req reconcile.Request) {
+			if left--; left < 0 {
+				return
+			}
+			if q.Add(req); left == 0 {
+				close(done)
+			}
+		})
+		b.ResetTimer()
+		for i := range 100 {
+			add(i)
+		}
+		<-done
+	})
+}
+
+// begin runs a controller with one worker until the benchmark is over, and returns a function that adds
+// one of a thousand requests.
+func begin(b *testing.B, reconciled func(workqueue.TypedRateLimitingInterface[reconcile.Request], reconcile.Request)) (add func(int)) {
 	var queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	asked := make(chan struct{}, 1)
 	c, err := NewUnmanaged("benchmark", Options{
 		SkipNameValidation: ptr.To(true),
 		Logger:             logr.Discard(),
-		Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-			asked <- struct{}{}
+		Reconciler: reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+			reconciled(queue, req)
 			return reconcile.Result{}, nil
 		}),
 	})
@@ -38,19 +69,17 @@ func BenchmarkReconcile(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)
 	go func() { ended <- c.Start(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	})
 	<-ready
 	requests := make([]reconcile.Request, 1000)
 	for i := range requests {
 		requests[i].NamespacedName = types.NamespacedName{Namespace: "default", Name: fmt.Sprint("object-", i)}
 	}
 	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		queue.Add(requests[i%len(requests)])
-		<-asked
-	}
-	b.StopTimer()
-	cancel()
-	if err := <-ended; err != nil {
-		b.Error(err)
-	}
+	return func(i int) { queue.Add(requests[i%len(requests)]) }
 }

@@ -106,8 +106,9 @@ type TypedOptions[request comparable] struct {
 	// come to no more than 10 a second with bursts of 100.
 	RateLimiter workqueue.TypedRateLimiter[request]
 
-	// NewQueue makes the work queue when the controller starts. By default it is a
-	// priorityqueue.PriorityQueue. Priorities are lost in a queue that is none.
+	// NewQueue makes the work queue when the controller starts. By default it is made by
+	// priorityqueue.New. Priorities are lost in a queue that is no priorityqueue.PriorityQueue, and
+	// causes, without which no hot loop is known, in one that is no priorityqueue.CauseKeeper.
 	NewQueue func(controllerName string, rateLimiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request]
 
 	// Logger is the base of the controller's logger.
@@ -118,7 +119,8 @@ type TypedOptions[request comparable] struct {
 	// namespace.
 	LogConstructor func(request *request) logr.Logger
 
-	// UsePriorityQueue says whether the queue has priorities. True if nil.
+	// UsePriorityQueue says whether the queue has priorities. True if nil. If false, all requests
+	// are equal.
 	UsePriorityQueue *bool
 
 	// EnableWarmup starts the sources before this process is the leader, so that it can take over
@@ -240,17 +242,12 @@ func (options *TypedOptions[request]) complete(name string) {
 	logger := options.Logger.WithValues("controller", name)
 	if options.NewQueue == nil {
 		options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
-			q := priorityqueue.New(name, func(o *priorityqueue.Opts[request]) {
+			return priorityqueue.New(name, func(o *priorityqueue.Opts[request]) {
 				o.Log = logger
 				o.RateLimiter = limiter
+				o.IgnorePriorities = !priorities
 				o.Flow = options.Flow
 			})
-			if priorities {
-				return q
-			}
-			return struct {
-				workqueue.TypedRateLimitingInterface[request]
-			}{q}
 		}
 	}
 	if options.LogConstructor == nil {

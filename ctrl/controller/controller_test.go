@@ -188,8 +188,10 @@ func (s *spy) AddWithOpts(o priorityqueue.AddOpts, items ...string) {
 func TestQueueWithoutPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		r := start(t, TypedOptions[string]{UsePriorityQueue: ptr.To(false)}, func(context.Context, string) (reconcile.Result, error) {
+		var causes []string
+		r := start(t, TypedOptions[string]{UsePriorityQueue: ptr.To(false)}, func(ctx context.Context, _ string) (reconcile.Result, error) {
 			tries++
+			causes = append(causes, reconcile.CausesFrom(ctx).String())
 			switch tries {
 			case 1:
 				return reconcile.Result{Priority: ptr.To(5)}, errors.New("again")
@@ -198,14 +200,21 @@ func TestQueueWithoutPriorities(t *testing.T) {
 			}
 			return reconcile.Result{}, nil
 		})
-		if _, ok := r.queue.(priorityqueue.PriorityQueue[string]); ok {
-			t.Errorf("the queue is a %T", r.queue)
-		}
 		r.queue.Add("k")
 		for range 3 {
 			<-r.asked
 		}
+		r.queue.(priorityqueue.PriorityQueue[string]).AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(-1)}, "first", "second")
+		r.queue.Add("third")
+		for _, want := range []string{"first", "second", "third"} {
+			if got := <-r.asked; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
 		_ = r.end()
+		if want := []string{"", "retry", "requeue-after"}; !slices.Equal(causes[:3], want) {
+			t.Errorf("the causes were %q, want %q", causes[:3], want)
+		}
 	})
 }
 

@@ -30,6 +30,7 @@ type loops[request comparable] struct {
 	controller *controller[request]
 	metrics    *counters
 	suspects   atomic.Int32 // how many streaks are in doubt
+	known      atomic.Int32 // how many there are
 
 	mu         sync.Mutex
 	young, old map[request]*streak // by when they were last touched
@@ -67,12 +68,12 @@ func (l *loops[request]) ran(c *call[request], began time.Time) {
 	c.mu.Lock()
 	wrote := c.wrote
 	c.mu.Unlock()
-	l.mu.Lock()
-	if len(wrote) == 0 && len(l.young)+len(l.old) == 0 {
-		l.mu.Unlock()
+	if len(wrote) == 0 && l.known.Load() == 0 {
 		return
 	}
+	l.mu.Lock()
 	loop, found := l.note(c, wrote, began)
+	l.known.Store(int32(len(l.young) + len(l.old)))
 	l.mu.Unlock()
 	if !found {
 		return

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/controller/priorityqueue"
+	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
@@ -67,7 +68,7 @@ func (c *controller[request]) Start(ctx context.Context) error {
 	s := &shift[request]{
 		controller: c,
 		ctx:        ctx,
-		queue:      complete(queue),
+		queue:      lineOf(queue),
 		metrics:    m,
 		logger:     logger,
 		loops:      newLoops(c, m, queue),
@@ -88,7 +89,7 @@ func (c *controller[request]) Start(ctx context.Context) error {
 type shift[request comparable] struct {
 	*controller[request]
 	ctx     context.Context
-	queue   feedQueue[request]
+	queue   line[request]
 	metrics *counters
 	logger  logr.Logger
 	loops   *loops[request]
@@ -103,46 +104,58 @@ func (s *shift[request]) work() {
 	})
 	defer w.stop()
 	for {
-		req, priority, causes, shutdown := s.queue.GetWithCauses()
+		t, shutdown := s.queue.Take()
 		if shutdown {
 			return
 		}
-		s.process(w, req, priority, causes)
+		s.process(w, t)
 	}
 }
 
-// process reconciles one request and does what follows from it.
-func (s *shift[request]) process(w *watchdog[request], req request, priority int, causes reconcile.Causes) {
-	defer s.queue.Done(req)
+// process reconciles one request and does what follows from it. It looks at the clock once: the queue
+// did so when it handed out the request, and is told when the reconcile was over.
+func (s *shift[request]) process(w *watchdog[request], t queue.Ticket[request]) {
+	req, over := t.Key, t.Began
+	defer func() { s.queue.DoneAt(req, over) }()
 	s.metrics.activeWorkers.Inc()
 	defer s.metrics.activeWorkers.Dec()
 
-	call := &call[request]{Context: s.ctx, controller: s.controller, req: req, causes: causes}
-	ctx, span := s.startSpan(call, priority)
-	began := time.Now()
-	w.begin(call, began)
+	call := &call[request]{Context: s.ctx, controller: s.controller, req: req, causes: t.Causes}
+	ctx, span := s.startSpan(call, t.Priority)
+	w.begin(call, t.Began)
 	result, err := s.Reconcile(ctx, req)
 	w.end()
-	s.metrics.duration.Observe(time.Since(began).Seconds())
+	took := time.Since(t.Began)
+	over = t.Began.Add(took)
+	s.metrics.duration.Observe(took.Seconds())
 
-	v := judge(result, err, s.queue.NumRequeues(req), s.ctx.Err() != nil)
+	v := s.judge(req, result, err)
 	v.count(s.metrics)
-	v.log(s.logger, call.log, causes, result, err)
+	v.log(s.logger, call.log, t.Causes, result, err)
 	if span != nil {
 		v.endSpan(span, err)
 	}
-	s.loops.ran(call, began)
+	s.loops.ran(call, t.Began)
 	if v.forget {
 		s.queue.Forget(req)
 	}
 	if v.again {
 		again := result.Priority
 		if again == nil {
-			again = ptr.To(priority)
+			again = ptr.To(t.Priority)
 		}
 		s.queue.AddWithCause(reconcile.Cause{Kind: v.why()},
 			priorityqueue.AddOpts{RateLimited: v.limited, After: v.after, Priority: again}, req)
 	}
+}
+
+// judge decides. Most reconciles succeed, and need no look at the rate limiter.
+func (s *shift[request]) judge(req request, result reconcile.Result, err error) verdict {
+	tries := 0
+	if err != nil {
+		tries = s.queue.NumRequeues(req)
+	}
+	return judge(result, err, tries, s.ctx.Err() != nil)
 }
 
 var errReconciliationTimeout = errors.New("reconciliation timeout")

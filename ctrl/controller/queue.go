@@ -1,63 +1,68 @@
 package controller
 
 import (
+	"time"
+
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/controller/priorityqueue"
+	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/reconcile"
 )
 
-// feedQueue is all that the loop asks of a queue.
-type feedQueue[request comparable] interface {
-	priorityqueue.PriorityQueue[request]
-	priorityqueue.CauseKeeper[request]
+// line is all that the workers ask of a queue.
+type line[request comparable] interface {
+	Take() (t queue.Ticket[request], shutdown bool)
+	DoneAt(req request, now time.Time)
+	AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request)
+	Forget(req request)
+	NumRequeues(req request) int
 }
 
-// complete adds to a queue what it cannot do: priorities and causes are then lost.
-func complete[request comparable](q workqueue.TypedRateLimitingInterface[request]) feedQueue[request] {
-	if able, ok := q.(feedQueue[request]); ok {
+// lineOf makes up for what a queue cannot do: times, causes, priorities.
+func lineOf[request comparable](q workqueue.TypedRateLimitingInterface[request]) line[request] {
+	if able, ok := q.(line[request]); ok {
 		return able
 	}
-	p, ok := q.(priorityqueue.PriorityQueue[request])
-	if !ok {
-		p = unprioritized[request]{q}
-	}
-	return causeless[request]{p}
+	f := foreign[request]{TypedRateLimitingInterface: q}
+	f.priorities, _ = q.(priorityqueue.PriorityQueue[request])
+	f.causes, _ = q.(priorityqueue.CauseKeeper[request])
+	return f
 }
 
-// unprioritized makes a PriorityQueue of a queue that knows no priorities.
-type unprioritized[request comparable] struct {
+// foreign is a queue that somebody else made.
+type foreign[request comparable] struct {
 	workqueue.TypedRateLimitingInterface[request]
+	priorities priorityqueue.PriorityQueue[request] // nil if it has none
+	causes     priorityqueue.CauseKeeper[request]   // nil if it keeps none
 }
 
-func (q unprioritized[request]) AddWithOpts(o priorityqueue.AddOpts, items ...request) {
-	for _, item := range items {
-		switch {
-		case o.RateLimited:
-			q.AddRateLimited(item)
-		case o.After > 0:
-			q.AddAfter(item, o.After)
-		default:
-			q.Add(item)
-		}
+func (q foreign[request]) Take() (t queue.Ticket[request], shutdown bool) {
+	switch {
+	case q.causes != nil:
+		t.Key, t.Priority, t.Causes, shutdown = q.causes.GetWithCauses()
+	case q.priorities != nil:
+		t.Key, t.Priority, shutdown = q.priorities.GetWithPriority()
+	default:
+		t.Key, shutdown = q.Get()
 	}
+	t.Began = time.Now()
+	return t, shutdown
 }
 
-func (q unprioritized[request]) GetWithPriority() (request, int, bool) {
-	item, shutdown := q.Get()
-	return item, 0, shutdown
-}
+func (q foreign[request]) DoneAt(req request, _ time.Time) { q.Done(req) }
 
-// causeless makes a CauseKeeper of a queue that keeps none.
-type causeless[request comparable] struct {
-	priorityqueue.PriorityQueue[request]
-}
-
-func (q causeless[request]) AddWithCause(_ reconcile.Cause, o priorityqueue.AddOpts, item request) {
-	q.AddWithOpts(o, item)
-}
-
-func (q causeless[request]) GetWithCauses() (request, int, reconcile.Causes, bool) {
-	item, priority, shutdown := q.GetWithPriority()
-	return item, priority, reconcile.Causes{}, shutdown
+func (q foreign[request]) AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request) {
+	switch {
+	case q.causes != nil:
+		q.causes.AddWithCause(why, o, req)
+	case q.priorities != nil:
+		q.priorities.AddWithOpts(o, req)
+	case o.RateLimited:
+		q.AddRateLimited(req)
+	case o.After > 0:
+		q.AddAfter(req, o.After)
+	default:
+		q.Add(req)
+	}
 }

@@ -78,6 +78,8 @@ type Opts[T comparable] struct {
 	// DefaultPatience if zero; if negative, lower priorities wait for as long as there are higher
 	// ones.
 	Patience time.Duration
+	// IgnorePriorities makes all keys equal, whatever the priority they are added with.
+	IgnorePriorities bool
 	// Flow names the flow that a key belongs to, such as its namespace. The flows of one priority
 	// take turns. It is called with the queue locked, so it must be quick and leave the queue alone.
 	// If nil, keys go first come first served.
@@ -107,6 +109,7 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 			Flow:     opts.Flow,
 		}),
 		limiter: opts.RateLimiter,
+		equal:   opts.IgnorePriorities,
 		log:     opts.Log,
 	}
 }
@@ -115,6 +118,7 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 type priorityQueue[T comparable] struct {
 	*queue.Queue[T]
 	limiter workqueue.TypedRateLimiter[T]
+	equal   bool
 	log     logr.Logger
 	curious atomic.Pointer[func(T) bool]
 }
@@ -139,7 +143,7 @@ func (q *priorityQueue[T]) AddRateLimited(item T) {
 
 func (q *priorityQueue[T]) AddWithOpts(o AddOpts, items ...T) {
 	if !o.RateLimited {
-		q.Queue.Add(o.After, priorityOf(o), nil, items...)
+		q.Queue.Add(o.After, q.priorityOf(o), nil, items...)
 		return
 	}
 	for _, item := range items {
@@ -159,11 +163,11 @@ func (q *priorityQueue[T]) add(why *reconcile.Cause, o AddOpts, item T) {
 			delay = min(delay, o.After)
 		}
 	}
-	q.AddOne(delay, priorityOf(o), why, item)
+	q.AddOne(delay, q.priorityOf(o), why, item)
 }
 
-func priorityOf(o AddOpts) int {
-	if o.Priority == nil {
+func (q *priorityQueue[T]) priorityOf(o AddOpts) int {
+	if o.Priority == nil || q.equal {
 		return 0
 	}
 	return *o.Priority

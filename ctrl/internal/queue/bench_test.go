@@ -100,7 +100,7 @@ func BenchmarkDelayed(b *testing.B) {
 		}
 		for now := range ks {
 			if t, ok := c.take(time.Duration(now)); ok {
-				c.done(time.Duration(now), t.key)
+				c.done(time.Duration(now), t.Key)
 			}
 		}
 	}

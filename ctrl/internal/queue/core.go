@@ -175,15 +175,8 @@ func (c *core[K]) because(e *entry[K], why *cause.Cause) {
 	e.causes.Add(*why)
 }
 
-// ticket is what a worker is told when a key is handed out.
-type ticket[K comparable] struct {
-	key      K
-	priority int
-	causes   cause.Causes // with how long the key was ready
-}
-
 // take hands out the next key.
-func (c *core[K]) take(now time.Duration) (t ticket[K], ok bool) {
+func (c *core[K]) take(now time.Duration) (t Ticket[K], ok bool) {
 	c.expire(now)
 	if len(c.lines) == 0 {
 		return t, false
@@ -192,12 +185,12 @@ func (c *core[K]) take(now time.Duration) (t ticket[K], ok bool) {
 	e.level.served(e.flow)
 	c.leaveLine(e)
 	c.depth--
-	t = ticket[K]{key: e.key, priority: e.priority}
+	t.Key, t.Priority = e.key, e.priority
 	if e.causes != nil {
-		t.causes = e.causes.Causes
+		t.Causes = e.causes.Causes
 		e.causes = nil
 	}
-	t.causes.Waited = now - e.since
+	t.Causes.Waited = now - e.since
 	e.place, e.level = nowhere, nil
 	e.processing, e.began = true, now
 	c.working.push(e)

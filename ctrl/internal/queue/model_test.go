@@ -284,7 +284,7 @@ func step(t *testing.T, c *core[string], m *model, now time.Duration, what, whic
 	case 2, 3, 4:
 		ct, cok := c.take(now)
 		mt, mok := m.take(now)
-		got = fmt.Sprint("take ", ct.key, ct.priority, ct.causes.Waited, ct.causes.List, ct.causes.Total, cok)
+		got = fmt.Sprint("take ", ct.Key, ct.Priority, ct.Causes.Waited, ct.Causes.List, ct.Causes.Total, cok)
 		want = fmt.Sprint("take ", mt.key, mt.priority, now-mt.since, mt.why, mt.asked, mok)
 		if !cok && !mok {
 			got, want = "", ""

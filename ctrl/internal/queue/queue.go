@@ -34,6 +34,7 @@ type Queue[K comparable] struct {
 	core  core[K]
 	state state
 	epoch time.Time
+	last  time.Duration // what the core was told
 	meter meter
 
 	wake    sync.Cond // a key became ready, or the queue is closed
@@ -75,7 +76,10 @@ func New[K comparable](o Options[K]) *Queue[K] {
 }
 
 // now must be called with the lock held, so that time never goes back for the core.
-func (q *Queue[K]) now() time.Duration { return time.Since(q.epoch) }
+func (q *Queue[K]) now() time.Duration {
+	q.last = time.Since(q.epoch)
+	return q.last
+}
 
 // Add puts keys in line, each after delay, at the given priority and for the given cause, which may
 // be nil and is not kept. A queue that is shutting down ignores it.
@@ -103,17 +107,32 @@ func (q *Queue[K]) AddOne(delay time.Duration, priority int, why *cause.Cause, k
 	q.settle()
 }
 
+// Ticket is a key that was handed out.
+type Ticket[K comparable] struct {
+	Key      K
+	Priority int
+	Causes   cause.Causes // with how long the key was ready
+	Began    time.Time    // when it was handed out
+}
+
 // Get waits for a key and hands it out with its priority and its causes. The caller must call Done
 // with it. Once the queue has shut down it returns the zero key and true.
 func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown bool) {
+	t, shutdown := q.Take()
+	return t.Key, t.Priority, t.Causes, shutdown
+}
+
+// Take is Get that also says what time it was.
+func (q *Queue[K]) Take() (t Ticket[K], shutdown bool) {
 	q.mu.Lock()
 	for q.state != closed {
 		t, ok := q.core.take(q.now())
 		if ok {
+			t.Began = q.epoch.Add(q.last)
 			q.report()
 			q.mu.Unlock()
-			q.meter.stood(t.causes.Waited)
-			return t.key, t.priority, t.causes, false
+			q.meter.stood(t.Causes.Waited)
+			return t, false
 		}
 		q.blocked++
 		q.setTimer()
@@ -121,13 +140,25 @@ func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown boo
 		q.waking--
 	}
 	q.mu.Unlock()
-	return key, 0, cause.Causes{}, true
+	return t, true
 }
 
 // Done says that the processing of key has ended. For a key that no worker has it does nothing.
 func (q *Queue[K]) Done(key K) {
 	q.mu.Lock()
-	took, ok := q.core.done(q.now(), key)
+	q.done(q.now(), key)
+}
+
+// DoneAt is Done for a worker that has just looked at the clock.
+func (q *Queue[K]) DoneAt(key K, now time.Time) {
+	q.mu.Lock()
+	q.last = max(q.last, now.Sub(q.epoch)) // others may have looked later and come first
+	q.done(q.last, key)
+}
+
+// done must be called with the lock held, and gives it back.
+func (q *Queue[K]) done(now time.Duration, key K) {
+	took, ok := q.core.done(now, key)
 	q.settle()
 	q.mu.Unlock()
 	if ok {

@@ -198,6 +198,32 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// TestTheClockOfAWorker lets a worker say when it was done, and be late to say so.
+func TestTheClockOfAWorker(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *Queue[string]) {
+		q.Add(0, 0, nil, "k")
+		time.Sleep(time.Second)
+		ticket, _ := q.Take()
+		if want := time.Now(); !ticket.Began.Equal(want) || ticket.Causes.Waited != time.Second {
+			t.Errorf("it was handed out at %v after %v, want %v", ticket.Began, ticket.Causes.Waited, want)
+		}
+		q.Add(0, 0, nil, "k")
+		time.Sleep(time.Second)
+		over := time.Now()
+		time.Sleep(time.Second)
+		q.Add(0, 0, nil, "later")
+		q.DoneAt("k", over)
+		if s := q.Stats(); s.Unfinished != 0 || s.Oldest != 0 {
+			t.Errorf("the clock went back: %+v", s)
+		}
+		for _, want := range []string{"later", "k"} {
+			if key := get(t, q); key != want {
+				t.Errorf("got %q, want %q", key, want)
+			}
+		}
+	})
+}
+
 // TestManyWorkers lets real workers race: no key may be in two hands, and every change of a key must
 // be seen by a worker that took it afterwards.
 func TestManyWorkers(t *testing.T) {
