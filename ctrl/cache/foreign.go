@@ -27,7 +27,7 @@ func (c *informerCache) foreign(p *part, r *remote) *foreign {
 			return r.resource.list(ctx, r.selected(opts))
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return r.Watch(ctx, opts)
+			return p.contact.watching(r.Watch(ctx, opts))
 		},
 	}
 	return &foreign{p, func() toolscache.SharedIndexInformer {
@@ -39,10 +39,8 @@ func (c *informerCache) foreign(p *part, r *remote) *foreign {
 // Run runs the informer until ctx is done.
 func (f *foreign) Run(ctx context.Context) {
 	informer := f.new()
-	if f.part.onError != nil {
-		if err := informer.SetWatchErrorHandlerWithContext(f.part.onError); err != nil {
-			f.part.log().Error(err, "the informer takes no error handler")
-		}
+	if err := informer.SetWatchErrorHandlerWithContext(f.failed); err != nil {
+		f.part.log().Error(err, "the informer takes no error handler")
 	}
 	f.part.Begin()
 	registration, err := informer.AddEventHandler(f)
@@ -61,6 +59,16 @@ func (f *foreign) Run(ctx context.Context) {
 	}()
 	informer.RunWithContext(ctx)
 	<-synced
+}
+
+// failed is told of errors before the informer tries again.
+func (f *foreign) failed(ctx context.Context, r *toolscache.Reflector, err error) {
+	f.part.noteError(err)
+	if f.part.onError != nil {
+		f.part.onError(ctx, r, err)
+		return
+	}
+	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.

@@ -29,6 +29,10 @@ type informer struct {
 	store      *store.Store
 	parts      []*part
 	resync     time.Duration
+	// tally counts what happens while the informer runs.
+	tally *tally
+	// awaited is set if the start of the cache waits for the informer.
+	awaited bool
 
 	// synced is closed when every part holds a complete list, stopped when the
 	// informer has ended, and cancel ends it.
@@ -112,6 +116,7 @@ func (i *informer) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, i.cancel)()
 	defer i.cancel()
 
+	defer tallies.join(i)()
 	i.mu.Lock()
 	i.running = true
 	for _, f := range i.feeds {

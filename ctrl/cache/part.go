@@ -23,6 +23,7 @@ type part struct {
 	config    Config
 	scope     *store.Scope
 	onError   toolscache.WatchErrorHandlerWithContext
+	contact   contact
 
 	// source fills the part until a context is done.
 	source interface{ Run(context.Context) }
@@ -49,7 +50,7 @@ func (c *informerCache) newPart(i *informer, namespace string, config Config) (*
 		return p, nil
 	}
 	p.source = &reflector.Reflector{
-		Source:    r,
+		Source:    noticed{r, &p.contact},
 		Sink:      p,
 		Bookmarks: config.EnableWatchBookmarks == nil || *config.EnableWatchBookmarks,
 		OnError:   p.failed,
@@ -59,22 +60,35 @@ func (c *informerCache) newPart(i *informer, namespace string, config Config) (*
 
 // Begin implements reflector.Sink.
 func (p *part) Begin() {
+	p.contact.heard(false)
+	if p.synced {
+		p.informer.tally.relists.Add(1)
+	}
 	p.scope.Begin()
 }
 
 // Listed implements reflector.Sink.
 func (p *part) Listed(obj client.Object) {
+	p.contact.heard(false)
 	p.apply(obj, p.scope.Listed)
 }
 
 // Changed implements reflector.Sink.
 func (p *part) Changed(obj client.Object) {
+	p.told()
 	p.apply(obj, p.scope.Changed)
 }
 
 // Deleted implements reflector.Sink.
 func (p *part) Deleted(obj client.Object) {
+	p.told()
 	p.apply(obj, p.scope.Deleted)
+}
+
+// told notes that the watch told of something.
+func (p *part) told() {
+	p.contact.heard(true)
+	p.informer.tally.events.Add(1)
 }
 
 // apply prepares an object, stores what it says and tells the feeds.
@@ -91,11 +105,13 @@ func (p *part) apply(obj client.Object, put func(client.Object) store.Change) {
 
 // Progress implements reflector.Sink.
 func (p *part) Progress(version string) {
+	p.contact.heard(true)
 	p.scope.Progress(version)
 }
 
 // Complete implements reflector.Sink.
 func (p *part) Complete(version string) {
+	p.contact.heard(true)
 	i := p.informer
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -139,8 +155,14 @@ func (p *part) selects(obj client.Object) bool {
 		p.config.FieldSelector.Matches(&fieldsOf{object: obj})
 }
 
+func (p *part) noteError(err error) {
+	p.contact.failed(err)
+	p.informer.tally.error(err)
+}
+
 // failed is told of errors before the reflector tries again.
 func (p *part) failed(ctx context.Context, err error) {
+	p.noteError(err)
 	if p.onError != nil {
 		card := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, nil,
 			toolscache.ReflectorOptions{Name: "flyball", TypeDescription: p.informer.gvk.String()})

@@ -1,0 +1,155 @@
+package cache
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"flyball.dev/ctrl/metrics"
+)
+
+// tallies are the figures of all informers that run in this process.
+var tallies = &collector{tallies: map[informerKey]*tally{}}
+
+func init() {
+	metrics.Registry.MustRegister(tallies)
+}
+
+// tally is the figures of a kind in a form. All caches of the process share it,
+// and it lasts as long as one of them has the kind. So no counter ever falls.
+type tally struct {
+	informers []*informer // guarded by the collector's lock
+
+	events, relists atomic.Int64
+	mu              sync.Mutex
+	errors          map[string]int // by reason
+}
+
+func (t *tally) error(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errors[reason(err)]++
+}
+
+// collector reads the tallies when metrics are scraped. It implements
+// prometheus.Collector.
+type collector struct {
+	mu      sync.Mutex
+	tallies map[informerKey]*tally
+}
+
+// join gives an informer that begins to run its tally. The function that it
+// returns takes the informer out again.
+func (c *collector) join(i *informer) (leave func()) {
+	for _, p := range i.parts {
+		p.contact.begin()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := informerKey{i.gvk, i.form}
+	t := c.tallies[key]
+	if t == nil {
+		t = &tally{errors: map[string]int{}}
+		c.tallies[key] = t
+	}
+	t.informers = append(t.informers, i)
+	i.tally = t
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		t.informers = slices.DeleteFunc(t.informers, func(other *informer) bool { return other == i })
+		if len(t.informers) == 0 {
+			delete(c.tallies, key)
+		}
+	}
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("flyball_cache_"+name, help, append([]string{"group", "version", "kind", "form"}, labels...), nil)
+}
+
+var (
+	objectsDesc = desc("objects", "Objects in the cache, by kind and by their form in Go.")
+	bytesDesc   = desc("bytes", "Bytes that the packed objects in the cache and what holds them take. Go values that are kept beside them are not counted.")
+	syncedDesc  = desc("synced", "1 if all objects of the kind were listed, 0 while they are not.")
+	watchesDesc = desc("watches", "Watches of the kind that are open.")
+	contactDesc = desc("last_contact_timestamp_seconds", "Unix time at which the server last told something of the kind, be it that nothing is new. Of several watches that of the most silent.")
+	eventsDesc  = desc("events_total", "Changes and deletions that watches told of.")
+	relistsDesc = desc("relists_total", "Lists of the kind after the first, because a watch could not be continued.")
+	errorsDesc  = desc("errors_total", "Errors of lists and watches, by reason.", "reason")
+)
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{objectsDesc, bytesDesc, syncedDesc, watchesDesc, contactDesc, eventsDesc, relistsDesc, errorsDesc} {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(all chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, t := range c.tallies {
+		t.collect(key, all)
+	}
+}
+
+// collect sends the figures of a kind. The caller holds the collector's lock.
+func (t *tally) collect(key informerKey, all chan<- prometheus.Metric) {
+	labels := []string{key.gvk.Group, key.gvk.Version, key.gvk.Kind, key.form.String()}
+	send := func(d *prometheus.Desc, of prometheus.ValueType, value float64, more ...string) {
+		all <- prometheus.MustNewConstMetric(d, of, value, append(labels, more...)...)
+	}
+	now := t.state()
+	send(objectsDesc, prometheus.GaugeValue, float64(now.objects))
+	send(bytesDesc, prometheus.GaugeValue, float64(now.bytes))
+	send(syncedDesc, prometheus.GaugeValue, float64(now.synced))
+	send(watchesDesc, prometheus.GaugeValue, float64(now.watches))
+	send(contactDesc, prometheus.GaugeValue, float64(now.contact.UnixMilli())/1000)
+
+	send(eventsDesc, prometheus.CounterValue, float64(t.events.Load()))
+	send(relistsDesc, prometheus.CounterValue, float64(t.relists.Load()))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for reason, n := range t.errors {
+		send(errorsDesc, prometheus.CounterValue, float64(n), reason)
+	}
+}
+
+// state is how the informers of a kind are now.
+type state struct {
+	objects, bytes, synced, watches int
+	contact                         time.Time
+}
+
+// state sums up the informers. The caller holds the collector's lock.
+func (t *tally) state() state {
+	s := state{synced: 1}
+	for _, i := range t.informers {
+		objects, bytes := i.store.Size()
+		s.objects += objects
+		s.bytes += bytes
+		if !i.HasSynced() {
+			s.synced = 0
+		}
+		for _, p := range i.parts {
+			last, watching := p.contact.status()
+			if watching {
+				s.watches++
+			}
+			if s.contact.IsZero() || last.Before(s.contact) {
+				s.contact = last
+			}
+		}
+	}
+	return s
+}
+
+// String is the form as a label of metrics.
+func (f form) String() string {
+	return [...]string{"typed", "unstructured", "metadata"}[f]
+}
