@@ -205,6 +205,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 	}
 	c.ctx = ctx
 	for _, i := range c.informers {
+		i.awaited = true
 		c.start(i)
 	}
 	close(c.started)

@@ -65,7 +65,8 @@ type Manager interface {
 	// It returns an error once the manager has started.
 	AddHealthzCheck(name string, check healthz.Checker) error
 
-	// AddReadyzCheck adds a check to the readiness endpoint, like AddHealthzCheck.
+	// AddReadyzCheck adds a check to the readiness endpoint, like AddHealthzCheck. [cache.Check] is
+	// one that fails while the cache cannot follow the API server.
 	AddReadyzCheck(name string, check healthz.Checker) error
 
 	// Start runs everything until ctx ends or a runnable fails, and stops it. It returns nil if ctx
