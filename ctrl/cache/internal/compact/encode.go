@@ -131,13 +131,14 @@ func (e *encoder) press(d *dictionary, m *mark) {
 		return
 	}
 	hash := d.hash(m)
-	if place, ok := d.text(m.text, hash); ok {
-		e.token(tokenShared, uint64(place))
-		return
-	}
+	// What comes twice in one value is not shared yet.
 	if at, ok := e.own[hash]; ok && at+n <= len(e.text) && string(e.text[at:at+n]) == m.text {
 		e.token(tokenAgain, uint64(at))
 		e.tokens = binary.AppendUvarint(e.tokens, uint64(n))
+		return
+	}
+	if place, ok := d.text(m.text, hash); ok {
+		e.token(tokenShared, uint64(place))
 		return
 	}
 	if e.own == nil {
