@@ -170,7 +170,7 @@ func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool
 }
 
 // manyObjects is how many objects a goroutine must have to copy for it to pay.
-const manyObjects = 64
+const manyObjects = 24
 
 // inParallel does a job for the numbers up to n, on all processors if they are
 // many.

@@ -17,16 +17,17 @@ type stock struct {
 }
 
 type shelf struct {
-	next unsafe.Pointer
-	left int
+	next       unsafe.Pointer
+	left, last int
 }
 
 const (
-	// batch is how many variables of a type are made at once, and batchBytes
-	// how many bytes they take at most.
-	batch      = 16
-	batchBytes = 4096
-	textBatch  = 16 << 10
+	// A batch has twice as many variables as the last one of the type, so that
+	// not many are left over. It begins with batchFrom and ends with batchTo, or
+	// with as many as fit in batchBytes.
+	batchFrom, batchTo = 4, 16
+	batchBytes         = 4096
+	textBatch          = 16 << 10
 )
 
 // empty is where empty slices point to.
@@ -53,7 +54,8 @@ func (s *stock) fromBatch(n *node, count int) unsafe.Pointer {
 	}
 	sh := &s.shelves[n.number]
 	if sh.left < count {
-		sh.left = max(count, min(batch, batchBytes/max(1, int(n.size))))
+		sh.last = min(max(batchFrom, 2*sh.last), batchTo, batchBytes/max(1, int(n.size)))
+		sh.left = max(count, sh.last)
 		sh.next = reflect.MakeSlice(n.slice, sh.left, sh.left).UnsafePointer()
 	}
 	p := sh.next

@@ -28,12 +28,21 @@ type Query struct {
 // List returns the objects that reads see, ordered by namespace and name. It
 // fails if there is no index by a field of the query.
 func (s *Store) List(q Query) ([]Object, error) {
-	wanted := equalities(q.Labels)
-	for _, w := range wanted {
-		s.indexLabel(w.label)
+	var requirements labels.Requirements
+	selects := true
+	if q.Labels != nil {
+		requirements, selects = q.Labels.Requirements()
+	}
+	if !selects {
+		return nil, nil
+	}
+	for _, r := range requirements {
+		if byValue(r) {
+			s.indexLabel(r.Key())
+		}
 	}
 	s.mu.RLock()
-	hits, sorted, err := s.find(q, wanted)
+	hits, sorted, err := s.find(q, requirements)
 	s.mu.RUnlock()
 	if !sorted {
 		slices.SortFunc(hits, func(a, b Object) int { return compare(a.key, b.key) })
@@ -48,110 +57,112 @@ func compare(a, b *Key) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// find collects what a query asks for: it goes through the smallest set that an
-// index offers and tests the whole query on each member. It tells whether what it
-// found is in order. The caller holds mu.
-func (s *Store) find(q Query, wanted []equality) (hits []Object, sorted bool, err error) {
-	from := candidates{size: s.count, sorted: true, each: s.inOrder}
-	if q.Namespace != "" {
-		from.size, from.each = 0, func(func(*entry)) {}
-		if sp := s.spaces[q.Namespace]; sp != nil {
-			from.size, from.each = len(sp.entries), sp.inOrder
-		}
+// byValue tells whether a requirement is one that an index can answer: that the
+// label is there and has one of some values.
+func byValue(r labels.Requirement) bool {
+	switch r.Operator() {
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return true
+	default:
+		return false
 	}
-	tests := make([]func(*entry, Object) bool, 0, 4)
+}
+
+// condition is something that a query asks for.
+type condition struct {
+	holds func(*entry, Object) bool
+	// indexed is set if the objects for which it holds are those of the sets,
+	// which are disjoint.
+	indexed bool
+	sets    []*set
+}
+
+func (c condition) size() int {
+	size := 0
+	for _, s := range c.sets {
+		size += s.len()
+	}
+	return size
+}
+
+func (c condition) each(visit func(*entry)) {
+	for _, s := range c.sets {
+		s.each(visit)
+	}
+}
+
+// conditions returns what a query asks for beside the namespace. The caller holds
+// mu.
+func (s *Store) conditions(q Query, requirements labels.Requirements) ([]condition, error) {
+	conditions := make([]condition, 0, len(q.Fields)+len(requirements))
 	for _, f := range q.Fields {
 		x := s.fields[f.Field]
 		if x == nil {
-			return nil, true, fmt.Errorf("there is no index by %q", f.Field)
+			return nil, fmt.Errorf("there is no index by %q", f.Field)
 		}
+		c := condition{indexed: !q.Watched}
 		if q.Watched {
-			tests = append(tests, func(_ *entry, o Object) bool { return slices.Contains(x.values(o), f.Value) })
-			continue
+			c.holds = func(_ *entry, o Object) bool { return slices.Contains(x.values(o), f.Value) }
+		} else {
+			filed := x.of(f.Value)
+			c.sets = []*set{filed}
+			c.holds = func(e *entry, _ Object) bool { return filed.has(e) }
 		}
-		filed := x.of(f.Value)
-		from = from.orSmaller([]*set{filed})
-		tests = append(tests, func(e *entry, _ Object) bool { return filed.has(e) })
+		conditions = append(conditions, c)
 	}
-	for _, w := range wanted {
-		if x := s.labels[w.label]; x != nil && !q.Watched {
-			from = from.orSmaller(x.lookup(w.values))
+	for i := range requirements {
+		r := &requirements[i]
+		c := condition{holds: func(_ *entry, o Object) bool { return r.Matches(o.labels()) }}
+		if x := s.labels[r.Key()]; x != nil && !q.Watched && byValue(*r) {
+			c.indexed = true
+			for value := range r.Values() {
+				c.sets = append(c.sets, x.of(value))
+			}
 		}
+		conditions = append(conditions, c)
 	}
+	return conditions, nil
+}
+
+// find collects what a query asks for: it goes through the smallest set that an
+// index offers and tests on each member whatever else is asked for. It tells
+// whether what it found is in order. The caller holds mu.
+func (s *Store) find(q Query, requirements labels.Requirements) (hits []Object, sorted bool, err error) {
+	conditions, err := s.conditions(q, requirements)
+	if err != nil {
+		return nil, true, err
+	}
+	size, each, sorted := s.count, s.inOrder, true
 	if q.Namespace != "" {
-		tests = append(tests, func(e *entry, _ Object) bool { return e.key.Namespace == q.Namespace })
+		sp := s.spaces[q.Namespace]
+		if sp == nil {
+			return nil, true, nil
+		}
+		size, each = len(sp.entries), sp.inOrder
 	}
-	if q.Labels != nil && !q.Labels.Empty() {
-		tests = append(tests, func(_ *entry, o Object) bool { return q.Labels.Matches(o.labels()) })
+	answered := -1
+	for i, c := range conditions {
+		if c.indexed && c.size() < size {
+			answered, size, each, sorted = i, c.size(), c.each, false
+		}
+	}
+	if answered >= 0 {
+		conditions = slices.Delete(conditions, answered, answered+1)
 	}
 
-	hits = make([]Object, 0, from.size)
-	from.each(func(e *entry) {
+	hits = make([]Object, 0, size)
+	each(func(e *entry) {
 		r := e.side(q.Watched)
-		if r == nil {
+		if r == nil || q.Namespace != "" && e.key.Namespace != q.Namespace {
 			return
 		}
 		o := s.object(e, r)
-		for _, test := range tests {
-			if !test(e, o) {
+		for _, c := range conditions {
+			if !c.holds(e, o) {
 				return
 			}
 		}
 		hits = append(hits, o)
 	})
-	return hits, from.sorted, nil
-}
-
-// candidates is a set of entries that holds everything a query can find.
-type candidates struct {
-	size   int
-	sorted bool
-	each   func(visit func(*entry))
-}
-
-// orSmaller returns the union of disjoint sets if it is smaller.
-func (c candidates) orSmaller(sets []*set) candidates {
-	size := 0
-	for _, s := range sets {
-		size += s.len()
-	}
-	if size >= c.size {
-		return c
-	}
-	return candidates{size: size, each: func(visit func(*entry)) {
-		for _, s := range sets {
-			s.each(visit)
-		}
-	}}
-}
-
-func (x *index) lookup(values []string) []*set {
-	sets := make([]*set, len(values))
-	for i, value := range values {
-		sets[i] = x.of(value)
-	}
-	return sets
-}
-
-// equality is what a label selector asks of one label: that it is there and has
-// one of the values.
-type equality struct {
-	label  string
-	values []string
-}
-
-// equalities returns the requirements of a selector that an index can answer.
-func equalities(selector labels.Selector) []equality {
-	if selector == nil {
-		return nil
-	}
-	requirements, _ := selector.Requirements()
-	var found []equality
-	for _, r := range requirements {
-		switch r.Operator() {
-		case selection.Equals, selection.DoubleEquals, selection.In:
-			found = append(found, equality{r.Key(), r.Values().UnsortedList()})
-		}
-	}
-	return found
+	return hits, sorted, nil
 }
