@@ -3,13 +3,9 @@ package crd
 import (
 	"context"
 
-	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // strategy is what upstream's strategies for custom resources are.
@@ -44,31 +40,3 @@ func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 
 // strategies are those of one version, with its schema.
 type strategies struct{ main, status strategy }
-
-// statusResources are the status subresources of one version. They share the storage of the resources.
-type statusResources struct{ store *registry.Store }
-
-func newStatusResources(main *customresource.REST, s strategy) *statusResources {
-	store := *main.Store
-	store.UpdateStrategy, store.ResetFieldsStrategy = s, s
-	return &statusResources{&store}
-}
-
-func (r *statusResources) New() runtime.Object { return r.store.New() }
-
-func (r *statusResources) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, o)
-}
-
-// Update changes the status. It never makes a resource.
-func (r *statusResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateNew rest.ValidateObjectFunc,
-	validate rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, info, validateNew, validate, false, o)
-}
-
-func (r *statusResources) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// Destroy implements [rest.Storage].
-func (r *statusResources) Destroy() {}

@@ -31,14 +31,14 @@ type customVersion struct {
 	*v1.CustomResourceDefinitionVersion
 	gvk    schema.GroupVersionKind
 	main   *customresource.REST
-	status *statusResources          // nil without
+	status *resource.Status          // nil without
 	scale  *customresource.ScaleREST // nil without
 }
 
 // version makes the storage of one version.
 func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
 	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
-	resource, kind := gv.WithResource(c.names.Plural).GroupResource(), gv.WithKind(c.names.Kind)
+	plural, kind := gv.WithResource(c.names.Plural).GroupResource(), gv.WithKind(c.names.Kind)
 	subresources, err := apiextensions.GetSubresourcesForVersion(crd, v.Name)
 	if err != nil {
 		return nil, err
@@ -49,10 +49,10 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.
 	table, err := tableconvertor.New(columns(v))
 	if err != nil {
 		// Nobody could write such columns today: print the name alone.
-		table = rest.NewDefaultTableConvertor(resource)
+		table = rest.NewDefaultTableConvertor(plural)
 	}
 	bare := customresource.NewStrategy(typer{}, c.namespaced(), kind, nil, nil, nil, subresources.Status, subresources.Scale, v.SelectableFields)
-	storage, err := customresource.NewStorage(resource, gv.WithResource(c.names.Singular).GroupResource(), kind, gv.WithKind(c.names.ListKind), bare,
+	storage, err := customresource.NewStorage(plural, gv.WithResource(c.names.Singular).GroupResource(), kind, gv.WithKind(c.names.ListKind), bare,
 		c.storedAs(c.codec(gv)), c.names.Categories, table, c.replicas)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.
 	main := lazyStrategy{bare, func() (strategy, error) { s, err := whole(); return s.main, err }}
 	out.main.CreateStrategy, out.main.UpdateStrategy = main, main
 	if subresources.Status != nil {
-		out.status = newStatusResources(out.main, lazyStrategy{customresource.NewStatusStrategy(bare),
+		out.status = resource.NewStatus(out.main.Store, lazyStrategy{customresource.NewStatusStrategy(bare),
 			func() (strategy, error) { s, err := whole(); return s.status, err }})
 	}
 	return out, nil

@@ -213,7 +213,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		return err
 	}
 	if k.Status {
-		if err := sub("status", served, stored.GroupVersion(), newStatusREST(store, s)); err != nil {
+		if err := sub("status", served, stored.GroupVersion(), resource.NewStatus(store, statusStrategy[T]{s})); err != nil {
 			return nil, err
 		}
 	}

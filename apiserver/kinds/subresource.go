@@ -10,45 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
-
-// statusREST reads whole objects and writes only their status.
-type statusREST struct {
-	store *registry.Store
-	reset rest.ResetFieldsStrategy
-}
-
-var _ rest.Patcher = (*statusREST)(nil)
-
-func newStatusREST[T Object](store *registry.Store, s *strategy[T]) *statusREST {
-	status := statusStrategy[T]{s}
-	writes := *store
-	writes.UpdateStrategy = status
-	writes.BeginUpdate, writes.AfterUpdate = nil, nil
-	writes.ResetFieldsStrategy = status
-	return &statusREST{store: &writes, reset: status}
-}
-
-func (r *statusREST) New() runtime.Object { return r.store.New() }
-func (r *statusREST) Destroy()            {}
-
-func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-func (r *statusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, onCreate rest.ValidateObjectFunc,
-	onUpdate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, info, onCreate, onUpdate, false, options)
-}
-
-func (r *statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.reset.GetResetFields()
-}
-
-func (r *statusREST) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, obj, options)
-}
 
 // stored is [Stored] over a kind's registry.
 type stored[T Object] struct{ store *registry.Store }
