@@ -89,11 +89,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if selector.Empty() {
 		return reconcile.Result{}, nil // it would claim every set there is
 	}
-	sets, err := claim.Candidates[*appsv1.ReplicaSet](ctx, r.client, &appsv1.ReplicaSetList{}, d, selector)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	sets, err = claim.Claim(ctx, r.client, r.live, d, kind, selector, sets)
+	sets, err := claim.Claim[*appsv1.ReplicaSet](ctx, r.client, r.live, d, kind, selector, &appsv1.ReplicaSetList{})
 	if errors.As(err, &claim.Going{}) {
 		return reconcile.Result{}, nil
 	}

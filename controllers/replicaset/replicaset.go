@@ -61,11 +61,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	pods, err := claim.Candidates[*corev1.Pod](ctx, r.client, &corev1.PodList{}, rs, selector)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	owned, err := claim.Claim(ctx, r.client, r.live, rs, kind, selector, pods)
+	owned, err := claim.Claim[*corev1.Pod](ctx, r.client, r.live, rs, kind, selector, &corev1.PodList{})
 	if errors.As(err, &claim.Going{}) {
 		return reconcile.Result{}, nil
 	}

@@ -15,7 +15,7 @@ import (
 // byController is the index of objects by the UID of their controlling owner.
 const byController = "controller.uid"
 
-// Index makes objects of obj's kind findable by [Candidates].
+// Index makes objects of obj's kind findable by [Claim].
 func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) error {
 	return indexer.IndexField(ctx, obj, byController, func(o client.Object) []string {
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -25,9 +25,9 @@ func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) 
 	})
 }
 
-// Candidates returns the objects in owner's namespace that owner controls or that match the selector.
+// candidates are the objects in owner's namespace that owner controls or that match the selector.
 // The list says what kind they are.
-func Candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, owner client.Object, selector labels.Selector) ([]T, error) {
+func candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, owner client.Object, selector labels.Selector) ([]T, error) {
 	var found []T
 	has := map[types.UID]bool{}
 	for _, which := range []client.ListOption{

@@ -49,12 +49,18 @@ type Going struct{ Owner client.ObjectKey }
 
 func (e Going) Error() string { return e.Owner.String() + " is gone or going" }
 
-// Claim carries out what [Sort] says and returns what owner then owns. Before it adopts, it makes sure
-// through live that owner still exists and is not going.
+// Claim carries out what [Sort] says of the objects in owner's namespace that owner controls or that
+// match the selector, and returns what owner then owns. The list, of a kind given to [Index], says
+// what kind they are. Before it adopts, it makes sure through live that owner still exists and is not
+// going.
 //
 // Possible errors: [Going]; a conflict, if an object has changed since it was read. Whoever gets an
 // error does not know what owner owns, and must not act as if it owned nothing.
-func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, kind schema.GroupVersionKind, selector labels.Selector, objects []T) ([]T, error) {
+func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList) ([]T, error) {
+	objects, err := candidates[T](ctx, c, list, owner, selector)
+	if err != nil {
+		return nil, err
+	}
 	s := Sort(owner, selector, objects)
 	owned := s.Owned
 	var errs []error
