@@ -79,22 +79,9 @@ Ctrl-C stops everything.
 
 // install makes the kind AppService known and waits until it is served.
 func install(ctx context.Context, cfg *rest.Config) error {
-	scheme, err := operator.NewScheme()
-	if err == nil {
-		err = apiextensionsv1.AddToScheme(scheme)
-	}
-	if err != nil {
-		return err
-	}
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return err
-	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(config.CRD, crd); err != nil {
-		return err
-	}
-	if err := c.Create(ctx, crd); err != nil {
+	c, err := create(ctx, cfg, config.CRD, crd)
+	if err != nil {
 		return err
 	}
 	return await.Until(ctx, c, &apiextensionsv1.CustomResourceDefinitionList{}, func(all []*apiextensionsv1.CustomResourceDefinition) string {
@@ -110,23 +97,31 @@ func install(ctx context.Context, cfg *rest.Config) error {
 }
 
 func createSample(ctx context.Context, cfg *rest.Config, out io.Writer) error {
-	scheme, err := operator.NewScheme()
-	if err != nil {
-		return err
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return err
-	}
 	app := &appv1.AppService{}
-	if err := yaml.UnmarshalStrict(config.Sample, app); err != nil {
-		return err
-	}
-	if err := c.Create(ctx, app); err != nil {
+	if _, err := create(ctx, cfg, config.Sample, app); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "Somebody wants an AppService %s/%s: %d replicas of %s.\n", app.Namespace, app.Name, app.Spec.Replicas, app.Spec.Image)
 	return nil
+}
+
+// create makes the object of a manifest, and returns the client that it used.
+func create(ctx context.Context, cfg *rest.Config, manifest []byte, obj client.Object) (client.WithWatch, error) {
+	scheme, err := operator.NewScheme()
+	if err == nil {
+		err = apiextensionsv1.AddToScheme(scheme)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.UnmarshalStrict(manifest, obj); err != nil {
+		return nil, err
+	}
+	return c, c.Create(ctx, obj)
 }
 
 // runTour runs the tour on a control plane of its own, without a socket.
