@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// tracer gives every request that is made within a span, such as that of a
+// reconcile, a span of its own, from the same provider, and tells the server of
+// it. Other requests pass as they are.
+type tracer struct{ next http.RoundTripper }
+
+func withSpans(next http.RoundTripper) http.RoundTripper { return tracer{next} }
+
+// WrappedRoundTripper lets client-go find the transport underneath.
+func (t tracer) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// RoundTrip implements http.RoundTripper.
+func (t tracer) RoundTrip(r *http.Request) (*http.Response, error) {
+	parent := trace.SpanFromContext(r.Context())
+	if !parent.SpanContext().IsValid() {
+		return t.next.RoundTrip(r)
+	}
+	ctx, span := start(parent, r)
+	r = r.Clone(ctx)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
+	resp, err := t.next.RoundTrip(r)
+	switch {
+	case !span.IsRecording():
+	case err != nil:
+		span.SetStatus(codes.Error, err.Error())
+		span.End()
+	default:
+		answered(span, resp)
+	}
+	return resp, err
+}
+
+// start begins the span of a request: a child of a span that is recorded, and
+// otherwise none but that one.
+func start(parent trace.Span, r *http.Request) (context.Context, trace.Span) {
+	if !parent.IsRecording() {
+		return r.Context(), parent
+	}
+	what, attributes := describe(r.URL.Path)
+	attributes = append(attributes,
+		attribute.String("http.request.method", r.Method),
+		attribute.String("server.address", r.URL.Host))
+	return parent.TracerProvider().Tracer("flyball.dev/ctrl/cluster").Start(r.Context(), strings.TrimSpace(r.Method+" "+what),
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+}
+
+// describe returns the resource that a path leads to, and what else it tells.
+func describe(path string) (resource string, attributes []attribute.KeyValue) {
+	steps := strings.Split(strings.Trim(path, "/"), "/")
+	group, namespace := "", ""
+	switch {
+	case len(steps) > 2 && steps[0] == "api":
+		steps = steps[2:]
+	case len(steps) > 3 && steps[0] == "apis":
+		group, steps = "."+steps[1], steps[3:]
+	default:
+		return "", []attribute.KeyValue{attribute.String("url.path", path)}
+	}
+	if len(steps) > 2 && steps[0] == "namespaces" && steps[2] != "status" && steps[2] != "finalize" {
+		namespace, steps = steps[1], steps[2:]
+		attributes = append(attributes, attribute.String("k8s.namespace.name", namespace))
+	}
+	resource = steps[0]
+	attributes = append(attributes, attribute.String("flyball.resource", resource+group))
+	if len(steps) > 1 {
+		attributes = append(attributes, attribute.String("k8s.object.name", steps[1]))
+	}
+	if len(steps) > 2 {
+		resource += "/" + steps[2]
+		attributes = append(attributes, attribute.String("flyball.subresource", steps[2]))
+	}
+	return resource, attributes
+}
+
+// answered ends the span when the answer has been read. That something is not
+// there, or has been changed meanwhile, is no error but what a reconciler asks
+// for.
+func answered(span trace.Span, resp *http.Response) {
+	code := resp.StatusCode
+	span.SetAttributes(attribute.Int("http.response.status_code", code))
+	if code >= 400 && code != http.StatusNotFound && code != http.StatusConflict {
+		span.SetStatus(codes.Error, http.StatusText(code))
+	}
+	if code == http.StatusSwitchingProtocols || resp.Body == nil {
+		span.End()
+		return
+	}
+	resp.Body = &answer{resp.Body, sync.OnceFunc(func() { span.End() })}
+}
+
+// answer is a body that ends a span when it ends.
+type answer struct {
+	io.ReadCloser
+	end func()
+}
+
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if err != nil {
+		a.end()
+	}
+	return n, err
+}
+
+func (a *answer) Close() error {
+	a.end()
+	return a.ReadCloser.Close()
+}
