@@ -17,13 +17,18 @@ type running struct {
 	background
 }
 
-// startCache starts a cache that watches a kind, and prepares it before.
-func startCache(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, kind world.Kind, prepare func(runtimes.Cache) error) (running, error) {
+// startCache starts a cache that watches some kinds, and prepares it before.
+func startCache(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, prepare func(runtimes.Cache) error, kinds ...world.Kind) (running, error) {
 	c, err := rt.NewCache(server)
 	if err != nil {
 		return running{}, err
 	}
-	if err := errors.Join(c.Watch(ctx, kind.One()), prepare(c)); err != nil {
+	for _, kind := range kinds {
+		if err := c.Watch(ctx, kind.One()); err != nil {
+			return running{}, err
+		}
+	}
+	if err := prepare(c); err != nil {
 		return running{}, err
 	}
 	r := running{c, begin(ctx, c.Start)}
@@ -39,9 +44,11 @@ func (o Options) caches() []measure.Job {
 	third := 1.0 / 3
 	jobs := []measure.Job{
 		filling(world.Pods, o.N, third, 0.5),
+		paged(world.Pods, o.N),
 		filling(world.ConfigMaps, o.N, 0, 0),
 		filling(world.Widgets, o.N, 0, 0),
 		filling(world.UnstructuredWidgets, o.N, 0, 0),
+		o.kindsAtOnce(),
 	}
 	if o.Large > 0 {
 		large := filling(world.Pods, o.Large, third, 0.5)
@@ -49,6 +56,46 @@ func (o Options) caches() []measure.Job {
 		jobs = append(jobs, large)
 	}
 	return append(jobs, o.syncHTTPS())
+}
+
+// paged fills a cache from a server that has no streaming lists.
+func paged(kind world.Kind, n int) measure.Job {
+	job := filling(kind, n, 0, 0.5)
+	job.Name += "-paged"
+	job.About = fmt.Sprintf("the same with %d %s from a server that lists in pages", n, kind.Name)
+	var replay *world.Replay
+	job.Setup = func(context.Context) (_ func(), err error) {
+		replay, err = world.NewPagedReplay(kind, n)
+		return func() { replay = nil }, err
+	}
+	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+		return fill(ctx, rt, replay.Server(), n, kind)
+	})
+	return job
+}
+
+// kindsAtOnce fills a cache with several kinds.
+func (o Options) kindsAtOnce() measure.Job {
+	kinds := []world.Kind{world.Pods, world.ConfigMaps, world.Widgets}
+	n := len(kinds) * o.N
+	var replays world.Replays
+	job := filling(world.Pods, n, 0, 0)
+	job.Name = "cache/kinds"
+	job.About = fmt.Sprintf("the same with %d pods, as many configmaps and as many widgets at once", o.N)
+	job.Setup = func(context.Context) (func(), error) {
+		for _, kind := range kinds {
+			r, err := world.NewReplay(kind, o.N, false)
+			if err != nil {
+				return nil, err
+			}
+			replays = append(replays, r)
+		}
+		return func() { replays = nil }, nil
+	}
+	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+		return fill(ctx, rt, replays.Server(), n, kinds...)
+	})
+	return job
 }
 
 // filling is a job that fills a cache.
@@ -70,7 +117,7 @@ func filling(kind world.Kind, n int, heap, time float64) measure.Job {
 			return func() { replay = nil }, err
 		},
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
-			return fill(ctx, rt, replay.Server(), kind, n)
+			return fill(ctx, rt, replay.Server(), n, kind)
 		}),
 	}
 }
@@ -83,16 +130,17 @@ func (o Options) syncHTTPS() measure.Job {
 	job.Figures = job.Figures[:1]
 	job.Setup = func(ctx context.Context) (func(), error) { return nil, o.Server.NeedPods(ctx, o.N) }
 	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
-		return fill(ctx, rt, o.Server.HTTPS(), world.Pods, o.N)
+		return fill(ctx, rt, o.Server.HTTPS(), o.N, world.Pods)
 	})
 	return job
 }
 
-func fill(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, kind world.Kind, n int) (measure.Sample, error) {
+// fill fills a cache with n objects, of all kinds together.
+func fill(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n int, kinds ...world.Kind) (measure.Sample, error) {
 	before := measure.Heap()
 	var c running
 	cost, err := measure.Each(n, func() (err error) {
-		c, err = startCache(ctx, rt, server, kind, asItIs)
+		c, err = startCache(ctx, rt, server, asItIs, kinds...)
 		return err
 	})
 	if err != nil {
@@ -100,8 +148,10 @@ func fill(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, kind
 	}
 	defer c.stop()
 	heap := measure.Heap() - before
-	if err := c.List(ctx, kind.List(), runtimes.Selection{}); err != nil {
-		return nil, err
+	for _, kind := range kinds {
+		if err := c.List(ctx, kind.List(), runtimes.Selection{}); err != nil {
+			return nil, err
+		}
 	}
 	listed := measure.Heap() - before
 	return measure.Sample{

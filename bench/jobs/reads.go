@@ -43,11 +43,11 @@ func (o Options) reads() measure.Job {
 		return func() { replay = nil }, err
 	}
 	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
-		c, err := startCache(ctx, rt, replay.Server(), world.Pods, func(c runtimes.Cache) error {
+		c, err := startCache(ctx, rt, replay.Server(), func(c runtimes.Cache) error {
 			return c.Index(ctx, &corev1.Pod{}, nodeIndex, func(obj runtimes.Object) []string {
 				return []string{obj.(*corev1.Pod).Spec.NodeName}
 			})
-		})
+		}, world.Pods)
 		if err != nil {
 			return nil, err
 		}

@@ -24,9 +24,9 @@ func TestSameObjects(t *testing.T) {
 					t.Fatal(err)
 				}
 				told := newObserver(n)
-				c, err := startCache(t.Context(), rt, replay.Server(), kind, func(c runtimes.Cache) error {
+				c, err := startCache(t.Context(), rt, replay.Server(), func(c runtimes.Cache) error {
 					return c.Handle(t.Context(), kind.One(), told)
-				})
+				}, kind)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -45,6 +45,27 @@ func TestSameObjects(t *testing.T) {
 				if err := c.wait(t.Context(), told.seen); err != nil {
 					t.Fatal(err)
 				}
+				sameObjects(t, c, kind, n)
+			})
+		}
+	}
+}
+
+// TestSamePages proves the same for objects that come in pages.
+func TestSamePages(t *testing.T) {
+	const n = 1234
+	for _, kind := range []world.Kind{world.Pods, world.UnstructuredWidgets} {
+		for _, rt := range both {
+			t.Run(kind.Name+"/"+rt.Name(), func(t *testing.T) {
+				replay, err := world.NewPagedReplay(kind, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := startCache(t.Context(), rt, replay.Server(), asItIs, kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.stop()
 				sameObjects(t, c, kind, n)
 			})
 		}

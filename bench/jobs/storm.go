@@ -75,9 +75,9 @@ func (o Options) changing(job measure.Job, run func(context.Context, running, *w
 	}
 	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
 		seen := newObserver(o.N)
-		c, err := startCache(ctx, rt, replay.Server(), world.Pods, func(c runtimes.Cache) error {
+		c, err := startCache(ctx, rt, replay.Server(), func(c runtimes.Cache) error {
 			return c.Handle(ctx, world.Pods.One(), seen)
-		})
+		}, world.Pods)
 		if err != nil {
 			return nil, err
 		}

@@ -36,8 +36,8 @@ func Mapper() meta.RESTMapper {
 
 // Kind is a kind of objects in the form in which a program reads them.
 type Kind struct {
-	// Name says what it is in a report.
-	Name string
+	// Name says what it is in a report, Resource what it is in a path.
+	Name, Resource string
 	// Make makes the nth object.
 	Make func(n int) runtimes.Object
 	// One and List return an empty object and an empty list to read into.
@@ -48,25 +48,25 @@ type Kind struct {
 // The kinds.
 var (
 	Pods = Kind{
-		Name: "pods",
+		Name: "pods", Resource: "pods",
 		Make: func(n int) runtimes.Object { return Pod(n) },
 		One:  func() runtimes.Object { return &corev1.Pod{} },
 		List: func() runtimes.ObjectList { return &corev1.PodList{} },
 	}
 	ConfigMaps = Kind{
-		Name: "configmaps",
+		Name: "configmaps", Resource: "configmaps",
 		Make: func(n int) runtimes.Object { return ConfigMap(n) },
 		One:  func() runtimes.Object { return &corev1.ConfigMap{} },
 		List: func() runtimes.ObjectList { return &corev1.ConfigMapList{} },
 	}
 	Widgets = Kind{
-		Name: "widgets",
+		Name: "widgets", Resource: "widgets",
 		Make: func(n int) runtimes.Object { return NewWidget(n) },
 		One:  func() runtimes.Object { return &Widget{} },
 		List: func() runtimes.ObjectList { return &WidgetList{} },
 	}
 	UnstructuredWidgets = Kind{
-		Name: "widgets-unstructured",
+		Name: "widgets-unstructured", Resource: "widgets",
 		Make: Widgets.Make,
 		One:  func() runtimes.Object { return untyped(&unstructured.Unstructured{}, "Widget") },
 		List: func() runtimes.ObjectList { return untyped(&unstructured.UnstructuredList{}, "WidgetList") },

@@ -3,16 +3,21 @@ package world
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
@@ -21,10 +26,12 @@ import (
 
 // Replay is a server of one kind whose answers were encoded beforehand. It is
 // reached without a socket and costs next to nothing, so that what is measured
-// is the client. It serves streaming lists and watches, and nothing else.
+// is the client. It serves watches and one sort of lists: streaming ones, or
+// those in pages.
 type Replay struct {
 	kind  Kind
 	n     int
+	paged bool
 	codec serializer.CodecFactory
 
 	mu      sync.Mutex
@@ -38,6 +45,8 @@ type film struct {
 	media runtime.SerializerInfo
 	// list is the events of a streaming list.
 	list []byte
+	// pages are those of a list.
+	pages map[span][]byte
 	// changes are events that tell that an object changed, ready but for the
 	// version, by the object's number.
 	changes map[int]change
@@ -51,18 +60,11 @@ type change struct {
 // firstVersion makes all versions have the same number of digits.
 const firstVersion = 1_000_000_000
 
-// NewReplay returns a server of n objects. If changing is set, their changes are
-// encoded beforehand too.
+// NewReplay returns a server of n objects with streaming lists. If changing is
+// set, the changes of the objects are encoded beforehand too.
 func NewReplay(kind Kind, n int, changing bool) (*Replay, error) {
-	r := &Replay{
-		kind: kind, n: n, codec: serializer.NewCodecFactory(Scheme),
-		films: map[string]*film{}, streams: map[*stream]string{}, version: firstVersion + uint64(n),
-	}
-	media := runtime.ContentTypeJSON
-	if _, ok := kind.Make(0).(runtime.ProtobufMarshaller); ok {
-		media = runtime.ContentTypeProtobuf
-	}
-	f, err := r.film(media)
+	r := &Replay{kind: kind, n: n}
+	f, err := r.begin()
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +76,38 @@ func NewReplay(kind Kind, n int, changing bool) (*Replay, error) {
 	return r, nil
 }
 
+// begin makes the server ready in the encoding that clients prefer.
+func (r *Replay) begin() (*film, error) {
+	r.codec = serializer.NewCodecFactory(Scheme)
+	r.films, r.streams, r.version = map[string]*film{}, map[*stream]string{}, firstVersion+uint64(r.n)
+	media := runtime.ContentTypeJSON
+	if _, ok := r.kind.Make(0).(runtime.ProtobufMarshaller); ok {
+		media = runtime.ContentTypeProtobuf
+	}
+	return r.film(media)
+}
+
 // Server is how a runtime reaches it.
-func (r *Replay) Server() runtimes.Server {
-	return runtimes.Server{Config: &rest.Config{Host: "http://replay", Transport: r, QPS: -1}, Scheme: Scheme, Mapper: Mapper()}
+func (r *Replay) Server() runtimes.Server { return serve(r) }
+
+func serve(transport http.RoundTripper) runtimes.Server {
+	return runtimes.Server{Config: &rest.Config{Host: "http://replay", Transport: transport, QPS: -1}, Scheme: Scheme, Mapper: Mapper()}
+}
+
+// Replays is a server of several kinds.
+type Replays []*Replay
+
+// Server is how a runtime reaches it.
+func (all Replays) Server() runtimes.Server { return serve(all) }
+
+// RoundTrip implements http.RoundTripper.
+func (all Replays) RoundTrip(req *http.Request) (*http.Response, error) {
+	for _, r := range all {
+		if path.Base(req.URL.Path) == r.kind.Resource {
+			return r.RoundTrip(req)
+		}
+	}
+	return nil, fmt.Errorf("the replay does not serve %s", req.URL.Path)
 }
 
 // Change sends all watchers that the nth object changed, which it did in its
@@ -131,13 +162,21 @@ func (r *Replay) changes(f *film, from, to int) ([]byte, error) {
 func (r *Replay) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	query := req.URL.Query()
-	if watch := query.Get("watch"); watch != "true" && watch != "1" {
-		return r.refuse(req), nil
-	}
 	f, err := r.film(accepted(req.Header.Get("Accept")))
 	if err != nil {
 		return nil, err
+	}
+	query := req.URL.Query()
+	watching, initially := query.Get("watch") == "true" || query.Get("watch") == "1", query.Get("sendInitialEvents") == "true"
+	switch {
+	case !watching && r.paged:
+		return r.list(req, f)
+	case !watching:
+		return refuse(req, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: r.kind.Resource}, "list"))
+	case initially && r.paged:
+		return refuse(req, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
+			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+		}))
 	}
 	s := newStream(req.Context(), func(s *stream) {
 		r.mu.Lock()
@@ -145,17 +184,19 @@ func (r *Replay) RoundTrip(req *http.Request) (*http.Response, error) {
 		delete(r.streams, s)
 	})
 	r.streams[s] = f.media.MediaType
-	if query.Get("sendInitialEvents") == "true" {
+	if initially {
 		s.send(f.list)
 	}
 	return response(req, http.StatusOK, f.media.MediaType+";stream=watch", s), nil
 }
 
-// refuse makes a client that lists in pages fail, so that nobody measures it by
-// mistake.
-func (r *Replay) refuse(req *http.Request) *http.Response {
-	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"MethodNotAllowed","code":405,"message":"only streaming lists are served"}`
-	return response(req, http.StatusMethodNotAllowed, runtime.ContentTypeJSON, io.NopCloser(strings.NewReader(body)))
+// refuse answers a client that asks for the other sort of list, so that nobody
+// measures that by mistake.
+func refuse(req *http.Request, why *apierrors.StatusError) (*http.Response, error) {
+	status := why.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(status)
+	return response(req, int(status.Code), runtime.ContentTypeJSON, io.NopCloser(bytes.NewReader(body))), err
 }
 
 func response(req *http.Request, code int, media string, body io.ReadCloser) *http.Response {
@@ -182,19 +223,27 @@ func (r *Replay) film(media string) (*film, error) {
 	if !ok {
 		return nil, fmt.Errorf("the replay does not speak %q", media)
 	}
-	f := &film{media: info, changes: map[int]change{}}
+	f := &film{media: info, pages: map[span][]byte{}, changes: map[int]change{}}
+	if !r.paged {
+		var err error
+		if f.list, err = r.stream(f); err != nil {
+			return nil, err
+		}
+	}
+	r.films[media] = f
+	return f, nil
+}
+
+// stream returns the events of a streaming list.
+func (r *Replay) stream(f *film) ([]byte, error) {
 	var list bytes.Buffer
 	for i := range r.n {
 		if err := f.write(&list, watch.Added, r.kind.Served(i, strconv.Itoa(firstVersion+i))); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.write(&list, watch.Bookmark, r.bookmark()); err != nil {
-		return nil, err
-	}
-	f.list = bytes.Clone(list.Bytes())
-	r.films[media] = f
-	return f, nil
+	err := f.write(&list, watch.Bookmark, r.bookmark())
+	return bytes.Clone(list.Bytes()), err
 }
 
 // bookmark is the end of a streaming list.
@@ -227,7 +276,7 @@ func (f *film) write(w io.Writer, kind watch.EventType, obj runtimes.Object) err
 	return f.media.StreamSerializer.Encode(event, f.media.StreamSerializer.Framer.NewFrameWriter(w))
 }
 
-func encode(to runtime.Encoder, obj runtimes.Object, w io.Writer) error {
+func encode(to runtime.Encoder, obj runtime.Object, w io.Writer) error {
 	gvks, _, err := Scheme.ObjectKinds(obj)
 	if err != nil {
 		return err
