@@ -91,17 +91,14 @@ func (c *contact) status() (last time.Time, watching bool) {
 	return c.last, !c.opened.IsZero()
 }
 
-// watching notes what came of opening a watch, and, if it is open, when it is
-// closed.
-func (c *contact) watching(w watch.Interface, err error) (watch.Interface, error) {
-	if err != nil {
-		return w, err
-	}
+// watching notes that a watch is open. What it returns is to be called when the
+// watch is closed.
+func (c *contact) watching() (closed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.opened = time.Now()
 	c.last = c.opened
-	return &noticedWatch{w, sync.OnceFunc(c.closed)}, nil
+	return sync.OnceFunc(c.closed)
 }
 
 func (c *contact) closed() {
@@ -125,6 +122,18 @@ func (w *noticedWatch) Stop() {
 	w.Interface.Stop()
 }
 
+// noticedStream tells when it is closed.
+type noticedStream struct {
+	reflector.Stream
+	closed func()
+}
+
+// Close implements reflector.Stream.
+func (s *noticedStream) Close() {
+	s.closed()
+	s.Stream.Close()
+}
+
 // noticed is a source whose watches are noticed.
 type noticed struct {
 	reflector.Source
@@ -132,8 +141,12 @@ type noticed struct {
 }
 
 // Watch implements reflector.Source.
-func (n noticed) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return n.contact.watching(n.Source.Watch(ctx, opts))
+func (n noticed) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.Stream, error) {
+	s, err := n.Source.Watch(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &noticedStream{s, n.contact.watching()}, nil
 }
 
 // reason sorts an error of a list or watch: by the server's own word for it, or

@@ -24,10 +24,14 @@ type foreign struct {
 func (c *informerCache) foreign(p *part, r *remote) *foreign {
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			return r.resource.list(ctx, r.selected(opts))
+			return r.client.PlainList(ctx, r.selected(opts))
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return p.contact.watching(r.Watch(ctx, opts))
+			w, err := r.client.PlainWatch(ctx, r.selected(opts))
+			if err != nil {
+				return nil, err
+			}
+			return &noticedWatch{w, p.contact.watching()}, nil
 		},
 	}
 	return &foreign{p, func() toolscache.SharedIndexInformer {

@@ -2,18 +2,20 @@ package cache
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"reflect"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/ctrl/cache/internal/reflector"
+	"flyball.dev/ctrl/cache/internal/wire"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
 )
@@ -21,14 +23,8 @@ import (
 // remote lists and watches one resource in one form on the server, as far as
 // the selectors of a config match. It implements reflector.Source.
 type remote struct {
-	resource  resourceClient
+	client    *wire.Client
 	selectors client.ListOptions
-}
-
-// resourceClient is what a client can do with a resource in one form.
-type resourceClient interface {
-	list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
-	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
 // connection is what it takes to reach the server.
@@ -41,104 +37,74 @@ type connection struct {
 
 // remote returns the source of a kind in a namespace, or in all.
 func (c *connection) remote(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, f form, namespace string, config Config) (*remote, error) {
-	r, err := c.resource(gvk, gvr, f, config.path(namespace))
+	r := wire.Resource{Name: gvr.Resource, Namespace: config.path(namespace)}
+	restConfig := apiutil.ConfigForGVK(gvk, false, f == unstructuredForm, c.config, c.codecs)
+	switch f {
+	case unstructuredForm:
+		r.Kind, r.ListKind = gvk, gvk.GroupVersion().WithKind("")
+		r.New = func() client.Object { return &unstructured.Unstructured{} }
+		r.NewList = func() (client.ObjectList, error) { return &unstructured.UnstructuredList{}, nil }
+	case metadataForm:
+		restConfig = metadata.ConfigFor(restConfig)
+		r.Kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+		r.ListKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
+		r.Accept, r.AcceptList = acceptAs(r.Kind), acceptAs(r.ListKind)
+		r.New = func() client.Object { return &metav1.PartialObjectMetadata{} }
+		r.NewList = func() (client.ObjectList, error) { return &metav1.PartialObjectMetadataList{}, nil }
+	default:
+		r.Kind, r.ListKind = gvk, gvk.GroupVersion().WithKind(gvk.Kind+"List")
+		if _, err := made[client.Object](c.scheme, r.Kind); err != nil {
+			return nil, err
+		}
+		r.New = func() client.Object { obj, _ := made[client.Object](c.scheme, r.Kind); return obj }
+		r.NewList = func() (client.ObjectList, error) { return made[client.ObjectList](c.scheme, r.ListKind) }
+	}
+	w, err := wire.NewClient(restConfig, c.http, r)
 	if err != nil {
 		return nil, err
 	}
-	return &remote{r, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
+	return &remote{w, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
 }
 
-func (c *connection) resource(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, f form, namespace string) (resourceClient, error) {
-	// The clients of the untyped forms bring serializers of their own.
-	config := rest.CopyConfig(c.config)
-	config.NegotiatedSerializer = nil
-	switch f {
-	case unstructuredForm:
-		client, err := dynamic.NewForConfigAndClient(config, c.http)
-		if err != nil {
-			return nil, err
-		}
-		return unstructuredResource{client.Resource(gvr).Namespace(namespace)}, nil
-	case metadataForm:
-		client, err := metadata.NewForConfigAndClient(config, c.http)
-		if err != nil {
-			return nil, err
-		}
-		return metadataResource{client.Resource(gvr).Namespace(namespace)}, nil
-	default:
-		client, err := apiutil.RESTClientForGVK(gvk, false, false, c.config, c.codecs, c.http)
-		if err != nil {
-			return nil, err
-		}
-		return typedResource{client, runtime.NewParameterCodec(c.scheme), c.scheme, gvk, gvr.Resource, namespace}, nil
+// made returns an empty object of a kind that a scheme knows.
+func made[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (none T, err error) {
+	obj, err := scheme.New(gvk)
+	if err != nil {
+		return none, err
 	}
+	t, ok := obj.(T)
+	if !ok {
+		return none, fmt.Errorf("a %T is no %v", obj, reflect.TypeFor[T]())
+	}
+	return t, nil
+}
+
+// acceptAs asks the server to make metadata of whatever the resource has.
+func acceptAs(gvk schema.GroupVersionKind) string {
+	as := fmt.Sprintf(";as=%s;g=%s;v=%s,", gvk.Kind, gvk.Group, gvk.Version)
+	return runtime.ContentTypeProtobuf + as + runtime.ContentTypeJSON + as + runtime.ContentTypeJSON
 }
 
 // List implements reflector.Source.
-func (r *remote) List(ctx context.Context, opts metav1.ListOptions) ([]client.Object, string, string, error) {
-	list, err := r.resource.list(ctx, r.selected(opts))
+func (r *remote) List(ctx context.Context, opts metav1.ListOptions) (reflector.Page, error) {
+	page, err := r.client.List(ctx, r.selected(opts))
 	if err != nil {
-		return nil, "", "", err
+		return reflector.Page{}, err
 	}
-	m, err := meta.ListAccessor(list)
-	if err != nil {
-		return nil, "", "", err
-	}
-	objs := make([]client.Object, 0, meta.LenList(list))
-	// An object must not keep the whole page in memory.
-	err = meta.EachListItemWithAlloc(list, func(obj runtime.Object) error {
-		objs = append(objs, obj.(client.Object))
-		return nil
-	})
-	return objs, m.GetResourceVersion(), m.GetContinue(), err
+	return reflector.Page(*page), nil
 }
 
 // Watch implements reflector.Source.
-func (r *remote) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.Watch = true
-	return r.resource.Watch(ctx, r.selected(opts))
+func (r *remote) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.Stream, error) {
+	stream, err := r.client.Watch(ctx, r.selected(opts))
+	if err != nil {
+		return nil, err
+	}
+	return stream, nil
 }
 
 func (r *remote) selected(opts metav1.ListOptions) metav1.ListOptions {
 	selectors := r.selectors.AsListOptions()
 	opts.LabelSelector, opts.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
 	return opts
-}
-
-type unstructuredResource struct{ dynamic.ResourceInterface }
-
-func (r unstructuredResource) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return r.List(ctx, opts)
-}
-
-type metadataResource struct{ metadata.ResourceInterface }
-
-func (r metadataResource) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return r.List(ctx, opts)
-}
-
-type typedResource struct {
-	client     rest.Interface
-	parameters runtime.ParameterCodec
-	scheme     *runtime.Scheme
-	gvk        schema.GroupVersionKind
-	resource   string
-	namespace  string
-}
-
-func (r typedResource) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	list, err := r.scheme.New(r.gvk.GroupVersion().WithKind(r.gvk.Kind + "List"))
-	if err != nil {
-		return nil, err
-	}
-	return list, r.request(opts).Do(ctx).Into(list)
-}
-
-// Watch implements resourceClient.
-func (r typedResource) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return r.request(opts).Watch(ctx)
-}
-
-func (r typedResource) request(opts metav1.ListOptions) *rest.Request {
-	return r.client.Get().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.resource).VersionedParams(&opts, r.parameters)
 }

@@ -102,12 +102,8 @@ func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersi
 	return schema.GroupVersionKind{}, fmt.Errorf("the object says that it is a %q, but its Go type %T is registered as %q", own, obj, gvks)
 }
 
-// RESTClientForGVK returns a REST client for the group and version of a kind.
-// Objects are encoded as baseConfig.ContentType says, or else as protobuf where
-// the server speaks it and forceDisableProtoBuf is false, or else as JSON. With
-// isUnstructured, the client decodes into unstructured objects, otherwise into
-// the Go types of codecs' scheme. A decoded object replaces the one that it is
-// decoded into; nothing of that is left.
+// RESTClientForGVK returns a REST client for the group and version of a kind. Its
+// configuration is that of ConfigForGVK.
 func RESTClientForGVK(
 	gvk schema.GroupVersionKind,
 	forceDisableProtoBuf bool,
@@ -119,6 +115,22 @@ func RESTClientForGVK(
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil; rest.HTTPClientFor makes one of a rest.Config")
 	}
+	return rest.RESTClientForConfigAndClient(ConfigForGVK(gvk, forceDisableProtoBuf, isUnstructured, baseConfig, codecs), httpClient)
+}
+
+// ConfigForGVK returns the configuration of a REST client for the group and
+// version of a kind. Objects are encoded as baseConfig.ContentType says, or else
+// as protobuf where the server speaks it and forceDisableProtoBuf is false, or
+// else as JSON. With isUnstructured, the client decodes into unstructured
+// objects, otherwise into the Go types of codecs' scheme. A decoded object
+// replaces the one that it is decoded into; nothing of that is left.
+func ConfigForGVK(
+	gvk schema.GroupVersionKind,
+	forceDisableProtoBuf bool,
+	isUnstructured bool,
+	baseConfig *rest.Config,
+	codecs serializer.CodecFactory,
+) *rest.Config {
 	cfg := rest.CopyConfig(baseConfig)
 	cfg.GroupVersion = new(gvk.GroupVersion())
 	cfg.APIPath = "/apis"
@@ -129,13 +141,13 @@ func RESTClientForGVK(
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	if isUnstructured {
-		return rest.RESTClientForConfigAndClient(dynamic.ConfigFor(cfg), httpClient)
+		return dynamic.ConfigFor(cfg)
 	}
 	if cfg.ContentType == "" && !forceDisableProtoBuf && speaksProtobuf(gvk) {
 		cfg.ContentType = runtime.ContentTypeProtobuf
 	}
 	cfg.NegotiatedSerializer = replacing{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}}
-	return rest.RESTClientForConfigAndClient(cfg, httpClient)
+	return cfg
 }
 
 // replacing is a serializer whose decoders replace the object that they decode

@@ -4,12 +4,15 @@
 //
 // What comes next in which situation is decided by a pure state machine. The
 // reflector around it does what the machine says, one thing at a time, on the
-// goroutine that runs it.
+// goroutine that runs it; but for the next page of a list, which is asked for
+// while the objects of the last one are passed on.
 package reflector
 
 import (
 	"context"
 	"errors"
+	"io"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -22,11 +25,32 @@ import (
 
 // Source is where objects come from: one kind, perhaps of one namespace.
 type Source interface {
-	// List returns a page of objects, the version of the list and the name of
-	// the next page, if there is one. The caller owns the objects.
-	List(ctx context.Context, opts metav1.ListOptions) (objs []client.Object, version, next string, err error)
+	// List returns a page of a list. It may be asked for the next page while the
+	// objects of this one are still being decoded.
+	List(ctx context.Context, opts metav1.ListOptions) (Page, error)
 	// Watch opens a watch. It ends with ctx.
-	Watch(ctx context.Context, opts metav1.ListOptions) (apiwatch.Interface, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error)
+}
+
+// Page is a page of a list.
+type Page struct {
+	// Version is the version of the list, and Next names the page that follows, if
+	// one does.
+	Version, Next string
+	// Objects gives the objects, which the caller owns, until one cannot be
+	// decoded.
+	Objects iter.Seq2[client.Object, error]
+}
+
+// Stream is an open watch.
+type Stream interface {
+	// Next returns what happened next, one event at least, waiting for it if it
+	// must. It returns io.EOF when the watch has ended in good order, and another
+	// error when it broke. The caller owns the objects, and the slice until the
+	// next call.
+	Next() ([]apiwatch.Event, error)
+	// Close ends the watch. When it returns, nothing of it is left running.
+	Close()
 }
 
 // Sink takes what a reflector learns, in order and from one goroutine. It owns
@@ -60,6 +84,7 @@ type Reflector struct {
 
 	machine machine
 	watch   *openWatch
+	ahead   *request
 	// err is the error behind the last signal, for OnError and for the server's
 	// wish how long to wait.
 	err error
@@ -87,6 +112,7 @@ const (
 // Run lists and watches until ctx is done.
 func (r *Reflector) Run(ctx context.Context) {
 	defer r.closeWatch()
+	defer r.dropAhead()
 	r.machine.paging = !r.Bookmarks
 	for next := r.machine.begin(); ctx.Err() == nil; {
 		in := r.do(ctx, next)
@@ -104,6 +130,9 @@ func (r *Reflector) entered(before state) {
 	after := r.machine.state
 	if after != watching && after != streaming {
 		r.closeWatch()
+	}
+	if after != listing {
+		r.dropAhead()
 	}
 	if (after == synced || after == watching) && (before == empty || before == listing || before == streaming) {
 		r.Sink.Complete(r.machine.version)
@@ -127,25 +156,35 @@ func (r *Reflector) do(ctx context.Context, a action) input {
 			AllowWatchBookmarks: r.Bookmarks,
 		})
 	case read:
-		return r.read(ctx)
+		return r.read()
 	default:
 		return r.pause(ctx)
 	}
 }
 
-// page asks for a page of a list and passes its objects on.
+// page asks for a page of a list and passes its objects on. Meanwhile it asks
+// for the page that follows.
 func (r *Reflector) page(ctx context.Context) input {
-	objs, version, next, err := r.Source.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: r.machine.next})
+	page, err := r.ask(ctx, r.machine.next).answer()
 	if err != nil {
 		return r.failure(err)
 	}
 	if r.machine.state == empty {
 		r.Sink.Begin()
 	}
-	for _, obj := range objs {
+	if page.Next != "" {
+		r.ahead = newRequest(ctx, r.Source, page.Next)
+	}
+	for obj, err := range page.Objects {
+		if err != nil {
+			return r.failure(err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
 		r.Sink.Listed(obj)
 	}
-	return input{signal: paged, version: version, next: next}
+	return input{signal: paged, version: page.Version, next: page.Next}
 }
 
 // open opens a watch.
@@ -164,28 +203,23 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 }
 
 // read takes an event from the open watch and passes it on.
-func (r *Reflector) read(ctx context.Context) input {
-	var quiet <-chan time.Time
-	if r.machine.state == streaming {
-		timer := time.NewTimer(silence)
-		defer timer.Stop()
-		quiet = timer.C
+func (r *Reflector) read() input {
+	event, err := r.watch.event(r.machine.state == streaming)
+	var in input
+	switch {
+	case err == nil:
+		in = r.event(event)
+	case errors.Is(err, io.EOF):
+		r.err = errors.New("the watch ended at once")
+		in = input{signal: ended}
+	case errors.Is(err, errSilent):
+		r.err = err
+		in = input{signal: unsupported}
+	default:
+		in = r.failure(err)
 	}
-	select {
-	case <-ctx.Done():
-		return input{}
-	case <-quiet:
-		r.err = errors.New("the server did not finish a streaming list")
-		return input{signal: unsupported}
-	case event, open := <-r.watch.events():
-		if !open {
-			r.err = errors.New("the watch ended at once")
-			return input{signal: ended, lasting: r.watch.lasted()}
-		}
-		in := r.event(event)
-		in.lasting = r.watch.lasted()
-		return in
-	}
+	in.lasting = r.watch.lasts
+	return in
 }
 
 // event passes an event on.
@@ -244,6 +278,22 @@ func (r *Reflector) pause(ctx context.Context) input {
 	case <-timer.C:
 	}
 	return input{signal: waited}
+}
+
+// ask returns the request for a page, which may have been made before.
+func (r *Reflector) ask(ctx context.Context, page string) *request {
+	if q := r.ahead; q != nil && q.page == page {
+		r.ahead = nil
+		return q
+	}
+	return newRequest(ctx, r.Source, page)
+}
+
+func (r *Reflector) dropAhead() {
+	if r.ahead != nil {
+		r.ahead.drop()
+		r.ahead = nil
+	}
 }
 
 func (r *Reflector) closeWatch() {

@@ -1,11 +1,15 @@
 package reflector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,16 +22,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/cache/internal/store"
+	"flyball.dev/ctrl/cache/internal/wire"
 	"flyball.dev/ctrl/client"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a server of one kind that can be told to fail. It implements Source.
+// server is a server of one kind that can be told to fail. It implements
+// http.RoundTripper.
 type server struct {
 	mu       sync.Mutex
 	version  int
@@ -37,6 +46,8 @@ type server struct {
 	watchers []*watcher
 	calls    []string
 
+	media    string // of answers
+	piece    int    // how many bytes are read at once
 	streams  bool
 	page     int
 	listErr  []error // for the next calls of List
@@ -45,82 +56,196 @@ type server struct {
 }
 
 func newServer() *server {
-	return &server{version: 1, objects: map[string]*corev1.ConfigMap{}, streams: true, page: 3}
+	return &server{
+		version: 1, objects: map[string]*corev1.ConfigMap{}, streams: true, page: 3,
+		media: runtime.ContentTypeProtobuf, piece: 1000,
+	}
 }
 
+// source returns a client of the server that asks for protobuf.
+func (s *server) source(t *testing.T) Source {
+	gv := corev1.SchemeGroupVersion
+	c, err := wire.NewClient(&rest.Config{
+		Host: "http://server", APIPath: "/api", QPS: -1,
+		ContentConfig: rest.ContentConfig{
+			GroupVersion: &gv, ContentType: runtime.ContentTypeProtobuf,
+			NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+		},
+	}, &http.Client{Transport: s}, wire.Resource{
+		Name: "configmaps", Kind: gv.WithKind("ConfigMap"), ListKind: gv.WithKind("ConfigMapList"),
+		New:     func() client.Object { return &corev1.ConfigMap{} },
+		NewList: func() (client.ObjectList, error) { return &corev1.ConfigMapList{}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source{c}
+}
+
+type source struct{ *wire.Client }
+
+func (s source) List(ctx context.Context, opts metav1.ListOptions) (Page, error) {
+	p, err := s.Client.List(ctx, opts)
+	if err != nil {
+		return Page{}, err
+	}
+	return Page(*p), nil
+}
+
+func (s source) Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
+	w, err := s.Client.Watch(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// watcher is the body of a watch.
 type watcher struct {
-	ch     chan apiwatch.Event
+	server *server
+	ch     chan []byte
+	left   []byte
 	stop   func()
 	closed chan struct{}
+	broken error // what reading ends with
 }
 
-func (w *watcher) Stop()                             { w.stop() }
-func (w *watcher) ResultChan() <-chan apiwatch.Event { return w.ch }
+// send sends an event. The caller holds mu.
+func (w *watcher) send(e apiwatch.Event) {
+	w.ch <- w.server.frame(e)
+}
 
-func (s *server) List(_ context.Context, opts metav1.ListOptions) ([]client.Object, string, string, error) {
+// Read implements io.Reader.
+func (w *watcher) Read(p []byte) (int, error) {
+	for len(w.left) == 0 {
+		select {
+		case <-w.closed:
+			return 0, errors.New("read after close")
+		case data, open := <-w.ch:
+			if !open {
+				return 0, w.broken
+			}
+			w.left = data
+		}
+	}
+	n := copy(p, w.left[:min(len(w.left), w.server.piece)])
+	w.left = w.left[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (w *watcher) Close() error {
+	w.stop()
+	return nil
+}
+
+// frame encodes an event.
+func (s *server) frame(e apiwatch.Event) []byte {
+	return s.frameOf(e.Type, s.encode(e.Object))
+}
+
+func (s *server) frameOf(kind apiwatch.EventType, object []byte) []byte {
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), s.media)
+	event := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object}}
+	var frame bytes.Buffer
+	if err := info.StreamSerializer.Encode(&event, info.StreamSerializer.Framer.NewFrameWriter(&frame)); err != nil {
+		panic(err)
+	}
+	return frame.Bytes()
+}
+
+func (s *server) encode(obj runtime.Object) []byte {
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), s.media)
+	data, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), obj)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls = append(s.calls, "list "+opts.Continue)
+	var body io.ReadCloser
+	list, err := runtime.Object(nil), error(nil)
+	if q := req.URL.Query(); q.Get("watch") == "true" {
+		body, err = s.watch(q)
+	} else {
+		list, err = s.list(q.Get("continue"))
+	}
+	code := http.StatusOK
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		answer := status.Status()
+		list, code = &answer, int(answer.Code)
+	} else if err != nil {
+		return nil, err
+	}
+	if list != nil {
+		body = io.NopCloser(bytes.NewReader(s.encode(list)))
+	}
+	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {s.media}}, Request: req}, nil
+}
+
+func (s *server) list(page string) (runtime.Object, error) {
+	s.calls = append(s.calls, "list "+page)
 	if err := take(&s.listErr); err != nil {
-		return nil, "", "", err
+		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(s.objects))
 	version, from := s.version, ""
-	if opts.Continue != "" {
-		fmt.Sscanf(opts.Continue, "%d/%s", &version, &from)
+	if page != "" {
+		fmt.Sscanf(page, "%d/%s", &version, &from)
 		if version < s.first {
-			return nil, "", "", apierrors.NewResourceExpired("the page is gone")
+			return nil, apierrors.NewResourceExpired("the page is gone")
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return name < from })
 	}
-	next := ""
+	var list corev1.ConfigMapList
+	list.ResourceVersion = strconv.Itoa(version)
 	if len(names) > s.page {
-		next = fmt.Sprintf("%d/%s", version, names[s.page])
+		list.Continue = fmt.Sprintf("%d/%s", version, names[s.page])
 		names = names[:s.page]
 	}
-	var objs []client.Object
 	for _, name := range names {
-		objs = append(objs, s.objects[name].DeepCopy())
+		list.Items = append(list.Items, *s.objects[name])
 	}
-	return objs, strconv.Itoa(version), next, nil
+	return &list, nil
 }
 
-func (s *server) Watch(ctx context.Context, opts metav1.ListOptions) (apiwatch.Interface, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	call := "watch"
-	if opts.SendInitialEvents != nil {
+func (s *server) watch(q url.Values) (io.ReadCloser, error) {
+	call, from := "watch", q.Get("resourceVersion")
+	if q.Get("sendInitialEvents") != "" {
 		call = "stream"
 	}
-	s.calls = append(s.calls, call+" "+opts.ResourceVersion)
+	s.calls = append(s.calls, call+" "+from)
 	if err := take(&s.watchErr); err != nil {
 		return nil, err
 	}
-	w := &watcher{ch: make(chan apiwatch.Event, 10000), closed: make(chan struct{})}
+	w := &watcher{server: s, ch: make(chan []byte, 10000), closed: make(chan struct{}), broken: io.EOF}
 	w.stop = sync.OnceFunc(func() { close(w.closed) })
-	context.AfterFunc(ctx, w.stop)
 	if call == "stream" {
 		if !s.streams {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.objects)) {
-			w.ch <- apiwatch.Event{Type: apiwatch.Added, Object: s.objects[name].DeepCopy()}
+			w.send(apiwatch.Event{Type: apiwatch.Added, Object: s.objects[name]})
 		}
 		if !s.mute {
 			end := bookmark(s.version)
 			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			w.ch <- apiwatch.Event{Type: apiwatch.Bookmark, Object: end}
+			w.send(apiwatch.Event{Type: apiwatch.Bookmark, Object: end})
 		}
 	} else {
-		from, _ := strconv.Atoi(opts.ResourceVersion)
+		from, _ := strconv.Atoi(from)
 		if from < s.first {
-			w.ch <- failure(apierrors.NewResourceExpired("too old"))
+			w.send(failure(apierrors.NewResourceExpired("too old")))
 			close(w.ch)
 			return w, nil
 		}
 		for _, e := range s.events {
 			if v, _ := store.Version(e.Object.(client.Object)); int(v) > from {
-				w.ch <- e
+				w.send(e)
 			}
 		}
 	}
@@ -177,8 +302,27 @@ func (s *server) send(e apiwatch.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watchers {
-		w.ch <- e
+		w.send(e)
 	}
+}
+
+// sendBytes sends what may not be an event.
+func (s *server) sendBytes(data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watchers {
+		w.ch <- data
+	}
+}
+
+// breakAll makes all connections fail.
+func (s *server) breakAll(err error) {
+	s.set(func() {
+		for _, w := range s.watchers {
+			w.broken = err
+		}
+	})
+	s.dropAll()
 }
 
 // put writes an object, or deletes it.
@@ -204,7 +348,7 @@ func (s *server) put(name string, exists bool) {
 	}
 	s.events = append(s.events, e)
 	for _, w := range s.watchers {
-		w.ch <- apiwatch.Event{Type: e.Type, Object: obj.DeepCopy()}
+		w.send(e)
 	}
 }
 
@@ -232,7 +376,7 @@ func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
 	st := store.New(store.ShareAsked)
 	k := &sink{Scope: st.Scope(""), store: st}
 	var errs []error
-	r := &Reflector{Source: s, Sink: k, Bookmarks: bookmarks, OnError: func(_ context.Context, err error) { errs = append(errs, err) }}
+	r := &Reflector{Source: s.source(t), Sink: k, Bookmarks: bookmarks, OnError: func(_ context.Context, err error) { errs = append(errs, err) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
@@ -299,10 +443,6 @@ func TestFollows(t *testing.T) {
 func TestFaults(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old")
 	refused := errors.New("connection refused")
-	garbage := apiwatch.Event{
-		Type:   apiwatch.Error,
-		Object: apierrors.NewClientErrorReporter(500, "GET", "ClientWatchDecoding").AsObject(errors.New("garbage")),
-	}
 	tests := []struct {
 		name  string
 		setUp func(*server)
@@ -328,8 +468,38 @@ func TestFaults(t *testing.T) {
 			1, []string{"stream ", "watch 11"}},
 		{"the watch expires", nil, func(s *server) { s.send(failure(expired)); s.dropAll() },
 			2, []string{"stream ", "stream "}},
-		{"garbage", nil, func(s *server) { s.send(garbage); s.dropAll() },
+		{"garbage", nil, func(s *server) { s.sendBytes([]byte("<html>")) },
 			2, []string{"stream ", "stream "}},
+		{"a frame that is none", nil, func(s *server) { s.sendBytes([]byte{0, 0, 0, 0}) },
+			2, []string{"stream ", "stream "}},
+		{"an event that is none", nil, func(s *server) {
+			s.send(apiwatch.Event{Type: "PEACE", Object: bookmark(11)})
+		}, 2, []string{"stream ", "stream "}},
+		{"an object that cannot be decoded", nil, func(s *server) {
+			broken := `{"apiVersion":"v1","kind":"ConfigMap","metadata":7}`
+			if s.media == runtime.ContentTypeProtobuf {
+				broken = "k8s\x00" + broken
+			}
+			s.sendBytes(s.frameOf(apiwatch.Modified, []byte(broken)))
+		}, 2, []string{"stream ", "stream "}},
+		{"a cut in the middle of a frame", nil, func(s *server) {
+			event := s.frame(apiwatch.Event{Type: apiwatch.Modified, Object: s.objects["object-2"]})
+			s.sendBytes(event[:len(event)-3])
+			s.dropAll()
+		}, 1, []string{"stream ", "watch 11"}},
+		{"the connection fails", nil, func(s *server) { s.breakAll(errors.New("stream error: stream ID 7; INTERNAL_ERROR")) },
+			1, []string{"stream ", "watch 11"}},
+		{"many events at once", nil, func(s *server) {
+			var events []byte
+			for i := range 2000 {
+				obj := s.objects["object-2"].DeepCopy()
+				obj.ResourceVersion = strconv.Itoa(100 + i)
+				s.set(func() { s.objects["object-2"], s.version = obj, 100+i })
+				events = append(events, s.frame(apiwatch.Event{Type: apiwatch.Modified, Object: obj})...)
+			}
+			s.sendBytes(events)
+			s.dropAll()
+		}, 1, []string{"stream ", "watch 2099"}},
 		{"an unexpected error", nil, func(s *server) {
 			s.send(failure(apierrors.NewInternalError(refused)))
 			s.dropAll()
@@ -357,31 +527,42 @@ func TestFaults(t *testing.T) {
 		}, 2, []string{"stream ", "stream "}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer()
-				fill(s)
-				if test.setUp != nil {
-					test.setUp(s)
-				}
-				k, _ := start(t, s, true)
-				if test.fault != nil {
+		for _, how := range []struct {
+			name, media string
+			piece       int
+		}{
+			{"protobuf", runtime.ContentTypeProtobuf, 1 << 20},
+			{"protobuf by bytes", runtime.ContentTypeProtobuf, 1},
+			{"JSON", runtime.ContentTypeJSON, 1 << 20},
+			{"JSON by bytes", runtime.ContentTypeJSON, 1},
+		} {
+			t.Run(test.name+", "+how.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newServer()
+					s.media, s.piece = how.media, how.piece
+					fill(s)
+					if test.setUp != nil {
+						test.setUp(s)
+					}
+					k, _ := start(t, s, true)
+					if test.fault != nil {
+						agree(t, k, s)
+						test.fault(s)
+					}
+					s.put("object-7", true)
+					pause(time.Minute)
 					agree(t, k, s)
-					test.fault(s)
-				}
-				s.put("object-7", true)
-				pause(time.Minute)
-				agree(t, k, s)
-				s.put("object-8", false)
-				agree(t, k, s)
-				if int(k.completed.Load()) != test.lists {
-					t.Errorf("%d lists were complete, want %d: %q", k.completed.Load(), test.lists, s.calls)
-				}
-				if test.calls != nil && !slices.Equal(s.calls, test.calls) {
-					t.Errorf("calls %q, want %q", s.calls, test.calls)
-				}
+					s.put("object-8", false)
+					agree(t, k, s)
+					if int(k.completed.Load()) != test.lists {
+						t.Errorf("%d lists were complete, want %d: %q", k.completed.Load(), test.lists, s.calls)
+					}
+					if test.calls != nil && !slices.Equal(s.calls, test.calls) {
+						t.Errorf("calls %q, want %q", s.calls, test.calls)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -440,9 +621,7 @@ func TestDeadConnection(t *testing.T) {
 		s := newServer()
 		fill(s)
 		k, _ := start(t, s, true)
-		var dead []*watcher
-		s.set(func() { dead, s.watchers = s.watchers, nil })
-		go func() { <-dead[0].closed; close(dead[0].ch) }()
+		s.set(func() { s.watchers = nil })
 		s.put("unheard", true)
 		pause(watchAtMost + time.Minute)
 		agree(t, k, s)
@@ -456,6 +635,8 @@ func TestRandomFaults(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := newServer()
 			s.streams = r.IntN(2) == 0
+			s.media = []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON}[r.IntN(2)]
+			s.piece = 1 + r.IntN(300)
 			k, _ := start(t, s, r.IntN(2) == 0)
 			for range 400 {
 				switch r.IntN(30) {

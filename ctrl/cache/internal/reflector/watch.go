@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,40 +12,61 @@ import (
 
 // openWatch is a watch that is open, with the context that ends it.
 type openWatch struct {
-	apiwatch.Interface
+	Stream
 	cancel context.CancelFunc
 	opened time.Time
+	// events are those that were read and not yet passed on.
+	events []apiwatch.Event
+	// lasts is set once the watch has been open long enough for its end not to
+	// count as a failure.
+	lasts bool
 }
+
+// errSilent ends a watch that was to begin with a list and did not tell the end
+// of it.
+var errSilent = errors.New("the server did not finish a streaming list")
 
 // newOpenWatch opens a watch that ends after timeout even if the connection has
 // died without a sign.
 func newOpenWatch(ctx context.Context, source Source, opts metav1.ListOptions, timeout time.Duration) (*openWatch, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	w, err := source.Watch(ctx, opts)
+	stream, err := source.Watch(ctx, opts)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	return &openWatch{w, cancel, time.Now()}, nil
+	return &openWatch{Stream: stream, cancel: cancel, opened: time.Now()}, nil
 }
 
-func (w *openWatch) events() <-chan apiwatch.Event {
-	return w.ResultChan()
-}
-
-// lasted tells whether the watch has been open long enough for its end not to
-// count as a failure.
-func (w *openWatch) lasted() bool {
-	return time.Since(w.opened) >= lasting
-}
-
-// close ends the watch and waits until its channel is closed, so that nothing
-// of it is left running.
-func (w *openWatch) close() {
-	w.Stop()
-	w.cancel()
-	for range w.ResultChan() {
+// event returns the next event. If the server must not be silent for long, it is
+// given up when it is.
+func (w *openWatch) event(streaming bool) (apiwatch.Event, error) {
+	if len(w.events) == 0 {
+		if err := w.read(streaming); err != nil {
+			return apiwatch.Event{}, err
+		}
 	}
+	event := w.events[0]
+	w.events = w.events[1:]
+	return event, nil
+}
+
+func (w *openWatch) read(streaming bool) (err error) {
+	heard := func() bool { return true }
+	if streaming {
+		heard = time.AfterFunc(silence, w.cancel).Stop
+	}
+	w.events, err = w.Next()
+	if !heard() {
+		err = errSilent
+	}
+	w.lasts = time.Since(w.opened) >= lasting
+	return err
+}
+
+func (w *openWatch) close() {
+	w.cancel()
+	w.Close()
 }
 
 // classify tells what an error means to a machine.

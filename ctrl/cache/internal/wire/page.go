@@ -1,0 +1,122 @@
+package wire
+
+import (
+	"iter"
+	"runtime"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/ctrl/client"
+)
+
+// Page is a page of a list.
+type Page struct {
+	// Version is the resource version of the list, and Next names the page that
+	// follows, if one does.
+	Version, Next string
+	// Objects decodes the objects, and gives them in their order until one cannot
+	// be decoded. They can be asked for once.
+	Objects iter.Seq2[client.Object, error]
+}
+
+// page returns the page in an answer, unless it is unusual.
+func (e *encoding) page(data []byte) *Page {
+	l, ok := e.list(data)
+	if want := e.resource.ListKind.Kind; !ok || l.apiVersion != e.listAPIVersion ||
+		l.kind != want && (want != "" || !strings.HasSuffix(l.kind, "List")) {
+		return nil
+	}
+	return &Page{Version: l.metadata.ResourceVersion, Next: l.metadata.Continue, Objects: e.decodeItems(l)}
+}
+
+// wholePage makes a page of a list that has been decoded.
+func wholePage(list client.ObjectList) *Page {
+	return &Page{Version: list.GetResourceVersion(), Next: list.GetContinue(), Objects: func(yield func(client.Object, error) bool) {
+		stopped := false
+		// An object must not keep the whole page in memory.
+		err := meta.EachListItemWithAlloc(list, func(obj apiruntime.Object) error {
+			stopped = stopped || !yield(obj.(client.Object), nil)
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(nil, err)
+		}
+	}}
+}
+
+// decodeItems decodes the items of a list on several goroutines.
+func (e *encoding) decodeItems(l list) iter.Seq2[client.Object, error] {
+	return func(yield func(client.Object, error) bool) {
+		groups, stop := make(chan *group, runtime.GOMAXPROCS(0)), make(chan struct{})
+		go e.decodeGroups(l, groups, stop)
+		defer func() {
+			close(stop)
+			for g := range groups {
+				<-g.decoded
+			}
+		}()
+		for g := range groups {
+			<-g.decoded
+			for _, obj := range g.objects {
+				if !yield(obj, nil) {
+					return
+				}
+			}
+			if g.err != nil {
+				yield(nil, g.err)
+				return
+			}
+		}
+	}
+}
+
+// group is some items of a list and the objects that they become.
+type group struct {
+	items   [][]byte
+	objects []client.Object
+	err     error
+	decoded chan struct{}
+}
+
+// decodeGroups sends all items, each group while it is being decoded.
+func (e *encoding) decodeGroups(l list, to chan<- *group, stop <-chan struct{}) {
+	defer close(to)
+	for len(l.items) > 0 {
+		n, size := 0, 0
+		for n < len(l.items) && size < share {
+			size += len(l.items[n])
+			n++
+		}
+		g := &group{items: l.items[:n], decoded: make(chan struct{})}
+		l.items = l.items[n:]
+		select {
+		case to <- g:
+		case <-stop:
+			return
+		}
+		go func() {
+			defer close(g.decoded)
+			g.err = e.decodeGroup(g, l)
+		}()
+	}
+}
+
+func (e *encoding) decodeGroup(g *group, l list) error {
+	g.objects = make([]client.Object, 0, len(g.items))
+	for _, item := range g.items {
+		obj := e.resource.New()
+		if err := e.item(item, obj); err != nil {
+			return err
+		}
+		// Lists need not repeat what their items are.
+		if u, ok := obj.(*unstructured.Unstructured); ok && u.GetKind() == "" && u.GetAPIVersion() == "" {
+			u.SetKind(strings.TrimSuffix(l.kind, "List"))
+			u.SetAPIVersion(l.apiVersion)
+		}
+		g.objects = append(g.objects, obj)
+	}
+	return nil
+}

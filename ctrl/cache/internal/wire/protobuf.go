@@ -1,0 +1,195 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"reflect"
+	"strings"
+
+	"flyball.dev/ctrl/client"
+)
+
+// protobufFormat is Kubernetes' own use of protobuf. Frames follow their length,
+// events are plain messages, objects and lists are in an envelope that begins
+// with a mark.
+type protobufFormat struct {
+	// plainList is whether the list of the resource is made as all lists are.
+	plainList bool
+}
+
+// The numbers of fields.
+const (
+	eventKind, eventObject              = 1, 2 // of metav1.WatchEvent
+	extensionRaw                        = 1    // of runtime.RawExtension
+	envelopeType, envelopeRaw           = 1, 2 // of runtime.Unknown
+	envelopeEncoding, envelopeMediaType = 3, 4
+	typeAPIVersion, typeKind            = 1, 2 // of runtime.TypeMeta
+	listMetadata, listItems             = 1, 2 // of any list
+)
+
+var mark = []byte("k8s\x00")
+
+// plainList tells whether a list of a resource has its metadata and items in the
+// usual fields, and its items are sent as protobuf.
+func plainList(r Resource) bool {
+	list, err := r.NewList()
+	if _, ok := r.New().(message); !ok || err != nil {
+		return false
+	}
+	t := reflect.TypeOf(list).Elem()
+	field := func(name, tag string) bool {
+		f, ok := t.FieldByName(name)
+		return ok && strings.HasPrefix(f.Tag.Get("protobuf"), tag)
+	}
+	return field("ListMeta", "bytes,1,opt,") && field("Items", "bytes,2,rep,")
+}
+
+func (protobufFormat) frames() splitter { return lengths{} }
+
+func (protobufFormat) event(frame []byte) (kind, object []byte, ok bool) {
+	for len(frame) > 0 {
+		f, rest, ok := nextField(frame)
+		if !ok {
+			return nil, nil, false
+		}
+		switch f.number {
+		case eventKind:
+			kind = f.value
+		case eventObject:
+			raw, rest, ok := nextField(f.value)
+			if !ok || raw.number != extensionRaw || len(rest) > 0 {
+				return nil, nil, false
+			}
+			object = raw.value
+		default:
+			return nil, nil, false
+		}
+		frame = rest
+	}
+	return kind, object, true
+}
+
+func (protobufFormat) decode(data []byte, apiVersion, kind string, obj client.Object) bool {
+	e, ok := openEnvelope(data)
+	m, known := obj.(message)
+	return ok && known && string(e.apiVersion) == apiVersion && string(e.kind) == kind && m.Unmarshal(e.raw) == nil
+}
+
+func (p protobufFormat) list(data []byte) (l list, ok bool) {
+	e, ok := openEnvelope(data)
+	if !ok || !p.plainList {
+		return list{}, false
+	}
+	l.apiVersion, l.kind = string(e.apiVersion), string(e.kind)
+	for msg := e.raw; len(msg) > 0; {
+		f, rest, ok := nextField(msg)
+		switch {
+		case ok && f.number == listMetadata && l.metadata.Unmarshal(f.value) == nil:
+		case ok && f.number == listItems:
+			l.items = append(l.items, f.value)
+		default:
+			return list{}, false
+		}
+		msg = rest
+	}
+	return l, true
+}
+
+func (protobufFormat) item(data []byte, obj client.Object) error {
+	return obj.(message).Unmarshal(data)
+}
+
+// message is what types do that are sent as protobuf.
+type message interface {
+	Unmarshal([]byte) error
+}
+
+// envelope says what kind of object is in it.
+type envelope struct {
+	apiVersion, kind, raw []byte
+}
+
+func openEnvelope(data []byte) (e envelope, ok bool) {
+	msg, ok := bytes.CutPrefix(data, mark)
+	if !ok {
+		return e, false
+	}
+	for len(msg) > 0 {
+		f, rest, ok := nextField(msg)
+		if !ok {
+			return e, false
+		}
+		switch f.number {
+		case envelopeType:
+			if !e.readType(f.value) {
+				return e, false
+			}
+		case envelopeRaw:
+			e.raw = f.value
+		case envelopeEncoding, envelopeMediaType:
+		default:
+			return e, false
+		}
+		msg = rest
+	}
+	return e, true
+}
+
+func (e *envelope) readType(msg []byte) bool {
+	for len(msg) > 0 {
+		f, rest, ok := nextField(msg)
+		switch {
+		case ok && f.number == typeAPIVersion:
+			e.apiVersion = f.value
+		case ok && f.number == typeKind:
+			e.kind = f.value
+		default:
+			return false
+		}
+		msg = rest
+	}
+	return true
+}
+
+// field is a field of a message that has a length of its own: a string, bytes or
+// another message.
+type field struct {
+	number uint64
+	value  []byte
+}
+
+// nextField cuts the first field off a message. It fails on fields of any other
+// make.
+func nextField(msg []byte) (f field, rest []byte, ok bool) {
+	const hasLength = 2
+	tag, n := binary.Uvarint(msg)
+	if n <= 0 || tag&7 != hasLength {
+		return field{}, nil, false
+	}
+	msg = msg[n:]
+	length, n := binary.Uvarint(msg)
+	if n <= 0 || length > uint64(len(msg)-n) {
+		return field{}, nil, false
+	}
+	end := n + int(length)
+	return field{tag >> 3, msg[n:end]}, msg[end:], true
+}
+
+// lengths cuts a stream into frames that follow their length, in four bytes.
+type lengths struct{}
+
+func (lengths) next(data []byte) (from, to int, err error) {
+	const header = 4
+	if len(data) < header {
+		return 0, 0, nil
+	}
+	n := binary.BigEndian.Uint32(data)
+	switch {
+	case n > maxFrame:
+		return 0, 0, errTooLarge
+	case uint64(len(data)) < header+uint64(n):
+		return 0, 0, nil
+	default:
+		return header, header + int(n), nil
+	}
+}

@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// share is how many bytes must be there at once for it to be worth while to
+// decode them on another core.
+const share = 16 << 10
+
+// Stream is an open watch. It is used by one goroutine.
+type Stream struct {
+	encoding *encoding
+	reader   reader
+	close    func()
+	// ahead are batches in their order while a goroutine reads ahead. Until it is
+	// closed that goroutine has the reader.
+	ahead chan *batch
+	// last is the batch whose events were returned last, err why there are no
+	// more after it.
+	last *batch
+	err  error
+}
+
+func newStream(ctx context.Context, a answer) *Stream {
+	if a.body == nil {
+		return &Stream{err: io.EOF, close: func() {}}
+	}
+	closeBody := sync.OnceFunc(func() { a.body.Close() })
+	stop := context.AfterFunc(ctx, closeBody)
+	return &Stream{
+		encoding: a.encoding,
+		reader:   reader{ctx: ctx, body: a.body, split: a.encoding.frames()},
+		close:    func() { stop(); closeBody() },
+	}
+}
+
+// Next returns what the server told next, one event at least, waiting for it if
+// it must. What cannot be decoded becomes an error event, as in client-go, and
+// ends the stream. Next returns io.EOF once the server or the connection has
+// ended it, and other errors of reading as they are. The events are the caller's
+// until the next call.
+func (s *Stream) Next() ([]watch.Event, error) {
+	if s.last != nil {
+		s.last.free()
+		s.last = nil
+	}
+	for s.err == nil {
+		b := s.take()
+		s.last, s.err = b, b.err
+		if len(b.events) > 0 {
+			return b.events, nil
+		}
+	}
+	return nil, s.err
+}
+
+// take returns the next batch with its events.
+func (s *Stream) take() *batch {
+	if s.ahead != nil {
+		if b, ok := <-s.ahead; ok {
+			b.wait()
+			return b
+		}
+		s.ahead = nil
+	}
+	b := s.reader.next()
+	if b.shared() {
+		s.reader.keep(b)
+		s.ahead = make(chan *batch, runtime.GOMAXPROCS(0))
+		go s.readAhead(s.ahead)
+	}
+	b.decode(s.encoding)
+	return b
+}
+
+// readAhead reads and has decoded what there is, until there is not much left.
+func (s *Stream) readAhead(to chan<- *batch) {
+	defer close(to)
+	for {
+		b := s.reader.next()
+		if b.shared() {
+			s.reader.keep(b)
+			b.decoded = make(chan struct{})
+			to <- b
+			go func() {
+				defer close(b.decoded)
+				b.decode(s.encoding)
+			}()
+			continue
+		}
+		b.decode(s.encoding)
+		more := b.err == nil && b.size >= share
+		to <- b
+		if !more {
+			return
+		}
+	}
+}
+
+// shared tells whether the batch is to be decoded while more is being read.
+func (b *batch) shared() bool {
+	return b.err == nil && b.size >= share && b.size <= chunk && len(b.frames) > 1 && runtime.GOMAXPROCS(0) > 1
+}
+
+// wait waits until the batch has been decoded.
+func (b *batch) wait() {
+	if b.decoded != nil {
+		<-b.decoded
+	}
+}
+
+// Close ends the stream. When it returns, nothing of it is left running.
+func (s *Stream) Close() {
+	s.close()
+	if s.ahead != nil {
+		for b := range s.ahead {
+			b.wait()
+		}
+	}
+	s.err = io.EOF
+}
