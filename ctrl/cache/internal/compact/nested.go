@@ -42,7 +42,9 @@ func (l *leafPlan) decode(d *decoder, p unsafe.Pointer) {
 }
 
 func (l *leafPlan) own(d *decoder, p unsafe.Pointer) {
-	*(*unsafe.Pointer)(p) = d.copies(l.elem, *(*unsafe.Pointer)(p), 1)
+	if elem := *(*unsafe.Pointer)(p); elem != nil {
+		*(*unsafe.Pointer)(p) = d.copies(l.elem, elem, 1)
+	}
 }
 
 // copies returns copies of variables that stand one after the other.

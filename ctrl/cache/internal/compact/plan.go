@@ -217,17 +217,16 @@ func (s *structPlan) own(d *decoder, p unsafe.Pointer) {
 
 // isZero tells whether all bytes of a variable are zero.
 func isZero(p unsafe.Pointer, size uintptr) bool {
-	for ; size >= 8; size -= 8 {
-		if *(*uint64)(p) != 0 {
+	at := uintptr(0)
+	for ; at+8 <= size; at += 8 {
+		if *(*uint64)(unsafe.Add(p, at)) != 0 {
 			return false
 		}
-		p = unsafe.Add(p, 8)
 	}
-	for ; size > 0; size-- {
-		if *(*byte)(p) != 0 {
+	for ; at < size; at++ {
+		if *(*byte)(unsafe.Add(p, at)) != 0 {
 			return false
 		}
-		p = unsafe.Add(p, 1)
 	}
 	return true
 }

@@ -71,26 +71,42 @@ func (timePlan) decode(d *decoder, p unsafe.Pointer) {
 // their format.
 type quantityPlan struct{}
 
+const (
+	quantityZero byte = iota
+	quantityText
+	quantityFormat
+)
+
 func (quantityPlan) encode(e *encoder, p unsafe.Pointer) {
 	q := *(*resource.Quantity)(p)
+	if q == (resource.Quantity{}) {
+		e.byte(quantityZero)
+		return
+	}
 	text := q.String()
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil || parsed.Cmp(q) != 0 {
 		e.fail()
 	}
-	e.string(text)
 	if parsed.Format == q.Format {
-		e.string("")
+		e.byte(quantityText)
+		e.string(text)
 	} else {
+		e.byte(quantityFormat)
+		e.string(text)
 		e.string(string(q.Format))
 	}
 }
 
 func (quantityPlan) decode(d *decoder, p unsafe.Pointer) {
+	said := d.byte()
+	if said == quantityZero {
+		return
+	}
 	// It was parsed before.
 	q, _ := resource.ParseQuantity(d.string())
-	if format := d.string(); format != "" {
-		q.Format = resource.Format(format)
+	if said == quantityFormat {
+		q.Format = resource.Format(d.string())
 	}
 	*(*resource.Quantity)(p) = q
 }

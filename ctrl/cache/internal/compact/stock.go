@@ -69,7 +69,7 @@ func (s *stock) fromBatch(n *node, count int) unsafe.Pointer {
 // bytes returns an empty slice that has room for that many bytes and no more.
 func (s *stock) bytes(n int) []byte {
 	s.made += n
-	if !s.batches || n > textBatch/4 {
+	if !s.batches || n == 0 || n > textBatch/4 {
 		return make([]byte, 0, n)
 	}
 	if len(s.text) < n {
