@@ -106,7 +106,9 @@ func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, e
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
 	for {
-		informer, err := k.cache.GetInformer(ctx, k.of)
+		// Who waits for the sync here would be told of everything afterwards
+		// only, instead of meanwhile.
+		informer, err := k.cache.GetInformer(ctx, k.of, cache.BlockUntilSynced(false))
 		if err == nil {
 			return informer, nil
 		}
