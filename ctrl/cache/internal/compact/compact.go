@@ -22,6 +22,7 @@ package compact
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"reflect"
 )
 
@@ -75,9 +76,10 @@ func NewPacker() *Packer {
 }
 
 // Pack packs the value of a type that a pointer points to, and before it a header
-// of a few strings, which can be read without the rest. It returns false if the
-// value cannot be packed. The dictionary holds what the value shares until
-// Release.
+// of a few strings, which can be read without the rest. The first one says which
+// object it is: what one object has in common with what it was before is not worth
+// sharing. Pack returns false if the value cannot be packed. The dictionary holds
+// what the value shares until Release.
 func (p *Packer) Pack(header []string, t Type, ptr any) (Value, bool) {
 	e := &p.encoder
 	defer e.reset()
@@ -90,6 +92,9 @@ func (p *Packer) Pack(header []string, t Type, ptr any) (Value, bool) {
 		return Value{}, false
 	}
 	p.dictionary.packed()
+	if len(header) > 0 {
+		p.dictionary.owner = uint8(maphash.String(p.dictionary.seed, header[0]))
+	}
 	return e.pack(&p.dictionary), true
 }
 

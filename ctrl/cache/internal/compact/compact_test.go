@@ -39,7 +39,9 @@ func filler(seed int64) *randfill.Filler {
 	)
 }
 
+// pack packs what stands for an object of its own.
 func pack[T any](p *Packer, in *T) (Value, bool) {
+	p.dictionary.owner++
 	return p.Pack(nil, TypeOf(reflect.TypeFor[T]()), in)
 }
 
@@ -108,8 +110,8 @@ func TestShared(t *testing.T) {
 			f.Fill(in.Interface())
 		}
 		var v Value
-		for range 2 * partAt {
-			v, _ = p.Pack(nil, TypeOf(typ), in.Interface())
+		for n := range 2 * partAt {
+			v, _ = p.Pack([]string{fmt.Sprint(n)}, TypeOf(typ), in.Interface())
 		}
 		for _, many := range []bool{false, true} {
 			u := p.View().Unpacker(many)
@@ -255,6 +257,19 @@ func unused(t *testing.T, p *Packer) {
 		if r.uses != 0 {
 			t.Fatalf("%q is used %d times", p.dictionary.entries[place].text, r.uses)
 		}
+	}
+}
+
+// An object that changes often shares nothing with itself.
+func TestOneObject(t *testing.T) {
+	p := NewPacker()
+	for n := range 10 {
+		in := object{A: "always the same", Part: &part{Text: "a part that is long enough to be shared"}, B: fmt.Sprint(n)}
+		v, _ := p.Pack([]string{"its name"}, TypeOf(reflect.TypeFor[object]()), &in)
+		p.Release(v)
+	}
+	if n := len(p.dictionary.entries); n > 0 {
+		t.Errorf("%d things are shared", n)
 	}
 }
 

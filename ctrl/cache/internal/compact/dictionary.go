@@ -25,9 +25,11 @@ type dictionary struct {
 	changed bool
 
 	seed maphash.Seed
-	// sightings are upper bits of the hashes of what came not long ago, and how
-	// often it did.
+	// sightings are upper bits of the hashes of what came not long ago, a few
+	// bits of whose it was, and how often it was somebody else's.
 	sightings []uint32
+	// owner is whose value is being packed.
+	owner uint8
 	// values is how many values there are.
 	values int
 }
@@ -62,7 +64,10 @@ const (
 	textAt, partAt     = 2, 4
 
 	sightingsAtLeast = 4096
-	sightingsMask    = 15
+	countMask        = 1<<4 - 1
+	ownerShift       = 4
+	ownerMask        = 1<<8 - 1
+	fingerprintShift = 12
 )
 
 func newDictionary() dictionary {
@@ -113,16 +118,20 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 	return d.add(entry{part: variable}, record{hash: hash, plan: plan, alone: alone, size: made.stock.made + alone.Size() + placeCost}), true
 }
 
-// sighted notes that something came and tells how often it came of late.
+// sighted notes that something came and tells of how many values it was of late.
+// What comes again and again in packings of one object is not shared for that.
 func (d *dictionary) sighted(hash uint64) int {
 	seen := &d.sightings[hash%uint64(len(d.sightings))]
-	if mark := uint32(hash>>32) &^ sightingsMask; *seen&^sightingsMask != mark {
-		*seen = mark
+	fingerprint, owner, count := uint32(hash>>44), d.owner, uint32(0)
+	if *seen>>fingerprintShift == fingerprint {
+		count = *seen & countMask
+		if count > 0 && uint8(*seen>>ownerShift&ownerMask) == owner {
+			return int(count)
+		}
 	}
-	if *seen&sightingsMask < sightingsMask {
-		*seen++
-	}
-	return int(*seen & sightingsMask)
+	count = min(count+1, countMask)
+	*seen = fingerprint<<fingerprintShift | uint32(owner)<<ownerShift | count
+	return int(count)
 }
 
 func (d *dictionary) add(e entry, r record) uint32 {
