@@ -127,6 +127,15 @@ type Options struct {
 	// gain by it: the others take no longer from the packed form. Flyball only.
 	DefaultKeepDecoded *bool
 
+	// OnMutation is told when an object is found to be changed that is shared: one
+	// of an event, or of a read without a deep copy. PanicOnMutation is one. It is
+	// meant for tests: the cache keeps a copy of each such object, and compares
+	// when a handler returns, when the object is read again, and when the cache
+	// stops. OnMutation is called from several goroutines at once. Nil looks for
+	// nothing, at no cost, unless the environment variable
+	// KUBE_CACHE_MUTATION_DETECTOR is true: then it panics. Flyball only.
+	OnMutation func(Mutation)
+
 	// DefaultEnableWatchBookmarks asks the server for bookmarks, which keep a
 	// watch of a quiet kind from having to begin anew. Nil means true.
 	DefaultEnableWatchBookmarks *bool

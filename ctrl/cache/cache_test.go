@@ -32,11 +32,11 @@ func open(t *testing.T, s *server, opts Options) *informerCache {
 	t.Helper()
 	opts.HTTPClient = &http.Client{Transport: s}
 	opts.Mapper = mapper()
-	c, err := New(&rest.Config{Host: "http://server"}, opts)
+	c, err := newInformerCache(&rest.Config{Host: "http://server"}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(*informerCache)
+	return c
 }
 
 // run starts a cache until the test ends.

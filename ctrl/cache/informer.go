@@ -33,6 +33,8 @@ type informer struct {
 	tally *tally
 	// awaited is set if the start of the cache waits for the informer.
 	awaited bool
+	// loans are nil if nobody asks for mutations.
+	loans *loans
 
 	// synced is closed when every part holds a complete list, stopped when the
 	// informer has ended, and cancel ends it.
@@ -64,6 +66,9 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*infor
 		stopped:    make(chan struct{}),
 	}
 	i.ctx, i.cancel = context.WithCancel(context.Background())
+	if c.opts.OnMutation != nil {
+		i.loans = newLoans(gvk, c.opts.OnMutation)
+	}
 	configs, err := c.opts.configs(c.kinds[gvk], i.namespaced)
 	if err != nil {
 		return nil, fmt.Errorf("cannot cache %s: %w", gvk, err)
@@ -133,6 +138,9 @@ func (i *informer) run(ctx context.Context) {
 	i.running = false
 	i.mu.Unlock()
 	i.delivery.Wait()
+	if i.loans != nil {
+		i.loans.checkAll("when the informer had stopped")
+	}
 }
 
 // deliver runs a feed. The caller holds mu.
@@ -224,7 +232,11 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	if options.ResyncPeriod != nil {
 		resync = *options.ResyncPeriod
 	}
-	f := feed.New(fmt.Sprintf("%T for %s", handler, i.gvk.Kind), handler, jittered(resync))
+	name := fmt.Sprintf("%T for %s", handler, i.gvk.Kind)
+	if i.loans != nil {
+		handler = i.loans.watch(handler)
+	}
+	f := feed.New(name, handler, jittered(resync))
 
 	i.mu.Lock()
 	defer i.mu.Unlock()

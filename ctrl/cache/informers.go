@@ -40,6 +40,18 @@ type informerKey struct {
 // New returns a cache of the server that config names. It does not talk to the
 // server before the first use.
 func New(config *rest.Config, opts Options) (Cache, error) {
+	detection(&opts)
+	c, err := newInformerCache(config, opts)
+	if err != nil {
+		return nil, err
+	}
+	if opts.OnMutation != nil {
+		return detectingCache{c}, nil
+	}
+	return c, nil
+}
+
+func newInformerCache(config *rest.Config, opts Options) (*informerCache, error) {
 	config = rest.CopyConfig(config)
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
