@@ -21,7 +21,7 @@ func TestSecretsStayOutOfTheLog(t *testing.T) {
 		defer mu.Unlock()
 		logged.WriteString(args + "\n")
 	}, funcr.Options{}))
-	defer klog.ClearLogger()
+	t.Cleanup(klog.ClearLogger) // after the control plane, which logs until it has stopped
 
 	plane := start(t, controlplane.Options{})
 	send := sender(t, plane.Config())
