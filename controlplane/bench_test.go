@@ -9,10 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"flyball.dev/controlplane"
 )
@@ -38,6 +42,40 @@ func BenchmarkFirstWrite(b *testing.B) {
 
 // BenchmarkCreatePods measures 8 writers on one control plane without controllers, client included.
 func BenchmarkCreatePods(b *testing.B) {
+	overBoth(b, func(b *testing.B, cfg *rest.Config) {
+		pods := clientFor(b, cfg).CoreV1().Pods("default")
+		eightWriters(b, func(n int) error {
+			_, err := pods.Create(context.Background(), examplePod(n), metav1.CreateOptions{})
+			return err
+		})
+	})
+}
+
+// BenchmarkCreateCustom measures the same of a custom kind with a schema.
+func BenchmarkCreateCustom(b *testing.B) {
+	overBoth(b, func(b *testing.B, cfg *rest.Config) {
+		cfg.QPS = -1
+		client, err := dynamic.NewForConfig(cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		if _, err := crds.Create(context.Background(), decoded(b, widgets), metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		resources := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("default")
+		example := decoded(b, exampleWidget)
+		eightWriters(b, func(n int) error {
+			widget := example.DeepCopy()
+			widget.SetName(fmt.Sprintf("widget-%d", n))
+			_, err := resources.Create(context.Background(), widget, metav1.CreateOptions{})
+			return err
+		})
+	})
+}
+
+// overBoth runs a benchmark against a control plane of its own for each way to reach one.
+func overBoth(b *testing.B, run func(*testing.B, *rest.Config)) {
 	for _, way := range []struct {
 		name   string
 		config func(*testing.B, *controlplane.ControlPlane) *rest.Config
@@ -51,26 +89,30 @@ func BenchmarkCreatePods(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer plane.Stop()
-			pods := clientFor(b, way.config(b, plane)).CoreV1().Pods("default")
-			var next atomic.Int64
-			var writers sync.WaitGroup
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range 8 {
-				writers.Go(func() {
-					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-						if _, err := pods.Create(context.Background(), examplePod(int(n)), metav1.CreateOptions{}); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			writers.Wait()
-			b.StopTimer()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pods/s")
+			run(b, way.config(b, plane))
 		})
 	}
+}
+
+// eightWriters calls create with 1 to b.N from 8 goroutines.
+func eightWriters(b *testing.B, create func(n int) error) {
+	var next atomic.Int64
+	var writers sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range 8 {
+		writers.Go(func() {
+			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+				if err := create(int(n)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
 }
 
 func overHTTPS(b *testing.B, c *controlplane.ControlPlane) *rest.Config {
@@ -103,3 +145,59 @@ func examplePod(n int) *corev1.Pod {
 		}}},
 	}
 }
+
+func decoded(tb testing.TB, text string) *unstructured.Unstructured {
+	tb.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		tb.Fatal(err)
+	}
+	return u
+}
+
+const widgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [image]
+            properties:
+              image: {type: string, minLength: 1}
+              replicas: {type: integer, minimum: 0, default: 1}
+              ports:
+                type: array
+                items:
+                  type: object
+                  required: [name, port]
+                  properties:
+                    name: {type: string}
+                    port: {type: integer, minimum: 1, maximum: 65535}
+          status:
+            type: object
+            properties:
+              ready: {type: integer}
+`
+
+const exampleWidget = `
+apiVersion: example.com/v1
+kind: Widget
+metadata: {labels: {app: web, tier: front}}
+spec:
+  image: nginx:1.29
+  replicas: 3
+  ports: [{name: http, port: 80}, {name: https, port: 443}]
+`

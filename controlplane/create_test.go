@@ -11,6 +11,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
+const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
+
 // TestCreateHasOneMeaning creates the same objects by the short way that usual requests take and by
 // upstream's handler, which a query parameter that changes nothing is enough to get, and compares what
 // is answered and what is stored.
@@ -31,14 +33,29 @@ func TestCreateHasOneMeaning(t *testing.T) {
 		{"a role", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"metadata":{"name":"x"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`},
 		{"a lease", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `{"metadata":{"name":"x"},"spec":{"holderIdentity":"me","renewTime":"2026-01-02T03:04:05.678901Z"}}`},
 		{"an event of the other group", "/apis/events.k8s.io/v1/namespaces/default/events", `{"metadata":{"name":"x"},"eventTime":"2026-01-02T03:04:05.678901Z","reportingController":"c","reportingInstance":"i","action":"a","reason":"r","type":"Normal","regarding":{"namespace":"default"}}`},
+		{"a custom resource", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"image":"i","ports":[{"name":"a","port":1}]}}`},
+		{"a custom resource with a status of its own", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","generation":7},"spec":{"image":"i","replicas":0},"status":{"ready":1}}`},
+		{"a custom resource of nothing but a name", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"}}`},
+		{"a custom resource without a kind", widgetsPath, `{"metadata":{"name":"x"}}`},
+		{"a custom resource of another kind", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"x"}}`},
+		{"a custom resource without metadata", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget"}`},
+		{"a custom resource with an unknown field", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"},"spec":{"image":"i","size":1}}`},
+		{"a custom resource that is invalid", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"},"spec":{"replicas":-1}}`},
 		{"invalid", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"X"}}`},
 		{"another namespace", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","namespace":"y"}}`},
 		{"no JSON", "/api/v1/namespaces/default/configmaps", `{`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			try := func(query string) (int, map[string]any) {
+			try := func(agent, query string) (int, map[string]any) {
 				plane := start(t, controlplane.Options{WithoutControllers: true})
-				send := sender(t, plane.Config())
+				cfg := plane.Config()
+				cfg.UserAgent = agent
+				send := sender(t, cfg)
+				if tc.path == widgetsPath {
+					if status, answer := send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", widgets); status != http.StatusCreated {
+						t.Fatalf("the definition: %d %s", status, answer)
+					}
+				}
 				status, answer := send(http.MethodPost, tc.path+query, "application/json", tc.body)
 				if status == http.StatusCreated {
 					_, stored := send(http.MethodGet, tc.path+"/x", "", "")
@@ -48,13 +65,15 @@ func TestCreateHasOneMeaning(t *testing.T) {
 				}
 				return status, normal(t, answer)
 			}
-			status, answer := try("")
-			wantStatus, want := try("?timeout=30s")
-			if status != wantStatus {
-				t.Errorf("status %d, upstream %d", status, wantStatus)
-			}
-			if diff := cmp.Diff(want, answer); diff != "" {
-				t.Errorf("the answer (-upstream +ours):\n%s", diff)
+			for _, agent := range []string{"", "tester/1.0"} {
+				status, answer := try(agent, "")
+				wantStatus, want := try(agent, "?timeout=30s")
+				if status != wantStatus {
+					t.Errorf("status %d, upstream %d", status, wantStatus)
+				}
+				if diff := cmp.Diff(want, answer); diff != "" {
+					t.Errorf("the answer (-upstream +ours):\n%s", diff)
+				}
 			}
 		})
 	}

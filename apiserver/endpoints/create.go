@@ -127,7 +127,7 @@ func (c *creator) create(ctx context.Context, p planned) (runtime.Object, error)
 }
 
 // manager is the name under which a client that gives none owns fields: its user agent up to the first
-// slash, as far as it is printable and fits.
+// slash, as far as it is printable and fits, or else unknown.
 func manager(agent string) string {
 	agent, _, _ = strings.Cut(agent, "/")
 	var name strings.Builder
@@ -139,6 +139,9 @@ func manager(agent string) string {
 			break
 		}
 		name.WriteRune(r)
+	}
+	if name.Len() == 0 {
+		return "unknown"
 	}
 	return name.String()
 }
