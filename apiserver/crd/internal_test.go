@@ -206,14 +206,7 @@ func TestTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := &apiextensions.CustomResourceDefinition{}
-	if err := scheme().Convert(crd, hub, nil); err != nil {
-		t.Fatal(err)
-	}
-	s, err := shapeOf(hub, "App")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := everythingShape(t)
 	for _, object := range []string{
 		"{}",
 		"metadata: {name: a, labels: {a: b}, finalizers: [x], ownerReferences: [{uid: u, name: a}]}",
@@ -244,6 +237,22 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", object, diff)
 		}
 	}
+}
+
+func everythingShape(t *testing.T) *shape {
+	t.Helper()
+	crd, hub := &v1.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {
+		t.Fatal(err)
+	}
+	if err := scheme().Convert(crd, hub, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := shapeOf(hub, "App")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 const everything = `

@@ -139,6 +139,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 	if r.Scope, err = v.withFields(scope, main.GetResetFields()); err != nil {
 		return nil, err
 	}
+	r.Own = newCreation(v.types, v.gvk, main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())]).own
 	if v.status != nil {
 		scope.Subresource = "status"
 		status, err := v.withFields(scope, reset)
