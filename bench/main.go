@@ -92,11 +92,17 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(s.jobs(nil)) == 0 {
+		return fmt.Errorf("--run: no job has a name that matches %q; --list says which there are", s.match)
+	}
 	if s.list {
 		for _, job := range s.jobs(nil) {
 			fmt.Printf("%s\t%s\n", job.Name, job.About)
 		}
 		return nil
+	}
+	if err := s.prepare(); err != nil {
+		return err
 	}
 	server, err := s.server(ctx)
 	if err != nil {
@@ -121,6 +127,17 @@ func (s settings) server(ctx context.Context) (*world.Server, error) {
 		return nil, err
 	}
 	return world.NewServer(ctx, kubeconfig)
+}
+
+// prepare makes what is to be written in the end, so that nothing is measured in
+// vain.
+func (s settings) prepare() error {
+	if s.profile != "" {
+		if err := os.MkdirAll(s.profile, 0o777); err != nil {
+			return err
+		}
+	}
+	return s.write(report{})
 }
 
 // report is everything that was measured.

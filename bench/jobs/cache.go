@@ -62,7 +62,7 @@ func (o Options) caches() []measure.Job {
 func paged(kind world.Kind, n int) measure.Job {
 	job := filling(kind, n, 0, 0.5)
 	job.Name += "-paged"
-	job.About = fmt.Sprintf("the same with %d %s from a server that lists in pages", n, kind.Name)
+	job.About = fmt.Sprintf("fill a cache with %d %s from a server that lists in pages; all but the time for one object (replay)", n, kind.Name)
 	var replay *world.Replay
 	job.Setup = func(context.Context) (_ func(), err error) {
 		replay, err = world.NewPagedReplay(kind, n)
@@ -81,7 +81,7 @@ func (o Options) kindsAtOnce() measure.Job {
 	var replays world.Replays
 	job := filling(world.Pods, n, 0, 0)
 	job.Name = "cache/kinds"
-	job.About = fmt.Sprintf("the same with %d pods, as many configmaps and as many widgets at once", o.N)
+	job.About = fmt.Sprintf("fill a cache with %d pods, as many configmaps and as many widgets at once; all but the time for one object (replay)", o.N)
 	job.Setup = func(context.Context) (func(), error) {
 		for _, kind := range kinds {
 			r, err := world.NewReplay(kind, o.N, false)

@@ -64,7 +64,7 @@ func (o Options) queues() []measure.Job {
 	ordered := append(perKey, measure.Figure{Name: "out of order", Unit: measure.Count})
 	return []measure.Job{
 		queueJob("cycle", "add, get and done, one key after the other", "", n, cycle, reach...),
-		withoutClientGo(queueJob("cycle-metered", "the same with metrics, as a controller's queue has them", "bench", n, cycle, reach...)),
+		withoutClientGo(queueJob("cycle-metered", "add, get and done, with metrics, as a controller's queue has them", "bench", n, cycle, reach...)),
 		queueJob("backlog", "add distinct keys, then get and done all of them", "", n, backlog, perKey...),
 		queueJob("workers-1", "1 worker takes what is added meanwhile", "", n, workers(1), shared...),
 		queueJob("workers-8", "8 workers take what is added meanwhile", "", n, workers(8), shared...),

@@ -80,7 +80,7 @@ var coldStartFigures = []measure.Figure{
 func (o Options) coldStartHTTPS() measure.Job {
 	return measure.Job{
 		Name:    "reconcile/cold-start-https",
-		About:   fmt.Sprintf("the same with %d pods that have not run (HTTPS)", o.N),
+		About:   fmt.Sprintf("start a manager until 1 worker has reconciled, by reading it, each of %d pods that have not run (HTTPS)", o.N),
 		Figures: coldStartFigures[:1],
 		Setup:   func(ctx context.Context) (func(), error) { return nil, o.Server.NeedPods(ctx, o.N) },
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {

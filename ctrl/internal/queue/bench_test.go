@@ -95,11 +95,12 @@ func BenchmarkDelayed(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c := newCore[types.NamespacedName](time.Second, nil)
+		var t Ticket[types.NamespacedName]
 		for i, k := range ks {
 			c.add(0, k, time.Duration(i*7919%len(ks)), i%4, nil)
 		}
 		for now := range ks {
-			if t, ok := c.take(time.Duration(now)); ok {
+			if c.take(time.Duration(now), &t) {
 				c.done(time.Duration(now), t.Key)
 			}
 		}

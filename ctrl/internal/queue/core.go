@@ -175,11 +175,11 @@ func (c *core[K]) because(e *entry[K], why *cause.Cause) {
 	e.causes.Add(*why)
 }
 
-// take hands out the next key.
-func (c *core[K]) take(now time.Duration) (t Ticket[K], ok bool) {
+// take hands out the next key, if there is one: it fills in t but for the time of day.
+func (c *core[K]) take(now time.Duration, t *Ticket[K]) bool {
 	c.expire(now)
 	if len(c.lines) == 0 {
-		return t, false
+		return false
 	}
 	e := c.next(now)
 	e.level.served(e.flow)
@@ -195,7 +195,7 @@ func (c *core[K]) take(now time.Duration) (t Ticket[K], ok bool) {
 	e.processing, e.began = true, now
 	c.working.push(e)
 	c.beganSum += now
-	return t, true
+	return true
 }
 
 // next chooses the first key of the flow whose turn it is at the highest priority, or the key that

@@ -126,8 +126,7 @@ func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown boo
 func (q *Queue[K]) Take() (t Ticket[K], shutdown bool) {
 	q.mu.Lock()
 	for q.state != closed {
-		t, ok := q.core.take(q.now())
-		if ok {
+		if q.core.take(q.now(), &t) {
 			t.Began = q.epoch.Add(q.last)
 			q.report()
 			q.mu.Unlock()
