@@ -28,6 +28,7 @@ type Feed struct {
 
 	mu          sync.Mutex
 	first, last *notice
+	waiting     int
 	// latest is the notice of an object that later changes may be merged into.
 	latest map[types.NamespacedName]*notice
 	// more is signalled when a notice was added.
@@ -37,6 +38,11 @@ type Feed struct {
 	closed chan struct{}
 	close  func()
 }
+
+// decodedAtMost is how many notices wait with Go values of their objects. Those of
+// further ones are made again when their turn comes, so that a handler that is
+// slow does not hold everything in memory twice.
+const decodedAtMost = 256
 
 // notice is something to tell the handler: that an object was added (before is
 // nil), updated (neither is nil) or deleted (after is nil), or, if all is nil,
@@ -68,7 +74,7 @@ func New(name string, handler toolscache.ResourceEventHandler, resync time.Durat
 func (f *Feed) Added(obj *store.Snapshot, initial bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := &notice{after: obj, initial: initial}
+	n := &notice{after: f.kept(obj), initial: initial}
 	f.latest[obj.Key] = n
 	f.push(n)
 }
@@ -79,10 +85,10 @@ func (f *Feed) Updated(before, after *store.Snapshot) {
 	defer f.mu.Unlock()
 	key := after.Key
 	if n := f.latest[key]; n != nil {
-		n.after = after
+		n.after = f.kept(after)
 		return
 	}
-	n := &notice{before: before, after: after}
+	n := &notice{before: before, after: f.kept(after)}
 	f.latest[key] = n
 	f.push(n)
 }
@@ -103,7 +109,16 @@ func (f *Feed) Synced() {
 	f.push(&notice{})
 }
 
+// kept returns what a new notice keeps of an object.
+func (f *Feed) kept(obj *store.Snapshot) *store.Snapshot {
+	if f.waiting < decodedAtMost {
+		return obj
+	}
+	return obj.Packed()
+}
+
 func (f *Feed) push(n *notice) {
+	f.waiting++
 	if f.last == nil {
 		f.first = n
 	} else {
@@ -124,6 +139,7 @@ func (f *Feed) pop() *notice {
 	if n == nil {
 		return nil
 	}
+	f.waiting--
 	if f.first = n.next; f.first == nil {
 		f.last = nil
 	}

@@ -230,6 +230,15 @@ func (s *Store) snapshot(e *entry, r *record) *Snapshot {
 // Object returns the object, which is shared and must not be changed.
 func (n *Snapshot) Object() client.Object { return n.made() }
 
+// Packed returns the snapshot without a Go value that was made already, if it can
+// be made again.
+func (n *Snapshot) Packed() *Snapshot {
+	if n.packed.record == nil || n.packed.record.value.IsZero() {
+		return n
+	}
+	return &Snapshot{Key: n.Key, UID: n.UID, packed: n.packed, made: sync.OnceValue(n.packed.look)}
+}
+
 // told returns a snapshot of a record that was just made of an object.
 func (s *Store) told(e *entry, r *record, obj client.Object) *Snapshot {
 	return &Snapshot{Key: e.key, UID: r.uid, packed: s.object(e, r), made: func() client.Object { return obj }}
