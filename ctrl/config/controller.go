@@ -62,7 +62,8 @@ type Controller struct {
 	// by a worker, which it holds up.
 	OnHotLoop func(HotLoop)
 
-	// TracerProvider makes the spans, one a reconcile. If nil, the one that is
+	// TracerProvider makes the spans: one a reconcile, and below it one for each
+	// request that is made with the reconcile's context. If nil, the one that is
 	// registered with OpenTelemetry when a controller starts; if there is none,
 	// tracing costs nothing.
 	TracerProvider trace.TracerProvider
