@@ -84,14 +84,14 @@ type group struct {
 // decodeGroups sends all items, each group while it is being decoded.
 func (e *encoding) decodeGroups(l list, to chan<- *group, stop <-chan struct{}) {
 	defer close(to)
-	for len(l.items) > 0 {
+	for items := l.items; len(items) > 0; {
 		n, size := 0, 0
-		for n < len(l.items) && size < share {
-			size += len(l.items[n])
+		for n < len(items) && size < share {
+			size += len(items[n])
 			n++
 		}
-		g := &group{items: l.items[:n], decoded: make(chan struct{})}
-		l.items = l.items[n:]
+		g := &group{items: items[:n], decoded: make(chan struct{})}
+		items = items[n:]
 		select {
 		case to <- g:
 		case <-stop:
@@ -99,12 +99,12 @@ func (e *encoding) decodeGroups(l list, to chan<- *group, stop <-chan struct{}) 
 		}
 		go func() {
 			defer close(g.decoded)
-			g.err = e.decodeGroup(g, l)
+			g.err = e.decodeGroup(g, l.apiVersion, l.kind)
 		}()
 	}
 }
 
-func (e *encoding) decodeGroup(g *group, l list) error {
+func (e *encoding) decodeGroup(g *group, listVersion, listKind string) error {
 	g.objects = make([]client.Object, 0, len(g.items))
 	for _, item := range g.items {
 		obj := e.resource.New()
@@ -113,8 +113,8 @@ func (e *encoding) decodeGroup(g *group, l list) error {
 		}
 		// Lists need not repeat what their items are.
 		if u, ok := obj.(*unstructured.Unstructured); ok && u.GetKind() == "" && u.GetAPIVersion() == "" {
-			u.SetKind(strings.TrimSuffix(l.kind, "List"))
-			u.SetAPIVersion(l.apiVersion)
+			u.SetKind(strings.TrimSuffix(listKind, "List"))
+			u.SetAPIVersion(listVersion)
 		}
 		g.objects = append(g.objects, obj)
 	}

@@ -1,0 +1,722 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	protobufType = apiruntime.ContentTypeProtobuf
+	jsonType     = apiruntime.ContentTypeJSON
+)
+
+// form is a form of pods and the way in which it is sent.
+type form struct {
+	name, media string
+	config      func(*rest.Config) *rest.Config
+	resource    Resource
+}
+
+var (
+	podKind  = corev1.SchemeGroupVersion.WithKind("Pod")
+	metaKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+
+	typed = Resource{
+		Name: "pods", Kind: podKind, ListKind: podKind.GroupVersion().WithKind("PodList"),
+		New:     func() client.Object { return &corev1.Pod{} },
+		NewList: func() (client.ObjectList, error) { return &corev1.PodList{}, nil },
+	}
+	untyped = Resource{
+		Name: "pods", Kind: podKind, ListKind: podKind.GroupVersion().WithKind(""),
+		New:     func() client.Object { return &unstructured.Unstructured{} },
+		NewList: func() (client.ObjectList, error) { return &unstructured.UnstructuredList{}, nil },
+	}
+	partial = Resource{
+		Name: "pods", Kind: metaKind, ListKind: metaKind.GroupVersion().WithKind("PartialObjectMetadataList"),
+		New:     func() client.Object { return &metav1.PartialObjectMetadata{} },
+		NewList: func() (client.ObjectList, error) { return &metav1.PartialObjectMetadataList{}, nil },
+	}
+
+	forms = []form{
+		{"typed-protobuf", protobufType, typedConfig, typed},
+		{"typed-json", jsonType, typedConfig, typed},
+		{"unstructured-json", jsonType, dynamic.ConfigFor, untyped},
+		{"metadata-protobuf", protobufType, metadata.ConfigFor, partial},
+		{"metadata-json", jsonType, metadata.ConfigFor, partial},
+	}
+)
+
+func typedConfig(c *rest.Config) *rest.Config {
+	c.ContentType = protobufType
+	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	return c
+}
+
+// transport answers all requests.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+func response(code int, contentType string, body io.ReadCloser) *http.Response {
+	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {contentType}}}
+}
+
+// newClient returns a client of a form whose requests are answered so.
+func (f form) newClient(t testing.TB, answer transport) *Client {
+	t.Helper()
+	gv := podKind.GroupVersion()
+	config := f.config(&rest.Config{Host: "http://server", APIPath: "/api", QPS: -1, ContentConfig: rest.ContentConfig{GroupVersion: &gv}})
+	c, err := NewClient(config, &http.Client{Transport: answer}, f.resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// replay returns a client whose watches are of these bytes, read in pieces.
+func (f form) replay(t testing.TB, stream []byte, pieces ...int) *Client {
+	return f.newClient(t, func(*http.Request) (*http.Response, error) {
+		return response(http.StatusOK, f.media+";stream=watch", &recording{left: stream, pieces: pieces}), nil
+	})
+}
+
+// recording is a body that was recorded.
+type recording struct {
+	left   []byte
+	pieces []int // how much is read each time
+	closed int
+}
+
+func (r *recording) Read(p []byte) (int, error) {
+	if len(r.left) == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(r.left), len(p))
+	if len(r.pieces) > 0 {
+		n = min(n, max(1, r.pieces[0]))
+		r.pieces = append(r.pieces[1:], r.pieces[0])
+	}
+	copy(p, r.left[:n])
+	r.left = r.left[n:]
+	return n, nil
+}
+
+func (r *recording) Close() error { r.closed++; return nil }
+
+// pod returns a pod that says something in many fields.
+func pod(n int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: fmt.Sprint("pod-", n), ResourceVersion: strconv.Itoa(1000 + n), UID: "0-1-2",
+			Labels: map[string]string{"app": `"quoted\" {`, "tier": "web"}, Annotations: map[string]string{"note": "ü [} \n"},
+			CreationTimestamp: metav1.Unix(1_700_000_000, 0),
+			ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "c", Image: strings.Repeat("image", 20),
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}},
+		}}, Priority: new(int32(-7))},
+		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}, Conditions: []corev1.PodCondition{}},
+	}
+}
+
+// encode encodes an object, or a list, as a server sends it.
+func (f form) encode(obj apiruntime.Object) []byte {
+	if p, ok := obj.(*corev1.Pod); ok && f.resource.Kind == metaKind {
+		obj = &metav1.PartialObjectMetadata{ObjectMeta: p.ObjectMeta}
+	}
+	if l, ok := obj.(*corev1.PodList); ok && f.resource.Kind == metaKind {
+		list := &metav1.PartialObjectMetadataList{ListMeta: l.ListMeta}
+		for _, p := range l.Items {
+			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: p.ObjectMeta})
+		}
+		obj = list
+	}
+	gvks, _, err := scheme.Scheme.ObjectKinds(obj)
+	if err != nil {
+		gvks, _, err = metaScheme.ObjectKinds(obj)
+	}
+	if err != nil {
+		panic(err)
+	}
+	obj = obj.DeepCopyObject()
+	obj.GetObjectKind().SetGroupVersionKind(gvks[0])
+	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), f.media)
+	data, err := apiruntime.Encode(info.Serializer, obj)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+var metaScheme = func() *apiruntime.Scheme {
+	s := apiruntime.NewScheme()
+	if err := metav1.AddMetaToScheme(s); err != nil {
+		panic(err)
+	}
+	return s
+}()
+
+// frame encodes an event.
+func (f form) frame(kind watch.EventType, obj apiruntime.Object) []byte {
+	return f.frameOf(string(kind), f.encode(obj))
+}
+
+func (f form) frameOf(kind string, object []byte) []byte {
+	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), f.media)
+	event := metav1.WatchEvent{Type: kind, Object: apiruntime.RawExtension{Raw: object}}
+	var frame bytes.Buffer
+	if err := info.StreamSerializer.Encode(&event, info.StreamSerializer.Framer.NewFrameWriter(&frame)); err != nil {
+		panic(err)
+	}
+	return frame.Bytes()
+}
+
+// some is a stream with all that there may be in one.
+func (f form) some(n int) []byte {
+	var stream []byte
+	for i := range n {
+		kind := []watch.EventType{watch.Added, watch.Modified, watch.Deleted}[i%3]
+		stream = append(stream, f.frame(kind, pod(i))...)
+	}
+	stream = append(stream, f.frame(watch.Bookmark, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7000"}})...)
+	status := apierrors.NewResourceExpired("too old").ErrStatus
+	return append(stream, f.frame(watch.Error, &status)...)
+}
+
+// events returns all events of a watch.
+func (c *Client) events(t testing.TB, ctx context.Context) (all []watch.Event, err error) {
+	t.Helper()
+	s, err := c.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for {
+		events, err := s.Next()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, events...)
+	}
+}
+
+// plainEvents returns the same as client-go decodes it.
+func (c *Client) plainEvents(t testing.TB) (all []watch.Event) {
+	t.Helper()
+	w, err := c.PlainWatch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		all = append(all, e)
+	}
+	return all
+}
+
+// garbled takes the event off that tells that the rest could not be decoded.
+func garbled(events []watch.Event) ([]watch.Event, bool) {
+	if n := len(events) - 1; n >= 0 && events[n].Type == watch.Error {
+		if apierrors.HasStatusCause(apierrors.FromObject(events[n].Object), "ClientWatchDecoding") {
+			return events[:n], true
+		}
+	}
+	return events, false
+}
+
+// Whatever a server sends, it is understood as client-go understands it.
+func TestSameAsClientGo(t *testing.T) {
+	for _, f := range forms {
+		whole := f.some(40)
+		one := f.frame(watch.Added, pod(1))
+		streams := map[string][]byte{
+			"nothing":             nil,
+			"some":                whole,
+			"many":                bytes.Repeat(f.frame(watch.Added, pod(1)), 1000),
+			"cut":                 whole[:len(whole)/2],
+			"another kind":        f.frame(watch.Added, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}),
+			"an unknown type":     append(one[:len(one):len(one)], f.frameOf("PEACE", f.encode(pod(2)))...),
+			"no type":             f.frameOf("", f.encode(pod(2))),
+			"no object":           f.frameOf("ADDED", nil),
+			"garbage in front":    append([]byte("<html>"), whole...),
+			"garbage behind":      append(one[:len(one):len(one)], "<html>"...),
+			"a large object":      append(f.frame(watch.Added, large(1<<20)), one...),
+			"a few large objects": bytes.Repeat(f.frame(watch.Added, large(200<<10)), 5),
+		}
+		if f.resource.Kind == podKind {
+			streams["an object too large"] = append(f.frame(watch.Added, large(maxFrame)), one...)
+		}
+		if f.media == jsonType {
+			object := string(f.encode(pod(3)))
+			for name, text := range map[string]string{
+				"spaces":               " \n{ \"type\" : \"ADDED\" , \"object\" : " + object + " }\n\t",
+				"another order":        `{"object":` + object + `,"type":"ADDED"}`,
+				"another member":       `{"type":"ADDED","object":` + object + `,"more":[1,{"a":null}]}`,
+				"twice":                `{"type":"ADDED","object":` + object + `,"object":{}}`,
+				"escaped names":        `{"typ\u0065":"ADDED","object":` + object + `}`,
+				"other case":           `{"Type":"ADDED","Object":` + object + `}`,
+				"no frames":            "[]",
+				"an empty frame":       "{}",
+				"null":                 "null",
+				"brackets do not pair": `{"type":"ADDED","object":{"kind":"Pod"]}`,
+				"no kind":              `{"type":"ADDED","object":{"metadata":{}}}`,
+				"no version":           `{"type":"ADDED","object":{"kind":"Pod"}}`,
+				"numbers":              `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","n":[1,-2.5e3,9223372036854775808,true,null,"x"]}}`,
+				"a bad number":         `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","n":01}}`,
+				"items":                `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","items":[{}]}}`,
+				"a bad string":         "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"n\":\"\x01\"}}",
+			} {
+				streams[name] = []byte(text)
+			}
+		} else {
+			streams["an empty frame"] = make([]byte, 4)
+			streams["a part of a length"] = append(one[:len(one):len(one)], 0, 0)
+			streams["a mark alone"] = f.frameOf("ADDED", []byte("k8s\x00"))
+			streams["no mark"] = f.frameOf("ADDED", []byte("k9s\x00abc"))
+			streams["no objects"] = f.frameOf("ADDED", append([]byte("k8s\x00"), 0x12, 0x7f))
+			streams["unknown fields"] = f.frameOf("ADDED", append(f.encode(pod(1)), 0x78, 1))
+		}
+		for name, stream := range streams {
+			t.Run(f.name+"/"+name, func(t *testing.T) {
+				want, wantGarbled := garbled(f.replay(t, stream).plainEvents(t))
+				got, err := f.replay(t, stream).events(t, t.Context())
+				got, gotGarbled := garbled(got)
+				if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+					t.Error("client-go and we see different events", cmp.Diff(want, got))
+				}
+				// For a length that cannot be, client-go waits as long as it takes.
+				wantGarbled = wantGarbled || f.media == protobufType && strings.HasPrefix(name, "garbage")
+				if gotGarbled != wantGarbled || err != io.EOF {
+					t.Errorf("garbled %v, want %v; error %v", gotGarbled, wantGarbled, err)
+				}
+			})
+		}
+	}
+}
+
+// large returns a pod of a size.
+func large(size int) *corev1.Pod {
+	p := pod(0)
+	p.Annotations["large"] = strings.Repeat("x", size)
+	return p
+}
+
+// It does not matter in which pieces a stream comes.
+func TestPieces(t *testing.T) {
+	for _, f := range forms {
+		stream := f.some(3)
+		want := f.replay(t, stream).plainEvents(t)
+		for first := range stream {
+			got, _ := f.replay(t, stream, first, len(stream)).events(t, t.Context())
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s, split at %d of %d: %v", f.name, first, len(stream), cmp.Diff(want, got))
+			}
+		}
+		stream = f.some(200)
+		want = f.replay(t, stream).plainEvents(t)
+		for _, piece := range []int{1, 7, 5000, 17_000, 100_000} {
+			if got, _ := f.replay(t, stream, piece).events(t, t.Context()); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, in pieces of %d: %v", f.name, piece, cmp.Diff(want, got))
+			}
+		}
+	}
+}
+
+// A length is only a claim: no memory is set aside for it.
+func TestLengthOnly(t *testing.T) {
+	r := reader{ctx: t.Context(), split: lengths{}, body: strings.NewReader("\x00\xff\xff\xff" + "some bytes")}
+	if b := r.next(); b.err != io.EOF || len(b.frames) != 0 || cap(r.buf) > chunk {
+		t.Errorf("%v, %d bytes", b.err, cap(r.buf))
+	}
+	r = reader{ctx: t.Context(), split: lengths{}, body: strings.NewReader("\xff\xff\xff\xff" + "some bytes")}
+	if b := r.next(); b.err != errTooLarge || cap(r.buf) > chunk {
+		t.Errorf("%v, %d bytes", b.err, cap(r.buf))
+	}
+}
+
+// Words that make no JSON are noticed while the connection is open.
+func TestGarbageAtOnce(t *testing.T) {
+	for _, text := range []string{"<", "{x", `{"a"x`, `{"a":1 2`, `{"a":[1}`, `{"a":{,`, `{"a":}`, "[", `{"a":1,}`, `{"a"::`, `{]`, `{"a":{}"`} {
+		o := objects{}
+		if _, _, err := o.next([]byte(text)); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+}
+
+// pipe is a body that is written in the course of a test.
+type pipe struct {
+	*io.PipeReader
+	mu     sync.Mutex
+	read   int
+	closed bool
+}
+
+func (p *pipe) Read(b []byte) (int, error) {
+	n, err := p.PipeReader.Read(b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.read += n
+	return n, err
+}
+
+func (p *pipe) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	return p.PipeReader.Close()
+}
+
+func (f form) pipe(t *testing.T) (*Client, *pipe, *io.PipeWriter) {
+	r, w := io.Pipe()
+	p := &pipe{PipeReader: r}
+	return f.newClient(t, func(*http.Request) (*http.Response, error) {
+		return response(http.StatusOK, f.media, p), nil
+	}), p, w
+}
+
+// A watcher that does not keep up is waited for, however much there is to read.
+func TestReadsNotTooFarAhead(t *testing.T) {
+	for _, f := range forms {
+		synctest.Test(t, func(t *testing.T) {
+			c, body, server := f.pipe(t)
+			go func() {
+				frame := f.frame(watch.Added, pod(1))
+				for {
+					if _, err := server.Write(bytes.Repeat(frame, 1000)); err != nil {
+						return
+					}
+				}
+			}()
+			s, err := c.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				if events, err := s.Next(); err != nil || len(events) == 0 {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			before := body.read
+			if _, err := s.Next(); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := body.read - before; n == 0 || n > 2*chunk {
+				t.Errorf("%d bytes were read for one batch", n)
+			}
+			if limit := (20 + 4 + 2*runtime.GOMAXPROCS(0)) * chunk; body.read > limit {
+				t.Errorf("%d bytes were read, want %d at most", body.read, limit)
+			}
+			s.Close()
+			if !body.closed {
+				t.Error("the body was not closed")
+			}
+			if _, err := s.Next(); err != io.EOF {
+				t.Errorf("after closing: %v", err)
+			}
+			server.Close()
+		})
+	}
+}
+
+// Events that come one by one cost no goroutine, also not after many.
+func TestOneByOne(t *testing.T) {
+	for _, f := range forms {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, server := f.pipe(t)
+			write := func(data []byte) { go server.Write(data) }
+			s, err := c.Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			take := func(n int) {
+				for n > 0 {
+					events, err := s.Next()
+					if err != nil {
+						t.Fatal(err)
+					}
+					n -= len(events)
+				}
+			}
+			write(bytes.Repeat(f.frame(watch.Added, pod(1)), 2000))
+			take(2000)
+			synctest.Wait()
+			for i := range 5 {
+				write(f.frame(watch.Modified, pod(i)))
+				take(1)
+				synctest.Wait()
+				if i > 0 && (s.ahead != nil || cap(s.reader.buf) > littleBuffer) {
+					t.Errorf("%s: event %d was read ahead", f.name, i)
+				}
+			}
+		})
+	}
+}
+
+// A stream ends with its context, and tells how.
+func TestContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, n := range []int{0, 1, 5000} {
+			c, body, server := forms[0].pipe(t)
+			if n > 0 {
+				go server.Write(bytes.Repeat(forms[0].frame(watch.Added, pod(1)), n))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			s, err := c.Watch(ctx, metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n > 0 {
+				if _, err := s.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cancel()
+			for err == nil {
+				_, err = s.Next()
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("after %d events: %v", n, err)
+			}
+			synctest.Wait()
+			if !body.closed {
+				t.Error("the body was not closed")
+			}
+			s.Close()
+			server.Close()
+		}
+	})
+}
+
+// What opening a watch fails with is what client-go's watch fails with.
+func TestSameErrors(t *testing.T) {
+	status := func(err *apierrors.StatusError) transport {
+		return func(r *http.Request) (*http.Response, error) {
+			resp := response(int(err.ErrStatus.Code), jsonType, io.NopCloser(bytes.NewReader(forms[1].encode(&err.ErrStatus))))
+			resp.Request = r
+			return resp, nil
+		}
+	}
+	text := func(code int, contentType, body string) transport {
+		return func(r *http.Request) (*http.Response, error) {
+			resp := response(code, contentType, io.NopCloser(strings.NewReader(body)))
+			resp.Request = r
+			return resp, nil
+		}
+	}
+	broken := func(err error) transport {
+		return func(*http.Request) (*http.Response, error) { return nil, err }
+	}
+	for name, answer := range map[string]transport{
+		"gone":             status(apierrors.NewResourceExpired("too old")),
+		"forbidden":        status(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))),
+		"later":            status(apierrors.NewTooManyRequests("later", 7)),
+		"a page":           text(http.StatusBadGateway, "text/html", "<html>bad gateway"),
+		"an unknown type":  text(http.StatusOK, "application/cbor", "\xa0"),
+		"no type at all":   text(http.StatusOK, "", string(forms[1].some(2))),
+		"no content":       text(http.StatusNoContent, jsonType, ""),
+		"no connection":    broken(errors.New("connection refused")),
+		"broken":           broken(io.ErrUnexpectedEOF),
+		"a list, to watch": text(http.StatusOK, jsonType, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}`),
+	} {
+		for _, f := range forms {
+			t.Run(f.name+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { // some are tried again
+					w, want := f.newClient(t, answer).PlainWatch(t.Context(), metav1.ListOptions{})
+					var wantEvents, gotEvents []watch.Event
+					if want == nil {
+						for e := range w.ResultChan() {
+							wantEvents = append(wantEvents, e)
+						}
+					}
+					s, got := f.newClient(t, answer).Watch(t.Context(), metav1.ListOptions{})
+					for got == nil {
+						events, err := s.Next()
+						if err != nil {
+							s.Close()
+							break
+						}
+						gotEvents = append(gotEvents, events...)
+					}
+					wantEvents, wantGarbled := garbled(wantEvents)
+					gotEvents, gotGarbled := garbled(gotEvents)
+					if fmt.Sprint(got) != fmt.Sprint(want) || apierrors.ReasonForError(got) != apierrors.ReasonForError(want) ||
+						gotGarbled != wantGarbled || !reflect.DeepEqual(gotEvents, wantEvents) {
+						t.Errorf("watch: %v, %v, want %v, %v", got, gotEvents, want, wantEvents)
+					}
+					_, want = f.newClient(t, answer).PlainList(t.Context(), metav1.ListOptions{})
+					_, got = f.newClient(t, answer).List(t.Context(), metav1.ListOptions{})
+					if fmt.Sprint(got) != fmt.Sprint(want) || apierrors.ReasonForError(got) != apierrors.ReasonForError(want) {
+						t.Errorf("list: %v, want %v", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// collect returns the objects of a page.
+func collect(objects iter.Seq2[client.Object, error]) (all []apiruntime.Object, err error) {
+	for obj, err := range objects {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, obj)
+	}
+	return all, nil
+}
+
+// Lists are understood as client-go understands them.
+func TestSameLists(t *testing.T) {
+	for _, f := range forms {
+		list := func(n int) []byte {
+			l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "next", RemainingItemCount: new(int64(5))}}
+			for i := range n {
+				l.Items = append(l.Items, *pod(i))
+			}
+			return f.encode(l)
+		}
+		bodies := map[string][]byte{
+			"none": list(0), "one": list(1), "many": list(1000), "cut": list(10)[:len(list(10))*2/3],
+			"another kind": f.encode(&corev1.ConfigMapList{Items: []corev1.ConfigMap{{Data: map[string]string{"a": "b"}}}}),
+			"no list":      f.encode(pod(1)),
+			"nothing":      nil,
+			"garbage":      []byte("<html>"),
+		}
+		if f.media == jsonType {
+			head := fmt.Sprintf(`{"apiVersion":%q,"kind":"%sList",`, f.resource.Kind.GroupVersion(), f.resource.Kind.Kind)
+			for name, rest := range map[string]string{
+				"items first":       `"items":[{"metadata":{"name":"a"}}],"metadata":{"resourceVersion":"5"}}`,
+				"items alone":       `"items":[ {"metadata":{"name":"a"}} , {} ] } `,
+				"no items":          `"metadata":{"resourceVersion":"5"}}`,
+				"items are null":    `"items":null}`,
+				"an item is null":   `"items":[null]}`,
+				"a number more":     `"items":[],"n":1}`,
+				"more":              `"items":[{"kind":"X","apiVersion":"y/v1","metadata":{"name":"a"},"more":[1,2.5]}],"more":{"a":{}}}`,
+				"twice":             `"items":[{}],"items":[]}`,
+				"a bad item":        `"items":[{"metadata":{"name":"a"}},{"metadata":7}]}`,
+				"an item of a kind": `"items":[7]}`,
+				"no end":            `"items":[]`,
+				"a comma too much":  `"items":[{},]}`,
+				"a comma too few":   `"items":[{}{}]}`,
+			} {
+				bodies[name] = []byte(head + rest)
+			}
+			bodies["no kind"] = []byte(`{"items":[{"metadata":{"name":"a"}}]}`)
+		}
+		for name, body := range bodies {
+			t.Run(f.name+"/"+name, func(t *testing.T) {
+				c := f.newClient(t, func(*http.Request) (*http.Response, error) {
+					return response(http.StatusOK, f.media, io.NopCloser(bytes.NewReader(body))), nil
+				})
+				plain, wantErr := c.PlainList(t.Context(), metav1.ListOptions{})
+				var want []apiruntime.Object
+				if wantErr == nil {
+					want, wantErr = meta.ExtractList(plain)
+				}
+				page, err := c.List(t.Context(), metav1.ListOptions{})
+				var got []apiruntime.Object
+				if err == nil {
+					got, err = collect(page.Objects)
+				}
+				if (err == nil) != (wantErr == nil) {
+					t.Fatalf("error %v, want %v", err, wantErr)
+				}
+				if err != nil {
+					return
+				}
+				if len(want)+len(got) > 0 && !reflect.DeepEqual(got, want) {
+					t.Error("client-go and we see different objects", cmp.Diff(want, got))
+				}
+				if page.Version != plain.GetResourceVersion() || page.Next != plain.GetContinue() {
+					t.Errorf("version %q, next %q", page.Version, page.Next)
+				}
+			})
+		}
+	}
+}
+
+// Who stops in the middle of a page leaves nothing behind.
+func TestPageStops(t *testing.T) {
+	for _, f := range forms {
+		l := &corev1.PodList{}
+		for i := range 2000 {
+			l.Items = append(l.Items, *pod(i))
+		}
+		body := f.encode(l)
+		c := f.newClient(t, func(*http.Request) (*http.Response, error) {
+			return response(http.StatusOK, f.media, io.NopCloser(bytes.NewReader(body))), nil
+		})
+		page, err := c.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for obj, err := range page.Objects {
+			if err != nil || obj.GetName() != fmt.Sprint("pod-", n) {
+				t.Errorf("%v, %v", obj, err)
+			}
+			if n++; n == 10 {
+				break
+			}
+		}
+	}
+}
+
+// The lists of all kinds that speak protobuf are made alike.
+func TestListsAreAlike(t *testing.T) {
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		kind, isList := strings.CutSuffix(gvk.Kind, "List")
+		if !isList || gvk.Version == apiruntime.APIVersionInternal || !scheme.Scheme.Recognizes(gvk.GroupVersion().WithKind(kind)) {
+			continue
+		}
+		obj, _ := scheme.Scheme.New(gvk.GroupVersion().WithKind(kind))
+		o, ok := obj.(client.Object)
+		if !ok {
+			continue
+		}
+		r := Resource{New: func() client.Object { return o }, NewList: func() (client.ObjectList, error) {
+			l, err := scheme.Scheme.New(gvk)
+			return l.(client.ObjectList), err
+		}}
+		if !plainList(r) {
+			t.Errorf("%v is unlike others", gvk)
+		}
+	}
+}
