@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,39 @@ func TestDurations(t *testing.T) {
 			if got := histogramSum(t, h.vec); got != h.want {
 				t.Errorf("got %v s, want %v s", got, h.want)
 			}
+		}
+	})
+}
+
+// TestTheOldestWaiter follows it from key to key. Whoever has a key no longer waits.
+func TestTheOldestWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector()
+		q := New(Options[string]{})
+		q.meter = c.attach("q", q.Stats)
+		defer q.ShutDown()
+		is := func(want time.Duration) {
+			t.Helper()
+			expect(t, c, fmt.Sprintf(`
+# HELP flyball_workqueue_oldest_waiter_seconds Seconds that the key has been in line that has been there longest.
+# TYPE flyball_workqueue_oldest_waiter_seconds gauge
+flyball_workqueue_oldest_waiter_seconds{controller="q",name="q"} %v
+`, want.Seconds()), "flyball_workqueue_oldest_waiter_seconds")
+		}
+		is(0)
+		q.AddOne(0, -100, nil, "low")
+		q.AddOne(time.Minute, 0, nil, "late")
+		time.Sleep(time.Hour)
+		q.AddOne(0, 7, nil, "high")
+		is(time.Hour)
+		for _, want := range []struct {
+			key string
+			age time.Duration
+		}{{"high", time.Hour}, {"late", time.Hour}, {"low", 0}} {
+			if key := get(t, q); key != want.key {
+				t.Errorf("got %q, want %q", key, want.key)
+			}
+			is(want.age)
 		}
 	})
 }

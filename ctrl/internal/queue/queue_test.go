@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -220,6 +221,30 @@ func TestTheClockOfAWorker(t *testing.T) {
 			if key := get(t, q); key != want {
 				t.Errorf("got %q, want %q", key, want)
 			}
+		}
+	})
+}
+
+// TestKeysHaveNoGoroutines lets ten thousand wait, each for a time of its own.
+func TestKeysHaveNoGoroutines(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *Queue[string]) {
+		q := New(Options[int]{})
+		defer q.ShutDown()
+		before := runtime.NumGoroutine()
+		for i := range 10_000 {
+			q.AddOne(time.Duration(i+1)*time.Second, 0, nil, i)
+		}
+		if after := runtime.NumGoroutine(); after > before {
+			t.Errorf("%d goroutines were started", after-before)
+		}
+		if q.timer != nil {
+			t.Error("a timer runs though nobody waits")
+		}
+		for i := range 10_000 {
+			if key, _, _, _ := q.Get(); key != i {
+				t.Fatalf("got %d, want %d", key, i)
+			}
+			q.Done(i)
 		}
 	})
 }
