@@ -48,17 +48,16 @@ func (i *informer) get(key client.ObjectKey, out client.Object, options *client.
 	if !ok {
 		return apierrors.NewNotFound(i.resource.GroupResource(), key.Name)
 	}
-	var copier store.Copier
-	return give(obj, &copier, reflect.ValueOf(out).Elem(), p.shares(options.UnsafeDisableDeepCopy))
+	return give(obj, reflect.ValueOf(out).Elem(), p.shares(options.UnsafeDisableDeepCopy))
 }
 
 // give puts an object, or a copy, into a struct or into a variable that holds
 // pointers to such structs.
-func give(obj store.Object, copier *store.Copier, into reflect.Value, shared bool) error {
+func give(obj store.Object, into reflect.Value, shared bool) error {
 	isStruct := into.Kind() == reflect.Struct
 	if isStruct && !shared {
 		into.SetZero()
-		if !copier.CopyInto(obj, into) {
+		if !obj.CopyInto(into) {
 			return mismatch(obj, into)
 		}
 		return nil
@@ -157,9 +156,8 @@ func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool
 	slice := reflect.ValueOf(items).Elem()
 	made := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
 	err = inParallel(len(objs), func(from, to int) error {
-		copier := store.Copier{Many: to-from > 1}
 		for n := from; n < to; n++ {
-			if err := give(objs[n], &copier, made.Index(n), i.partOf(objs[n].Namespace()).shares(unsafe)); err != nil {
+			if err := give(objs[n], made.Index(n), i.partOf(objs[n].Namespace()).shares(unsafe)); err != nil {
 				return err
 			}
 		}

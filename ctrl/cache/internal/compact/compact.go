@@ -8,7 +8,8 @@
 // and whole parts, such as the containers of all pods that were made of one
 // template. Parts stand there as Go values, so unpacking copies them in a few
 // moves. Unpacking makes a value that is nobody else's. It allocates no strings:
-// they are immutable, and so are shared.
+// they are immutable, and so are shared. So is the text of managed fields, which
+// apimachinery replaces and never writes into.
 //
 // What comes back is equal to what went in, down to the difference between nil
 // and empty. What cannot be brought back exactly is not packed: functions,
@@ -24,6 +25,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"reflect"
+	"sync"
 )
 
 // Value is a packed value. The zero Value holds nothing.
@@ -134,23 +136,29 @@ func (p *Packer) View() *View {
 // View unpacks values.
 type View struct{ entries []entry }
 
-// Unpack makes a packed value again in a place for it, which is zero and of the
-// type that was packed.
-func (w *View) Unpack(v Value, t Type, into reflect.Value) {
-	w.Unpacker(false).Unpack(v, t, into)
-}
-
-// Unpacker returns an unpacker. If it is for many values, it makes their parts in
-// batches, with fewer allocations; parts of up to 16 values stay in memory
-// together then.
-func (w *View) Unpacker(many bool) *Unpacker {
-	return &Unpacker{decoder{entries: w.entries, stock: stock{batches: many}}}
-}
-
-// Unpacker unpacks values, one after the other.
+// Unpacker unpacks values, one after the other. It makes their parts in batches,
+// with fewer allocations than if each was made for itself; parts of up to 16
+// values stay in memory together then.
 type Unpacker struct{ decoder decoder }
 
-// Unpack does what View.Unpack does.
+// unpackers are those that wait to be used again, with what is left of batches.
+var unpackers = sync.Pool{New: func() any { return new(Unpacker) }}
+
+// Unpacker returns an unpacker, which is to be closed after use.
+func (w *View) Unpacker() *Unpacker {
+	u := unpackers.Get().(*Unpacker)
+	u.decoder.entries = w.entries
+	return u
+}
+
+// Close ends the use of an unpacker.
+func (u *Unpacker) Close() {
+	u.decoder.entries, u.decoder.code = nil, ""
+	unpackers.Put(u)
+}
+
+// Unpack makes a packed value again in a place for it, which is zero and of the
+// type that was packed.
 func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
 	d := &u.decoder
 	d.open(v)

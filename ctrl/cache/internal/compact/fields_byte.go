@@ -2,18 +2,10 @@
 
 package compact
 
-import (
-	"unsafe"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // fieldsText returns where the text of fields is put together.
 func (d *decoder) fieldsText(length int) []byte { return d.stock.bytes(length) }
 
 // setFields sets the text, which is nobody else's.
 func setFields(f *metav1.FieldsV1, text []byte) { f.Raw = text }
-
-func (fieldsPlan) own(d *decoder, p unsafe.Pointer) {
-	bytesPlan{}.own(d, unsafe.Pointer(&(*metav1.FieldsV1)(p).Raw))
-}

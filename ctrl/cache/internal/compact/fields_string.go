@@ -2,17 +2,10 @@
 
 package compact
 
-import (
-	"unsafe"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // fieldsText returns where the text of fields is put together.
 func (d *decoder) fieldsText(length int) []byte { return make([]byte, 0, length) }
 
 // setFields sets the text. Equal texts stand in memory once.
 func setFields(f *metav1.FieldsV1, text []byte) { f.SetRawBytes(text) }
-
-// own does nothing, as the text cannot be changed.
-func (fieldsPlan) own(*decoder, unsafe.Pointer) {}

@@ -118,8 +118,9 @@ func (quantityPlan) own(_ *decoder, p unsafe.Pointer) {
 
 // fieldsPlan packs the fields that a manager owns. Their text differs from object
 // to object in a few keys of list items only, such as an IP address, so it is cut
-// before each key.
-type fieldsPlan struct{}
+// before each key. Copies share it: apimachinery takes it for immutable, and never
+// writes into it.
+type fieldsPlan struct{ plain }
 
 const cut = `"k:{`
 

@@ -5,10 +5,9 @@ import (
 	"unsafe"
 )
 
-// stock makes variables. If it makes them in batches, there are fewer allocations,
-// and variables that were made one after the other stay in memory together.
+// stock makes variables in batches. Variables that were made one after the other
+// stay in memory together.
 type stock struct {
-	batches bool
 	// shelves are what is left of batches, by the number of the node.
 	shelves []shelf
 	text    []byte
@@ -39,10 +38,8 @@ func (s *stock) variables(n *node, count int) unsafe.Pointer {
 	switch {
 	case count == 0:
 		return unsafe.Pointer(&empty)
-	case s.batches && uintptr(count+1)*n.size <= batchBytes:
+	case uintptr(count+1)*n.size <= batchBytes:
 		return s.fromBatch(n, count)
-	case count == 1:
-		return reflect.New(n.typ).UnsafePointer()
 	default:
 		return reflect.MakeSlice(n.slice, count, count).UnsafePointer()
 	}
@@ -69,7 +66,7 @@ func (s *stock) fromBatch(n *node, count int) unsafe.Pointer {
 // bytes returns an empty slice that has room for that many bytes and no more.
 func (s *stock) bytes(n int) []byte {
 	s.made += n
-	if !s.batches || n == 0 || n > textBatch/4 {
+	if n == 0 || n > textBatch/4 {
 		return make([]byte, 0, n)
 	}
 	if len(s.text) < n {

@@ -106,23 +106,15 @@ func (o Object) Copy() client.Object {
 		return (*o.record.shared.Load()).DeepCopyObject().(client.Object)
 	}
 	obj := reflect.New(o.kind.typ)
-	o.view.Unpack(o.record.value, o.kind.packed, obj.Elem())
+	u := o.view.Unpacker()
+	defer u.Close()
+	u.Unpack(o.record.value, o.kind.packed, obj.Elem())
 	return obj.Interface().(client.Object)
 }
 
-// Copier makes copies of several objects of a store, for less than it would cost
-// to make each for itself. It is used by one goroutine. The zero value is ready.
-type Copier struct {
-	// Many is set if there are several objects.
-	Many bool
-
-	view     *compact.View
-	unpacker *compact.Unpacker
-}
-
-// CopyInto makes the copy of an object in a place for it, which is a zero struct.
-// It returns false if the object is of another type.
-func (c *Copier) CopyInto(o Object, into reflect.Value) bool {
+// CopyInto makes the copy in a place for it, which is a zero struct. It returns
+// false if the object is of another type.
+func (o Object) CopyInto(into reflect.Value) bool {
 	if o.record.value.IsZero() {
 		from := reflect.ValueOf(o.Copy()).Elem()
 		if from.Type() != into.Type() {
@@ -134,10 +126,9 @@ func (c *Copier) CopyInto(o Object, into reflect.Value) bool {
 	if o.kind.typ != into.Type() {
 		return false
 	}
-	if c.view != o.view {
-		c.view, c.unpacker = o.view, o.view.Unpacker(c.Many)
-	}
-	c.unpacker.Unpack(o.record.value, o.kind.packed, into)
+	u := o.view.Unpacker()
+	defer u.Close()
+	u.Unpack(o.record.value, o.kind.packed, into)
 	return true
 }
 
