@@ -70,6 +70,8 @@ func (jsonFormat) list(data []byte) (l list, ok bool) {
 			for i := range items {
 				l.items[i] = items[i].value
 			}
+		default:
+			return list{}, false
 		}
 		if seen[name] || into != nil && json.Unmarshal(m.value, into) != nil {
 			return list{}, false
@@ -91,11 +93,11 @@ type member struct{ name, value []byte }
 
 // split returns what is in an object or an array, which bracket says.
 func split(data []byte, bracket byte) (all []member, ok bool) {
-	data = bytes.TrimSpace(data)
+	data = bytes.Trim(data, spaces)
 	if len(data) < 2 || data[0] != bracket || data[len(data)-1] != bracket+2 {
 		return nil, false
 	}
-	data = bytes.TrimSpace(data[1 : len(data)-1])
+	data = bytes.Trim(data[1:len(data)-1], spaces)
 	for len(data) > 0 {
 		var m member
 		if bracket == '{' {
@@ -113,7 +115,7 @@ func split(data []byte, bracket byte) (all []member, ok bool) {
 		if len(data) == 0 {
 			break
 		}
-		if data, ok = bytes.CutPrefix(data, []byte(",")); !ok || len(bytes.TrimSpace(data)) == 0 {
+		if data, ok = bytes.CutPrefix(data, []byte(",")); !ok || len(bytes.Trim(data, spaces)) == 0 {
 			return nil, false
 		}
 	}

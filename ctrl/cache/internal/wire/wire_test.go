@@ -93,6 +93,11 @@ func response(code int, contentType string, body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {contentType}}}
 }
 
+// body answers a request with a body.
+func body(contentType string, b io.ReadCloser) transport {
+	return func(*http.Request) (*http.Response, error) { return response(http.StatusOK, contentType, b), nil }
+}
+
 // newClient returns a client of a form whose requests are answered so.
 func (f form) newClient(t testing.TB, answer transport) *Client {
 	t.Helper()
@@ -150,6 +155,23 @@ func pod(n int) *corev1.Pod {
 		}}, Priority: new(int32(-7))},
 		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}}, Conditions: []corev1.PodCondition{}},
 	}
+}
+
+// realistic returns a pod of the usual size.
+func realistic(n int) *corev1.Pod {
+	p := pod(n)
+	fields := `{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`
+	p.ManagedFields[0].FieldsV1.Raw = []byte(`[` + strings.Repeat(fields+",", 12) + fields + `]`)
+	c := &p.Spec.Containers[0]
+	for i := range 6 {
+		name := fmt.Sprint("name-", i)
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: "a value"})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/var/run/" + name})
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}})
+		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: name, Operator: "Exists", TolerationSeconds: new(int64(300))})
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodConditionType(name), Status: "True", LastTransitionTime: p.CreationTimestamp})
+	}
+	return p
 }
 
 // encode encodes an object, or a list, as a server sends it.
@@ -403,16 +425,14 @@ func (p *pipe) Close() error {
 func (f form) pipe(t *testing.T) (*Client, *pipe, *io.PipeWriter) {
 	r, w := io.Pipe()
 	p := &pipe{PipeReader: r}
-	return f.newClient(t, func(*http.Request) (*http.Response, error) {
-		return response(http.StatusOK, f.media, p), nil
-	}), p, w
+	return f.newClient(t, body(f.media, p)), p, w
 }
 
 // A watcher that does not keep up is waited for, however much there is to read.
 func TestReadsNotTooFarAhead(t *testing.T) {
 	for _, f := range forms {
 		synctest.Test(t, func(t *testing.T) {
-			c, body, server := f.pipe(t)
+			c, p, server := f.pipe(t)
 			go func() {
 				frame := f.frame(watch.Added, pod(1))
 				for {
@@ -431,19 +451,19 @@ func TestReadsNotTooFarAhead(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			before := body.read
+			before := p.read
 			if _, err := s.Next(); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if n := body.read - before; n == 0 || n > 2*chunk {
+			if n := p.read - before; n == 0 || n > 2*chunk {
 				t.Errorf("%d bytes were read for one batch", n)
 			}
-			if limit := (20 + 4 + 2*runtime.GOMAXPROCS(0)) * chunk; body.read > limit {
-				t.Errorf("%d bytes were read, want %d at most", body.read, limit)
+			if limit := (20 + 4 + 2*runtime.GOMAXPROCS(0)) * chunk; p.read > limit {
+				t.Errorf("%d bytes were read, want %d at most", p.read, limit)
 			}
 			s.Close()
-			if !body.closed {
+			if !p.closed {
 				t.Error("the body was not closed")
 			}
 			if _, err := s.Next(); err != io.EOF {
@@ -493,7 +513,7 @@ func TestOneByOne(t *testing.T) {
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, 5000} {
-			c, body, server := forms[0].pipe(t)
+			c, p, server := forms[0].pipe(t)
 			if n > 0 {
 				go server.Write(bytes.Repeat(forms[0].frame(watch.Added, pod(1)), n))
 			}
@@ -515,7 +535,7 @@ func TestContext(t *testing.T) {
 				t.Errorf("after %d events: %v", n, err)
 			}
 			synctest.Wait()
-			if !body.closed {
+			if !p.closed {
 				t.Error("the body was not closed")
 			}
 			s.Close()
@@ -640,35 +660,40 @@ func TestSameLists(t *testing.T) {
 			}
 			bodies["no kind"] = []byte(`{"items":[{"metadata":{"name":"a"}}]}`)
 		}
-		for name, body := range bodies {
+		for name, data := range bodies {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				c := f.newClient(t, func(*http.Request) (*http.Response, error) {
-					return response(http.StatusOK, f.media, io.NopCloser(bytes.NewReader(body))), nil
-				})
-				plain, wantErr := c.PlainList(t.Context(), metav1.ListOptions{})
-				var want []apiruntime.Object
-				if wantErr == nil {
-					want, wantErr = meta.ExtractList(plain)
-				}
-				page, err := c.List(t.Context(), metav1.ListOptions{})
-				var got []apiruntime.Object
-				if err == nil {
-					got, err = collect(page.Objects)
-				}
-				if (err == nil) != (wantErr == nil) {
-					t.Fatalf("error %v, want %v", err, wantErr)
-				}
-				if err != nil {
-					return
-				}
-				if len(want)+len(got) > 0 && !reflect.DeepEqual(got, want) {
-					t.Error("client-go and we see different objects", cmp.Diff(want, got))
-				}
-				if page.Version != plain.GetResourceVersion() || page.Next != plain.GetContinue() {
-					t.Errorf("version %q, next %q", page.Version, page.Next)
-				}
+				sameList(t, f, data)
 			})
 		}
+	}
+}
+
+// sameList compares what we and client-go make of a list.
+func sameList(t *testing.T, f form, data []byte) {
+	t.Helper()
+	c := f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(data))))
+	plain, wantErr := c.PlainList(t.Context(), metav1.ListOptions{})
+	var want []apiruntime.Object
+	if wantErr == nil {
+		want, wantErr = meta.ExtractList(plain)
+	}
+	c = f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(data))))
+	page, err := c.List(t.Context(), metav1.ListOptions{})
+	var got []apiruntime.Object
+	if err == nil {
+		got, err = collect(page.Objects)
+	}
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("%q: error %v, want %v", data, err, wantErr)
+	}
+	if err != nil {
+		return
+	}
+	if len(want)+len(got) > 0 && !reflect.DeepEqual(got, want) {
+		t.Error("client-go and we see different objects", cmp.Diff(want, got))
+	}
+	if page.Version != plain.GetResourceVersion() || page.Next != plain.GetContinue() {
+		t.Errorf("version %q, next %q", page.Version, page.Next)
 	}
 }
 
@@ -679,10 +704,7 @@ func TestPageStops(t *testing.T) {
 		for i := range 2000 {
 			l.Items = append(l.Items, *pod(i))
 		}
-		body := f.encode(l)
-		c := f.newClient(t, func(*http.Request) (*http.Response, error) {
-			return response(http.StatusOK, f.media, io.NopCloser(bytes.NewReader(body))), nil
-		})
+		c := f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(f.encode(l)))))
 		page, err := c.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

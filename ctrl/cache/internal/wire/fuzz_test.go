@@ -1,0 +1,191 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// FuzzStream reads any bytes as a watch. It must come to an end, and understand
+// whatever client-go understands.
+func FuzzStream(f *testing.F) {
+	for i, form := range forms {
+		f.Add(uint8(i), uint16(0), form.some(2))
+		f.Add(uint8(i), uint16(3), form.frame(watch.Added, pod(1)))
+	}
+	f.Add(uint8(0), uint16(0), []byte("\x00\x00\x00\x00"))
+	f.Add(uint8(2), uint16(0), []byte(`{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1"}}`))
+	f.Fuzz(func(t *testing.T, n uint8, piece uint16, stream []byte) {
+		sameStream(t, forms[int(n)%len(forms)], stream, int(piece))
+	})
+}
+
+// sameStream compares what we and client-go make of a stream.
+func sameStream(t *testing.T, f form, stream []byte, piece int) {
+	t.Helper()
+	var pieces []int
+	if piece > 0 {
+		pieces = []int{piece}
+	}
+	want, _ := garbled(f.replay(t, stream).plainEvents(t))
+	got, err := f.replay(t, stream, pieces...).events(t, t.Context())
+	got, _ = garbled(got)
+	if err != io.EOF {
+		t.Error(err)
+	}
+	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+		t.Errorf("%q: %s", stream, cmp.Diff(want, got))
+	}
+}
+
+// What was damaged on its way is taken as client-go takes it.
+func TestDamaged(t *testing.T) {
+	for i, f := range forms {
+		r := rand.New(rand.NewPCG(uint64(i), 7))
+		stream := f.some(3)
+		list := f.encode(&corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []corev1.Pod{*pod(1), *pod(2)}})
+		for range 2000 {
+			sameStream(t, f, damage(r, stream), r.IntN(500))
+			if sameList(t, f, damage(r, list)); t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// damage returns a copy with some changes.
+func damage(r *rand.Rand, data []byte) []byte {
+	data = bytes.Clone(data)
+	for range 1 + r.IntN(3) {
+		from, to := r.IntN(len(data)), r.IntN(len(data))
+		switch r.IntN(5) {
+		case 0:
+			data[from] = byte(r.Uint32())
+		case 1:
+			data[from] ^= 1 << r.IntN(8)
+		case 2:
+			data[from] = data[to]
+		case 3:
+			data = slices.Delete(data, from, min(from+1+r.IntN(4), len(data)))
+		case 4:
+			data = slices.Insert(data, from, data[to:min(to+1+r.IntN(4), len(data))]...)
+		}
+	}
+	return data
+}
+
+// FuzzList reads any bytes as a list.
+func FuzzList(f *testing.F) {
+	for i := range forms {
+		f.Add(uint8(i), []byte(`{"apiVersion":"v1","kind":"PodList","metadata":{"continue":"x"},"items":[{"metadata":{"name":"a"}},{}]}`))
+		f.Add(uint8(i), []byte("k8s\x00\x0a\x0d\x0a\x02v1\x12\x07PodList\x12\x02\x12\x00"))
+	}
+	f.Fuzz(func(t *testing.T, n uint8, body []byte) {
+		sameList(t, forms[int(n)%len(forms)], body)
+	})
+}
+
+// BenchmarkWatch is what it takes to make events of a watch that begins with
+// many objects, here and in client-go.
+func BenchmarkWatch(b *testing.B) {
+	const objects = 5000
+	for _, f := range forms {
+		var stream []byte
+		for i := range objects {
+			stream = append(stream, f.frame(watch.Added, realistic(i))...)
+		}
+		ours := func() int {
+			events, _ := 0, 0
+			s, err := f.replay(b, stream).Watch(b.Context(), metav1.ListOptions{})
+			for err == nil {
+				var more []watch.Event
+				more, err = s.Next()
+				events += len(more)
+			}
+			s.Close()
+			return events
+		}
+		theirs := func() (events int) {
+			w, err := f.replay(b, stream).PlainWatch(b.Context(), metav1.ListOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer w.Stop()
+			for range w.ResultChan() {
+				events++
+			}
+			return events
+		}
+		for _, side := range []struct {
+			name string
+			read func() int
+		}{{"flyball", ours}, {"client-go", theirs}} {
+			b.Run(f.name+"/"+side.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if n := side.read(); n != objects {
+						b.Fatalf("%d events", n)
+					}
+				}
+				b.ReportMetric(float64(objects*b.N)/b.Elapsed().Seconds(), "objects/s")
+			})
+		}
+	}
+}
+
+// BenchmarkEvent is what one event takes that comes alone.
+func BenchmarkEvent(b *testing.B) {
+	for _, f := range forms {
+		frame := f.frame(watch.Modified, realistic(1))
+		b.Run(f.name+"/flyball", func(b *testing.B) {
+			b.ReportAllocs()
+			r, w := io.Pipe()
+			s, err := f.newClient(b, body(f.media, r)).Watch(b.Context(), metav1.ListOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			next := make(chan struct{})
+			defer close(next)
+			go func() {
+				for range next {
+					w.Write(frame)
+				}
+			}()
+			for b.Loop() {
+				next <- struct{}{}
+				if _, err := s.Next(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(f.name+"/client-go", func(b *testing.B) {
+			b.ReportAllocs()
+			r, w := io.Pipe()
+			s, err := f.newClient(b, body(f.media, r)).PlainWatch(b.Context(), metav1.ListOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Stop()
+			next := make(chan struct{})
+			defer close(next)
+			go func() {
+				for range next {
+					w.Write(frame)
+				}
+			}()
+			for b.Loop() {
+				next <- struct{}{}
+				<-s.ResultChan()
+			}
+		})
+	}
+}
