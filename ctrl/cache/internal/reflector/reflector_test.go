@@ -566,6 +566,45 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// pages is a source whose second page is asked for before the objects of the
+// first have all been taken.
+type pages struct {
+	Source
+	second chan struct{}
+}
+
+func (p *pages) List(ctx context.Context, opts metav1.ListOptions) (Page, error) {
+	if opts.Continue != "" {
+		close(p.second)
+		<-ctx.Done() // whoever does not want the answer any more says so
+		return Page{}, ctx.Err()
+	}
+	return Page{Version: "1", Next: "second", Objects: func(yield func(client.Object, error) bool) {
+		if !yield(bookmark(1), nil) {
+			return
+		}
+		<-p.second
+		yield(nil, errors.New("an object cannot be decoded"))
+	}}, nil
+}
+
+// The next page is asked for while the objects of the last one are decoded, and
+// given up if they cannot be.
+func TestPagesAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var told error
+		r := &Reflector{
+			Source: &pages{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareAsked).Scope("")},
+			OnError: func(_ context.Context, err error) { told = err; cancel() },
+		}
+		r.Run(ctx)
+		if told == nil || told.Error() != "an object cannot be decoded" {
+			t.Error(told)
+		}
+	})
+}
+
 // A server that fails for good is asked less and less often.
 func TestBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

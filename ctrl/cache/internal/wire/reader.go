@@ -126,18 +126,22 @@ func (r *reader) ended(err error) error {
 	return err
 }
 
-// batch is frames that were read together, and then the events in them.
+// batch is frames that were read together, and the events in them.
 type batch struct {
 	frames [][]byte
 	size   int
 	// buf is what the frames are in, if nothing else uses it.
-	buf    []byte
-	events []watch.Event
+	buf []byte
 	// err is why nothing comes after this batch, broken whether it is because
 	// the stream makes no sense.
 	err    error
 	broken bool
-	// decoded is closed when the events are there, unless they always were.
+	// read is of how many frames there are events, and given how many of those
+	// the caller has had.
+	events      []watch.Event
+	read, given int
+	// decoded is closed when there are all events, if another goroutine sees to
+	// it.
 	decoded chan struct{}
 }
 
@@ -147,25 +151,54 @@ func newBatch() *batch {
 	return batches.Get().(*batch)
 }
 
-// decode makes events of the frames.
+// decode makes events of all frames.
 func (b *batch) decode(e *encoding) {
-	for _, frame := range b.frames {
-		event, err := e.decodeEvent(frame)
-		if err != nil {
-			b.err, b.broken = err, true
-			break
-		}
-		b.events = append(b.events, event)
-	}
-	if b.broken {
-		b.events, b.err = append(b.events, undecodable(b.err)), io.EOF
+	for b.decodeOne(e) {
 	}
 	freeBuffer(b.buf)
 	b.buf = nil
 }
 
+// decodeOne makes an event of the next frame, if there is one.
+func (b *batch) decodeOne(e *encoding) bool {
+	switch {
+	case b.read < len(b.frames):
+		event, err := e.decodeEvent(b.frames[b.read])
+		if b.read++; err == nil {
+			b.events = append(b.events, event)
+			return true
+		}
+		b.err, b.read = err, len(b.frames)
+	case !b.broken:
+		return false
+	}
+	b.events = append(b.events, undecodable(b.err))
+	b.err, b.broken = io.EOF, false
+	return true
+}
+
+// next returns the events that are there, or makes one. After the last there is
+// none.
+func (b *batch) next(e *encoding) []watch.Event {
+	clear(b.events[:b.given])
+	if b.given == len(b.events) {
+		b.decodeOne(e)
+	}
+	more := b.events[b.given:]
+	b.given = len(b.events)
+	return more
+}
+
+// wait waits until another goroutine has decoded the batch, if one is to.
+func (b *batch) wait() {
+	if b.decoded != nil {
+		<-b.decoded
+	}
+}
+
 // free lets the batch be used again.
 func (b *batch) free() {
+	freeBuffer(b.buf)
 	clear(b.frames)
 	clear(b.events)
 	*b = batch{frames: b.frames[:0], events: b.events[:0]}

@@ -21,10 +21,9 @@ type Stream struct {
 	// ahead are batches in their order while a goroutine reads ahead. Until it is
 	// closed that goroutine has the reader.
 	ahead chan *batch
-	// last is the batch whose events were returned last, err why there are no
-	// more after it.
-	last *batch
-	err  error
+	// current is the batch that events are taken from, err why there is none.
+	current *batch
+	err     error
 }
 
 func newStream(ctx context.Context, a answer) *Stream {
@@ -46,21 +45,22 @@ func newStream(ctx context.Context, a answer) *Stream {
 // ended it, and other errors of reading as they are. The events are the caller's
 // until the next call.
 func (s *Stream) Next() ([]watch.Event, error) {
-	if s.last != nil {
-		s.last.free()
-		s.last = nil
-	}
 	for s.err == nil {
-		b := s.take()
-		s.last, s.err = b, b.err
-		if len(b.events) > 0 {
-			return b.events, nil
+		if s.current == nil {
+			s.current = s.take()
 		}
+		if events := s.current.next(s.encoding); len(events) > 0 {
+			return events, nil
+		}
+		s.err = s.current.err
+		s.current.free()
+		s.current = nil
 	}
 	return nil, s.err
 }
 
-// take returns the next batch with its events.
+// take returns the next batch. If nobody has decoded it, that is best left to
+// the last moment, so that no event waits for those behind it.
 func (s *Stream) take() *batch {
 	if s.ahead != nil {
 		if b, ok := <-s.ahead; ok {
@@ -75,7 +75,6 @@ func (s *Stream) take() *batch {
 		s.ahead = make(chan *batch, runtime.GOMAXPROCS(0))
 		go s.readAhead(s.ahead)
 	}
-	b.decode(s.encoding)
 	return b
 }
 
@@ -103,16 +102,9 @@ func (s *Stream) readAhead(to chan<- *batch) {
 	}
 }
 
-// shared tells whether the batch is to be decoded while more is being read.
+// shared tells whether the batch is to be decoded while more is read.
 func (b *batch) shared() bool {
 	return b.err == nil && b.size >= share && b.size <= chunk && len(b.frames) > 1 && runtime.GOMAXPROCS(0) > 1
-}
-
-// wait waits until the batch has been decoded.
-func (b *batch) wait() {
-	if b.decoded != nil {
-		<-b.decoded
-	}
 }
 
 // Close ends the stream. When it returns, nothing of it is left running.
