@@ -52,7 +52,7 @@ func TestDamaged(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(i), 7))
 		stream := f.some(3)
 		list := f.encode(&corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []corev1.Pod{*pod(1), *pod(2)}})
-		for range 2000 {
+		for range 500 {
 			sameStream(t, f, damage(r, stream), r.IntN(500))
 			if sameList(t, f, damage(r, list)); t.Failed() {
 				return

@@ -298,7 +298,7 @@ func TestSameAsClientGo(t *testing.T) {
 			"a large object":      append(f.frame(watch.Added, large(1<<20)), one...),
 			"a few large objects": bytes.Repeat(f.frame(watch.Added, large(200<<10)), 5),
 		}
-		if f.resource.Kind == podKind {
+		if f.name == "typed-protobuf" || f.name == "unstructured-json" {
 			streams["an object too large"] = append(f.frame(watch.Added, large(maxFrame)), one...)
 		}
 		if f.media == jsonType {
@@ -359,7 +359,7 @@ func large(size int) *corev1.Pod {
 // It does not matter in which pieces a stream comes.
 func TestPieces(t *testing.T) {
 	for _, f := range forms {
-		stream := f.some(3)
+		stream := f.some(2)
 		want := f.replay(t, stream).plainEvents(t)
 		for first := range stream {
 			got, _ := f.replay(t, stream, first, len(stream)).events(t, t.Context())
