@@ -101,7 +101,7 @@ func (e *encoder) anyMap(m map[string]any) {
 
 func (d *decoder) anyMap() map[string]any {
 	if part := d.part(); part != nil {
-		return copyAnyMap(*(*map[string]any)(part))
+		return copyAnyMap(*(*map[string]any)(part.variable))
 	}
 	n := int(d.uint()) - 1
 	if n < 0 {
@@ -140,7 +140,7 @@ func (e *encoder) anySlice(s []any) {
 
 func (d *decoder) anySlice() []any {
 	if part := d.part(); part != nil {
-		return copyAnySlice(*(*[]any)(part))
+		return copyAnySlice(*(*[]any)(part.variable))
 	}
 	n := int(d.uint()) - 1
 	if n < 0 {

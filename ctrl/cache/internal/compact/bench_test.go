@@ -2,6 +2,7 @@ package compact
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -78,10 +79,13 @@ func pods() []*corev1.Pod {
 func somewhere(n int) int { return n * 7919 % manyPods }
 
 func BenchmarkPack(b *testing.B) {
-	all, p := pods(), NewPacker()
+	all := pods()
+	p, values := packed(all)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		pack(p, all[somewhere(n)])
+		at := somewhere(n)
+		p.Release(values[at])
+		values[at] = packOne(p, all[at])
 	}
 }
 
@@ -96,9 +100,14 @@ func BenchmarkUnpack(b *testing.B) {
 func packed(all []*corev1.Pod) (*Packer, []Value) {
 	p, values := NewPacker(), make([]Value, len(all))
 	for n, in := range all {
-		values[n], _ = pack(p, in)
+		values[n] = packOne(p, in)
 	}
 	return p, values
+}
+
+func packOne(p *Packer, in *corev1.Pod) Value {
+	v, _ := p.Pack([]string{string(in.UID)}, TypeOf(reflect.TypeFor[corev1.Pod]()), in)
+	return v
 }
 
 var copied *corev1.Pod

@@ -26,6 +26,7 @@ import (
 	"hash/maphash"
 	"reflect"
 	"sync"
+	"unsafe"
 )
 
 // Value is a packed value. The zero Value holds nothing.
@@ -49,7 +50,8 @@ func newValue(tokens, data, text []byte) Value {
 	code = binary.AppendUvarint(code, uint64(len(data)))
 	code = append(code, tokens...)
 	code = append(code, data...)
-	return Value{string(append(code, text...))}
+	code = append(code, text...)
+	return Value{unsafe.String(unsafe.SliceData(code), len(code))}
 }
 
 // sections returns where the tokens, the data and the text begin.

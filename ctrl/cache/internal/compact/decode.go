@@ -3,7 +3,6 @@ package compact
 import (
 	"encoding/binary"
 	"math"
-	"unsafe"
 )
 
 // decoder takes one packed value apart. What it reads was written by an encoder,
@@ -89,7 +88,7 @@ func (d *decoder) string() string {
 
 // part returns the next part if the dictionary has it; if not, nil, and what it
 // is made of comes next.
-func (d *decoder) part() unsafe.Pointer {
+func (d *decoder) part() *shared {
 	var token uint64
 	token, d.token = uvarint(d.code, d.token)
 	if token&tokenMask == tokenShared {

@@ -34,11 +34,26 @@ type dictionary struct {
 	values int
 }
 
-// entry is what readers need to know of a place: a string, or a variable that
-// holds a part.
+// entry is what readers need to know of a place: a string or a part.
 type entry struct {
 	text string
-	part unsafe.Pointer
+	part *shared
+}
+
+// shared is a part that is shared: a variable that holds it, and how it is copied
+// at one go, if it is.
+type shared struct {
+	variable unsafe.Pointer
+	image    *image
+}
+
+// own gives a variable that is a shallow copy of that of a part what it leads to.
+func (s *shared) own(d *decoder, p plan, variable unsafe.Pointer) {
+	if s.image != nil {
+		s.image.copyInto(d, variable)
+	} else {
+		p.own(d, variable)
+	}
 }
 
 // record is what else there is to know of a place.
@@ -60,7 +75,7 @@ const (
 	// textFrom is the length of strings from which on they may be shared, and
 	// partFrom that of parts; textAt and partAt are at which sighting they are.
 	// A part takes many times its length here, so it must prove to be wanted.
-	textFrom, partFrom = 3, 24
+	textFrom, partFrom = 3, 8
 	textAt, partAt     = 2, 4
 
 	sightingsAtLeast = 4096
@@ -115,7 +130,7 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 	made.open(alone)
 	variable := plan.variable()
 	plan.decode(&made, variable)
-	return d.add(entry{part: variable}, record{hash: hash, plan: plan, alone: alone, size: made.stock.made + alone.Size() + placeCost}), true
+	return d.add(entry{part: &shared{variable, newImage(plan, variable)}}, record{hash: hash, plan: plan, alone: alone, size: made.stock.made + alone.Size() + placeCost}), true
 }
 
 // sighted notes that something came and tells of how many values it was of late.

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // A token is a place in the dictionary; or the length of a string that comes next
@@ -30,6 +32,8 @@ type encoder struct {
 	tokens, pressed, text []byte
 	// own are the places in text of strings by their hashes.
 	own map[uint64]int
+	// quantities are what was said of quantities before.
+	quantities map[resource.Quantity]quantity
 }
 
 // mark is a string, or a part of the value with the marks in it.

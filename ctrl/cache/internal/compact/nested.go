@@ -80,8 +80,8 @@ func (t *pointerPlan) encode(e *encoder, p unsafe.Pointer) {
 
 func (t *pointerPlan) decode(d *decoder, p unsafe.Pointer) {
 	if part := d.part(); part != nil {
-		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(part)
-		t.own(d, p)
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(part.variable)
+		part.own(d, t, p)
 	} else if d.bool() {
 		elem := d.stock.variables(t.elem, 1)
 		*(*unsafe.Pointer)(p) = elem
@@ -120,8 +120,8 @@ func (t *slicePlan) encode(e *encoder, p unsafe.Pointer) {
 
 func (t *slicePlan) decode(d *decoder, p unsafe.Pointer) {
 	if part := d.part(); part != nil {
-		*(*slice)(p) = *(*slice)(part)
-		t.own(d, p)
+		*(*slice)(p) = *(*slice)(part.variable)
+		part.own(d, t, p)
 		return
 	}
 	n := int(d.uint()) - 1
@@ -188,7 +188,7 @@ func (t *mapOf[K, V]) encode(e *encoder, p unsafe.Pointer) {
 
 func (t *mapOf[K, V]) decode(d *decoder, p unsafe.Pointer) {
 	if part := d.part(); part != nil {
-		*(*map[K]V)(p) = *(*map[K]V)(part)
+		*(*map[K]V)(p) = *(*map[K]V)(part.variable)
 		t.own(d, p)
 		return
 	}
@@ -225,6 +225,21 @@ func (t *mapOf[K, V]) own(d *decoder, p unsafe.Pointer) {
 	}
 }
 
+// simplest returns a simpler plan by which copies of a map are made if it has no
+// values that lead to anything, as most quantities do not.
+func (t *mapOf[K, V]) simplest(p unsafe.Pointer) plan {
+	copied := new(V)
+	for _, value := range *(*map[K]V)(p) {
+		*copied = value
+		t.elem.own(&decoder{}, unsafe.Pointer(copied))
+		size := int(t.elem.size)
+		if string(unsafe.Slice((*byte)(unsafe.Pointer(copied)), size)) != string(unsafe.Slice((*byte)(unsafe.Pointer(&value)), size)) {
+			return t
+		}
+	}
+	return &mapOf[K, V]{&node{plain: true}}
+}
+
 // stringsPlan packs maps of strings to strings, which are so common that they have
 // a way of their own.
 type stringsPlan struct{}
@@ -247,7 +262,7 @@ func (t stringsPlan) encode(e *encoder, p unsafe.Pointer) {
 
 func (t stringsPlan) decode(d *decoder, p unsafe.Pointer) {
 	if part := d.part(); part != nil {
-		*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(part))
+		*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(part.variable))
 		return
 	}
 	n := int(d.uint()) - 1
@@ -299,8 +314,8 @@ func (t *mapPlan) encode(e *encoder, p unsafe.Pointer) {
 
 func (t *mapPlan) decode(d *decoder, p unsafe.Pointer) {
 	if part := d.part(); part != nil {
-		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(part)
-		t.own(d, p)
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(part.variable)
+		part.own(d, t, p)
 		return
 	}
 	n := int(d.uint()) - 1

@@ -56,6 +56,14 @@ var nodes struct {
 	known  sync.Map
 	making sync.Mutex
 	count  atomic.Int64
+	// shapes are those of images, by what is in them.
+	shapes map[string]*node
+}
+
+func init() { nodes.shapes = map[string]*node{} }
+
+func newNode(t reflect.Type) *node {
+	return &node{typ: t, slice: reflect.SliceOf(t), size: t.Size(), number: int(nodes.count.Add(1)) - 1}
 }
 
 // nodeOf returns the node of a type.
@@ -83,7 +91,7 @@ func (made young) of(t reflect.Type) *node {
 	}
 	n := made[t]
 	if n == nil {
-		n = &node{typ: t, slice: reflect.SliceOf(t), size: t.Size(), number: int(nodes.count.Add(1)) - 1}
+		n = newNode(t)
 		made[t] = n
 		n.plan = made.plan(t)
 	}

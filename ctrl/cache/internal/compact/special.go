@@ -78,24 +78,51 @@ const (
 )
 
 func (quantityPlan) encode(e *encoder, p unsafe.Pointer) {
-	q := *(*resource.Quantity)(p)
-	if q == (resource.Quantity{}) {
-		e.byte(quantityZero)
-		return
+	said := e.quantity(*(*resource.Quantity)(p))
+	e.byte(said.how)
+	switch said.how {
+	case quantityText:
+		e.string(said.text)
+	case quantityFormat:
+		e.string(said.text)
+		e.string(said.format)
 	}
-	text := q.String()
-	parsed, err := resource.ParseQuantity(text)
+}
+
+// quantity is what is said of a quantity.
+type quantity struct {
+	how          byte
+	text, format string
+}
+
+// quantitiesAtMost is how many quantities are remembered.
+const quantitiesAtMost = 1024
+
+// quantity finds out what to say of a quantity.
+func (e *encoder) quantity(q resource.Quantity) quantity {
+	if q == (resource.Quantity{}) {
+		return quantity{how: quantityZero}
+	}
+	if said, ok := e.quantities[q]; ok {
+		return said
+	}
+	said := quantity{how: quantityText, text: q.String()}
+	parsed, err := resource.ParseQuantity(said.text)
 	if err != nil || parsed.Cmp(q) != 0 {
 		e.fail()
+		return said
 	}
-	if parsed.Format == q.Format {
-		e.byte(quantityText)
-		e.string(text)
-	} else {
-		e.byte(quantityFormat)
-		e.string(text)
-		e.string(string(q.Format))
+	if parsed.Format != q.Format {
+		said.how, said.format = quantityFormat, string(q.Format)
 	}
+	// One that leads to a number elsewhere is not known again.
+	if q.DeepCopy() == q {
+		if e.quantities == nil || len(e.quantities) == quantitiesAtMost {
+			e.quantities = map[resource.Quantity]quantity{}
+		}
+		e.quantities[q] = said
+	}
+	return said
 }
 
 func (quantityPlan) decode(d *decoder, p unsafe.Pointer) {
