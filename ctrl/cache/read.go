@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -167,21 +168,36 @@ func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool
 	return err
 }
 
-// manyObjects is how many objects a goroutine must have to copy for it to pay.
-const manyObjects = 24
+// manyObjects is how many objects a goroutine takes at a time, and at least how
+// many there must be for it to pay that a second one is started.
+const manyObjects = 16
 
-// inParallel does a job for the numbers up to n, on all processors if they are
-// many.
+// inParallel does a job for the numbers up to n. If they are many, other
+// goroutines help, each taking the next few numbers as long as there are any: one
+// that begins late does less.
 func inParallel(n int, do func(from, to int) error) error {
-	workers := min(runtime.GOMAXPROCS(0), n/manyObjects)
-	if workers < 2 {
+	helpers := min(runtime.GOMAXPROCS(0), n/manyObjects) - 1
+	if helpers < 1 {
 		return do(0, n)
 	}
-	errs := make([]error, workers)
-	var wait sync.WaitGroup
-	for w := range workers {
-		wait.Go(func() { errs[w] = do(n*w/workers, n*(w+1)/workers) })
+	var next atomic.Int64
+	work := func() error {
+		for {
+			from := int(next.Add(manyObjects)) - manyObjects
+			if from >= n {
+				return nil
+			}
+			if err := do(from, min(from+manyObjects, n)); err != nil {
+				return err
+			}
+		}
 	}
+	errs := make([]error, helpers)
+	var wait sync.WaitGroup
+	for h := range helpers {
+		wait.Go(func() { errs[h] = work() })
+	}
+	err := work()
 	wait.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, err)...)
 }
