@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,7 +77,18 @@ func (p *part) Listed(obj client.Object) {
 // Changed implements reflector.Sink.
 func (p *part) Changed(obj client.Object) {
 	p.told()
-	p.apply(obj, p.scope.Changed)
+	hurry := false
+	p.apply(obj, func(obj client.Object) store.Change {
+		if hurry = !p.informer.behind(); hurry {
+			return p.scope.Heard(obj)
+		}
+		return p.scope.Changed(obj)
+	})
+	if hurry {
+		// The news comes before the housekeeping.
+		runtime.Gosched()
+		p.scope.Settle()
+	}
 }
 
 // Deleted implements reflector.Sink.

@@ -20,8 +20,9 @@ type record struct {
 	// its labels as the header. It is empty if the object is not packed yet, or
 	// cannot be.
 	value compact.Value
-	// kept is set once the record is in the form in which it is kept.
-	kept bool
+	// kept is set once the record is in the form in which it is kept. Until
+	// then, later is set if it must not be packed yet.
+	kept, later bool
 	// shared is the object as a Go value, if it is kept.
 	shared atomic.Pointer[client.Object]
 }
@@ -41,7 +42,7 @@ func newRecord(obj client.Object) *record {
 
 // pack packs a record if it can be and is not. The caller is the writer.
 func (s *Store) pack(r *record) {
-	if r == nil || r.kept {
+	if r == nil || r.kept || r.later {
 		return
 	}
 	r.kept = true

@@ -173,7 +173,13 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 		version := strconv.Itoa(m.position)
 		switch {
 		case selected(st.obj):
-			hear(c.Changed(st.obj))
+			hear(c.Heard(st.obj))
+			// What follows may find the object packed or not.
+			if r.IntN(2) == 0 {
+				defer c.Settle()
+			} else {
+				c.Settle()
+			}
 			if r.IntN(10) == 0 {
 				hear(c.Changed(st.obj))
 			}

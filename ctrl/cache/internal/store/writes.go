@@ -136,11 +136,16 @@ func (w *write) absentAt(version uint64) *write {
 	return w
 }
 
-// watch puts what the watch has told into an entry. The caller is the writer.
-func (s *Store) watch(e *entry, r *record, obj client.Object) Change {
+// watch puts what the watch has told into an entry. If later is set, it leaves it
+// to Settle to pack it. The caller is the writer.
+func (c *Scope) watch(e *entry, r *record, obj client.Object, later bool) Change {
+	s := c.store
 	var change Change
 	if e.watched != nil {
 		change.Old = s.snapshot(e, e.watched)
+	}
+	if r.later = later; later {
+		c.fresh = e
 	}
 	s.set(e, r, e.write.after(r))
 	change.New = s.told(e, r, obj)
