@@ -49,15 +49,16 @@ func (i *informer) get(key client.ObjectKey, out client.Object, options *client.
 	if !ok {
 		return apierrors.NewNotFound(i.resource.GroupResource(), key.Name)
 	}
-	return give(obj, reflect.ValueOf(out).Elem(), p.shares(options.UnsafeDisableDeepCopy))
+	into := reflect.ValueOf(out).Elem()
+	into.SetZero()
+	return give(obj, into, p.shares(options.UnsafeDisableDeepCopy))
 }
 
 // give puts an object, or a copy, into a struct or into a variable that holds
-// pointers to such structs.
+// pointers to such structs. What it is put into is zero.
 func give(obj store.Object, into reflect.Value, shared bool) error {
 	isStruct := into.Kind() == reflect.Struct
 	if isStruct && !shared {
-		into.SetZero()
 		if !obj.CopyInto(into) {
 			return mismatch(obj, into)
 		}
