@@ -89,6 +89,16 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
+// BenchmarkFill packs objects as they come for the first time.
+func BenchmarkFill(b *testing.B) {
+	all := pods()
+	b.ReportAllocs()
+	for b.Loop() {
+		packed(all)
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/manyPods, "ns/pod")
+}
+
 func BenchmarkUnpack(b *testing.B) {
 	p, values := packed(pods())
 	b.ReportAllocs()

@@ -106,6 +106,7 @@ func (e *encoder) quantity(q resource.Quantity) quantity {
 	if said, ok := e.quantities[q]; ok {
 		return said
 	}
+	known := q // asking for the text changes q
 	said := quantity{how: quantityText, text: q.String()}
 	parsed, err := resource.ParseQuantity(said.text)
 	if err != nil || parsed.Cmp(q) != 0 {
@@ -116,11 +117,11 @@ func (e *encoder) quantity(q resource.Quantity) quantity {
 		said.how, said.format = quantityFormat, string(q.Format)
 	}
 	// One that leads to a number elsewhere is not known again.
-	if q.DeepCopy() == q {
+	if known.DeepCopy() == known {
 		if e.quantities == nil || len(e.quantities) == quantitiesAtMost {
 			e.quantities = map[resource.Quantity]quantity{}
 		}
-		e.quantities[q] = said
+		e.quantities[known] = said
 	}
 	return said
 }
