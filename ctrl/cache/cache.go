@@ -7,9 +7,11 @@
 // a kind each have a store of their own, holding objects in their form.
 //
 // What a read returns belongs to the caller, unless deep copies were switched
-// off. Objects in events are shared and must not be changed. The reads of a
-// program that writes through a client over this cache see what was written at
-// once, before the watch brings it back; events come from the watch alone.
+// off; only the text of managed fields is shared, so it is replaced by SetRawBytes
+// or SetRawString and never written into. Objects in events are shared and must
+// not be changed. The reads of a program that writes through a client over this
+// cache see what was written at once, before the watch brings it back; events come
+// from the watch alone.
 //
 // Lists are ordered by namespace and name. Handlers are called one event at a
 // time, in order, each on a goroutine of its own; what happens to an object
@@ -121,10 +123,11 @@ type Options struct {
 
 	// DefaultKeepDecoded says what is kept of an object beside its packed form:
 	// true keeps a Go value of every object, false keeps none. Nil, which suits
-	// most, keeps those that were read without a deep copy until they change, and
-	// all of a kind for which deep copies are off. A Go value takes about ten
-	// times the memory of the packed form, and only reads without a deep copy
-	// gain by it: the others take no longer from the packed form. Flyball only.
+	// most, keeps those that were read without a deep copy until they change or
+	// nobody has read them so for some minutes, and all of a kind for which deep
+	// copies are off. A Go value takes about ten times the memory of the packed
+	// form, and only reads without a deep copy gain by it: the others take less
+	// time from the packed form. Flyball only.
 	DefaultKeepDecoded *bool
 
 	// OnMutation is told when an object is found to be changed that is shared: one

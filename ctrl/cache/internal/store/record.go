@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,8 +24,10 @@ type record struct {
 	// kept is set once the record is in the form in which it is kept. Until
 	// then, later is set if it must not be packed yet.
 	kept, later bool
-	// shared is the object as a Go value, if it is kept.
+	// shared is the object as a Go value, if it is kept, and asked is set if
+	// somebody has asked for it of late.
 	shared atomic.Pointer[client.Object]
+	asked  atomic.Bool
 }
 
 // kind is the Go type of the objects that are packed.
@@ -91,11 +94,12 @@ type Object struct {
 	kind    *kind
 	view    *compact.View
 	sharing Sharing
+	lent    *atomic.Bool
 }
 
 // object returns a record of an entry. The caller holds mu or is the writer.
 func (s *Store) object(e *entry, r *record) Object {
-	return Object{&e.key, r, s.kind, s.view, s.sharing}
+	return Object{&e.key, r, s.kind, s.view, s.sharing, &s.lent}
 }
 
 // Namespace returns the namespace of the object.
@@ -135,8 +139,12 @@ func (o Object) CopyInto(into reflect.Value) bool {
 
 // Shared returns the object as a value that all who ask for it share, so it must
 // not be changed. The store keeps the value as long as the object does not
-// change, unless it was told not to.
+// change and somebody asks for it now and then, unless it was told otherwise.
 func (o Object) Shared() client.Object {
+	if o.sharing == ShareAsked && !o.record.asked.Load() {
+		o.record.asked.Store(true)
+		o.lent.Store(true)
+	}
 	if shared := o.record.shared.Load(); shared != nil {
 		return *shared
 	}
@@ -145,6 +153,43 @@ func (o Object) Shared() client.Object {
 		return *o.record.shared.Load()
 	}
 	return obj
+}
+
+// sharedFor is after what time, at least, values that nobody asks for are not
+// shared any more.
+const sharedFor = 2 * time.Minute
+
+// unshare forgets the values for which nobody has asked since it was called last.
+// It does so only now and then. The caller is the writer.
+func (s *Store) unshare() {
+	if !s.lent.Load() {
+		return
+	}
+	now := time.Now()
+	if s.unshareAt.IsZero() {
+		s.unshareAt = now.Add(sharedFor)
+	}
+	if now.Before(s.unshareAt) {
+		return
+	}
+	s.unshareAt = time.Time{}
+	s.lent.Store(false)
+	s.all(func(e *entry) {
+		s.unshareOne(e.watched)
+		if e.shown != e.watched {
+			s.unshareOne(e.shown)
+		}
+	})
+}
+
+func (s *Store) unshareOne(r *record) {
+	switch {
+	case r == nil || r.value.IsZero() || r.shared.Load() == nil:
+	case r.asked.Swap(false):
+		s.lent.Store(true)
+	default:
+		r.shared.Store(nil)
+	}
 }
 
 // look returns the object for those who only look at it now. The store does not

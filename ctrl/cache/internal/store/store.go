@@ -16,6 +16,8 @@ package store
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,7 +31,8 @@ type Key = types.NamespacedName
 type Sharing uint8
 
 const (
-	// ShareAsked keeps those that were read to be shared.
+	// ShareAsked keeps those that were read to be shared, for as long as they
+	// are asked for.
 	ShareAsked Sharing = iota
 	// ShareAll keeps all of them.
 	ShareAll
@@ -40,6 +43,10 @@ const (
 // Store holds the objects of one kind. Use New to make one.
 type Store struct {
 	sharing Sharing
+	// lent is set when values are shared that may be forgotten, and unshareAt is
+	// when they are looked through.
+	lent      atomic.Bool
+	unshareAt time.Time
 
 	// writing is held by whoever changes the store. A writer may read without
 	// further locks; it takes mu only for the change itself, after everything

@@ -369,6 +369,36 @@ func TestWritesDoNotPileUp(t *testing.T) {
 	}
 }
 
+// A value is shared for as long as somebody asks for it now and then.
+func TestSharedForAsLongAsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(ShareAsked)
+		c := s.Scope("")
+		c.Changed(object("a", "u", 1))
+		ask := func() client.Object {
+			o, _ := s.Get(key("a"), false)
+			return o.Shared()
+		}
+		pass := func() {
+			c.Progress("2")
+			time.Sleep(sharedFor)
+			c.Progress("2")
+		}
+		first := ask()
+		for range 3 {
+			pass()
+			if ask() != first {
+				t.Fatal("a value that is asked for is forgotten")
+			}
+		}
+		pass()
+		pass()
+		if r := s.entry(key("a")).watched; r.shared.Load() != nil || s.lent.Load() {
+			t.Fatal("a value that nobody asks for is kept")
+		}
+	})
+}
+
 // A deletion of which the watch never tells is forgotten after a while.
 func TestDeletionsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -197,6 +197,7 @@ func (c *Scope) progressed(version uint64) {
 		s.drop(p)
 	}
 	s.forgetDeletions()
+	s.unshare()
 }
 
 // forgetDeletions drops deletions of which the watch has not told for long. The
