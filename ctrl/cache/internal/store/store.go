@@ -7,7 +7,7 @@
 // Indexes cover the shown side, so that reads need to know nothing of writes.
 //
 // Objects are kept packed: see package compact. A read makes the caller's own
-// object of that, at about the cost of a deep copy. What cannot be packed is kept
+// object of that, for less than a deep copy costs. What cannot be packed is kept
 // as it is, and so is, beside its packed form, what is read to be shared.
 //
 // Objects that go in are never changed again. Reads hold a lock only while they
