@@ -150,12 +150,16 @@ func (n noticed) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.
 }
 
 // reason sorts an error of a list or watch: by the server's own word for it, or
-// one of Connection, Timeout, Decoding and Unknown.
+// one of Connection, Timeout, Decoding, Ended, Silent and Unknown.
 func reason(err error) string {
 	var network net.Error
 	switch {
-	case apierrors.HasStatusCause(err, "ClientWatchDecoding"):
+	case apierrors.HasStatusCause(err, "ClientWatchDecoding"), errors.Is(err, reflector.ErrNoObject):
 		return "Decoding"
+	case errors.Is(err, reflector.ErrEnded):
+		return "Ended"
+	case errors.Is(err, reflector.ErrSilent):
+		return "Silent"
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
 		return string(apierrors.ReasonForError(err))
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"flyball.dev/ctrl/cache/internal/reflector"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/metrics"
 )
@@ -193,6 +194,9 @@ func TestReasons(t *testing.T) {
 		{sent(context.DeadlineExceeded), "Timeout", "Timeout"},
 		{io.ErrUnexpectedEOF, "Connection", "Connection"},
 		{sent(errors.New("the plugin said secret")), "Connection", "Connection"},
+		{reflector.ErrEnded, "Ended", "Ended"},
+		{reflector.ErrSilent, "Silent", "Silent"},
+		{reflector.ErrNoObject, "Decoding", "Decoding"},
 		{errors.New("json: secret"), "Unknown", "Unknown"},
 		{apierrors.NewBadRequest(strings.Repeat("ä", 200)), "BadRequest", "BadRequest: " + strings.Repeat("ä", 144) + "..."},
 	} {

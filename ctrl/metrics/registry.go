@@ -28,7 +28,8 @@
 //	flyball_cache_events_total               changes and deletions that watches told of
 //	flyball_cache_relists_total              lists after the first: a watch could not be continued
 //	flyball_cache_errors_total               errors of lists and watches, by reason: the API's own
-//	                                         word, or Connection, Timeout, Decoding or Unknown
+//	                                         word, or Connection, Timeout, Decoding,
+//	                                         Ended, Silent or Unknown
 //
 // A cache is up to date if it is synced, and time() - flyball_cache_last_contact_timestamp_seconds
 // stays below the interval of the server's bookmarks, which is about a minute.

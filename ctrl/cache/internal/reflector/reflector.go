@@ -210,9 +210,9 @@ func (r *Reflector) read() input {
 	case err == nil:
 		in = r.event(event)
 	case errors.Is(err, io.EOF):
-		r.err = errors.New("the watch ended at once")
+		r.err = ErrEnded
 		in = input{signal: ended}
-	case errors.Is(err, errSilent):
+	case errors.Is(err, ErrSilent):
 		r.err = err
 		in = input{signal: unsupported}
 	default:
@@ -229,7 +229,7 @@ func (r *Reflector) event(event apiwatch.Event) input {
 	}
 	obj, ok := event.Object.(client.Object)
 	if !ok {
-		r.err = errors.New("the watch told of something that is not an object")
+		r.err = ErrNoObject
 		return input{signal: garbled}
 	}
 	version := obj.GetResourceVersion()

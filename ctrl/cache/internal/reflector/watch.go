@@ -22,9 +22,16 @@ type openWatch struct {
 	lasts bool
 }
 
-// errSilent ends a watch that was to begin with a list and did not tell the end
-// of it.
-var errSilent = errors.New("the server did not finish a streaming list")
+// The errors that a reflector itself finds.
+var (
+	// ErrEnded is a watch that ended before it had told anything.
+	ErrEnded = errors.New("the watch ended at once")
+	// ErrSilent is a watch that was to begin with a list and did not tell the
+	// end of it.
+	ErrSilent = errors.New("the server did not finish a streaming list")
+	// ErrNoObject is an event about something else than an object.
+	ErrNoObject = errors.New("the watch told of something that is not an object")
+)
 
 // newOpenWatch opens a watch that ends after timeout even if the connection has
 // died without a sign.
@@ -58,7 +65,7 @@ func (w *openWatch) read(streaming bool) (err error) {
 	}
 	w.events, err = w.Next()
 	if !heard() {
-		err = errSilent
+		err = ErrSilent
 	}
 	w.lasts = time.Since(w.opened) >= lasting
 	return err
