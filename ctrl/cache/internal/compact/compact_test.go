@@ -6,16 +6,19 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 )
@@ -202,6 +205,42 @@ func TestUnstructured(t *testing.T) {
 			t.Fatalf("got %#v, want %#v", out, in)
 		}
 	}
+}
+
+// Whatever JSON says comes back as it went in, as unstructured content and as an
+// object of a type, alone and beside others that are much like it.
+func FuzzObjects(f *testing.F) {
+	f.Add([]byte(`{"kind":"Pod","metadata":{"name":"a","labels":{"app":"a"},"managedFields":[{"fieldsV1":{"f:a":{"k:{\"b\"}":{}}}}]},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1500m"}}}]}}`))
+	f.Add([]byte(`{"a":[{"b":null},{"b":[1,2.5,"x",true]},{}],"c":{"d":{"e":{"f":"the same text as here"},"g":"the same text as here"}}}`))
+	p := NewPacker()
+	n := 0
+	again := func(t *testing.T, in any) {
+		typ := reflect.TypeOf(in).Elem()
+		for range 2 * partAt {
+			n++
+			v, ok := p.Pack([]string{strconv.Itoa(n)}, TypeOf(typ), in)
+			if !ok {
+				return
+			}
+			out := reflect.New(typ)
+			unpackInto(p.View(), v, out)
+			equal(t, out.Interface(), in)
+			scribble(out.Elem())
+			if n%3 == 0 {
+				p.Release(v)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var u unstructured.Unstructured
+		if json.Unmarshal(data, &u.Object) == nil {
+			again(t, &u)
+		}
+		var pod corev1.Pod
+		if json.Unmarshal(data, &pod) == nil {
+			again(t, &pod)
+		}
+	})
 }
 
 // odd has what API types have seldom or never.
