@@ -112,7 +112,14 @@ func (s *Store) conditions(q Query, requirements labels.Requirements) ([]conditi
 	}
 	for i := range requirements {
 		r := &requirements[i]
-		c := condition{holds: func(_ *entry, o Object) bool { return r.Matches(o.labels()) }}
+		var of packedLabels // one for all objects, instead of one in each call
+		c := condition{holds: func(_ *entry, o Object) bool {
+			if o.record.value.IsZero() {
+				return r.Matches(o.labels())
+			}
+			of = packedLabels(o)
+			return r.Matches(&of)
+		}}
 		if x := s.labels[r.Key()]; x != nil && !q.Watched && byValue(*r) {
 			c.indexed = true
 			for value := range r.Values() {
