@@ -92,7 +92,7 @@ func (e *encoder) anyMap(m map[string]any) {
 		e.byte(0)
 		return
 	}
-	e.uint(uint64(len(m)) + 1)
+	e.length(len(m))
 	sorted(e, m, func(key string) {
 		e.string(key)
 		e.any(m[key])
@@ -103,8 +103,8 @@ func (d *decoder) anyMap() map[string]any {
 	if part := d.part(); part != nil {
 		return copyAnyMap(*(*map[string]any)(part.variable))
 	}
-	n := int(d.uint()) - 1
-	if n < 0 {
+	n, ok := d.length()
+	if !ok {
 		return nil
 	}
 	m := make(map[string]any, n)
@@ -132,7 +132,7 @@ func (e *encoder) anySlice(s []any) {
 		e.byte(0)
 		return
 	}
-	e.uint(uint64(len(s)) + 1)
+	e.length(len(s))
 	for _, value := range s {
 		e.any(value)
 	}
@@ -142,8 +142,8 @@ func (d *decoder) anySlice() []any {
 	if part := d.part(); part != nil {
 		return copyAnySlice(*(*[]any)(part.variable))
 	}
-	n := int(d.uint()) - 1
-	if n < 0 {
+	n, ok := d.length()
+	if !ok {
 		return nil
 	}
 	s := make([]any, n)

@@ -57,6 +57,12 @@ func (d *decoder) uint() (x uint64) {
 	return x
 }
 
+// length reads a length. It returns false for nil.
+func (d *decoder) length() (n int, ok bool) {
+	n = int(d.uint()) - 1
+	return n, n >= 0
+}
+
 func (d *decoder) int() int64 {
 	x := d.uint()
 	return int64(x>>1) ^ -int64(x&1)

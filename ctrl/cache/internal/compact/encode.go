@@ -68,6 +68,10 @@ func (e *encoder) bool(b bool) {
 
 func (e *encoder) uint(x uint64) { e.data = binary.AppendUvarint(e.data, x) }
 
+// length writes the length of something that could be nil, for which it writes
+// zero otherwise.
+func (e *encoder) length(n int) { e.uint(uint64(n) + 1) }
+
 func (e *encoder) int(x int64) { e.data = binary.AppendVarint(e.data, x) }
 
 func (e *encoder) float(x float64) {

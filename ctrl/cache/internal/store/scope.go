@@ -73,15 +73,21 @@ func (c *Scope) Begin() {
 	c.list++
 }
 
+// meet returns the entry of an object, which is there now, and a record of it. The
+// caller is the writer.
+func (c *Scope) meet(obj client.Object) (*entry, *record) {
+	e := c.store.obtain(client.ObjectKeyFromObject(obj))
+	e.listed = c.list
+	return e, newRecord(obj)
+}
+
 // Listed takes an object of a list. A list is always right, even if it tells of
 // an older version, as after the server's data was restored from a backup.
 func (c *Scope) Listed(obj client.Object) Change {
 	s := c.store
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	e := s.obtain(client.ObjectKeyFromObject(obj))
-	e.listed = c.list
-	r := newRecord(obj)
+	e, r := c.meet(obj)
 	if e.watched != nil && e.watched.uid == r.uid && s.object(e, e.watched).version() == obj.GetResourceVersion() {
 		return Change{}
 	}
@@ -100,9 +106,7 @@ func (c *Scope) changed(obj client.Object, later bool) Change {
 	s := c.store
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	e := s.obtain(client.ObjectKeyFromObject(obj))
-	e.listed = c.list
-	r := newRecord(obj)
+	e, r := c.meet(obj)
 	var change Change
 	if !e.watched.supersedes(r) {
 		change = c.watch(e, r, obj, later)

@@ -1,0 +1,194 @@
+package compact
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// mapOf packs maps by strings of a type that is known here. The keys go in order,
+// so that equal maps look equal.
+type mapOf[K ~string, V any] struct{ elem *node }
+
+func (*mapOf[K, V]) variable() unsafe.Pointer { return unsafe.Pointer(new(map[K]V)) }
+
+func (t *mapOf[K, V]) encode(e *encoder, p unsafe.Pointer) {
+	defer e.end(e.begin(t))
+	m := *(*map[K]V)(p)
+	if m == nil {
+		e.byte(0)
+		return
+	}
+	e.length(len(m))
+	value := new(V)
+	sorted(e, m, func(key string) {
+		*value = m[K(key)]
+		e.string(key)
+		t.elem.encode(e, unsafe.Pointer(value))
+	})
+}
+
+func (t *mapOf[K, V]) decode(d *decoder, p unsafe.Pointer) {
+	if part := d.part(); part != nil {
+		*(*map[K]V)(p) = *(*map[K]V)(part.variable)
+		t.own(d, p)
+		return
+	}
+	n, ok := d.length()
+	if !ok {
+		return
+	}
+	m := make(map[K]V, n)
+	*(*map[K]V)(p) = m
+	value := new(V)
+	for range n {
+		key := K(d.string())
+		clear(unsafe.Slice(value, 1))
+		t.elem.decode(d, unsafe.Pointer(value))
+		m[key] = *value
+	}
+}
+
+func (t *mapOf[K, V]) own(d *decoder, p unsafe.Pointer) {
+	from := *(*map[K]V)(p)
+	if from == nil {
+		return
+	}
+	to := maps.Clone(from)
+	*(*map[K]V)(p) = to
+	if t.elem.plain {
+		return
+	}
+	copied := new(V)
+	for key, value := range from {
+		*copied = value
+		t.elem.own(d, unsafe.Pointer(copied))
+		to[key] = *copied
+	}
+}
+
+// simplest returns a simpler plan by which copies of a map are made if it has no
+// values that lead to anything, as most quantities do not.
+func (t *mapOf[K, V]) simplest(p unsafe.Pointer) plan {
+	copied := new(V)
+	for _, value := range *(*map[K]V)(p) {
+		*copied = value
+		t.elem.own(&decoder{}, unsafe.Pointer(copied))
+		size := int(t.elem.size)
+		if string(unsafe.Slice((*byte)(unsafe.Pointer(copied)), size)) != string(unsafe.Slice((*byte)(unsafe.Pointer(&value)), size)) {
+			return t
+		}
+	}
+	return &mapOf[K, V]{&node{plain: true}}
+}
+
+// stringsPlan packs maps of strings to strings, which are so common that they have
+// a way of their own.
+type stringsPlan struct{}
+
+func (stringsPlan) variable() unsafe.Pointer { return unsafe.Pointer(new(map[string]string)) }
+
+func (t stringsPlan) encode(e *encoder, p unsafe.Pointer) {
+	defer e.end(e.begin(t))
+	m := *(*map[string]string)(p)
+	if m == nil {
+		e.byte(0)
+		return
+	}
+	e.length(len(m))
+	sorted(e, m, func(key string) {
+		e.string(key)
+		e.string(m[key])
+	})
+}
+
+func (t stringsPlan) decode(d *decoder, p unsafe.Pointer) {
+	if part := d.part(); part != nil {
+		*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(part.variable))
+		return
+	}
+	n, ok := d.length()
+	if !ok {
+		return
+	}
+	m := make(map[string]string, n)
+	*(*map[string]string)(p) = m
+	for range n {
+		key := d.string()
+		m[key] = d.string()
+	}
+}
+
+func (stringsPlan) own(_ *decoder, p unsafe.Pointer) {
+	*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(p))
+}
+
+// mapPlan packs all other maps.
+type mapPlan struct {
+	typ       reflect.Type
+	key, elem *node
+}
+
+func (*mapPlan) variable() unsafe.Pointer { return unsafe.Pointer(new(unsafe.Pointer)) }
+
+func (t *mapPlan) at(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.typ, p).Elem() }
+
+func (t *mapPlan) encode(e *encoder, p unsafe.Pointer) {
+	defer e.end(e.begin(t))
+	m := t.at(p)
+	if m.IsNil() {
+		e.byte(0)
+		return
+	}
+	e.length(m.Len())
+	keys := m.MapKeys()
+	if t.typ.Key().Kind() == reflect.String {
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	}
+	key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
+	for _, k := range keys {
+		key.Elem().Set(k)
+		elem.Elem().Set(m.MapIndex(k))
+		t.key.encode(e, key.UnsafePointer())
+		t.elem.encode(e, elem.UnsafePointer())
+	}
+}
+
+func (t *mapPlan) decode(d *decoder, p unsafe.Pointer) {
+	if part := d.part(); part != nil {
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(part.variable)
+		part.own(d, t, p)
+		return
+	}
+	n, ok := d.length()
+	if !ok {
+		return
+	}
+	m := reflect.MakeMapWithSize(t.typ, n)
+	for range n {
+		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
+		t.key.decode(d, key.UnsafePointer())
+		t.elem.decode(d, elem.UnsafePointer())
+		m.SetMapIndex(key.Elem(), elem.Elem())
+	}
+	t.at(p).Set(m)
+}
+
+func (t *mapPlan) own(d *decoder, p unsafe.Pointer) {
+	from := t.at(p)
+	if from.IsNil() {
+		return
+	}
+	to := reflect.MakeMapWithSize(t.typ, from.Len())
+	for entry := from.MapRange(); entry.Next(); {
+		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
+		key.Elem().SetIterKey(entry)
+		elem.Elem().SetIterValue(entry)
+		t.key.own(d, key.UnsafePointer())
+		t.elem.own(d, elem.UnsafePointer())
+		to.SetMapIndex(key.Elem(), elem.Elem())
+	}
+	from.Set(to)
+}
