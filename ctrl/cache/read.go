@@ -169,9 +169,12 @@ func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool
 	return err
 }
 
-// manyObjects is how many objects a goroutine takes at a time, and at least how
-// many there must be for it to pay that a second one is started.
-const manyObjects = 16
+const (
+	// manyObjects is how many objects there must be for each goroutine.
+	manyObjects = 16
+	// fewObjects is how many objects a goroutine takes at a time.
+	fewObjects = 4
+)
 
 // inParallel does a job for the numbers up to n. If they are many, other
 // goroutines help, each taking the next few numbers as long as there are any: one
@@ -184,11 +187,11 @@ func inParallel(n int, do func(from, to int) error) error {
 	var next atomic.Int64
 	work := func() error {
 		for {
-			from := int(next.Add(manyObjects)) - manyObjects
+			from := int(next.Add(fewObjects)) - fewObjects
 			if from >= n {
 				return nil
 			}
-			if err := do(from, min(from+manyObjects, n)); err != nil {
+			if err := do(from, min(from+fewObjects, n)); err != nil {
 				return err
 			}
 		}
