@@ -9,6 +9,12 @@ import (
 // unstructured objects have it in.
 type anyPlan struct{}
 
+// The maps and slices in unstructured content are parts like others.
+var (
+	anyMaps   = &part{plan: anyMapPlan{}}
+	anySlices = &part{plan: anySlicePlan{}, slice: true}
+)
+
 const (
 	anyNil byte = iota
 	anyFalse
@@ -45,10 +51,14 @@ func (e *encoder) any(x any) {
 		e.float(x)
 	case map[string]any:
 		e.byte(anyMap)
+		part := e.begin(anyMaps)
 		e.anyMap(x)
+		e.end(part)
 	case []any:
 		e.byte(anySlice)
+		part := e.begin(anySlices)
 		e.anySlice(x)
+		e.end(part)
 	default:
 		e.fail()
 	}
@@ -67,8 +77,14 @@ func (d *decoder) any() any {
 	case anyFloat:
 		return d.float()
 	case anyMap:
+		if shared := d.part(); shared != nil {
+			return copyAnyMap(*(*map[string]any)(shared.variable))
+		}
 		return d.anyMap()
 	case anySlice:
+		if shared := d.part(); shared != nil {
+			return copyAnySlice(*(*[]any)(shared.variable))
+		}
 		return d.anySlice()
 	default:
 		return nil
@@ -76,8 +92,6 @@ func (d *decoder) any() any {
 }
 
 type anyMapPlan struct{}
-
-func (anyMapPlan) variable() unsafe.Pointer { return unsafe.Pointer(new(map[string]any)) }
 
 func (anyMapPlan) encode(e *encoder, p unsafe.Pointer) { e.anyMap(*(*map[string]any)(p)) }
 func (anyMapPlan) decode(d *decoder, p unsafe.Pointer) { *(*map[string]any)(p) = d.anyMap() }
@@ -87,7 +101,6 @@ func (anyMapPlan) own(_ *decoder, p unsafe.Pointer) {
 }
 
 func (e *encoder) anyMap(m map[string]any) {
-	defer e.end(e.begin(anyMapPlan{}))
 	if m == nil {
 		e.byte(0)
 		return
@@ -100,9 +113,6 @@ func (e *encoder) anyMap(m map[string]any) {
 }
 
 func (d *decoder) anyMap() map[string]any {
-	if part := d.part(); part != nil {
-		return copyAnyMap(*(*map[string]any)(part.variable))
-	}
 	n, ok := d.length()
 	if !ok {
 		return nil
@@ -117,8 +127,6 @@ func (d *decoder) anyMap() map[string]any {
 
 type anySlicePlan struct{}
 
-func (anySlicePlan) variable() unsafe.Pointer { return unsafe.Pointer(new([]any)) }
-
 func (anySlicePlan) encode(e *encoder, p unsafe.Pointer) { e.anySlice(*(*[]any)(p)) }
 func (anySlicePlan) decode(d *decoder, p unsafe.Pointer) { *(*[]any)(p) = d.anySlice() }
 
@@ -127,7 +135,6 @@ func (anySlicePlan) own(_ *decoder, p unsafe.Pointer) {
 }
 
 func (e *encoder) anySlice(s []any) {
-	defer e.end(e.begin(anySlicePlan{}))
 	if s == nil {
 		e.byte(0)
 		return
@@ -139,9 +146,6 @@ func (e *encoder) anySlice(s []any) {
 }
 
 func (d *decoder) anySlice() []any {
-	if part := d.part(); part != nil {
-		return copyAnySlice(*(*[]any)(part.variable))
-	}
 	n, ok := d.length()
 	if !ok {
 		return nil

@@ -310,7 +310,7 @@ func unused(t *testing.T, p *Packer) {
 func TestOneObject(t *testing.T) {
 	p := NewPacker()
 	for n := range 10 {
-		in := object{A: "always the same", Part: &part{Text: "a part that is long enough to be shared"}, B: fmt.Sprint(n)}
+		in := object{A: "always the same", Part: &piece{Text: "a part that is long enough to be shared"}, B: fmt.Sprint(n)}
 		v, _ := p.Pack([]string{"its name"}, TypeOf(reflect.TypeFor[object]()), &in)
 		p.Release(v)
 	}
@@ -321,13 +321,13 @@ func TestOneObject(t *testing.T) {
 
 type object struct {
 	A, B, C string
-	Part    *part
+	Part    *piece
 	Map     map[string]string
 }
 
-type part struct {
+type piece struct {
 	Text  string
-	Parts []part
+	Parts []piece
 }
 
 // held is a value that somebody wants to read.
@@ -361,7 +361,7 @@ func TestDictionary(t *testing.T) {
 			live = slices.Delete(live, i, i+1)
 		} else if len(live) < 100 {
 			text := func() string { return fmt.Sprint("text ", step/500*20+r.IntN(20)) }
-			deep := &part{"a part that is longer than others", []part{{text(), nil}, {"and its own part", []part{{Text: "innermost of all parts"}}}}}
+			deep := &piece{"a part that is longer than others", []piece{{text(), nil}, {"and its own part", []piece{{Text: "innermost of all parts"}}}}}
 			want := object{text(), text(), fmt.Sprint(step), deep, map[string]string{"the key of a map": text()}}
 			v, ok := pack(p, &want)
 			if !ok {

@@ -17,7 +17,7 @@ type dictionary struct {
 	records []record
 	// places are those of what has one, by hash.
 	places map[uint64]uint32
-	// idle are places that were without use at some time since the last tidy;
+	// idle are places that were without use at some time since they were freed last;
 	// free are places without anything in them.
 	idle, free []uint32
 	size       int
@@ -62,11 +62,11 @@ type record struct {
 	uses uint32
 	size int
 	// plan is that of a part, and alone the part as a value.
-	plan  partPlan
+	plan  *part
 	alone Value
 }
 
-// idleAtLeast is how many places must be idle before tidying pays. Tests lower it.
+// idleAtLeast is how many places must be idle before it pays to free them. Tests lower it.
 var idleAtLeast = 512
 
 const (
@@ -130,7 +130,7 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 	made.open(alone)
 	variable := plan.variable()
 	plan.decode(&made, variable)
-	return d.add(entry{part: &shared{variable, newImage(plan, variable)}}, record{hash: hash, plan: plan, alone: alone, size: made.stock.made + alone.Size() + placeCost}), true
+	return d.add(entry{part: &shared{variable, newImage(plan.plan, variable)}}, record{hash: hash, plan: plan, alone: alone, size: made.stock.made + alone.Size() + placeCost}), true
 }
 
 // sighted notes that something came and tells of how many values it was of late.
@@ -153,7 +153,7 @@ func (d *dictionary) add(e entry, r record) uint32 {
 	r.uses = 1
 	var place uint32
 	if n := len(d.free); n > 0 {
-		// Nobody has seen the place since it was freed: see tidy.
+		// Nobody has seen the place since it was freed: see released.
 		place, d.free = d.free[n-1], d.free[:n-1]
 		d.entries[place], d.records[place] = e, r
 	} else {

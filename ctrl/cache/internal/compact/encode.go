@@ -41,7 +41,7 @@ type mark struct {
 	text string
 	hash uint64
 	// plan is that of a part, nil for a string.
-	plan partPlan
+	plan *part
 	// The part's data stands from data to dataEnd, and the marks in it stand
 	// before end.
 	data, dataEnd, end int
@@ -96,7 +96,7 @@ func sorted[K ~string, V any](e *encoder, m map[K]V, do func(key string)) {
 }
 
 // begin begins a part and returns its mark, end ends it.
-func (e *encoder) begin(p partPlan) int {
+func (e *encoder) begin(p *part) int {
 	e.marks = append(e.marks, mark{plan: p, data: len(e.data)})
 	return len(e.marks) - 1
 }

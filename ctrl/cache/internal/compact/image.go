@@ -18,32 +18,36 @@ type image struct {
 }
 
 // link is a pointer to a variable of an image.
-type link struct{ at, to spot }
+type link struct{ at, to pin }
 
 // loose is something in an image that has to be copied by its plan.
 type loose struct {
-	at   spot
+	at   pin
 	plan plan
 }
 
-// spot is a place in an image, or the variable that holds the part.
-type spot struct {
-	outside bool
-	offset  uintptr
+// pin is a place in one of the variables of an image, or, if that is outside, the
+// variable that holds the part. Once the image has a shape, offsets are those from
+// its beginning.
+type pin struct {
+	variable int
+	offset   uintptr
 }
 
-func (s spot) in(whole, outside unsafe.Pointer) unsafe.Pointer {
-	if s.outside {
-		return outside
+const outside = -1
+
+func (at pin) in(whole, holder unsafe.Pointer) unsafe.Pointer {
+	if at.variable == outside {
+		return holder
 	}
-	return unsafe.Add(whole, s.offset)
+	return unsafe.Add(whole, at.offset)
 }
 
 // copyInto gives a variable that is a shallow copy of the one that holds the part
 // a copy of the image.
 func (m *image) copyInto(d *decoder, p unsafe.Pointer) {
 	to := d.stock.variables(m.node, 1)
-	m.node.move(to, m.whole)
+	m.node.move(to, m.whole, 1)
 	m.turn(to, p)
 	for i := range m.loose {
 		l := &m.loose[i]
@@ -52,18 +56,17 @@ func (m *image) copyInto(d *decoder, p unsafe.Pointer) {
 }
 
 // turn makes all pointers of an image point into it.
-func (m *image) turn(whole, outside unsafe.Pointer) {
+func (m *image) turn(whole, holder unsafe.Pointer) {
 	for i := range m.links {
 		l := &m.links[i]
-		*(*unsafe.Pointer)(l.at.in(whole, outside)) = unsafe.Add(whole, l.to.offset)
+		*(*unsafe.Pointer)(l.at.in(whole, holder)) = l.to.in(whole, holder)
 	}
 }
 
-// sketch is what an image is made of.
+// sketch is an image whose variables stand where they were found.
 type sketch struct {
+	image
 	variables []found
-	links     []sketchedLink
-	loose     []sketchedLoose
 }
 
 // found is a row of variables.
@@ -73,30 +76,13 @@ type found struct {
 	count int
 }
 
-// pin is a place in one of the variables, or, if that is negative, the variable
-// that holds the part.
-type pin struct {
-	variable int
-	offset   uintptr
-}
-
-type sketchedLink struct {
-	at pin
-	to int
-}
-
-type sketchedLoose struct {
-	at   pin
-	plan plan
-}
-
 // gather notes what a variable leads to.
 func (s *sketch) gather(p plan, at pin, from unsafe.Pointer) {
 	switch p := p.(type) {
 	case *node:
 		s.gather(p.plan, at, from)
-	case *leafPlan:
-		s.row(p.elem, at, *(*unsafe.Pointer)(from), 1)
+	case *part:
+		s.gather(p.plan, at, from)
 	case *pointerPlan:
 		s.row(p.elem, at, *(*unsafe.Pointer)(from), 1)
 	case *slicePlan:
@@ -114,7 +100,7 @@ func (s *sketch) gather(p plan, at pin, from unsafe.Pointer) {
 			p = m.simplest(from)
 		}
 		if !isPlain(p) {
-			s.loose = append(s.loose, sketchedLoose{at, p})
+			s.loose = append(s.loose, loose{at, p})
 		}
 	}
 }
@@ -125,7 +111,7 @@ func (s *sketch) row(n *node, at pin, from unsafe.Pointer, count int) {
 	}
 	variable := len(s.variables)
 	s.variables = append(s.variables, found{n, from, count})
-	s.links = append(s.links, sketchedLink{at, variable})
+	s.links = append(s.links, link{at, pin{variable: variable}})
 	for i := range uintptr(count) {
 		s.gather(n.plan, pin{variable, i * n.size}, unsafe.Add(from, i*n.size))
 	}
@@ -141,42 +127,46 @@ const (
 
 // newImage returns the image of a part that a variable holds, and makes the
 // variable hold it. It returns nil if the part is better copied by its plan.
-func newImage(p plan, variable unsafe.Pointer) *image {
+func newImage(p plan, holder unsafe.Pointer) *image {
 	s := &sketch{}
-	s.gather(p, pin{variable: -1}, variable)
+	s.gather(p, pin{variable: outside}, holder)
 	if len(s.variables) < variablesAtLeast || len(s.variables) > variablesAtMost {
 		return nil
 	}
-	n := s.shape()
-	if n == nil {
+	sh := s.shape()
+	if sh == nil {
 		return nil
 	}
-	m := &image{node: n, whole: reflect.New(n.typ).UnsafePointer()}
-	spotOf := func(at pin) spot {
-		if at.variable < 0 {
-			return spot{outside: true}
-		}
-		return spot{offset: n.typ.Field(at.variable).Offset + at.offset}
-	}
+	m := s.image
+	m.node, m.whole = sh.node, reflect.New(sh.typ).UnsafePointer()
 	for i, v := range s.variables {
-		to := spotOf(pin{variable: i}).in(m.whole, nil)
-		for i := range uintptr(v.count) {
-			v.node.move(unsafe.Add(to, i*v.node.size), unsafe.Add(v.from, i*v.node.size))
-		}
+		v.node.move(unsafe.Add(m.whole, sh.offsets[i]), v.from, v.count)
 	}
-	for _, l := range s.links {
-		m.links = append(m.links, link{spotOf(l.at), spotOf(pin{variable: l.to})})
+	for i := range m.links {
+		sh.settle(&m.links[i].at)
+		sh.settle(&m.links[i].to)
 	}
-	for _, l := range s.loose {
-		m.loose = append(m.loose, loose{spotOf(l.at), l.plan})
+	for i := range m.loose {
+		sh.settle(&m.loose[i].at)
 	}
-	m.turn(m.whole, variable)
-	return m
+	m.turn(m.whole, holder)
+	return &m
 }
 
-// shape returns the node of the struct of the variables, or nil if there are too
-// many such types already.
-func (s *sketch) shape() *node {
+// shape is the type of images with the same variables, and where those stand.
+type shape struct {
+	*node
+	offsets []uintptr
+}
+
+func (sh *shape) settle(at *pin) {
+	if at.variable != outside {
+		at.offset += sh.offsets[at.variable]
+	}
+}
+
+// shape returns the shape of the variables, or nil if there are too many already.
+func (s *sketch) shape() *shape {
 	var name []byte
 	for _, v := range s.variables {
 		name = binary.AppendUvarint(name, uint64(v.node.number))
@@ -184,14 +174,17 @@ func (s *sketch) shape() *node {
 	}
 	nodes.making.Lock()
 	defer nodes.making.Unlock()
-	if n := nodes.shapes[string(name)]; n != nil || len(nodes.shapes) == shapesAtMost {
-		return n
+	if sh := nodes.shapes[string(name)]; sh != nil || len(nodes.shapes) == shapesAtMost {
+		return sh
 	}
 	fields := make([]reflect.StructField, len(s.variables))
 	for i, v := range s.variables {
 		fields[i] = reflect.StructField{Name: fmt.Sprint("F", i), Type: reflect.ArrayOf(v.count, v.node.typ)}
 	}
-	n := newNode(reflect.StructOf(fields))
-	nodes.shapes[string(name)] = n
-	return n
+	sh := &shape{node: newNode(reflect.StructOf(fields)), offsets: make([]uintptr, len(fields))}
+	for i := range sh.offsets {
+		sh.offsets[i] = sh.typ.Field(i).Offset
+	}
+	nodes.shapes[string(name)] = sh
+	return sh
 }

@@ -12,10 +12,7 @@ import (
 // so that equal maps look equal.
 type mapOf[K ~string, V any] struct{ elem *node }
 
-func (*mapOf[K, V]) variable() unsafe.Pointer { return unsafe.Pointer(new(map[K]V)) }
-
 func (t *mapOf[K, V]) encode(e *encoder, p unsafe.Pointer) {
-	defer e.end(e.begin(t))
 	m := *(*map[K]V)(p)
 	if m == nil {
 		e.byte(0)
@@ -31,11 +28,6 @@ func (t *mapOf[K, V]) encode(e *encoder, p unsafe.Pointer) {
 }
 
 func (t *mapOf[K, V]) decode(d *decoder, p unsafe.Pointer) {
-	if part := d.part(); part != nil {
-		*(*map[K]V)(p) = *(*map[K]V)(part.variable)
-		t.own(d, p)
-		return
-	}
 	n, ok := d.length()
 	if !ok {
 		return
@@ -88,10 +80,7 @@ func (t *mapOf[K, V]) simplest(p unsafe.Pointer) plan {
 // a way of their own.
 type stringsPlan struct{}
 
-func (stringsPlan) variable() unsafe.Pointer { return unsafe.Pointer(new(map[string]string)) }
-
-func (t stringsPlan) encode(e *encoder, p unsafe.Pointer) {
-	defer e.end(e.begin(t))
+func (stringsPlan) encode(e *encoder, p unsafe.Pointer) {
 	m := *(*map[string]string)(p)
 	if m == nil {
 		e.byte(0)
@@ -104,11 +93,7 @@ func (t stringsPlan) encode(e *encoder, p unsafe.Pointer) {
 	})
 }
 
-func (t stringsPlan) decode(d *decoder, p unsafe.Pointer) {
-	if part := d.part(); part != nil {
-		*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(part.variable))
-		return
-	}
+func (stringsPlan) decode(d *decoder, p unsafe.Pointer) {
 	n, ok := d.length()
 	if !ok {
 		return
@@ -131,12 +116,9 @@ type mapPlan struct {
 	key, elem *node
 }
 
-func (*mapPlan) variable() unsafe.Pointer { return unsafe.Pointer(new(unsafe.Pointer)) }
-
 func (t *mapPlan) at(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.typ, p).Elem() }
 
 func (t *mapPlan) encode(e *encoder, p unsafe.Pointer) {
-	defer e.end(e.begin(t))
 	m := t.at(p)
 	if m.IsNil() {
 		e.byte(0)
@@ -157,11 +139,6 @@ func (t *mapPlan) encode(e *encoder, p unsafe.Pointer) {
 }
 
 func (t *mapPlan) decode(d *decoder, p unsafe.Pointer) {
-	if part := d.part(); part != nil {
-		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(part.variable)
-		part.own(d, t, p)
-		return
-	}
 	n, ok := d.length()
 	if !ok {
 		return

@@ -5,6 +5,47 @@ import (
 	"unsafe"
 )
 
+// part is the plan of something that the dictionary may have: a pointer, a slice
+// or a map. Its token comes first.
+type part struct {
+	plan  // of what is not there
+	slice bool
+}
+
+// slice is what a variable of a slice type is. Variables of all other parts are
+// pointers.
+type slice struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+// variable returns a new variable that can hold the part.
+func (t *part) variable() unsafe.Pointer {
+	if t.slice {
+		return unsafe.Pointer(new(slice))
+	}
+	return unsafe.Pointer(new(unsafe.Pointer))
+}
+
+func (t *part) encode(e *encoder, p unsafe.Pointer) {
+	defer e.end(e.begin(t))
+	t.plan.encode(e, p)
+}
+
+func (t *part) decode(d *decoder, p unsafe.Pointer) {
+	shared := d.part()
+	switch {
+	case shared == nil:
+		t.plan.decode(d, p)
+		return
+	case t.slice:
+		*(*slice)(p) = *(*slice)(shared.variable)
+	default:
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(shared.variable)
+	}
+	shared.own(d, t.plan, p)
+}
+
 // leaf tells whether pointers to a type are not worth sharing.
 func leaf(t reflect.Type) bool {
 	switch t.Kind() {
@@ -17,55 +58,10 @@ func leaf(t reflect.Type) bool {
 	}
 }
 
-// leafPlan packs pointers to what leads nowhere else.
-type leafPlan struct{ elem *node }
-
-func (l *leafPlan) encode(e *encoder, p unsafe.Pointer) {
-	elem := *(*unsafe.Pointer)(p)
-	e.bool(elem != nil)
-	if elem != nil {
-		l.elem.encode(e, elem)
-	}
-}
-
-func (l *leafPlan) decode(d *decoder, p unsafe.Pointer) {
-	if d.bool() {
-		elem := d.stock.variables(l.elem, 1)
-		*(*unsafe.Pointer)(p) = elem
-		l.elem.decode(d, elem)
-	}
-}
-
-func (l *leafPlan) own(d *decoder, p unsafe.Pointer) {
-	if elem := *(*unsafe.Pointer)(p); elem != nil {
-		*(*unsafe.Pointer)(p) = d.copies(l.elem, elem, 1)
-	}
-}
-
-// copies returns copies of variables that stand one after the other.
-func (d *decoder) copies(n *node, from unsafe.Pointer, count int) unsafe.Pointer {
-	to := d.stock.variables(n, count)
-	for i := range uintptr(count) {
-		variable := unsafe.Add(to, i*n.size)
-		n.move(variable, unsafe.Add(from, i*n.size))
-		if !n.plain {
-			n.own(d, variable)
-		}
-	}
-	return to
-}
-
-// move makes a shallow copy.
-func (n *node) move(to, from unsafe.Pointer) {
-	reflect.NewAt(n.typ, to).Elem().Set(reflect.NewAt(n.typ, from).Elem())
-}
-
+// pointerPlan packs pointers. Those to leaves are no parts.
 type pointerPlan struct{ elem *node }
 
-func (*pointerPlan) variable() unsafe.Pointer { return unsafe.Pointer(new(unsafe.Pointer)) }
-
 func (t *pointerPlan) encode(e *encoder, p unsafe.Pointer) {
-	defer e.end(e.begin(t))
 	elem := *(*unsafe.Pointer)(p)
 	e.bool(elem != nil)
 	if elem != nil {
@@ -74,10 +70,7 @@ func (t *pointerPlan) encode(e *encoder, p unsafe.Pointer) {
 }
 
 func (t *pointerPlan) decode(d *decoder, p unsafe.Pointer) {
-	if part := d.part(); part != nil {
-		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(part.variable)
-		part.own(d, t, p)
-	} else if d.bool() {
+	if d.bool() {
 		elem := d.stock.variables(t.elem, 1)
 		*(*unsafe.Pointer)(p) = elem
 		t.elem.decode(d, elem)
@@ -90,18 +83,28 @@ func (t *pointerPlan) own(d *decoder, p unsafe.Pointer) {
 	}
 }
 
-type slicePlan struct{ elem *node }
-
-// slice is what a variable of a slice type is.
-type slice struct {
-	data     unsafe.Pointer
-	len, cap int
+// copies returns copies of variables that stand one after the other.
+func (d *decoder) copies(n *node, from unsafe.Pointer, count int) unsafe.Pointer {
+	to := d.stock.variables(n, count)
+	n.move(to, from, count)
+	if !n.plain {
+		for i := range uintptr(count) {
+			n.own(d, unsafe.Add(to, i*n.size))
+		}
+	}
+	return to
 }
 
-func (*slicePlan) variable() unsafe.Pointer { return unsafe.Pointer(new(slice)) }
+// move makes shallow copies.
+func (n *node) move(to, from unsafe.Pointer, count int) {
+	for i := range uintptr(count) {
+		reflect.NewAt(n.typ, unsafe.Add(to, i*n.size)).Elem().Set(reflect.NewAt(n.typ, unsafe.Add(from, i*n.size)).Elem())
+	}
+}
+
+type slicePlan struct{ elem *node }
 
 func (t *slicePlan) encode(e *encoder, p unsafe.Pointer) {
-	defer e.end(e.begin(t))
 	s := (*slice)(p)
 	if s.data == nil {
 		e.byte(0)
@@ -114,11 +117,6 @@ func (t *slicePlan) encode(e *encoder, p unsafe.Pointer) {
 }
 
 func (t *slicePlan) decode(d *decoder, p unsafe.Pointer) {
-	if part := d.part(); part != nil {
-		*(*slice)(p) = *(*slice)(part.variable)
-		part.own(d, t, p)
-		return
-	}
 	n, ok := d.length()
 	if !ok {
 		return

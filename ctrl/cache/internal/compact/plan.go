@@ -20,13 +20,6 @@ type plan interface {
 	own(*decoder, unsafe.Pointer)
 }
 
-// partPlan is the plan of something that the dictionary may have.
-type partPlan interface {
-	plan
-	// variable returns a new variable of the type, or of one like it.
-	variable() unsafe.Pointer
-}
-
 // plain is the part of a plan that says that shallow copies are copies.
 type plain struct{}
 
@@ -57,10 +50,10 @@ var nodes struct {
 	making sync.Mutex
 	count  atomic.Int64
 	// shapes are those of images, by what is in them.
-	shapes map[string]*node
+	shapes map[string]*shape
 }
 
-func init() { nodes.shapes = map[string]*node{} }
+func init() { nodes.shapes = map[string]*shape{} }
 
 func newNode(t reflect.Type) *node {
 	return &node{typ: t, slice: reflect.SliceOf(t), size: t.Size(), number: int(nodes.count.Add(1)) - 1}
@@ -110,19 +103,20 @@ func (made young) plan(t reflect.Type) plan {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
+		pointer := &pointerPlan{made.of(t.Elem())}
 		if leaf(t.Elem()) {
-			return &leafPlan{made.of(t.Elem())}
+			return pointer
 		}
-		return &pointerPlan{made.of(t.Elem())}
+		return &part{plan: pointer}
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return bytesPlan{}
 		}
-		return &slicePlan{made.of(t.Elem())}
+		return &part{plan: &slicePlan{made.of(t.Elem())}, slice: true}
 	case reflect.Array:
 		return &arrayPlan{made.of(t.Elem()), t.Len()}
 	case reflect.Map:
-		return made.mapPlan(t)
+		return &part{plan: made.mapPlan(t)}
 	case reflect.Struct:
 		return made.structPlan(t)
 	default:
