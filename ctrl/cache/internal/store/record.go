@@ -111,10 +111,14 @@ func (o Object) Copy() client.Object {
 		return (*o.record.shared.Load()).DeepCopyObject().(client.Object)
 	}
 	obj := reflect.New(o.kind.typ)
+	o.unpack(obj.Elem())
+	return obj.Interface().(client.Object)
+}
+
+func (o Object) unpack(into reflect.Value) {
 	u := o.view.Unpacker()
 	defer u.Close()
-	u.Unpack(o.record.value, o.kind.packed, obj.Elem())
-	return obj.Interface().(client.Object)
+	u.Unpack(o.record.value, o.kind.packed, into)
 }
 
 // CopyInto makes the copy in a place for it, which is a zero struct. It returns
@@ -131,9 +135,7 @@ func (o Object) CopyInto(into reflect.Value) bool {
 	if o.kind.typ != into.Type() {
 		return false
 	}
-	u := o.view.Unpacker()
-	defer u.Close()
-	u.Unpack(o.record.value, o.kind.packed, into)
+	o.unpack(into)
 	return true
 }
 
