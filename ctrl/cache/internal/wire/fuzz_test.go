@@ -146,46 +146,44 @@ func BenchmarkEvent(b *testing.B) {
 	for _, f := range forms {
 		frame := f.frame(watch.Modified, realistic(1))
 		b.Run(f.name+"/flyball", func(b *testing.B) {
-			b.ReportAllocs()
-			r, w := io.Pipe()
+			r, send := oneByOne(b, frame)
 			s, err := f.newClient(b, body(f.media, r)).Watch(b.Context(), metav1.ListOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			next := make(chan struct{})
-			defer close(next)
-			go func() {
-				for range next {
-					w.Write(frame)
-				}
-			}()
 			for b.Loop() {
-				next <- struct{}{}
+				send()
 				if _, err := s.Next(); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(f.name+"/client-go", func(b *testing.B) {
-			b.ReportAllocs()
-			r, w := io.Pipe()
+			r, send := oneByOne(b, frame)
 			s, err := f.newClient(b, body(f.media, r)).PlainWatch(b.Context(), metav1.ListOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer s.Stop()
-			next := make(chan struct{})
-			defer close(next)
-			go func() {
-				for range next {
-					w.Write(frame)
-				}
-			}()
 			for b.Loop() {
-				next <- struct{}{}
+				send()
 				<-s.ResultChan()
 			}
 		})
 	}
+}
+
+// oneByOne returns a body in which a frame stands each time that it is sent.
+func oneByOne(b *testing.B, frame []byte) (body *io.PipeReader, send func()) {
+	b.ReportAllocs()
+	r, w := io.Pipe()
+	next := make(chan struct{})
+	b.Cleanup(func() { close(next) })
+	go func() {
+		for range next {
+			w.Write(frame)
+		}
+	}()
+	return r, func() { next <- struct{}{} }
 }
