@@ -65,7 +65,9 @@ type printer struct {
 	out    []string
 }
 
-func (p *printer) add(format string, args ...any) { p.out = append(p.out, fmt.Sprintf(format, args...)) }
+func (p *printer) add(format string, args ...any) {
+	p.out = append(p.out, fmt.Sprintf(format, args...))
+}
 
 // nameAliased notes the public name of each internal type that pkg has an alias of the same name for.
 func (p *printer) nameAliased(pkg *types.Package) {
