@@ -48,6 +48,9 @@ const module = "flyball.dev"
 
 type listed struct {
 	ImportPath string
+	Name       string
+	Dir        string
+	GoFiles    []string
 	Standard   bool
 	Imports    []string
 }
@@ -105,7 +108,7 @@ func within(path, folder string) bool {
 
 func list(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports", "./...").Output()
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Name,Dir,GoFiles,Standard,Imports", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

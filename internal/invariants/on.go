@@ -1,0 +1,6 @@
+//go:build invariants || race
+
+package invariants
+
+// Enabled is whether the checks are on.
+const Enabled = true
