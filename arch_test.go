@@ -20,7 +20,7 @@ var may = []struct {
 	outside []string
 }{
 	{path: "storage", outside: []string{}},
-	{path: "storage/memory", imports: []string{"storage"}, outside: []string{"github.com/google/btree"}},
+	{path: "storage/memory", imports: []string{"storage"}, outside: []string{}},
 	{path: "storage/storagetest", imports: []string{"storage"}, outside: []string{"github.com/google/go-cmp"}},
 
 	{path: "apiserver", imports: []string{"storage", "apiserver"}},

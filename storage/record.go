@@ -30,8 +30,11 @@ type memo struct {
 	next         *memo
 }
 
+// forgotten is the list of memos of a record that keeps none.
+var forgotten = &memo{}
+
 // Memo returns what owner has derived from this record, or nil. Memos are a cache: they may be gone at
-// any time. Owners are compared with ==.
+// any time. Owners are not nil, and are compared with ==.
 func (r *Record) Memo(owner any) any {
 	for m := r.memos.Load(); m != nil; m = m.next {
 		if m.owner == owner {
@@ -42,10 +45,13 @@ func (r *Record) Memo(owner any) any {
 }
 
 // Memoize keeps value as owner's memo and returns it; if somebody was faster, it returns theirs, so that
-// all share one.
+// all share one. A record that was told to Forget keeps nothing.
 func (r *Record) Memoize(owner, value any) any {
 	for {
 		first := r.memos.Load()
+		if first == forgotten {
+			return value
+		}
 		if kept := r.Memo(owner); kept != nil {
 			return kept
 		}
@@ -58,14 +64,19 @@ func (r *Record) Memoize(owner, value any) any {
 // Memos yields all memos with their owners.
 func (r *Record) Memos() iter.Seq2[any, any] {
 	return func(yield func(owner, value any) bool) {
-		for m := r.memos.Load(); m != nil && yield(m.owner, m.value); m = m.next {
+		m := r.memos.Load()
+		if m == forgotten {
+			return
+		}
+		for ; m != nil && yield(m.owner, m.value); m = m.next {
 		}
 	}
 }
 
-// Forget drops all memos. Stores do that with records of the past, which are rarely read.
+// Forget drops all memos, for good: the record keeps none from now on. Stores do that with records of the
+// past, which are rarely read and would otherwise take several times the memory of their values.
 func (r *Record) Forget() {
-	r.memos.Store(nil)
+	r.memos.Store(forgotten)
 }
 
 // head returns the first n memos of the list.

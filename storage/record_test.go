@@ -35,6 +35,9 @@ func TestMemo(t *testing.T) {
 	if r.Memo("b") != nil {
 		t.Error("Forget has kept a memo")
 	}
+	if got := r.Memoize("b", 2); got != 2 || r.Memo("b") != nil || len(maps.Collect(r.Memos())) != 0 {
+		t.Errorf("Memoize after Forget: %v, and kept %v", got, r.Memo("b"))
+	}
 }
 
 func TestMemoizeConcurrently(t *testing.T) {

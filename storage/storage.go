@@ -56,7 +56,8 @@ const (
 // Store keeps records.
 type Store interface {
 	// Revisions returns the revision of the latest write, and the oldest one that the store can still be
-	// read at and watched from: what Compact was asked for, or what the store has come to by itself.
+	// read at and watched from: what Compact was asked for, or what the store has come to by itself, as
+	// its history is bounded in size and time.
 	//
 	// Possible errors: ErrClosed.
 	Revisions(ctx context.Context) (latest, oldest uint64, err error)
@@ -66,7 +67,9 @@ type Store interface {
 	// Possible errors: ErrNotFound, ErrClosed.
 	Get(ctx context.Context, key string) (*Record, error)
 
-	// Range returns records in the order of their keys, all as they were at one revision.
+	// Range returns records in the order of their keys, all as they were at one revision. The time it takes
+	// grows with the records that it returns and not with those before and after them, so that reading
+	// all in pages of the same revision takes about as long as reading all at once.
 	//
 	// Possible errors: ErrCompacted and ErrFuture for q.Revision, ErrClosed.
 	Range(ctx context.Context, q Query) (Page, error)
@@ -118,7 +121,7 @@ type Page struct {
 	Records []*Record
 	// Revision is the one that was read at.
 	Revision uint64
-	// Remaining is how many records of the path follow the last of these.
+	// Remaining is how many records of the path follow the last of these, at that revision.
 	Remaining int
 }
 

@@ -1,7 +1,7 @@
 package memory
 
 import (
-	"container/heap"
+	"encoding/binary"
 	"time"
 
 	"flyball.dev/storage"
@@ -9,43 +9,51 @@ import (
 
 // expiry knows which record expires next, and has one timer for it. It is guarded by the store's lock.
 type expiry struct {
-	queue deadlines
-	byKey map[string]*deadline
+	queue tree // records in the order in which they expire
 	timer *time.Timer
 	at    time.Time // when the timer fires; zero if it is not running
 }
 
-type deadline struct {
-	record *storage.Record
-	index  int
+// deadline is the key of a record in the queue: when it expires, and what it is.
+func deadline(r *storage.Record) string {
+	key := make([]byte, 0, 12+len(r.Key))
+	key = binary.BigEndian.AppendUint64(key, uint64(r.Expires.Unix())^1<<63)
+	key = binary.BigEndian.AppendUint32(key, uint32(r.Expires.Nanosecond()))
+	return string(append(key, r.Key...))
 }
 
 // replace takes notice of a write.
 func (x *expiry) replace(s *Store, event *storage.Event) {
 	if old := event.Prev; old != nil && !old.Expires.IsZero() {
-		heap.Remove(&x.queue, x.byKey[old.Key].index)
-		delete(x.byKey, old.Key)
+		x.queue.remove(deadline(old))
 	}
 	if r := event.Record; event.Type != storage.Deleted && !r.Expires.IsZero() {
-		if x.byKey == nil {
-			x.byKey = map[string]*deadline{}
-		}
-		d := &deadline{record: r}
-		x.byKey[r.Key] = d
-		heap.Push(&x.queue, d)
+		x.queue.put(deadline(r), r)
 	}
 	x.arm(s)
 }
 
+// next returns the record that expires next, or nil.
+func (x *expiry) next() *storage.Record {
+	n := x.queue.root
+	if n == nil {
+		return nil
+	}
+	for !n.leaf {
+		n = n.items[0].below
+	}
+	return n.items[0].record
+}
+
 // arm sets the timer for the record that expires next.
 func (x *expiry) arm(s *Store) {
-	switch {
-	case len(x.queue) == 0:
+	switch next := x.next(); {
+	case next == nil:
 		x.stop()
-	case x.queue[0].record.Expires.Equal(x.at):
+	case next.Expires.Equal(x.at):
 	default:
 		x.stop()
-		x.at = x.queue[0].record.Expires
+		x.at = next.Expires
 		x.timer = time.AfterFunc(time.Until(x.at), s.expire)
 	}
 }
@@ -66,33 +74,8 @@ func (s *Store) expire() {
 	}
 	now := time.Now()
 	s.expiry.stop()
-	for len(s.expiry.queue) > 0 && !s.expiry.queue[0].record.Expires.After(now) {
-		s.remove(s.expiry.queue[0].record)
+	for r := s.expiry.next(); r != nil && !r.Expires.After(now); r = s.expiry.next() {
+		s.remove(r)
 	}
 	s.expiry.arm(s)
-}
-
-// deadlines is a heap, the earliest first.
-type deadlines []*deadline
-
-func (d deadlines) Len() int           { return len(d) }
-func (d deadlines) Less(i, j int) bool { return d[i].record.Expires.Before(d[j].record.Expires) }
-
-func (d deadlines) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].index, d[j].index = i, j
-}
-
-func (d *deadlines) Push(v any) {
-	x := v.(*deadline)
-	x.index = len(*d)
-	*d = append(*d, x)
-}
-
-func (d *deadlines) Pop() any {
-	last := len(*d) - 1
-	x := (*d)[last]
-	(*d)[last] = nil
-	*d = (*d)[:last]
-	return x
 }

@@ -79,6 +79,141 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
+// TestRetention runs in virtual time: what happened is known for 5 minutes at the least and 10 at the most,
+// and then nothing of it is kept.
+func TestRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, start := t.Context(), time.Now()
+		s := memory.New(memory.Options{})
+		defer s.Close()
+		idle, behind := watch(t, s, "b", 0), watch(t, s, "a", 0)
+		oldest := func() uint64 {
+			synctest.Wait()
+			_, oldest, err := s.Revisions(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return oldest
+		}
+		at := map[uint64]time.Time{storage.First: start}
+		for range 40 {
+			r := put(t, s, storage.Write{Key: "a", If: storage.Any})
+			at[r.Revision] = time.Now()
+			time.Sleep(time.Minute - time.Second)
+			if age := time.Since(at[oldest()+1]); age > 10*time.Minute {
+				t.Errorf("revision %d is kept for %v", oldest()+1, age)
+			}
+			if age := time.Since(at[oldest()]); oldest() > storage.First && age < 5*time.Minute {
+				t.Errorf("revision %d was kept for %v only", oldest(), age)
+			}
+		}
+		if _, _, err := behind.Next(); !errors.Is(err, storage.ErrCompacted) {
+			t.Errorf("Next of a watcher that is behind: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		if latest, oldest, _ := s.Revisions(ctx); oldest != latest {
+			t.Errorf("the history of a quiet store begins at %d, and the store is at %d", oldest, latest)
+		}
+		put(t, s, storage.Write{Key: "b"})
+		if events, _, err := idle.Next(); err != nil || len(events) != 1 {
+			t.Errorf("a watcher of a quiet path: %d events, %v", len(events), err)
+		}
+	})
+}
+
+// TestMemos says whose memos are kept: those of records that are there, and of records that were replaced
+// a moment ago. The others keep none, also if somebody who is behind makes one.
+func TestMemos(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		value  int
+		writes int // how many it takes until a memo is gone
+	}{
+		{"small", 10, 1024},
+		{"large", 100_000, 10}, // an eighth of the history
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := memory.New(memory.Options{History: 8_100_000})
+			defer s.Close()
+			w := watch(t, s, "", 0)
+			write := func(key string) *storage.Record {
+				return put(t, s, storage.Write{Key: key, If: storage.Any, Value: make([]byte, test.value),
+					Seal: func(r *storage.Record) { r.Memoize(t, 1) }})
+			}
+			kept, replaced, deleted := write("kept"), write("replaced"), write("deleted")
+			write("replaced")
+			tombstone, err := s.Delete(t.Context(), "deleted", storage.Any)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tombstone.Memoize(t, 1)
+			for i := range test.writes {
+				if i < test.writes-4 && (replaced.Memo(t) == nil || deleted.Memo(t) == nil || tombstone.Memo(t) == nil) {
+					t.Fatalf("memos are gone after %d writes", i)
+				}
+				write("other")
+			}
+			write("other")
+			if kept.Memo(t) == nil {
+				t.Error("the memo of a record that is there is gone")
+			}
+			for events, _, err := w.Next(); len(events) > 0; events, _, err = w.Next() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range events {
+					e.Record.Memoize(t, 2)
+				}
+			}
+			for _, r := range []*storage.Record{replaced, deleted, tombstone} {
+				if r.Memo(t) != nil {
+					t.Errorf("the record of %s at %d has a memo", r.Key, r.Revision)
+				}
+			}
+		})
+	}
+}
+
+// TestPagesWhileWriting reads pages of several revisions at once, more than there are snapshots kept, while
+// all records are changed.
+func TestPagesWhileWriting(t *testing.T) {
+	const records, lists, limit = 2000, 20, 100
+	s := memory.New(memory.Options{})
+	defer s.Close()
+	for i := range records {
+		put(t, s, storage.Write{Key: fmt.Sprintf("p/%04d", i)})
+	}
+	var queries [lists]storage.Query
+	var seen [lists]int
+	for page := range records / limit {
+		for i := range queries {
+			q := &queries[i]
+			q.Path, q.Limit = "p/", limit
+			got, err := s.Range(t.Context(), *q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := records + i - limit*(page+1); got.Remaining != want || len(got.Records) != limit {
+				t.Fatalf("list %d, page %d: %d records, %d remain, want %d", i, page, len(got.Records), got.Remaining, want)
+			}
+			if q.Revision != 0 && q.Revision != got.Revision {
+				t.Fatalf("asked for %d, got %d", q.Revision, got.Revision)
+			}
+			for j, r := range got.Records {
+				if r.Revision > got.Revision || r.Key != fmt.Sprintf("p/%04d", page*limit+j) {
+					t.Fatalf("list %d, page %d: %s at %d", i, page, r.Key, r.Revision)
+				}
+			}
+			seen[i] += len(got.Records)
+			q.Start, q.Revision = got.Records[limit-1].Key+"\x00", got.Revision
+			if page == 0 {
+				put(t, s, storage.Write{Key: fmt.Sprintf("p/x%d", i)})
+			}
+			put(t, s, storage.Write{Key: fmt.Sprintf("p/%04d", (page*lists+i)*7%records), If: storage.Any})
+		}
+	}
+}
+
 // TestLatePast checks that what has expired by the time it is written goes too.
 func TestLatePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,6 +225,16 @@ func TestLatePast(t *testing.T) {
 			t.Errorf("Get: %v", err)
 		}
 	})
+}
+
+func watch(t testing.TB, s *memory.Store, path string, after uint64) storage.Watcher {
+	t.Helper()
+	w, err := s.Watch(context.Background(), path, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
 }
 
 func put(t testing.TB, s *memory.Store, w storage.Write) *storage.Record {

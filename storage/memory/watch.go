@@ -27,6 +27,7 @@ type watcher struct {
 	// Guarded by the store's lock.
 	next   uint64 // the revision to read next; with idle, the first one that is wanted
 	idle   bool
+	slot   int // of its topic's idle watchers
 	closed bool
 }
 
@@ -45,7 +46,7 @@ func (s *Store) Watch(_ context.Context, path string, after uint64) (storage.Wat
 		return nil, storage.ErrClosed
 	case after == 0:
 		after = s.revision
-	case after < s.compacted:
+	case after < s.history.compacted:
 		return nil, storage.ErrCompacted
 	}
 	t := s.topics[path]
@@ -83,10 +84,10 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 		return 0, true, storage.ErrClosed
 	case w.idle:
 		return s.revision, true, nil
-	case w.next <= s.compacted:
+	case w.next <= s.history.compacted:
 		return 0, true, storage.ErrCompacted
 	}
-	rest := s.log[w.next-s.compacted-1:]
+	rest := s.history.after(w.next - 1)
 	for _, e := range rest[:min(stride, len(rest))] {
 		if len(w.buf) == batch {
 			break
@@ -105,7 +106,7 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 
 // park makes the watcher wait for the next write. The store's lock is held.
 func (w *watcher) park(t *topic) {
-	w.idle = true
+	w.idle, w.slot = true, len(t.idle)
 	t.idle = append(t.idle, w)
 }
 
@@ -123,8 +124,9 @@ func (w *watcher) Close() {
 	w.closed = true
 	t := s.topics[w.path]
 	if w.idle {
-		i := slices.Index(t.idle, w)
-		t.idle = slices.Delete(t.idle, i, i+1)
+		last := t.idle[len(t.idle)-1]
+		t.idle[w.slot], last.slot = last, w.slot
+		t.idle = slices.Delete(t.idle, len(t.idle)-1, len(t.idle))
 	}
 	if t.watchers--; t.watchers == 0 {
 		delete(s.topics, w.path)
@@ -156,6 +158,7 @@ func (t *topic) wake(revision uint64) {
 	waiting := t.idle[:0]
 	for _, w := range t.idle {
 		if w.next > revision {
+			w.slot = len(waiting)
 			waiting = append(waiting, w)
 			continue
 		}

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +28,11 @@ func (m *model) at(revision uint64) []*storage.Record {
 			byKey[e.Record.Key] = e.Record
 		}
 	}
-	var records []*storage.Record
-	for _, r := range byKey {
-		records = append(records, r)
-	}
-	slices.SortFunc(records, func(a, b *storage.Record) int { return strings.Compare(a.Key, b.Key) })
-	return records
+	return sorted(byKey)
+}
+
+func sorted(byKey map[string]*storage.Record) []*storage.Record {
+	return slices.SortedFunc(maps.Values(byKey), func(a, b *storage.Record) int { return strings.Compare(a.Key, b.Key) })
 }
 
 func (m *model) get(key string) *storage.Record {
@@ -72,9 +72,12 @@ func (m *model) delete(key string, expect uint64) error {
 }
 
 // page is what a range returns.
-func (m *model) page(q storage.Query) storage.Page {
+func (m *model) page(q storage.Query) storage.Page { return cut(q, m.at(q.Revision)) }
+
+// cut returns the page of the records that there are at a revision.
+func cut(q storage.Query, records []*storage.Record) storage.Page {
 	p := storage.Page{Revision: q.Revision}
-	for _, r := range m.at(q.Revision) {
+	for _, r := range records {
 		switch {
 		case !storage.Covers(q.Path, r.Key) || r.Key < q.Start:
 		case q.Limit > 0 && len(p.Records) == q.Limit:

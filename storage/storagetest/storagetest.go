@@ -30,6 +30,7 @@ func Run(t *testing.T, open Open) {
 		{"Seal", testSeal},
 		{"Pages", testPages},
 		{"Past", testPast},
+		{"Many", testMany},
 		{"Watch", testWatch},
 		{"WatchFuture", testWatchFuture},
 		{"Progress", testProgress},
@@ -336,4 +337,54 @@ func testClose(t *testing.T, s storage.Store) {
 	_, err = s.Watch(ctx, "", 0)
 	wantErr(t, "Watch", err, storage.ErrClosed)
 	wantErr(t, "Compact", s.Compact(ctx, storage.First), storage.ErrClosed)
+}
+
+// testMany has enough records that counting them must not be what finds them, and compares pages of several
+// revisions with the records that were there.
+func testMany(t *testing.T, s storage.Store) {
+	random := rand.New(rand.NewPCG(1, 2))
+	type state struct {
+		revision uint64
+		records  []*storage.Record
+	}
+	now := map[string]*storage.Record{}
+	var states []state
+	for i := range 6000 {
+		key := fmt.Sprintf("%c/%04d", 'a'+rune(i%3), random.IntN(1500))
+		if _, ok := now[key]; ok && random.IntN(3) > 0 {
+			if _, err := s.Delete(ctx, key, storage.Any); err != nil {
+				t.Fatal(err)
+			}
+			delete(now, key)
+		} else {
+			now[key] = put(t, s, key, "")
+		}
+		if i%1000 == 999 {
+			latest, _, _ := s.Revisions(ctx)
+			states = append(states, state{latest, sorted(now)})
+		}
+	}
+	for _, then := range states {
+		for _, path := range []string{"", "a/", "b/", "b/0100", "none/"} {
+			for _, q := range []storage.Query{
+				{},
+				{Limit: 1},
+				{Limit: 100},
+				{Limit: 100, Start: "b/0500"},
+				{Limit: 7, Start: "b/0100\x00"},
+				{Limit: 5000},
+			} {
+				q.Path, q.Revision = path, then.revision
+				got, err := s.Range(ctx, q)
+				if err != nil {
+					t.Fatalf("Range(%+v): %v", q, err)
+				}
+				want := cut(q, then.records)
+				if got.Remaining != want.Remaining || !slices.Equal(keys(got.Records), keys(want.Records)) {
+					t.Errorf("Range(%+v): %d records and %d; want %d and %d", q, len(got.Records), got.Remaining,
+						len(want.Records), want.Remaining)
+				}
+			}
+		}
+	}
 }

@@ -1,0 +1,99 @@
+package memory
+
+import (
+	"slices"
+
+	"flyball.dev/storage"
+)
+
+// maxSnapshots is how many snapshots are kept. Each takes, in the worst case, as much memory as the tree
+// without its records.
+const maxSnapshots = 8
+
+// snapshot is the tree at one revision.
+type snapshot struct {
+	revision uint64
+	root     *node
+}
+
+// snapshots are those that pages are being read from, the one that was used last at the end. They are
+// guarded by the store's lock.
+type snapshots []snapshot
+
+// view returns the tree at a revision; zero is the latest.
+func (s *Store) view(revision uint64) (snapshot, error) {
+	base, undo, redo, err := s.base(revision)
+	if err != nil || len(undo)+len(redo) == 0 {
+		return base, err
+	}
+	t := tree{root: base.root}
+	for _, e := range slices.Backward(undo) {
+		if e.Prev == nil {
+			t.remove(e.Record.Key)
+		} else {
+			t.put(e.Record.Key, e.Prev)
+		}
+	}
+	for _, e := range redo {
+		if e.Type == storage.Deleted {
+			t.remove(e.Record.Key)
+		} else {
+			t.put(e.Record.Key, e.Record)
+		}
+	}
+	v := snapshot{revision, t.snapshot()}
+	s.keep(v)
+	return v, nil
+}
+
+// base returns the snapshot that is closest to a revision, and the events that lie between: those to be
+// undone, or those to be done again.
+func (s *Store) base(revision uint64) (base snapshot, undo, redo []*storage.Event, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return base, nil, nil, storage.ErrClosed
+	case revision > s.revision:
+		return base, nil, nil, storage.ErrFuture
+	case revision == 0:
+		revision = s.revision
+	case revision < s.history.compacted:
+		return base, nil, nil, storage.ErrCompacted
+	}
+	distance := func(v snapshot) uint64 { return max(v.revision, revision) - min(v.revision, revision) }
+	base = snapshot{revision: s.revision}
+	for _, v := range s.snapshots {
+		if distance(v) < distance(base) {
+			base = v
+		}
+	}
+	if base.revision == s.revision {
+		base.root = s.tree.snapshot()
+	}
+	if base.revision > revision {
+		undo = s.history.after(revision)[:base.revision-revision]
+	} else {
+		redo = s.history.after(base.revision)[:revision-base.revision]
+	}
+	return base, undo, redo, nil
+}
+
+// keep makes a snapshot the one that was used last, dropping another if there are too many.
+func (s *Store) keep(v snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || v.revision < s.history.compacted {
+		return
+	}
+	kept := slices.DeleteFunc(s.snapshots, func(other snapshot) bool { return other.revision == v.revision })
+	if len(kept) == maxSnapshots {
+		kept = slices.Delete(kept, 0, 1)
+	}
+	s.snapshots = append(kept, v)
+}
+
+// compact drops the snapshots of revisions that can no longer be read at.
+func (s *snapshots) compact(revision uint64) {
+	*s = slices.DeleteFunc(*s, func(v snapshot) bool { return v.revision < revision })
+}

@@ -1,0 +1,261 @@
+package memory
+
+import (
+	"slices"
+
+	"flyball.dev/storage"
+)
+
+// fanout bounds the items of a node, which has fewer, and sparse is how few make it share the items of a
+// sibling.
+const (
+	fanout = 64
+	sparse = fanout / 4
+)
+
+// tree is an ordered map of records by key, and an order-statistic tree: it knows how many records there
+// are before a key, so that counting takes no longer than finding. It is a B+ tree that is copied on
+// write: a snapshot costs nothing, and afterwards each node is copied once, when it is changed first.
+// The zero value is an empty tree. It must be used by one goroutine at a time; its snapshots never change
+// and may be read by any.
+type tree struct {
+	root  *node
+	owner *owner
+}
+
+// owner is the identity of a tree between two snapshots. Only nodes of that owner are changed in place.
+type owner struct{ _ byte }
+
+// node is a leaf, whose items are records, or has other nodes below it. All leaves have the same depth. A
+// nil node is an empty tree.
+type node struct {
+	owner *owner
+	leaf  bool
+	size  int // the records in and below the node
+	items []item
+}
+
+// item is a record with its key, or a node below with a lower bound of the keys in it, which is greater
+// than the keys of all items before.
+type item struct {
+	key    string
+	record *storage.Record
+	below  *node
+}
+
+// snapshot returns what is in the tree now.
+func (t *tree) snapshot() *node {
+	t.owner = nil
+	return t.root
+}
+
+// own returns a node that may be changed: n, or a copy of it.
+func (t *tree) own(n *node) *node {
+	if t.owner == nil {
+		t.owner = &owner{}
+	}
+	if n.owner == t.owner {
+		return n
+	}
+	return t.node(n.leaf, n.items)
+}
+
+// node returns a new node with a copy of items.
+func (t *tree) node(leaf bool, items []item) *node {
+	n := &node{owner: t.owner, leaf: leaf, items: append(make([]item, 0, fanout), items...)}
+	n.size = n.count()
+	return n
+}
+
+func (n *node) count() int {
+	if n.leaf {
+		return len(n.items)
+	}
+	size := 0
+	for i := range n.items {
+		size += n.items[i].below.size
+	}
+	return size
+}
+
+// put adds a record under a key, or replaces the one that is there.
+func (t *tree) put(key string, r *storage.Record) {
+	if t.root == nil {
+		t.root = &node{leaf: true}
+	}
+	root := t.own(t.root)
+	_, right := t.insert(root, key, r)
+	if right != nil {
+		root = t.node(false, []item{{key: root.items[0].key, below: root}, {key: right.items[0].key, below: right}})
+	}
+	t.root = root
+}
+
+// insert puts a record in or below a node that is owned, and says whether there is one more now. If the
+// node is full then, the upper part of it moves to the node that is returned.
+func (t *tree) insert(n *node, key string, r *storage.Record) (added bool, right *node) {
+	i := n.search(key)
+	if n.leaf {
+		if i > 0 && n.items[i-1].key == key {
+			n.items[i-1] = item{key: key, record: r}
+			return false, nil
+		}
+		n.items = slices.Insert(n.items, i, item{key: key, record: r})
+		added = true
+	} else {
+		i = max(i-1, 0)
+		it := &n.items[i]
+		it.key = min(it.key, key)
+		it.below = t.own(it.below)
+		if added, right = t.insert(it.below, key, r); right != nil {
+			i++
+			n.items = slices.Insert(n.items, i, item{key: right.items[0].key, below: right})
+		}
+	}
+	if added {
+		n.size++
+	}
+	if len(n.items) < fanout {
+		return added, nil
+	}
+	if i == fanout-1 {
+		return added, t.split(n, i) // keys in ascending order fill their nodes
+	}
+	return added, t.split(n, fanout/2)
+}
+
+// split moves the items of a node from index i on to a new one.
+func (t *tree) split(n *node, i int) *node {
+	right := t.node(n.leaf, n.items[i:])
+	clear(n.items[i:])
+	n.items = n.items[:i]
+	n.size -= right.size
+	return right
+}
+
+// remove deletes what is under a key, if anything is.
+func (t *tree) remove(key string) {
+	if t.root.get(key) == nil {
+		return
+	}
+	root := t.own(t.root)
+	t.delete(root, key)
+	for !root.leaf && len(root.items) == 1 {
+		root = root.items[0].below
+	}
+	if t.root = root; len(root.items) == 0 {
+		t.root = nil
+	}
+}
+
+// delete removes the record of a key that is in or below a node that is owned.
+func (t *tree) delete(n *node, key string) {
+	n.size--
+	i := max(n.search(key)-1, 0)
+	if n.leaf {
+		n.items = slices.Delete(n.items, i, i+1)
+		return
+	}
+	below := t.own(n.items[i].below)
+	n.items[i].below = below
+	t.delete(below, key)
+	switch {
+	case len(below.items) == 0:
+		n.items = slices.Delete(n.items, i, i+1)
+	case len(below.items) < sparse && len(n.items) > 1:
+		t.merge(n, max(i-1, 0))
+	}
+}
+
+// merge makes one node of those at i and i+1, or two of equal size if they are too many for one.
+func (t *tree) merge(n *node, i int) {
+	left, right := t.own(n.items[i].below), n.items[i+1].below
+	left.items = append(left.items, right.items...)
+	left.size += right.size
+	n.items[i].below = left
+	if len(left.items) < fanout {
+		n.items = slices.Delete(n.items, i+1, i+2)
+		return
+	}
+	right = t.split(left, len(left.items)/2)
+	n.items[i+1] = item{key: right.items[0].key, below: right}
+}
+
+// search returns how many items of a node begin at or before key.
+func (n *node) search(key string) int {
+	low, high := 0, len(n.items)
+	for low < high {
+		if middle := (low + high) / 2; n.items[middle].key <= key {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// get returns the record under key, or nil.
+func (n *node) get(key string) *storage.Record {
+	if n == nil {
+		return nil
+	}
+	for !n.leaf {
+		n = n.items[max(n.search(key)-1, 0)].below
+	}
+	if i := n.search(key) - 1; i >= 0 && n.items[i].key == key {
+		return n.items[i].record
+	}
+	return nil
+}
+
+// len returns how many records there are.
+func (n *node) len() int {
+	if n == nil {
+		return 0
+	}
+	return n.size
+}
+
+// rank returns how many records are before key.
+func (n *node) rank(key string) int {
+	if n == nil {
+		return 0
+	}
+	rank := 0
+	for !n.leaf {
+		i := max(n.search(key)-1, 0)
+		for _, it := range n.items[:i] {
+			rank += it.below.size
+		}
+		n = n.items[i].below
+	}
+	i := n.search(key)
+	if i > 0 && n.items[i-1].key == key {
+		i--
+	}
+	return rank + i
+}
+
+// collect appends the records from one rank up to another, which is not included, to records.
+func (n *node) collect(records []*storage.Record, from, to int) []*storage.Record {
+	if n == nil || from >= to {
+		return records
+	}
+	if n.leaf {
+		for _, it := range n.items[from:to] {
+			records = append(records, it.record)
+		}
+		return records
+	}
+	for _, it := range n.items {
+		if to <= 0 {
+			break
+		}
+		size := it.below.size
+		if from < size {
+			records = it.below.collect(records, max(from, 0), min(to, size))
+		}
+		from, to = from-size, to-size
+	}
+	return records
+}

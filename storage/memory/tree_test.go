@@ -1,0 +1,176 @@
+package memory
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+
+	"flyball.dev/storage"
+)
+
+// treeModel is the same map as a sorted slice.
+type treeModel []*storage.Record
+
+func (m treeModel) rank(key string) int {
+	return sort.Search(len(m), func(i int) bool { return m[i].Key >= key })
+}
+
+func (m treeModel) put(r *storage.Record) treeModel {
+	i := m.rank(r.Key)
+	if i < len(m) && m[i].Key == r.Key {
+		m[i] = r
+		return m
+	}
+	return slices.Insert(m, i, r)
+}
+
+func (m treeModel) remove(key string) treeModel {
+	if i := m.rank(key); i < len(m) && m[i].Key == key {
+		return slices.Delete(m, i, i+1)
+	}
+	return m
+}
+
+// check compares all that can be asked of a tree with the model.
+func (m treeModel) check(t *testing.T, n *node) {
+	t.Helper()
+	checkNode(t, n, true)
+	if got := n.collect(nil, 0, n.len()); !slices.Equal(got, m) {
+		t.Fatalf("%d records, want %d, or others", len(got), len(m))
+	}
+	for i, r := range m {
+		if got := n.get(r.Key); got != r {
+			t.Fatalf("get(%q): %v", r.Key, got)
+		}
+		if got := n.rank(r.Key); got != i {
+			t.Fatalf("rank(%q): %d, want %d", r.Key, got, i)
+		}
+		if got := n.rank(r.Key + "\x00"); got != i+1 {
+			t.Fatalf("rank after %q: %d, want %d", r.Key, got, i+1)
+		}
+	}
+	for range min(len(m), 20) {
+		to := rand.IntN(len(m)) + 1
+		from := rand.IntN(to)
+		if got := n.collect(nil, from, to); !slices.Equal(got, m[from:to]) {
+			t.Fatalf("collect(%d, %d): %d records, or others", from, to, len(got))
+		}
+	}
+}
+
+// checkNode checks the invariants of a node and of those below it, and returns its height.
+func checkNode(t *testing.T, n *node, root bool) int {
+	t.Helper()
+	if n == nil {
+		return 0
+	}
+	if len(n.items) == 0 || len(n.items) >= fanout || root && !n.leaf && len(n.items) == 1 {
+		t.Fatalf("a node has %d items", len(n.items))
+	}
+	if got := n.count(); got != n.size {
+		t.Fatalf("a node of %d records says it has %d", got, n.size)
+	}
+	if n.leaf {
+		return 1
+	}
+	height := checkNode(t, n.items[0].below, false)
+	for i, it := range n.items {
+		records := it.below.collect(nil, 0, it.below.size)
+		if records[0].Key < it.key || i > 0 && records[0].Key <= n.items[i-1].key {
+			t.Fatalf("%q is below %q", records[0].Key, it.key)
+		}
+		if i+1 < len(n.items) && records[len(records)-1].Key >= n.items[i+1].key {
+			t.Fatalf("%q is before %q", records[len(records)-1].Key, n.items[i+1].key)
+		}
+		if checkNode(t, it.below, false) != height {
+			t.Fatal("leaves have different depths")
+		}
+	}
+	return height
+}
+
+// TestTree grows trees to three levels and takes them apart again, in several orders, and checks that
+// snapshots keep what they were made of.
+func TestTree(t *testing.T) {
+	const n = 10_000
+	for name, at := range map[string]func(i int) int{
+		"ascending":  func(i int) int { return i },
+		"descending": func(i int) int { return n - i },
+		"scattered":  func(i int) int { return i * 7919 % n },
+		"random":     func(int) int { return rand.IntN(n) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var tr tree
+			var model treeModel
+			type past struct {
+				root  *node
+				model treeModel
+			}
+			var snapshots []past
+			step := func(i int, change func(key string)) {
+				change(fmt.Sprintf("k/%05d", at(i)))
+				if i%(n/4) == n/8 {
+					model.check(t, tr.root)
+					snapshots = append(snapshots, past{tr.snapshot(), slices.Clone(model)})
+				}
+			}
+			for i := range n {
+				step(i, func(key string) {
+					r := &storage.Record{Key: key}
+					tr.put(key, r)
+					model = model.put(r)
+				})
+			}
+			model.check(t, tr.root)
+			for i := range n {
+				step(i, func(key string) {
+					tr.remove(key)
+					model = model.remove(key)
+				})
+			}
+			for _, r := range slices.Clone(model) {
+				tr.remove(r.Key)
+			}
+			if tr.root != nil {
+				t.Errorf("%d records are left", tr.root.len())
+			}
+			for _, s := range snapshots {
+				s.model.check(t, s.root)
+			}
+		})
+	}
+}
+
+// TestTreeMixed has puts, removals and snapshots in any order, with every snapshot checked in the end.
+func TestTreeMixed(t *testing.T) {
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var tr tree
+		var model treeModel
+		snapshots := map[*node]treeModel{}
+		keys := 200 << random.IntN(4)
+		for i := range 8000 {
+			key := fmt.Sprint(random.IntN(keys))
+			// Phases of growth and of decline.
+			if grow := i/2000%2 == 0; grow == (random.IntN(4) > 0) {
+				r := &storage.Record{Key: key}
+				tr.put(key, r)
+				model = model.put(r)
+			} else {
+				tr.remove(key)
+				model = model.remove(key)
+			}
+			if random.IntN(200) == 0 {
+				if s := tr.snapshot(); s != nil {
+					snapshots[s] = slices.Clone(model)
+				}
+			}
+		}
+		model.check(t, tr.root)
+		for s, m := range snapshots {
+			m.check(t, s)
+		}
+	}
+}
