@@ -31,8 +31,11 @@ import (
 // be added to.
 var Scheme = sync.OnceValue(newScheme)
 
-// Codecs returns the encodings of the types in [Scheme].
-var Codecs = sync.OnceValue(func() serializer.CodecFactory { return serializer.NewCodecFactory(Scheme()) })
+// Codecs returns the encodings of the types in [Scheme]. Lists are encoded while they are written.
+var Codecs = sync.OnceValue(func() serializer.CodecFactory {
+	return serializer.NewCodecFactory(Scheme(),
+		serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+})
 
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()

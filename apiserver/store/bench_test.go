@@ -81,6 +81,58 @@ func BenchmarkGetList(b *testing.B) {
 	}
 }
 
+// BenchmarkPages reads 500,000 objects at once and in pages, while nothing happens and while each page is
+// followed by a write.
+func BenchmarkPages(b *testing.B) {
+	const n = 500_000
+	backend := memory.New(memory.Options{})
+	defer backend.Close()
+	s := store.New(backend, store.Config{Codec: podCodec, Prefix: "/core/configmaps", New: func() runtime.Object { return &corev1.ConfigMap{} }})
+	write := func(i, round int) {
+		c := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("config-%06d", i), Namespace: fmt.Sprintf("ns-%d", i%10)},
+			Data:       map[string]string{"round": fmt.Sprint(round)},
+		}
+		update := func(runtime.Object, apistorage.ResponseMeta) (runtime.Object, *uint64, error) { return c, nil, nil }
+		err := s.GuaranteedUpdate(b.Context(), "/core/configmaps/"+c.Namespace+"/"+c.Name, &corev1.ConfigMap{}, true, nil, update, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range n {
+		write(i, 0)
+	}
+	for _, test := range []struct {
+		name   string
+		limit  int64
+		writes bool
+	}{{"whole", 0, false}, {"pages=500", 500, false}, {"pages=500,writes", 500, true}} {
+		b.Run(test.name, func(b *testing.B) {
+			for round := 1; b.Loop(); round++ {
+				p, seen := apistorage.Everything, 0
+				p.Limit = test.limit
+				for more := true; more; more = p.Continue != "" {
+					list := &corev1.ConfigMapList{}
+					if err := s.GetList(b.Context(), "/core/configmaps", apistorage.ListOptions{Recursive: true, Predicate: p}, list); err != nil {
+						b.Fatal(err)
+					}
+					seen += len(list.Items)
+					p.Continue = list.Continue
+					if rest := list.RemainingItemCount; rest != nil && int(*rest) != n-seen {
+						b.Fatalf("%d remain of %d after %d", *rest, n, seen)
+					}
+					if test.writes {
+						write(seen*7919%n, round)
+					}
+				}
+				if seen != n {
+					b.Fatalf("%d objects, want %d", seen, n)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkWatch has one writer and 100 watchers, each of which encodes what it gets as the server does.
 func BenchmarkWatch(b *testing.B) {
 	const watchers, burst = 100, 200

@@ -1,0 +1,91 @@
+package controlplane_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"flyball.dev/controlplane"
+)
+
+// TestListMemory holds up a list of 64 MB after its first bytes and measures what the server then keeps for
+// it. It must be little, as everything is there already: the list is encoded while it is sent, object by
+// object.
+func TestListMemory(t *testing.T) {
+	const objects, size, most = 400, 160_000, 8 << 20
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	client := clientFor(t, plane.Config())
+	for i := range objects {
+		configMap := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("large-%d", i)},
+			Data:       map[string]string{"text": strings.Repeat(fmt.Sprint(i), size/len(fmt.Sprint(i)))},
+		}
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	https, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer https.CloseIdleConnections()
+	const watchList = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	for name, test := range map[string]struct{ query, accept string }{
+		"JSON":                {"", apiruntime.ContentTypeJSON},
+		"protobuf":            {"", apiruntime.ContentTypeProtobuf},
+		"JSON in a watch":     {watchList, apiruntime.ContentTypeJSON},
+		"protobuf in a watch": {watchList, apiruntime.ContentTypeProtobuf},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), "GET", cfg.Host+"/api/v1/configmaps"+test.query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Accept", test.accept)
+			request.Header.Set("Accept-Encoding", "identity")
+			before := liveHeap()
+			response, err := https.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if _, err := io.ReadFull(response.Body, make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+			during := liveHeap()
+			t.Logf("%d KiB are kept for the list", (during-before)>>10)
+			if during-before > most {
+				t.Errorf("%d MiB are kept for the list, want %d at the most", (during-before)>>20, most>>20)
+			}
+			if n, err := io.CopyN(io.Discard, response.Body, objects*size*9/10); err != nil {
+				t.Errorf("the list had %d bytes: %v", n, err)
+			}
+		})
+	}
+}
+
+// liveHeap returns the bytes that are reachable.
+func liveHeap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
