@@ -1,0 +1,80 @@
+package store_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	apistorage "k8s.io/apiserver/pkg/storage"
+
+	"flyball.dev/apiserver/store"
+	"flyball.dev/storage/memory"
+)
+
+// TestHeapAfterDelete creates and deletes 100,000 objects, some with a lifetime, with a watch that lags far
+// behind and lists in pages, and measures what is left of it: within the bounds of the history at first, and
+// nothing when that is too old.
+func TestHeapAfterDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects, size = 100_000, 3000
+		backend := memory.New(memory.Options{})
+		defer backend.Close()
+		s := store.New(backend, store.Config{Codec: podCodec, Prefix: "/core/configmaps",
+			New: func() apiruntime.Object { return &corev1.ConfigMap{} }})
+		text, empty := strings.Repeat("x", size), liveHeap()
+		newest, err := s.Watch(t.Context(), "/core/configmaps", apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer newest.Stop()
+		key := func(i int) string { return fmt.Sprintf("/core/configmaps/default/c-%d", i) }
+		for i := range objects {
+			c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", i)}, Data: map[string]string{"text": text}}
+			if err := s.Create(t.Context(), key(i), c, nil, uint64(i%2)*3600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := apistorage.Everything
+		p.Limit = 10
+		for i := range objects {
+			if i%(objects/10) == 0 {
+				list := &corev1.ConfigMapList{}
+				if err := s.GetList(t.Context(), "/core/configmaps", apistorage.ListOptions{Recursive: true, Predicate: p}, list); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := s.Delete(t.Context(), key(i), &corev1.ConfigMap{}, nil, apistorage.ValidateAllObjectFunc, nil, apistorage.DeleteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%10 == 0 && i < objects/2 {
+				<-newest.ResultChan() // reads far behind what is written
+			}
+		}
+		if left := liveHeap() - empty; left > 100<<20 {
+			t.Errorf("%d MiB are left at once", left>>20)
+		}
+		newest.Stop()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if left := liveHeap() - empty; left > 10<<20 {
+			t.Errorf("%d MiB are left in the end", left>>20)
+		}
+		runtime.KeepAlive(s)
+	})
+}
+
+// liveHeap returns the bytes that are reachable.
+func liveHeap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

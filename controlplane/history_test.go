@@ -1,0 +1,84 @@
+package controlplane_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/controlplane"
+)
+
+// TestHistory asks for a resource version of a while ago, which is known, and again when it is too old.
+func TestHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps("default")
+		create := func(name string) {
+			t.Helper()
+			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if _, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("a")
+		create("b")
+		first, err := configMaps.List(t.Context(), metav1.ListOptions{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		create("c")
+		exactly := metav1.ListOptions{ResourceVersion: first.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+		next := metav1.ListOptions{Limit: 1, Continue: first.Continue}
+		after := metav1.ListOptions{ResourceVersion: first.ResourceVersion}
+		watched := func() watch.Event {
+			t.Helper()
+			w, err := configMaps.Watch(t.Context(), after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			return <-w.ResultChan()
+		}
+
+		time.Sleep(4 * time.Minute)
+		if list, err := configMaps.List(t.Context(), exactly); err != nil || len(list.Items) != 2 {
+			t.Errorf("list at a resource version: %d items, %v", len(list.Items), err)
+		}
+		if list, err := configMaps.List(t.Context(), next); err != nil || len(list.Items) != 1 || list.Continue != "" {
+			t.Errorf("second page: %v, %v", list, err)
+		}
+		if e := watched(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).Name != "c" {
+			t.Errorf("watch: %+v", e)
+		}
+
+		time.Sleep(7 * time.Minute)
+		gone := func(err error) bool {
+			status, ok := err.(apierrors.APIStatus)
+			return ok && status.Status().Code == http.StatusGone && status.Status().Reason == metav1.StatusReasonExpired
+		}
+		if _, err := configMaps.List(t.Context(), exactly); !gone(err) {
+			t.Errorf("list at a resource version that is too old: %v", err)
+		}
+		_, err = configMaps.List(t.Context(), next)
+		if !gone(err) {
+			t.Fatalf("second page that is too old: %v", err)
+		}
+		next.Continue = err.(apierrors.APIStatus).Status().Continue
+		if list, err := configMaps.List(t.Context(), next); err != nil || len(list.Items) != 1 || *list.RemainingItemCount != 1 {
+			t.Errorf("going on at the latest resource version: %v, %v", list, err)
+		}
+		if e := watched(); e.Type != watch.Error || !gone(apierrors.FromObject(e.Object)) {
+			t.Errorf("watch from a resource version that is too old: %+v", e)
+		}
+	})
+}
