@@ -14,6 +14,29 @@ import (
 	"flyball.dev/controlplane"
 )
 
+// TestUnsafeDelete asks for an object to be deleted because it cannot be read. It can, and so must not go,
+// least of all without its finalizer.
+func TestUnsafeDelete(t *testing.T) {
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps("default")
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "readable", Finalizers: []string{"example.com/finalizer"}}}
+	if _, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	err = configMaps.Delete(t.Context(), "readable", metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: &yes})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("Delete: %v", err)
+	}
+	if got, err := configMaps.Get(t.Context(), "readable", metav1.GetOptions{}); err != nil || got.DeletionTimestamp != nil {
+		t.Errorf("Get: %v, %v", got, err)
+	}
+}
+
 // TestHistory asks for a resource version of a while ago, which is known, and again when it is too old.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -90,19 +90,25 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 		}
 		m.revision, m.total = page.Revision, int64(len(page.Records)+page.Remaining)
 		m.more = page.Remaining > 0
+		var errs []error
 		for _, record := range page.Records {
 			if limit > 0 && len(m.objects) == limit {
 				m.more = true
-				return m, nil
+				break
 			}
 			m.last = record.Key
 			o, err := s.object(record)
 			if err != nil {
-				return m, err
-			}
-			if selected.matches(o) {
+				errs = append(errs, err)
+			} else if selected.matches(o) {
 				m.objects = append(m.objects, o)
 			}
+			if len(errs) == maxCorrupt {
+				return m, s.listCorrupt(errs)
+			}
+		}
+		if len(errs) > 0 {
+			return m, s.listCorrupt(errs)
 		}
 		if !m.more || limit > 0 && len(m.objects) == limit {
 			return m, nil

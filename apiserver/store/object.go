@@ -22,14 +22,14 @@ type object struct {
 	encoded weak.Pointer[cacheable]
 }
 
-// object returns the decoded form of a record.
+// object returns the decoded form of a record. The only error is that the record is corrupt.
 func (s *Store) object(r *storage.Record) (*object, error) {
 	if o, ok := r.Memo(s).(*object); ok {
 		return o, nil
 	}
 	decoded, err := s.decode(r.Value)
 	if err != nil {
-		return nil, err
+		return nil, corrupt(r, err)
 	}
 	return s.remember(r, decoded), nil
 }

@@ -105,7 +105,7 @@ func (s *Store) Get(ctx context.Context, key string, opts apistorage.GetOptions,
 
 // Delete implements storage.Interface. It needs no suggestion of what the object may be.
 func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *apistorage.Preconditions,
-	validate apistorage.ValidateObjectFunc, _ runtime.Object, _ apistorage.DeleteOptions) error {
+	validate apistorage.ValidateObjectFunc, _ runtime.Object, opts apistorage.DeleteOptions) error {
 	key, err := s.key(key, false)
 	if err != nil {
 		return err
@@ -115,11 +115,10 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		if err != nil {
 			return fromBackend(key, err)
 		}
-		o, err := s.object(record)
+		current, err := s.deletable(record, opts.ExpectTransformOrDecodeError)
 		if err != nil {
 			return err
 		}
-		current := o.shallow()
 		if err := preconditions.Check(key, current); err != nil {
 			return err
 		}
@@ -132,6 +131,8 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 			record = deleted
 		case err != nil:
 			return fromBackend(key, err)
+		case current == nil:
+			return nil
 		default:
 			return s.extract(deleted, out)
 		}

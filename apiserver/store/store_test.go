@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -380,11 +381,17 @@ func TestCorrupt(t *testing.T) {
 	}
 	ctx := t.Context()
 	opts := apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}
-	if s.Get(ctx, "/core/pods/a/b", apistorage.GetOptions{}, &corev1.Pod{}) == nil {
-		t.Error("Get has succeeded")
+	if err := s.Get(ctx, "/core/pods/a/b", apistorage.GetOptions{}, &corev1.Pod{}); !apistorage.IsCorruptObject(err) {
+		t.Errorf("Get: %v", err)
 	}
-	if s.GetList(ctx, "/core/pods", opts, &corev1.PodList{}) == nil {
-		t.Error("GetList has succeeded")
+	createPod(t, s, newPod(1))
+	paged := opts
+	paged.Predicate.Limit = 1
+	for _, opts := range []apistorage.ListOptions{opts, paged} {
+		err := s.GetList(ctx, "/core/pods", opts, &corev1.PodList{})
+		if details := status(t, err, metav1.StatusReasonStoreReadError).Details; len(details.Causes) != 1 || details.Causes[0].Field != "/core/pods/a/b" {
+			t.Errorf("GetList with limit %d: %v %+v", opts.Predicate.Limit, err, details)
+		}
 	}
 	w, err := s.Watch(ctx, "/core/pods", opts)
 	if err != nil {
@@ -394,4 +401,22 @@ func TestCorrupt(t *testing.T) {
 	if e := receive(t, w); e.Type != "ERROR" {
 		t.Errorf("watched %+v", e)
 	}
+	for i := range 150 {
+		if _, err := backend.Put(t.Context(), storage.Write{Key: fmt.Sprintf("/core/pods/a/%03d", i), Value: []byte("no pod")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	causes := status(t, s.GetList(ctx, "/core/pods", opts, &corev1.PodList{}), metav1.StatusReasonStoreReadError).Details.Causes
+	if len(causes) != 101 || causes[100].Type != metav1.CauseTypeTooMany {
+		t.Errorf("a list of many that are corrupt has %d causes", len(causes))
+	}
+}
+
+func status(t *testing.T, err error, reason metav1.StatusReason) metav1.Status {
+	t.Helper()
+	known, ok := err.(apierrors.APIStatus)
+	if !ok || known.Status().Reason != reason {
+		t.Fatalf("%v, want %s", err, reason)
+	}
+	return known.Status()
 }

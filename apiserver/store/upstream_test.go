@@ -2,6 +2,14 @@ package store_test
 
 import (
 	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,18 +30,82 @@ import (
 )
 
 // This is upstream's suite for implementations of storage.Interface, run as for etcd and as for the watch
-// cache: 47 of its 63 functions. Left out are
-//
-//   - three benchmarks;
-//   - what swaps a value.Transformer under objects that are stored. Transforming is a matter of the backend
-//     here, and objects are decoded once; upstream's watch cache leaves out most of these for the same
-//     reason: GuaranteedUpdate and GuaranteedUpdateChecksStoredData (but see TestUpdate),
-//     ListResourceVersionMatch, TransformationFailure, GetListWithErrorAggregation,
-//     GetListWithoutErrorAggregation, WatchError and WatchErrorIsBlockingFurtherEvents (but see TestCorrupt);
-//   - the unsafe deletion of corrupt objects, an alpha feature: DeleteExpectedTransformOrDecodeError,
-//     DeleteWithConflictAndMissingExpectedTransformOrDecodeError,
-//     DeleteWithSuggestionAndMissingExpectedTransformOrDecodeError, WatchWithUnsafeDelete;
-//   - OptionalTestProgressNotify, for an option that only the watch cache itself uses.
+// cache.
+
+// notRun are the functions of the suite that do not apply, with the reason. Upstream's store has a
+// value.Transformer between its codec and etcd, which these swap under what is stored. Here a codec is all
+// there is, and what has been decoded is not read again.
+var notRun = map[string]string{
+	"RunTestGuaranteedUpdate":                 "wants a write because a transformer says that the stored form is stale; see TestUpdate",
+	"RunTestGuaranteedUpdateChecksStoredData": "wants a write because a transformer says that the stored form is stale; see TestUpdate",
+	"RunTestListResourceVersionMatch":         "writes whenever a transformer reads, and writes are read back here",
+	"RunTestTransformationFailure":            "wants the error of a transformer, as without AllowUnsafeMalformedObjectDeletion; see TestCorrupt",
+	"RunTestGetListWithErrorAggregation":      "tells errors of a transformer from corrupt objects; see TestCorrupt",
+	"RunTestGetListWithoutErrorAggregation":   "is without AllowUnsafeMalformedObjectDeletion, which is on by default; see TestCorrupt",
+}
+
+// TestUpstreamComplete checks that every function of the suite is run in this package, or is in notRun and in
+// the architecture document.
+func TestUpstreamComplete(t *testing.T) {
+	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := map[string]bool{}
+	inspect(t, ".", func(n ast.Node) {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "storagetesting" {
+				run[s.Sel.Name] = true
+			}
+		}
+	})
+	functions, excuses := 0, 0
+	inspect(t, strings.TrimSpace(string(dir)), func(n ast.Node) {
+		f, ok := n.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Run") {
+			return
+		}
+		functions++
+		_, excused := notRun[f.Name.Name]
+		if run[f.Name.Name] == excused {
+			t.Errorf("%s: run is %v, and so is that there is a reason not to", f.Name.Name, excused)
+		}
+		if excused {
+			excuses++
+		}
+		if excused && !strings.Contains(string(document), "`"+f.Name.Name+"`") {
+			t.Errorf("%s is not in the document", f.Name.Name)
+		}
+	})
+	if excuses != len(notRun) {
+		t.Errorf("%d of the functions that are not run are none of the suite's", len(notRun)-excuses)
+	}
+	if want := fmt.Sprintf("%d of the %d functions", functions-excuses, functions); !strings.Contains(string(document), want) {
+		t.Errorf("the document does not say that there are %s", want)
+	}
+}
+
+// inspect visits the syntax of the files of a directory.
+func inspect(t *testing.T, dir string, visit func(ast.Node)) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has %d files: %v", dir, len(files), err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			visit(n)
+			return true
+		})
+	}
+}
 
 var (
 	scheme = runtime.NewScheme()
@@ -52,11 +124,15 @@ func init() {
 func exampleStore(t testing.TB) (*store.Store, *memory.Store) {
 	backend := memory.New(memory.Options{})
 	t.Cleanup(func() { backend.Close() })
+	return exampleStoreOn(backend, codec), backend
+}
+
+func exampleStoreOn(backend storage.Store, codec runtime.Codec) *store.Store {
 	return store.New(backend, store.Config{
 		Codec:  codec,
 		Prefix: "/pods",
 		New:    func() runtime.Object { return &example.Pod{} },
-	}), backend
+	})
 }
 
 // compact compacts the backend as the suite asks: as for etcd, where that takes a write.

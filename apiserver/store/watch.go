@@ -35,7 +35,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 	w := &watcher{
 		store:     s,
 		selector:  newSelector(opts.Predicate),
-		bookmarks: opts.Predicate.AllowWatchBookmarks,
+		bookmarks: opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify,
 		position:  after,
 		results:   make(chan watch.Event, window),
 	}
@@ -56,7 +56,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 type watcher struct {
 	store     *Store
 	selector  selector
-	bookmarks bool // the client understands them
+	bookmarks bool // are wanted now and then
 	source    storage.Watcher
 	results   chan watch.Event
 	ctx       context.Context
@@ -73,7 +73,7 @@ func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 	fresh := after == 0
 	if opts.SendInitialEvents != nil {
 		fresh = *opts.SendInitialEvents
-		w.announce = fresh && w.bookmarks
+		w.announce = fresh && opts.Predicate.AllowWatchBookmarks
 	}
 	if fresh {
 		if err := s.await(w.ctx, after); err != nil {
@@ -127,7 +127,8 @@ func (w *watcher) run() {
 }
 
 func (w *watcher) sendInitial() error {
-	for _, record := range w.initial {
+	for i, record := range w.initial {
+		w.initial[i] = nil // the client may be slow, and the record be replaced by then
 		o, err := w.store.object(record)
 		if err != nil {
 			return err
@@ -194,7 +195,7 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 	}
 	if was = e.Prev != nil && w.selector.all; !was && e.Prev != nil {
 		if before, err = w.store.object(e.Prev); err != nil {
-			return err
+			return unreadable(e, err)
 		}
 		was = w.selector.matches(before)
 	}
@@ -206,7 +207,7 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 		sent = w.send(watch.Added, now.cacheable())
 	case was && e.Type == storage.Deleted:
 		if now, err = w.store.deleted(e); err != nil {
-			return err
+			return unreadable(e, err)
 		}
 		sent = w.send(watch.Deleted, now.cacheable())
 	case was:

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apistorage "k8s.io/apiserver/pkg/storage"
+
+	"flyball.dev/storage"
+)
+
+// maxCorrupt is how many objects that cannot be decoded a list names before it gives up.
+const maxCorrupt = 100
+
+// corrupt is the error about a record that cannot be decoded.
+func corrupt(r *storage.Record, err error) error {
+	return apistorage.NewCorruptObjError(r.Key, fmt.Errorf("object not decodable revision=%d: %w", r.Revision, err))
+}
+
+// deletable returns the object that a deletion is validated with. One that is expected to be corrupt, and is,
+// has none; one that is not must be deleted in the usual way, with its finalizers and preconditions.
+func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
+	if expectCorrupt {
+		if _, err := s.decode(r.Value); err == nil {
+			return nil, apistorage.NewInvalidObjError(r.Key, "unsafe deletion is not allowed because the object is decodable from storage")
+		}
+		return nil, nil
+	}
+	o, err := s.object(r)
+	if err != nil {
+		return nil, err
+	}
+	return o.shallow(), nil
+}
+
+// listCorrupt is the answer to a list with objects that cannot be decoded. It names them, so that they can
+// be deleted.
+func (s *Store) listCorrupt(errs []error) error {
+	status := storeReadError(fmt.Sprintf("failed to read one or more %s from the storage: %v", strings.Trim(s.prefix, "/"), errs[0]))
+	if len(errs) > 1 {
+		status.ErrStatus.Message += fmt.Sprintf(" (and %d more)", len(errs)-1)
+	}
+	causes := make([]metav1.StatusCause, 0, len(errs)+1)
+	for _, err := range errs {
+		var known *apistorage.StorageError
+		errors.As(err, &known)
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: known.Key, Message: err.Error()})
+	}
+	if len(errs) == maxCorrupt {
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany, Message: "too many errors, the list is truncated"})
+	}
+	status.ErrStatus.Details = &metav1.StatusDetails{Name: "list", Causes: causes}
+	return status
+}
+
+// unreadable is what a watch ends with that cannot decode what was there before an event.
+func unreadable(e *storage.Event, err error) error {
+	if e.Type != storage.Deleted {
+		return err
+	}
+	return storeReadError(fmt.Sprintf("saw a DELETED event, but object data is corrupt - %v", err))
+}
+
+func storeReadError(message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Reason: metav1.StatusReasonStoreReadError, Message: message,
+	}}
+}
