@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// gathered answers a list. Lists are encoded while they are sent, in a few small writes an object, which
-// would be a frame each on the wire if they were not gathered.
-func gathered(list http.HandlerFunc) http.HandlerFunc {
+// buffered makes a handler of lists write through a buffer. Lists are encoded while they are sent, in a few
+// small writes an object, each of which would be a frame of its own on the wire.
+func buffered(list http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		buffer := buffers.Get().(*bufio.Writer)
 		buffer.Reset(w)
-		list(gatheringWriter{w, buffer}, r)
+		list(bufferedWriter{w, buffer}, r)
 		buffer.Flush() // an error is that the client has left
 		buffer.Reset(io.Discard)
 		buffers.Put(buffer)
@@ -22,9 +22,9 @@ func gathered(list http.HandlerFunc) http.HandlerFunc {
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Discard, 64<<10) }}
 
-type gatheringWriter struct {
+type bufferedWriter struct {
 	http.ResponseWriter
 	buffer *bufio.Writer
 }
 
-func (w gatheringWriter) Write(b []byte) (int, error) { return w.buffer.Write(b) }
+func (w bufferedWriter) Write(b []byte) (int, error) { return w.buffer.Write(b) }

@@ -57,7 +57,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	lister, lists := r.Storage.(rest.Lister)
 	watcher, watches := r.Storage.(rest.Watcher)
 	if lists {
-		v["list"] = gathered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch))
+		v["list"] = buffered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch))
 	}
 	if watches {
 		v["watch"] = handlers.ListResource(lister, watcher, r.Scope, false, minWatch)

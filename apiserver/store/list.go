@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,6 +91,9 @@ func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.Selectio
 		}
 		m.revision, m.total = page.Revision, int64(len(page.Records)+page.Remaining)
 		m.more = page.Remaining > 0
+		if selected.all {
+			m.objects = slices.Grow(m.objects, len(page.Records))
+		}
 		var errs []error
 		for _, record := range page.Records {
 			if limit > 0 && len(m.objects) == limit {

@@ -9,11 +9,11 @@ import (
 const (
 	// overhead is about what an event takes besides values.
 	overhead = 256
-	// warmEvents is how many events back the memos of records that were replaced are kept, for watchers
-	// that are a little behind, and warmShare the share of the history that they may be of. Memos are
-	// several times as large as values.
-	warmEvents = 1024
-	warmShare  = 8
+	// memoEvents is how many events back the memos of records that were replaced are kept, for watchers
+	// that are a little behind, and memoShare the share of the history that these events may be of, as
+	// memos are several times as large as values.
+	memoEvents = 1024
+	memoShare  = 8
 )
 
 // history is the log of writes. It is guarded by the store's lock.
@@ -25,14 +25,14 @@ type history struct {
 	// there, so a slice of it can be read without the lock.
 	log       []*storage.Event
 	compacted uint64
-	past      int // bytes that are there because of the log
+	bytes     int // that are there because of the log
 
-	// warm is the revision after which records that were replaced have memos, if they ever had any, and
-	// warmth the bytes of the log since.
-	warm   uint64
-	warmth int
+	// Records that were replaced up to the revision forgotten have no memos. The events since then are of
+	// memoBytes.
+	forgotten uint64
+	memoBytes int
 
-	// While there are events the timer is running. All those up to mark were there when it was set.
+	// The timer is running while there are events. Those up to mark were there when it was set.
 	timer *time.Timer
 	mark  uint64
 }
@@ -50,30 +50,30 @@ func cost(e *storage.Event) int {
 	return overhead + len(e.Prev.Value)
 }
 
-// remember adds the event of the latest write to the log, and makes room for it. The lock is held.
-func (s *Store) remember(event *storage.Event) {
+// append adds the event of the latest write to the log, and makes room for it. The lock is held.
+func (s *Store) append(event *storage.Event) {
 	h := &s.history
 	if h.timer == nil {
 		h.mark = s.revision - 1
-		h.timer = time.AfterFunc(h.retention, s.age)
+		h.timer = time.AfterFunc(h.retention, s.compactByTime)
 	}
 	h.log = append(h.log, event)
-	h.past += cost(event)
-	h.warmth += cost(event)
-	if h.past > 2*h.size {
-		n, past := 0, h.past
-		for ; past > h.size && n < len(h.log); n++ {
-			past -= cost(h.log[n])
+	h.bytes += cost(event)
+	h.memoBytes += cost(event)
+	if h.bytes > 2*h.size {
+		n, bytes := 0, h.bytes
+		for ; bytes > h.size && n < len(h.log); n++ {
+			bytes -= cost(h.log[n])
 		}
 		s.compact(h.compacted + uint64(n))
 	}
-	for s.revision-h.warm > warmEvents || h.warmth > h.size/warmShare {
-		h.cool(h.warm + 1)
+	for s.revision-h.forgotten > memoEvents || h.memoBytes > h.size/memoShare {
+		h.forget(h.forgotten + 1)
 	}
 }
 
-// age forgets what was there when it was called last. The timer calls it.
-func (s *Store) age() {
+// compactByTime drops the events that were there when it was called last. The timer calls it.
+func (s *Store) compactByTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -95,21 +95,21 @@ func (s *Store) age() {
 // so what is left of it moves to a new one. The lock is held.
 func (s *Store) compact(revision uint64) {
 	h := &s.history
-	h.cool(revision)
+	h.forget(revision)
 	kept := h.after(revision)
 	for _, e := range h.log[:len(h.log)-len(kept)] {
-		h.past -= cost(e)
+		h.bytes -= cost(e)
 	}
 	h.log = append(make([]*storage.Event, 0, 2*len(kept)), kept...)
 	h.compacted = revision
 	s.snapshots.compact(revision)
 }
 
-// cool drops the memos of records that were replaced up to a revision.
-func (h *history) cool(revision uint64) {
-	for ; h.warm < revision; h.warm++ {
-		e := h.after(h.warm)[0]
-		h.warmth -= cost(e)
+// forget drops the memos of records that were replaced up to a revision.
+func (h *history) forget(revision uint64) {
+	for ; h.forgotten < revision; h.forgotten++ {
+		e := h.after(h.forgotten)[0]
+		h.memoBytes -= cost(e)
 		if e.Prev != nil {
 			e.Prev.Forget()
 		}

@@ -52,7 +52,7 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		revision: storage.First,
-		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, warm: storage.First},
+		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, forgotten: storage.First},
 		topics:   map[string]*topic{},
 	}
 }
@@ -170,7 +170,7 @@ func (s *Store) remove(old *storage.Record) *storage.Record {
 // commit makes a write that is in the tree the latest one. The lock is held.
 func (s *Store) commit(event *storage.Event) {
 	s.revision = event.Record.Revision
-	s.remember(event)
+	s.append(event)
 	s.expiry.replace(s, event)
 	s.publish(event.Record)
 }
