@@ -10,12 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"sync"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -37,7 +36,7 @@ import (
 // maxRequestBody is the largest body that a request may have, as in a real API server.
 const maxRequestBody = 3 << 20
 
-// Options say what a server stands on. All fields must be set.
+// Options say what a server stands on. Storage, Authenticator and Authorizer must be set.
 type Options struct {
 	// Storage keeps the objects. The server does not close it.
 	Storage storage.Store
@@ -45,21 +44,25 @@ type Options struct {
 	Authenticator authenticator.Request
 	// Authorizer decides what the user may do.
 	Authorizer authz.Authorizer
+	// Admission chooses among the admission plugins.
+	Admission admission.Options
 }
 
 // Server answers requests. It is an [http.Handler], and safe for concurrent use.
 type Server struct {
-	options  Options
-	catalog  *resource.Catalog
-	custom   *crd.Kinds
-	handler  http.Handler
-	ready    atomic.Bool
-	stopping context.Context
-	stop     context.CancelFunc
+	options   Options
+	catalog   *resource.Catalog
+	custom    *crd.Kinds
+	admission upstream.Interface
+	handler   http.Handler
+	ready     atomic.Bool
+	stopping  context.Context
+	stop      context.CancelFunc
+	work      sync.WaitGroup // what runs until stopping is done
 }
 
-// New returns a server that serves what is in its storage, with the namespaces that every cluster
-// has. It starts no goroutine that outlives [Server.Stop].
+// New returns a server that serves what is in its storage, with the namespaces and the priority classes
+// that every cluster has. It starts no goroutine that outlives [Server.Stop].
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -85,7 +88,10 @@ func New(o Options) (*Server, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}
-	if err := s.bootstrap(); err != nil {
+	if s.admission, err = admission.New(o.Admission, s.storage); err == nil {
+		err = s.bootstrap()
+	}
+	if err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -100,6 +106,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 func (s *Server) Stop() {
 	s.ready.Store(false)
 	s.stop()
+	s.work.Wait()
 	if s.custom != nil {
 		s.custom.Close()
 	}
@@ -121,7 +128,7 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET "+path+"/", health)
 	}
 	mux.Handle("/", notFound)
-	resources := endpoints.New(s.catalog, admission.New(s.namespace), kinds.Codecs(), notFound)
+	resources := endpoints.New(s.catalog, s.admission, kinds.Codecs(), notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
 			resources.ServeHTTP(w, r)
@@ -131,34 +138,11 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
-var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-
-// namespacesInfo keeps the errors of the lookup from speaking of the resource that was asked for.
-var namespacesInfo = &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIPrefix: "api", APIVersion: namespaces.Version, Resource: namespaces.Resource}
-
-// namespace reads a namespace as it is stored now.
-func (s *Server) namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	r, ok := s.catalog.Snapshot().Lookup(namespaces)
+// storage finds what serves a resource, or nil.
+func (s *Server) storage(gvr schema.GroupVersionResource) rest.Storage {
+	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
-		return nil, errors.NewNotFound(namespaces.GroupResource(), name)
+		return nil
 	}
-	obj, err := r.Storage.(rest.Getter).Get(request.WithNamespace(request.WithRequestInfo(ctx, namespacesInfo), ""), name, &metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return obj.(*corev1.Namespace), nil
-}
-
-// bootstrap makes the namespaces that every cluster has, where the storage is new.
-func (s *Server) bootstrap() error {
-	r, _ := s.catalog.Snapshot().Lookup(namespaces)
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		kinds.Scheme().Default(obj)
-		_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), ""), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-		if err != nil && !errors.IsAlreadyExists(err) {
-			return fmt.Errorf("namespace %s: %w", name, err)
-		}
-	}
-	return nil
+	return r.Storage
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/apiserver"
+	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
 	"flyball.dev/controllers"
@@ -36,6 +37,9 @@ type Options struct {
 	Storage storage.Store
 	// Controllers chooses among the control plane's own loops.
 	Controllers controllers.Options
+	// Admission chooses among the API server's admission plugins. ServiceAccount, which refuses pods in
+	// namespaces without a service account, does not run without the loop that creates these.
+	Admission admission.Options
 	// Logger is told what the controllers do; by default nobody is.
 	Logger logr.Logger
 	// WithoutControllers runs the API server alone.
@@ -78,7 +82,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		}
 		who.ClientCA = ca.pool()
 	}
-	c.server, err = apiserver.New(apiserver.Options{Storage: c.storage, Authenticator: authn.New(who), Authorizer: authz.New()})
+	c.server, err = apiserver.New(apiserver.Options{Storage: c.storage, Authenticator: authn.New(who), Authorizer: authz.New(), Admission: o.admissionOptions()})
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +92,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 			return nil, err
 		}
 	}
+	c.server.Advertise(c.address())
 	if !o.WithoutControllers {
 		c.controllers, err = startLoops(c.Config(), o.Logger, o.Controllers)
 	}

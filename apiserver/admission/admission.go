@@ -1,64 +1,71 @@
-// Package admission decides whether a write that is well-formed and allowed should happen now.
+// Package admission decides whether a write that is well-formed and allowed should happen now, and
+// completes what it writes.
+//
+// The plugins have the names and the order that they have in kube-apiserver. They read what they decide
+// by as it is stored at that moment: none has a cache that could be behind.
 package admission
 
 import (
-	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Namespaces reads one namespace as it is stored now.
-type Namespaces func(ctx context.Context, name string) (*corev1.Namespace, error)
-
-// New returns the plugins that every server has, in order.
-func New(namespaces Namespaces) admission.Interface {
-	return admission.NewChainHandler(&namespaceLifecycle{
-		Handler: admission.NewHandler(admission.Create, admission.Delete),
-		get:     namespaces,
-	})
+// Options choose among the plugins. The zero value runs them all.
+type Options struct {
+	// Disable has the names of the plugins that are not to run; see [Names].
+	Disable []string
 }
 
-// immortal are the namespaces that the control plane itself lives in.
-var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
-
-// namespaceLifecycle lets nothing be created in a namespace that is absent or going.
-type namespaceLifecycle struct {
-	*admission.Handler
-	get Namespaces
+// plugins are all plugins in their order.
+var plugins = []struct {
+	name string
+	new  func(Storages) admission.Interface
+}{
+	{"NamespaceLifecycle", newNamespaceLifecycle},
+	{ServiceAccount, newServiceAccount},
+	{"Priority", newPriority},
+	{"DefaultTolerationSeconds", newDefaultTolerationSeconds},
+	{"RuntimeClass", newRuntimeClass},
 }
 
-var _ admission.ValidationInterface = (*namespaceLifecycle)(nil)
+// ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods in a
+// namespace without the account "default", so something must create that account in every namespace.
+const ServiceAccount = "ServiceAccount"
 
-func (n *namespaceLifecycle) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	isNamespace := a.GetKind().GroupKind() == (corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind())
-	switch {
-	case a.GetOperation() == admission.Delete:
-		if isNamespace && slices.Contains(immortal, a.GetName()) {
-			return errors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), fmt.Errorf("this namespace may not be deleted"))
+// Names are the names of all plugins.
+func Names() []string {
+	names := make([]string, len(plugins))
+	for i, p := range plugins {
+		names[i] = p.name
+	}
+	return names
+}
+
+// New returns the chosen plugins in their order. It fails for the name of a plugin that there is not.
+func New(o Options, storages Storages) (admission.Interface, error) {
+	for _, name := range o.Disable {
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("there is no admission plugin %q; there are %s", name, strings.Join(Names(), ", "))
 		}
+	}
+	var chosen []admission.Interface
+	for _, p := range plugins {
+		if !slices.Contains(o.Disable, p.name) {
+			chosen = append(chosen, p.new(storages))
+		}
+	}
+	return admission.NewChainHandler(chosen...), nil
+}
+
+// podOf returns the pod that a request writes, or nil if it is about anything else or a subresource.
+func podOf(a admission.Attributes) *corev1.Pod {
+	if a.GetSubresource() != "" || a.GetResource().GroupResource() != corev1.Resource("pods") {
 		return nil
-	case a.GetNamespace() == "" || isNamespace:
-		return nil
 	}
-	namespace, err := n.get(ctx, a.GetNamespace())
-	if err != nil {
-		return err
-	}
-	if namespace.DeletionTimestamp == nil && namespace.Status.Phase != corev1.NamespaceTerminating {
-		return nil
-	}
-	forbidden := admission.NewForbidden(a, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace.Name))
-	if status, ok := forbidden.(*errors.StatusError); ok {
-		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{
-			Type:    corev1.NamespaceTerminatingCause,
-			Message: fmt.Sprintf("namespace %s is being terminated", namespace.Name),
-			Field:   "metadata.namespace",
-		})
-	}
-	return forbidden
+	pod, _ := a.GetObject().(*corev1.Pod)
+	return pod
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/fields"
@@ -22,15 +23,33 @@ func events() Kind {
 	return Of[*corev1.Event]{
 		Type: &corev1.Event{}, List: &corev1.EventList{},
 		Plural: "events", ShortNames: []string{"ev"},
-		Name:           subdomain,
+		Name:           pathSegment,
 		CreateOnUpdate: true,
-		Validate:       validateEvent,
+		Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
 		TTL:            eventLife,
 		Columns:        eventColumns,
 		Row:            eventRow,
 		Bare:           true,
 		Fields:         eventFields,
-		AlsoServed:     []runtime.Object{&eventsv1.Event{}},
+		AlsoServed: []Alias[*corev1.Event]{{
+			Type:           &eventsv1.Event{},
+			Name:           subdomain,
+			Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingController") },
+			ValidateCreate: validateNewEvent,
+			ValidateUpdate: validateEventUpdate,
+			Fields: map[string]string{
+				"regarding.kind":            "involvedObject.kind",
+				"regarding.namespace":       "involvedObject.namespace",
+				"regarding.name":            "involvedObject.name",
+				"regarding.uid":             "involvedObject.uid",
+				"regarding.apiVersion":      "involvedObject.apiVersion",
+				"regarding.resourceVersion": "involvedObject.resourceVersion",
+				"regarding.fieldPath":       "involvedObject.fieldPath",
+				"reason":                    "reason",
+				"reportingController":       "reportingComponent",
+				"type":                      "type",
+			},
+		}},
 	}
 }
 
@@ -49,7 +68,7 @@ func eventFields(e *corev1.Event) fields.Set {
 		"involvedObject.resourceVersion": o.ResourceVersion,
 		"involvedObject.fieldPath":       o.FieldPath,
 		"reason":                         e.Reason,
-		"reportingComponent":             source,
+		"reportingComponent":             e.ReportingController,
 		"source":                         source,
 		"type":                           e.Type,
 	}
@@ -62,8 +81,9 @@ const (
 )
 
 // validateEvent checks where the event is: with the object it is about, or in the default namespace
-// if that object is in none. An event with a time of its own must also say who reports what.
-func validateEvent(e *corev1.Event) field.ErrorList {
+// if that object is in none. An event with a time of its own must also say who reports what; controller
+// is the field that names the reporting controller.
+func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 	var errs field.ErrorList
 	about, isNew := e.InvolvedObject.Namespace, !e.EventTime.IsZero()
 	here := about == e.Namespace
@@ -76,10 +96,8 @@ func validateEvent(e *corev1.Event) field.ErrorList {
 	if !isNew {
 		return errs
 	}
-	errs = append(errs, required(e.ReportingController, &root, "reportingController")...)
-	if e.ReportingController != "" {
-		errs = append(errs, qualified(e.ReportingController, &root, "reportingController")...)
-	}
+	errs = append(errs, required(e.ReportingController, &root, controller)...)
+	errs = append(errs, qualified(e.ReportingController, &root, controller)...)
 	for _, word := range [...]struct{ name, value string }{
 		{"reportingInstance", e.ReportingInstance}, {"action", e.Action}, {"reason", e.Reason},
 	} {
@@ -92,6 +110,67 @@ func validateEvent(e *corev1.Event) field.ErrorList {
 		errs = append(errs, field.Invalid(root.of("message"), "", fmt.Sprintf("can have at most %d characters", maxEventNote)))
 	}
 	return errs
+}
+
+// validateNewEvent checks what events.k8s.io demands of a new event, and forbids in it.
+func validateNewEvent(e *corev1.Event) field.ErrorList {
+	errs := eventSeries(e.Series)
+	if e.EventTime.IsZero() {
+		errs = append(errs, field.Required(root.of("eventTime"), ""))
+	}
+	if e.Type != corev1.EventTypeNormal && e.Type != corev1.EventTypeWarning {
+		errs = append(errs, field.Invalid(root.of("type"), "", "has invalid value: "+e.Type))
+	}
+	for _, old := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"firstTimestamp", !e.FirstTimestamp.IsZero()}, {"lastTimestamp", !e.LastTimestamp.IsZero()},
+		{"count", e.Count != 0}, {"source", e.Source != corev1.EventSource{}},
+	} {
+		if old.set {
+			errs = append(errs, field.Invalid(root.of(old.name), "", "needs to be unset"))
+		}
+	}
+	return errs
+}
+
+func eventSeries(s *corev1.EventSeries) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if s.Count < 2 {
+		errs = append(errs, field.Invalid(root.of("series.count"), "", "should be at least 2"))
+	}
+	if s.LastObservedTime.IsZero() {
+		errs = append(errs, field.Required(root.of("series.lastObservedTime"), ""))
+	}
+	return errs
+}
+
+// validateEventUpdate lets only the series of an event change. A time may lose what is finer than a
+// microsecond, which JSON cannot carry.
+func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
+	var errs field.ErrorList
+	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
+		errs = append(errs, eventSeries(e.Series)...)
+	}
+	errs = append(errs, unchanged(e.InvolvedObject, old.InvolvedObject, &root, "involvedObject")...)
+	errs = append(errs, unchanged(e.Reason, old.Reason, &root, "reason")...)
+	errs = append(errs, unchanged(e.Message, old.Message, &root, "message")...)
+	errs = append(errs, unchanged(e.Source, old.Source, &root, "source")...)
+	errs = append(errs, unchanged(e.FirstTimestamp, old.FirstTimestamp, &root, "firstTimestamp")...)
+	errs = append(errs, unchanged(e.LastTimestamp, old.LastTimestamp, &root, "lastTimestamp")...)
+	errs = append(errs, unchanged(e.Count, old.Count, &root, "count")...)
+	errs = append(errs, unchanged(e.Type, old.Type, &root, "type")...)
+	if !e.EventTime.Truncate(time.Microsecond).Equal(old.EventTime.Truncate(time.Microsecond)) {
+		errs = append(errs, unchanged(e.EventTime, old.EventTime, &root, "eventTime")...)
+	}
+	errs = append(errs, unchanged(e.Action, old.Action, &root, "action")...)
+	errs = append(errs, unchanged(e.Related, old.Related, &root, "related")...)
+	errs = append(errs, unchanged(e.ReportingController, old.ReportingController, &root, "reportingController")...)
+	return append(errs, unchanged(e.ReportingInstance, old.ReportingInstance, &root, "reportingInstance")...)
 }
 
 // convertEvents lets the scheme turn events of one group into those of the other.

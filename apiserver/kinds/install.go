@@ -3,12 +3,12 @@ package kinds
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -83,17 +83,32 @@ func (k Of[T]) register(scheme *runtime.Scheme) {
 		scheme.AddTypeDefaultingFunc(k.Type, func(obj any) { k.Default(obj.(T)) })
 		scheme.AddTypeDefaultingFunc(k.List, defaultItems(k.Default))
 	}
-	known := k.fields(k.Type)
-	for _, served := range append([]runtime.Object{k.Type}, k.AlsoServed...) {
-		gvks, _, err := scheme.ObjectKinds(served)
-		utilruntime.Must(err)
-		utilruntime.Must(scheme.AddFieldLabelConversionFunc(gvks[0], func(label, value string) (string, string, error) {
-			if !known.Has(label) {
-				return "", "", fmt.Errorf("field label not supported: %s", label)
-			}
-			return label, value, nil
-		}))
+	known := map[string]string{}
+	for label := range k.fields(k.Type) {
+		known[label] = label
 	}
+	selectable(scheme, k.Type, known)
+	for _, alias := range k.AlsoServed {
+		labels := known
+		if alias.Fields != nil {
+			labels = maps.Clone(alias.Fields)
+			labels["metadata.name"], labels["metadata.namespace"] = "metadata.name", "metadata.namespace"
+		}
+		selectable(scheme, alias.Type, labels)
+	}
+}
+
+// selectable lets objects of a type be selected by fields, each of which has a key in the kind's fields.
+func selectable(scheme *runtime.Scheme, served runtime.Object, keys map[string]string) {
+	gvks, _, err := scheme.ObjectKinds(served)
+	utilruntime.Must(err)
+	utilruntime.Must(scheme.AddFieldLabelConversionFunc(gvks[0], func(label, value string) (string, string, error) {
+		key, ok := keys[label]
+		if !ok {
+			return "", "", fmt.Errorf("field label not supported: %s", label)
+		}
+		return key, value, nil
+	}))
 }
 
 // defaultItems applies a default to every item of a typed list.
@@ -118,11 +133,12 @@ func (k Of[T]) install(i *installer) error {
 	}
 	versions := []schema.GroupVersionKind{gvk}
 	for _, other := range k.AlsoServed {
-		alias, err := kindOf(other)
+		alias, err := kindOf(other.Type)
 		if err != nil {
 			return err
 		}
 		versions = append(versions, alias)
+		main.aliases = append(main.aliases, alias.GroupVersion())
 	}
 	if k.Status {
 		for _, v := range versions {
@@ -193,8 +209,11 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	if served == stored {
 		r.Own = i.Own(reflect.TypeOf(k.Type).Elem(), s.reset[fieldpath.APIVersion(served.GroupVersion().String())])
 	}
-	if k.Linger != nil {
-		r.Storage = lingering[T]{store, k.Linger}
+	if k.BeforeDelete != nil {
+		r.Storage = deleting[T]{store, k.BeforeDelete}
+	}
+	if k.Terminate != nil {
+		r.Storage = terminating[T]{store, k.Terminate}
 		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	var err error
@@ -311,18 +330,15 @@ func (k *Of[T]) singular(kind string) string {
 	return strings.ToLower(kind)
 }
 
-func (k *Of[T]) nameRule() apivalidation.ValidateNameFunc {
-	if k.Name != nil {
-		return k.Name
-	}
-	return apivalidation.NameIsDNSSubdomain
-}
-
 func (k *Of[T]) warnings(obj, old T) []string {
-	if k.Warnings == nil {
-		return nil
+	var all []string
+	if k.Unenforced != "" {
+		all = append(all, fmt.Sprintf("this server stores %s but does not enforce them: %s", k.Plural, k.Unenforced))
 	}
-	return k.Warnings(obj, old)
+	if k.Warnings != nil {
+		all = append(all, k.Warnings(obj, old)...)
+	}
+	return all
 }
 
 func kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {

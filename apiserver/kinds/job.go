@@ -15,12 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
 )
 
 func jobs() Kind {
 	return Of[*batchv1.Job]{
 		Type: &batchv1.Job{}, List: &batchv1.JobList{},
 		Plural: "jobs", Categories: []string{"all"},
+		Orphans:        true,
+		BeforeDelete:   warnOfOrphans,
 		Name:           subdomain,
 		Default:        defaultJob,
 		Prepare:        prepareJob,
@@ -39,6 +42,15 @@ func jobs() Kind {
 			return fields.Set{"status.successful": decimal(j.Status.Succeeded)}
 		},
 	}
+}
+
+// warnOfOrphans tells whoever deletes a job, without saying what becomes of its pods, that they stay.
+func warnOfOrphans(ctx context.Context, _ string, options *metav1.DeleteOptions) error {
+	if options == nil || options.PropagationPolicy == nil && options.OrphanDependents == nil {
+		warning.AddWarning(ctx, "", "child pods are preserved by default when jobs are deleted; "+
+			"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
+	}
+	return nil
 }
 
 const defaultBackoffLimit int32 = 6

@@ -55,6 +55,9 @@ type Of[T Object] struct {
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
 	Warnings func(obj, old T) []string
+	// Unenforced is set for a kind that is stored and has no effect yet. It says what does not happen,
+	// and is sent as a warning with every write.
+	Unenforced string
 
 	// Status adds the status subresource.
 	Status bool
@@ -79,13 +82,19 @@ type Of[T Object] struct {
 	DeletesOnUpdate func(obj, old T) bool
 	// ReturnsDeleted answers a deletion with the object as it last was, instead of a status.
 	ReturnsDeleted bool
+	// BeforeDelete is asked before a deletion, and may warn by way of ctx. An error refuses the deletion.
+	// The name is empty for the deletion of a collection.
+	BeforeDelete func(ctx context.Context, name string, options *metav1.DeleteOptions) error
+	// Orphans says that dependents are orphaned by a deletion that does not say otherwise.
+	Orphans bool
 	// TTL is how long an object is kept after it was written; zero is for ever.
 	TTL time.Duration
 
-	// Linger is asked when a deletion is asked for of an object that has no finalizers. It may change
-	// the object and let it stay on its way out, to be removed by an update of which DeletesOnUpdate
-	// says that it completes the deletion. An error refuses the deletion.
-	Linger func(obj T) (stays bool, err error)
+	// Terminate is called when the deletion of an object is requested, whether or not it has finalizers.
+	// If it returns true, the object is terminating, and is removed by an update of which DeletesOnUpdate
+	// says that it completes the deletion. It may change the object. Such a kind has no deletion of
+	// collections.
+	Terminate func(obj T) bool
 	// Claims makes what hands out the things that only one object can have, such as cluster IPs. It is
 	// made once for each server, and asked on every write of an object but those of its subresources.
 	Claims func(s Stored[T]) Claims[T]
@@ -105,8 +114,25 @@ type Of[T Object] struct {
 	More func(s Stored[T]) map[string]rest.Storage
 
 	// AlsoServed are further group-versions under which the same stored objects are served, such as
-	// events.k8s.io/v1 for Event. The scheme must convert between them.
-	AlsoServed []runtime.Object
+	// events.k8s.io/v1 for Event.
+	AlsoServed []Alias[T]
+}
+
+// Alias is a further group-version of a kind, with the rules that are different there. Only Type must
+// be set. The rules see objects as they are stored.
+type Alias[T Object] struct {
+	// Type is a new, empty value. The scheme must convert between it and the kind's own type.
+	Type runtime.Object
+	// Name and Validate, if not nil, replace those of the kind.
+	Name     func(name string, prefix bool) []string
+	Validate func(obj T) field.ErrorList
+	// ValidateCreate says what is wrong with a new object, beyond Validate.
+	ValidateCreate func(obj T) field.ErrorList
+	// ValidateUpdate says what is wrong with a change, beyond Validate.
+	ValidateUpdate func(obj, old T) field.ErrorList
+	// Fields are the selectable fields by the names that they have here, each with its key in the
+	// kind's own Fields; nil for the same names.
+	Fields map[string]string
 }
 
 // ScaleOf says where a kind keeps what the scale subresource shows.

@@ -29,7 +29,8 @@ func namespaces() Kind {
 			n.DeletionTimestamp = old.DeletionTimestamp
 		},
 		ValidateStatus: validateNamespaceStatus,
-		Linger:         namespaceLingers,
+		Terminate:      terminateNamespace,
+		Warnings:       warnOfPodSecurity,
 		DeletesOnUpdate: func(n, _ *corev1.Namespace) bool {
 			return len(n.Spec.Finalizers) == 0
 		},
@@ -97,21 +98,28 @@ func validateNamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	return field.ErrorList{field.Invalid(statusAt.of("phase"), n.Status.Phase, message)}
 }
 
-// namespaceLingers keeps a namespace until it has been emptied, which the absence of its own
+// terminateNamespace keeps a namespace until it has been emptied, which the absence of its own
 // finalizers tells.
-func namespaceLingers(n *corev1.Namespace) (bool, error) {
+func terminateNamespace(n *corev1.Namespace) bool {
 	if n.DeletionTimestamp == nil {
 		if len(n.Spec.Finalizers) == 0 && len(n.Finalizers) == 0 {
-			return false, nil
+			return false
 		}
 		n.Status.Phase = corev1.NamespaceTerminating
-		return true, nil
+		return true
 	}
-	if len(n.Spec.Finalizers) > 0 {
-		return false, errors.NewConflict(corev1.Resource("namespaces"), n.Name,
-			fmt.Errorf("The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system."))
+	return len(n.Spec.Finalizers) > 0
+}
+
+// podSecurityLabel is where a namespace says which pods are too privileged for it.
+const podSecurityLabel = "pod-security.kubernetes.io/enforce"
+
+// warnOfPodSecurity tells that nobody keeps privileged pods out of the namespace.
+func warnOfPodSecurity(n, _ *corev1.Namespace) []string {
+	if level := n.Labels[podSecurityLabel]; level == "" || level == "privileged" {
+		return nil
 	}
-	return false, nil
+	return []string{"this server stores the label " + podSecurityLabel + " but does not enforce it: no pod is refused"}
 }
 
 // finalizeREST changes the finalizers in the spec of a namespace, and nothing else.

@@ -249,11 +249,12 @@ func networkPolicies() Kind {
 	return Of[*networkingv1.NetworkPolicy]{
 		Type: &networkingv1.NetworkPolicy{}, List: &networkingv1.NetworkPolicyList{},
 		Plural: "networkpolicies", ShortNames: []string{"netpol"}, Generation: true,
-		Name:     subdomain,
-		Default:  defaultNetworkPolicy,
-		Validate: validateNetworkPolicy,
-		Columns:  []metav1.TableColumnDefinition{column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
-		Row:      func(n *networkingv1.NetworkPolicy) []any { return []any{selectorCell(&n.Spec.PodSelector)} },
+		Unenforced: "there is no network",
+		Name:       subdomain,
+		Default:    defaultNetworkPolicy,
+		Validate:   validateNetworkPolicy,
+		Columns:    []metav1.TableColumnDefinition{column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
+		Row:        func(n *networkingv1.NetworkPolicy) []any { return []any{selectorCell(&n.Spec.PodSelector)} },
 	}
 }
 

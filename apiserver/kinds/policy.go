@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,9 +19,10 @@ func podDisruptionBudgets() Kind {
 	return Of[*policyv1.PodDisruptionBudget]{
 		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
 		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Generation: true, NoUnconditionalUpdate: true,
-		Name:     subdomain,
-		Validate: validateBudget,
-		Status:   true,
+		Unenforced: "no eviction is refused",
+		Name:       subdomain,
+		Validate:   validateBudget,
+		Status:     true,
 		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 			s := &b.Status
 			return counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed, "currentHealthy": s.CurrentHealthy,
@@ -69,9 +72,10 @@ func priorityClasses() Kind {
 	return Of[*schedulingv1.PriorityClass]{
 		Type: &schedulingv1.PriorityClass{}, List: &schedulingv1.PriorityClassList{},
 		Plural: "priorityclasses", ShortNames: []string{"pc"}, Cluster: true, Generation: true,
-		Name:     subdomain,
-		Default:  func(p *schedulingv1.PriorityClass) { orElse(&p.PreemptionPolicy, corev1.PreemptLowerPriority) },
-		Validate: validatePriorityClass,
+		BeforeDelete: keepSystemPriority,
+		Name:         subdomain,
+		Default:      func(p *schedulingv1.PriorityClass) { orElse(&p.PreemptionPolicy, corev1.PreemptLowerPriority) },
+		Validate:     validatePriorityClass,
 		ValidateUpdate: func(p, old *schedulingv1.PriorityClass) field.ErrorList {
 			var errs field.ErrorList
 			if p.Value != old.Value {
@@ -95,6 +99,25 @@ func priorityClasses() Kind {
 			return []any{p.Name, int64(p.Value), p.GlobalDefault, age(p.CreationTimestamp), policy}
 		},
 	}
+}
+
+// SystemPriorityClasses are the priority classes that every cluster has.
+func SystemPriorityClasses() []*schedulingv1.PriorityClass {
+	return []*schedulingv1.PriorityClass{
+		systemPriorityClass("system-node-critical", "Used for system critical pods that must not be moved from their current node."),
+		systemPriorityClass("system-cluster-critical", "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
+	}
+}
+
+func systemPriorityClass(name, description string) *schedulingv1.PriorityClass {
+	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: systemPriorities[name], Description: description}
+}
+
+func keepSystemPriority(_ context.Context, name string, _ *metav1.DeleteOptions) error {
+	if _, system := systemPriorities[name]; system {
+		return errors.NewForbidden(schedulingv1.Resource("priorityclasses"), name, fmt.Errorf("this is a system priority class and cannot be deleted"))
+	}
+	return nil
 }
 
 func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {

@@ -14,7 +14,8 @@ func resourceQuotas() Kind {
 	return Of[*corev1.ResourceQuota]{
 		Type: &corev1.ResourceQuota{}, List: &corev1.ResourceQuotaList{},
 		Plural: "resourcequotas", ShortNames: []string{"quota"},
-		Name: subdomain,
+		Unenforced: "nothing is counted or refused",
+		Name:       subdomain,
 		Default: func(q *corev1.ResourceQuota) {
 			roundUp(q.Spec.Hard)
 			roundUp(q.Status.Hard)
@@ -88,12 +89,13 @@ func limitRanges() Kind {
 	return Of[*corev1.LimitRange]{
 		Type: &corev1.LimitRange{}, List: &corev1.LimitRangeList{},
 		Plural: "limitranges", ShortNames: []string{"limits"}, CreateOnUpdate: true,
-		Name:     subdomain,
-		Default:  defaultLimitRange,
-		Validate: validateLimitRange,
-		Columns:  createdAt,
-		Row:      func(l *corev1.LimitRange) []any { return createdRow(l) },
-		Bare:     true,
+		Unenforced: "nothing is defaulted or refused",
+		Name:       subdomain,
+		Default:    defaultLimitRange,
+		Validate:   validateLimitRange,
+		Columns:    createdAt,
+		Row:        func(l *corev1.LimitRange) []any { return createdRow(l) },
+		Bare:       true,
 	}
 }
 

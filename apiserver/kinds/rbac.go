@@ -102,7 +102,8 @@ func roleBindings() Kind {
 	return Of[*rbacv1.RoleBinding]{
 		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
 		Plural: "rolebindings", Name: pathSegment, CreateOnUpdate: true,
-		Default: func(b *rbacv1.RoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
+		Unenforced: "nobody is granted anything",
+		Default:    func(b *rbacv1.RoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.RoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "Role", "ClusterRole"), subjects(b.Subjects, true)...)
 		},
@@ -116,7 +117,8 @@ func clusterRoleBindings() Kind {
 	return Of[*rbacv1.ClusterRoleBinding]{
 		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},
 		Plural: "clusterrolebindings", Cluster: true, Name: pathSegment, CreateOnUpdate: true,
-		Default: func(b *rbacv1.ClusterRoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
+		Unenforced: "nobody is granted anything",
+		Default:    func(b *rbacv1.ClusterRoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "ClusterRole"), subjects(b.Subjects, false)...)
 		},

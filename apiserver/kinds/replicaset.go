@@ -82,6 +82,7 @@ func replicationControllers() Kind {
 	return Of[*corev1.ReplicationController]{
 		Type: &corev1.ReplicationController{}, List: &corev1.ReplicationControllerList{},
 		Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: []string{"all"},
+		Orphans:  true,
 		Name:     subdomain,
 		Default:  defaultReplicationController,
 		Validate: validateReplicationController,

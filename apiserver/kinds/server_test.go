@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,14 @@ func TestNamespaceLives(t *testing.T) {
 	if ns.DeletionTimestamp == nil || ns.Status.Phase != corev1.NamespaceTerminating {
 		t.Errorf("after its deletion: %+v", ns)
 	}
-	wantError(t, namespaces.Delete(ctx, "team", metav1.DeleteOptions{}), metav1.StatusReasonConflict, "The system is ensuring all content is removed")
+	again := &corev1.Namespace{}
+	status := 0
+	err := client.CoreV1().RESTClient().Delete().Resource("namespaces").Name("team").Do(ctx).StatusCode(&status).Into(again)
+	if err != nil || status != http.StatusOK || again.UID != ns.UID || again.ResourceVersion != ns.ResourceVersion {
+		t.Errorf("deleted again: %d, %v, %+v", status, err, again)
+	}
+	wrong := types.UID("other")
+	wantError(t, namespaces.Delete(ctx, "team", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}}), metav1.StatusReasonConflict)
 
 	ns.Spec.Finalizers = nil
 	if kept := must[*corev1.Namespace](t)(namespaces.Update(ctx, ns, metav1.UpdateOptions{})); len(kept.Spec.Finalizers) != 1 {
@@ -104,7 +112,7 @@ func TestNamespaceLives(t *testing.T) {
 	if _, err := namespaces.Finalize(ctx, ns, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := namespaces.Get(ctx, "team", metav1.GetOptions{})
+	_, err = namespaces.Get(ctx, "team", metav1.GetOptions{})
 	wantError(t, err, metav1.StatusReasonNotFound)
 }
 
@@ -399,7 +407,7 @@ func TestTables(t *testing.T) {
 	must[*corev1.Service](t)(client.CoreV1().Services("default").Create(ctx, service("web", corev1.ServiceSpec{ClusterIP: "10.96.0.9", Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}}), metav1.CreateOptions{}))
 	for path, want := range map[string]struct{ columns, row string }{
 		"/api/v1/namespaces/default/pods":     {"Name Ready Status Restarts Age IP* Node* Nominated Node* Readiness Gates*", "web 0/1 Pending 0 AGE <none> <none> <none> <none>"},
-		"/api/v1/namespaces/default/services": {"Name Type Cluster-IP External-IP Port(s) Age Selector*", "web ClusterIP 10.96.0.9 <none> 80/TCP AGE <none>"},
+		"/api/v1/namespaces/default/services/web": {"Name Type Cluster-IP External-IP Port(s) Age Selector*", "web ClusterIP 10.96.0.9 <none> 80/TCP AGE <none>"},
 		"/api/v1/namespaces/default":          {"Name Status Age", "default Active AGE"},
 	} {
 		raw, err := client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)

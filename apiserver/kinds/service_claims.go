@@ -18,6 +18,9 @@ import (
 // serviceNetwork is where cluster IPs come from; its first address is that of the API server itself.
 var serviceNetwork = netip.MustParsePrefix("10.96.0.0/12")
 
+// APIServerIP is the address of the API server in the service network.
+func APIServerIP() netip.Addr { return serviceNetwork.Addr().Next() }
+
 // serviceAddresses is how many addresses of the network services can have: all but the network's own
 // and the last.
 const serviceAddresses = 1<<(32-12) - 2

@@ -3,12 +3,15 @@ package kinds
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -19,13 +22,50 @@ import (
 type strategy[T Object] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	kind   *Of[T]
-	layout layout
-	reset  map[fieldpath.APIVersion]*fieldpath.Set
+	kind    *Of[T]
+	layout  layout
+	reset   map[fieldpath.APIVersion]*fieldpath.Set
+	aliases []schema.GroupVersion // of kind.AlsoServed
 }
 
 var _ rest.RESTCreateUpdateStrategy = (*strategy[Object])(nil)
 var _ rest.RESTGracefulDeleteStrategy = (*strategy[Object])(nil)
+var _ rest.GarbageCollectionDeleteStrategy = (*strategy[Object])(nil)
+
+// rules are what a request's objects are held against in the version that the request came in.
+func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
+	rules := Alias[T]{Name: s.kind.Name, Validate: s.kind.Validate, ValidateUpdate: s.kind.ValidateUpdate}
+	if rules.Name == nil {
+		rules.Name = apivalidation.NameIsDNSSubdomain
+	}
+	if len(s.aliases) == 0 {
+		return rules
+	}
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok {
+		return rules
+	}
+	i := slices.Index(s.aliases, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion})
+	if i < 0 {
+		return rules
+	}
+	alias := s.kind.AlsoServed[i]
+	if alias.Name == nil {
+		alias.Name = rules.Name
+	}
+	if alias.Validate == nil {
+		alias.Validate = rules.Validate
+	}
+	return alias
+}
+
+// DefaultGarbageCollectionPolicy implements [rest.GarbageCollectionDeleteStrategy].
+func (s *strategy[T]) DefaultGarbageCollectionPolicy(context.Context) rest.GarbageCollectionPolicy {
+	if s.kind.Orphans {
+		return rest.OrphanDependents
+	}
+	return rest.DeleteDependents
+}
 
 func (s *strategy[T]) NamespaceScoped() bool                    { return !s.kind.Cluster }
 func (s *strategy[T]) AllowCreateOnUpdate(context.Context) bool { return s.kind.CreateOnUpdate }
@@ -63,27 +103,30 @@ func (s *strategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Obj
 	}
 }
 
-func (s *strategy[T]) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	o := obj.(T)
-	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, s.kind.nameRule(), metadataPath)
+func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	o, rules := obj.(T), s.rules(ctx)
+	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, rules.Name, metadataPath)
 	if names := o.GetFinalizers(); len(names) > 0 {
 		at := metadataAt.at("finalizers")
 		errs = append(errs, finalizers(names, &at)...)
 	}
-	if s.kind.Validate != nil {
-		errs = append(errs, s.kind.Validate(o)...)
+	if rules.Validate != nil {
+		errs = append(errs, rules.Validate(o)...)
+	}
+	if rules.ValidateCreate != nil {
+		errs = append(errs, rules.ValidateCreate(o)...)
 	}
 	return errs
 }
 
-func (s *strategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	o, was := obj.(T), old.(T)
+func (s *strategy[T]) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	o, was, rules := obj.(T), old.(T), s.rules(ctx)
 	errs := apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath)
-	if s.kind.Validate != nil {
-		errs = append(errs, s.kind.Validate(o)...)
+	if rules.Validate != nil {
+		errs = append(errs, rules.Validate(o)...)
 	}
-	if s.kind.ValidateUpdate != nil {
-		errs = append(errs, s.kind.ValidateUpdate(o, was)...)
+	if rules.ValidateUpdate != nil {
+		errs = append(errs, rules.ValidateUpdate(o, was)...)
 	}
 	return errs
 }

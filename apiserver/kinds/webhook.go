@@ -18,7 +18,8 @@ func validatingWebhooks() Kind {
 	return Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
 		Plural: "validatingwebhookconfigurations", Cluster: true, Generation: true,
-		Name: subdomain,
+		Unenforced: "no webhook is called",
+		Name:       subdomain,
 		Default: func(c *admissionv1.ValidatingWebhookConfiguration) {
 			for i := range c.Webhooks {
 				defaultWebhook(ofValidating(&c.Webhooks[i]))
@@ -36,7 +37,8 @@ func mutatingWebhooks() Kind {
 	return Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
 		Plural: "mutatingwebhookconfigurations", Cluster: true, Generation: true,
-		Name: subdomain,
+		Unenforced: "no webhook is called",
+		Name:       subdomain,
 		Default: func(c *admissionv1.MutatingWebhookConfiguration) {
 			for i := range c.Webhooks {
 				defaultWebhook(ofMutating(&c.Webhooks[i]))

@@ -1,0 +1,100 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// priority gives a pod the priority of its class, or of the default class, and sees to it that there is
+// at most one default.
+type priority struct {
+	*admission.Handler
+	classes stored[*schedulingv1.PriorityClass]
+}
+
+var (
+	_ admission.MutationInterface   = (*priority)(nil)
+	_ admission.ValidationInterface = (*priority)(nil)
+)
+
+func newPriority(s Storages) admission.Interface {
+	return &priority{
+		Handler: admission.NewHandler(admission.Create, admission.Update),
+		classes: newStored[*schedulingv1.PriorityClass](s, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")),
+	}
+}
+
+func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod := podOf(a)
+	if pod == nil {
+		return nil
+	}
+	if old, ok := a.GetOldObject().(*corev1.Pod); ok && a.GetOperation() == admission.Update {
+		if pod.Spec.Priority == nil {
+			pod.Spec.Priority = old.Spec.Priority
+		}
+		if pod.Spec.PreemptionPolicy == nil {
+			pod.Spec.PreemptionPolicy = old.Spec.PreemptionPolicy
+		}
+		return nil
+	}
+	class, err := p.classOf(ctx, a, pod)
+	if err != nil {
+		return err
+	}
+	if set := pod.Spec.Priority; set != nil && *set != class.Value {
+		return admission.NewForbidden(a, fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *set, class.Value))
+	}
+	if set := pod.Spec.PreemptionPolicy; set != nil && class.PreemptionPolicy != nil && *set != *class.PreemptionPolicy {
+		return admission.NewForbidden(a, fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", *set, *class.PreemptionPolicy))
+	}
+	pod.Spec.PriorityClassName, pod.Spec.Priority = class.Name, new(class.Value)
+	if class.PreemptionPolicy != nil {
+		pod.Spec.PreemptionPolicy = new(*class.PreemptionPolicy)
+	}
+	return nil
+}
+
+// classOf finds the class that the pod names, or else the default. Without one, it is a class of zero.
+func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
+	if name := pod.Spec.PriorityClassName; name != "" {
+		class, err := p.classes.get(ctx, "", name)
+		if errors.IsNotFound(err) {
+			return nil, admission.NewForbidden(a, fmt.Errorf("no PriorityClass with name %s was found", name))
+		}
+		return class, err
+	}
+	class, err := p.globalDefault(ctx)
+	if class == nil {
+		class = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
+	}
+	return class, err
+}
+
+// globalDefault returns the default class, the lowest of them if writers have made two at once, or nil.
+func (p *priority) globalDefault(ctx context.Context) (*schedulingv1.PriorityClass, error) {
+	var found *schedulingv1.PriorityClass
+	err := p.classes.each(ctx, "", func(c *schedulingv1.PriorityClass) {
+		if c.GlobalDefault && (found == nil || c.Value < found.Value) {
+			found = c
+		}
+	})
+	return found, err
+}
+
+func (p *priority) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	class, ok := a.GetObject().(*schedulingv1.PriorityClass)
+	if !ok || !class.GlobalDefault {
+		return nil
+	}
+	other, err := p.globalDefault(ctx)
+	if err != nil || other == nil || a.GetOperation() == admission.Update && other.Name == class.Name {
+		return err
+	}
+	return admission.NewForbidden(a, fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", other.Name))
+}

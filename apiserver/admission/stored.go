@@ -1,0 +1,103 @@
+package admission
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// Storages finds the storage of a resource, or nil if the resource is not served.
+type Storages func(schema.GroupVersionResource) rest.Storage
+
+// stored reads the objects of one resource as they are stored now.
+type stored[T runtime.Object] struct {
+	storages Storages
+	resource schema.GroupVersionResource
+	// info is about the object that is looked up, so that errors do not speak of the one in the request.
+	info *request.RequestInfo
+}
+
+func newStored[T runtime.Object](storages Storages, r schema.GroupVersionResource) stored[T] {
+	return stored[T]{storages, r, &request.RequestInfo{
+		IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource,
+	}}
+}
+
+func (s stored[T]) scope(ctx context.Context, namespace string) context.Context {
+	return request.WithNamespace(request.WithRequestInfo(ctx, s.info), namespace)
+}
+
+// get returns a copy of an object, which belongs to the caller.
+func (s stored[T]) get(ctx context.Context, namespace, name string) (T, error) {
+	var none T
+	storage, ok := s.storages(s.resource).(rest.Getter)
+	if !ok {
+		return none, errors.NewNotFound(s.resource.GroupResource(), name)
+	}
+	obj, err := storage.Get(s.scope(ctx, namespace), name, &metav1.GetOptions{})
+	if err != nil {
+		return none, err
+	}
+	return obj.(T), nil
+}
+
+// each calls yield with every object in a namespace, or in all. The objects must not be changed.
+func (s stored[T]) each(ctx context.Context, namespace string, yield func(T)) error {
+	storage, ok := s.storages(s.resource).(rest.Lister)
+	if !ok {
+		return nil
+	}
+	list, err := storage.List(s.scope(ctx, namespace), &internalversion.ListOptions{})
+	if err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(obj runtime.Object) error {
+		yield(obj.(T))
+		return nil
+	})
+}
+
+// await is get for an object that may not be there yet. It returns the error of the last get when ctx
+// ends first.
+func (s stored[T]) await(ctx context.Context, namespace, name string) (T, error) {
+	var none T
+	notFound := errors.NewNotFound(s.resource.GroupResource(), name)
+	storage, ok := s.storages(s.resource).(rest.Watcher)
+	if !ok {
+		return none, notFound
+	}
+	// The watch begins with what is there already.
+	w, err := storage.Watch(s.scope(ctx, namespace), &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
+	if err != nil {
+		return none, err
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return none, notFound
+		case event, ok := <-w.ResultChan():
+			switch {
+			case !ok:
+				return none, notFound
+			case event.Type == watch.Error:
+				return none, errors.FromObject(event.Object)
+			case event.Type != watch.Added:
+				continue
+			}
+			obj, err := s.get(ctx, namespace, name)
+			if !errors.IsNotFound(err) {
+				return obj, err
+			}
+		}
+	}
+}

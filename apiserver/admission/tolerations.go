@@ -1,0 +1,47 @@
+package admission
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// tolerationSeconds is how long a pod stays on a node that has failed, unless it says so itself.
+const tolerationSeconds int64 = 300
+
+// defaultTolerationSeconds lets pods tolerate for a while that their node is not ready or unreachable.
+type defaultTolerationSeconds struct{ *admission.Handler }
+
+var _ admission.MutationInterface = defaultTolerationSeconds{}
+
+func newDefaultTolerationSeconds(Storages) admission.Interface {
+	return defaultTolerationSeconds{admission.NewHandler(admission.Create, admission.Update)}
+}
+
+func (defaultTolerationSeconds) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod := podOf(a)
+	if pod == nil {
+		return nil
+	}
+	given := pod.Spec.Tolerations
+	for _, taint := range [...]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !tolerates(given, taint) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(tolerationSeconds),
+			})
+		}
+	}
+	return nil
+}
+
+// tolerates tells whether any of the tolerations is about being evicted for a taint.
+func tolerates(all []corev1.Toleration, taint string) bool {
+	for i := range all {
+		t := &all[i]
+		if (t.Key == taint || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "") {
+			return true
+		}
+	}
+	return false
+}

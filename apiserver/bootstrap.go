@@ -1,0 +1,77 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/kinds"
+)
+
+// manager owns the fields of what the server itself writes.
+const manager = "kube-apiserver"
+
+// bootstrap creates the objects that every cluster has, where the storage is new.
+func (s *Server) bootstrap() error {
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := s.create(corev1.SchemeGroupVersion.WithResource("namespaces"), obj); err != nil {
+			return fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
+	for _, class := range kinds.SystemPriorityClasses() {
+		if err := s.create(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), class); err != nil {
+			return fmt.Errorf("priority class %s: %w", class.Name, err)
+		}
+	}
+	return nil
+}
+
+// create creates an object, without admission, unless it is there already.
+func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error {
+	r, ok := s.catalog.Snapshot().Lookup(gvr)
+	if !ok {
+		return errors.NewNotFound(gvr.GroupResource(), obj.GetName())
+	}
+	kinds.Scheme().Default(obj)
+	r.Own(obj, gvr.GroupVersion().String(), manager)
+	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), obj.GetNamespace()), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if errors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// replace changes an object that is there.
+func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string, change func(obj runtime.Object)) error {
+	r, ok := s.catalog.Snapshot().Lookup(gvr)
+	if !ok {
+		return errors.NewNotFound(gvr.GroupResource(), name)
+	}
+	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		obj := old.DeepCopyObject()
+		change(obj)
+		return r.Scope.FieldManager.UpdateNoErrors(old, obj, manager), nil
+	})
+	_, _, err := r.Storage.(rest.Updater).Update(request.WithNamespace(context.Background(), namespace), name, info,
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
+// remove deletes an object.
+func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string) error {
+	storage, ok := s.storage(gvr).(rest.GracefulDeleter)
+	if !ok {
+		return errors.NewNotFound(gvr.GroupResource(), name)
+	}
+	_, _, err := storage.Delete(request.WithNamespace(context.Background(), namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+	return err
+}

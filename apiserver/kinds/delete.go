@@ -1,0 +1,116 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storeerr "k8s.io/apiserver/pkg/storage/errors"
+	"k8s.io/apiserver/pkg/util/dryrun"
+)
+
+// deleting is a store that asks the kind before it deletes.
+type deleting[T Object] struct {
+	*registry.Store
+	before func(ctx context.Context, name string, options *metav1.DeleteOptions) error
+}
+
+func (d deleting[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if err := d.before(ctx, name, options); err != nil {
+		return nil, false, err
+	}
+	return d.Store.Delete(ctx, name, validate, options)
+}
+
+func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	if err := d.before(ctx, "", options); err != nil {
+		return nil, err
+	}
+	return d.Store.DeleteCollection(ctx, validate, options, list)
+}
+
+// terminating is a store whose objects may stay for a while after their deletion was requested.
+type terminating[T Object] struct {
+	*registry.Store
+	terminate func(obj T) bool
+}
+
+var errRemove = errors.New("nothing keeps the object")
+
+// Delete marks the object as terminating, or removes it if nothing keeps it. An object that is
+// terminating already is returned as it is.
+func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	key, err := t.KeyFunc(ctx, name)
+	if err != nil {
+		return nil, false, err
+	}
+	if options == nil {
+		options = metav1.NewDeleteOptions(0)
+	}
+	var only storage.Preconditions
+	if p := options.Preconditions; p != nil {
+		only = storage.Preconditions{UID: p.UID, ResourceVersion: p.ResourceVersion}
+	}
+	out := t.NewFunc()
+	err = t.Storage.GuaranteedUpdate(ctx, key, out, false, &only, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
+		obj := existing.(T)
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				return nil, err
+			}
+		}
+		if !t.terminate(obj) {
+			return nil, errRemove
+		}
+		if obj.GetDeletionTimestamp() == nil {
+			now := metav1.Now()
+			obj.SetDeletionTimestamp(&now)
+			propagate(obj, options)
+		}
+		return obj, nil
+	}), dryrun.IsDryRun(options.DryRun), nil)
+	switch {
+	case err == nil:
+		return out, false, nil
+	case errors.Is(err, errRemove):
+		return t.Store.Delete(ctx, name, validate, options)
+	}
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		return nil, false, err
+	}
+	return nil, false, storeerr.InterpretDeleteError(err, t.DefaultQualifiedResource, name)
+}
+
+// propagate sets the finalizers by which the garbage collector knows what becomes of the dependents, as
+// the registry does with other kinds.
+func propagate(obj metav1.Object, options *metav1.DeleteOptions) {
+	was := obj.GetFinalizers()
+	orphan, foreground := slices.Contains(was, metav1.FinalizerOrphanDependents), slices.Contains(was, metav1.FinalizerDeleteDependents)
+	switch {
+	case options.OrphanDependents != nil:
+		orphan, foreground = *options.OrphanDependents, !*options.OrphanDependents
+	case options.PropagationPolicy != nil:
+		orphan = *options.PropagationPolicy == metav1.DeletePropagationOrphan
+		foreground = *options.PropagationPolicy == metav1.DeletePropagationForeground
+	default:
+		return
+	}
+	finalizers := slices.DeleteFunc(slices.Clone(was), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	if orphan {
+		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
+	}
+	if foreground {
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
+	}
+	obj.SetFinalizers(finalizers)
+}

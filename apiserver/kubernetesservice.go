@@ -1,0 +1,184 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/apiserver/kinds"
+)
+
+const (
+	serviceName = "kubernetes"
+	// endpointInterval is the time after which the Service "kubernetes" and its endpoints are looked at
+	// again, as in kube-apiserver.
+	endpointInterval = 10 * time.Second
+)
+
+// notReachable is advertised by a server that listens nowhere, or only on an address that means
+// something else on every machine, which no endpoint may have. The address is of the network that is
+// reserved for documentation (RFC 5737), so nothing ever answers there.
+var notReachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
+
+// Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and
+// EndpointSlice, and keeps them until [Server.Stop]; what users delete or change comes back after a few
+// seconds. It must be called at most once.
+//
+// The address is where the server listens. For an unspecified one, the endpoints have an address of the
+// host; for one on loopback, or none, they have the address 192.0.2.1, where nothing is.
+func (s *Server) Advertise(address netip.AddrPort) {
+	k := &kubernetesService{server: s, address: advertised(address)}
+	k.reconcile()
+	s.work.Go(func() {
+		ticker := time.NewTicker(endpointInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-s.stopping.Done():
+				return
+			case <-ticker.C:
+				k.reconcile()
+			}
+		}
+	})
+}
+
+// advertised is the address that endpoints have for a server that listens at another.
+func advertised(listens netip.AddrPort) netip.AddrPort {
+	ip := listens.Addr().Unmap()
+	switch {
+	case !ip.IsValid():
+		return notReachable
+	case ip.IsUnspecified():
+		host, err := utilnet.ResolveBindAddress(ip.AsSlice())
+		if err != nil {
+			break
+		}
+		ip, _ = netip.AddrFromSlice(host)
+		ip = ip.Unmap()
+	}
+	if !ip.IsGlobalUnicast() {
+		ip = notReachable.Addr()
+	}
+	return netip.AddrPortFrom(ip, listens.Port())
+}
+
+// kubernetesService is how programs in a cluster find the API server.
+type kubernetesService struct {
+	server  *Server
+	address netip.AddrPort
+}
+
+// reconcile creates what is missing and corrects the endpoints. The Service itself is left as users
+// change it, as in kube-apiserver.
+func (k *kubernetesService) reconcile() {
+	endpoints, slice := k.endpoints(), k.slice()
+	for _, object := range []struct {
+		resource schema.GroupVersionResource
+		wanted   kinds.Object
+		correct  func(is runtime.Object) bool // and tells whether it was not correct before
+	}{
+		{corev1.SchemeGroupVersion.WithResource("services"), k.service(), func(runtime.Object) bool { return false }},
+		{corev1.SchemeGroupVersion.WithResource("endpoints"), endpoints, func(is runtime.Object) bool {
+			e := is.(*corev1.Endpoints)
+			if e.Labels[discoveryv1.LabelSkipMirror] == "true" && apiequality.Semantic.DeepEqual(e.Subsets, endpoints.Subsets) {
+				return false
+			}
+			metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelSkipMirror, "true")
+			e.Subsets = endpoints.Subsets
+			return true
+		}},
+		{discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice, func(is runtime.Object) bool {
+			e := is.(*discoveryv1.EndpointSlice)
+			if e.Labels[discoveryv1.LabelServiceName] == serviceName &&
+				apiequality.Semantic.DeepEqual(e.Endpoints, slice.Endpoints) && apiequality.Semantic.DeepEqual(e.Ports, slice.Ports) {
+				return false
+			}
+			metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelServiceName, serviceName)
+			e.Endpoints, e.Ports = slice.Endpoints, slice.Ports
+			return true
+		}},
+	} {
+		if err := k.ensure(object.resource, object.wanted, object.correct); err != nil && k.server.stopping.Err() == nil {
+			klog.ErrorS(err, "The Service of the API server could not be reconciled", "resource", object.resource.Resource)
+		}
+	}
+}
+
+func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds.Object, correct func(runtime.Object) bool) error {
+	storage, ok := k.server.storage(gvr).(rest.Getter)
+	if !ok {
+		return fmt.Errorf("%s is not served", gvr)
+	}
+	is, err := storage.Get(request.WithNamespace(k.server.stopping, metav1.NamespaceDefault), serviceName, &metav1.GetOptions{})
+	switch {
+	case errors.IsNotFound(err):
+		return k.server.create(gvr, wanted)
+	case err != nil:
+		return err
+	}
+	if now, ok := is.(*discoveryv1.EndpointSlice); ok && now.AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType {
+		// The address type of a slice cannot be changed.
+		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName); err != nil {
+			return err
+		}
+		return k.server.create(gvr, wanted)
+	}
+	if !correct(is) {
+		return nil
+	}
+	return k.server.replace(gvr, metav1.NamespaceDefault, serviceName, func(obj runtime.Object) { correct(obj) })
+}
+
+func (k *kubernetesService) meta(labels map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: serviceName, Labels: labels}
+}
+
+const portName = "https"
+
+func (k *kubernetesService) service() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: k.meta(map[string]string{"component": "apiserver", "provider": "kubernetes"}),
+		Spec: corev1.ServiceSpec{
+			ClusterIP:      kinds.APIServerIP().String(),
+			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
+			Ports:          []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(int32(k.address.Port()))}},
+		},
+	}
+}
+
+func (k *kubernetesService) endpoints() *corev1.Endpoints {
+	return &corev1.Endpoints{
+		ObjectMeta: k.meta(map[string]string{discoveryv1.LabelSkipMirror: "true"}),
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: k.address.Addr().String()}},
+			Ports:     []corev1.EndpointPort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: int32(k.address.Port())}},
+		}},
+	}
+}
+
+func (k *kubernetesService) slice() *discoveryv1.EndpointSlice {
+	family := discoveryv1.AddressTypeIPv4
+	if k.address.Addr().Is6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  k.meta(map[string]string{discoveryv1.LabelServiceName: serviceName}),
+		AddressType: family,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{k.address.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new(portName), Protocol: new(corev1.ProtocolTCP), Port: new(int32(k.address.Port()))}},
+	}
+}
