@@ -13,11 +13,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/admission"
@@ -53,6 +51,7 @@ type Server struct {
 	options   Options
 	catalog   *resource.Catalog
 	custom    *crd.Kinds
+	objects   *objects
 	admission upstream.Interface
 	handler   http.Handler
 	ready     atomic.Bool
@@ -65,6 +64,7 @@ type Server struct {
 // that every cluster has. It starts no goroutine that outlives [Server.Stop].
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}}
+	s.objects = &objects{server: s}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	builtin, err := kinds.Resources(kinds.Options{
 		Storage:       store.RESTOptions(o.Storage, kinds.StorageCodec),
@@ -88,7 +88,7 @@ func New(o Options) (*Server, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}
-	if s.admission, err = admission.New(o.Admission, s.storage); err == nil {
+	if s.admission, err = admission.New(o.Admission, s.objects); err == nil {
 		err = s.bootstrap()
 	}
 	if err != nil {
@@ -107,6 +107,7 @@ func (s *Server) Stop() {
 	s.ready.Store(false)
 	s.stop()
 	s.work.Wait()
+	s.objects.close()
 	if s.custom != nil {
 		s.custom.Close()
 	}
@@ -136,13 +137,4 @@ func (s *Server) routes() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
-}
-
-// storage finds what serves a resource, or nil.
-func (s *Server) storage(gvr schema.GroupVersionResource) rest.Storage {
-	r, ok := s.catalog.Snapshot().Lookup(gvr)
-	if !ok {
-		return nil
-	}
-	return r.Storage
 }

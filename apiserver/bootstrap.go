@@ -68,7 +68,7 @@ func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string
 
 // remove deletes an object.
 func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string) error {
-	storage, ok := s.storage(gvr).(rest.GracefulDeleter)
+	storage, ok := s.objects.Storage(gvr).(rest.GracefulDeleter)
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), name)
 	}

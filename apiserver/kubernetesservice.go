@@ -119,7 +119,7 @@ func (k *kubernetesService) reconcile() {
 }
 
 func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds.Object, correct func(runtime.Object) bool) error {
-	storage, ok := k.server.storage(gvr).(rest.Getter)
+	storage, ok := k.server.objects.Storage(gvr).(rest.Getter)
 	if !ok {
 		return fmt.Errorf("%s is not served", gvr)
 	}

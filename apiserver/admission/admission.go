@@ -23,7 +23,7 @@ type Options struct {
 // plugins are all plugins in their order.
 var plugins = []struct {
 	name string
-	new  func(Storages) admission.Interface
+	new  func(Objects) admission.Interface
 }{
 	{"NamespaceLifecycle", newNamespaceLifecycle},
 	{ServiceAccount, newServiceAccount},
@@ -46,7 +46,7 @@ func Names() []string {
 }
 
 // New returns the chosen plugins in their order. It fails for the name of a plugin that there is not.
-func New(o Options, storages Storages) (admission.Interface, error) {
+func New(o Options, objects Objects) (admission.Interface, error) {
 	for _, name := range o.Disable {
 		if !slices.Contains(Names(), name) {
 			return nil, fmt.Errorf("there is no admission plugin %q; there are %s", name, strings.Join(Names(), ", "))
@@ -55,7 +55,7 @@ func New(o Options, storages Storages) (admission.Interface, error) {
 	var chosen []admission.Interface
 	for _, p := range plugins {
 		if !slices.Contains(o.Disable, p.name) {
-			chosen = append(chosen, p.new(storages))
+			chosen = append(chosen, p.new(objects))
 		}
 	}
 	return admission.NewChainHandler(chosen...), nil

@@ -22,8 +22,8 @@ type namespaceLifecycle struct {
 
 var _ admission.ValidationInterface = (*namespaceLifecycle)(nil)
 
-func newNamespaceLifecycle(s Storages) admission.Interface {
-	namespaces := newStored[*corev1.Namespace](s, corev1.SchemeGroupVersion.WithResource("namespaces"))
+func newNamespaceLifecycle(o Objects) admission.Interface {
+	namespaces := newStored[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	return &namespaceLifecycle{
 		Handler: admission.NewHandler(admission.Create, admission.Delete),
 		get: func(ctx context.Context, name string) (*corev1.Namespace, error) {

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -15,6 +16,11 @@ import (
 type priority struct {
 	*admission.Handler
 	classes stored[*schedulingv1.PriorityClass]
+	changed func() bool // the classes, since mu was last held
+
+	mu       sync.Mutex
+	known    bool
+	standard *schedulingv1.PriorityClass // the default class, or nil
 }
 
 var (
@@ -22,10 +28,11 @@ var (
 	_ admission.ValidationInterface = (*priority)(nil)
 )
 
-func newPriority(s Storages) admission.Interface {
+func newPriority(o Objects) admission.Interface {
 	return &priority{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
-		classes: newStored[*schedulingv1.PriorityClass](s, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")),
+		changed: o.Changed(schedulingv1.Resource("priorityclasses")),
+		classes: newStored[*schedulingv1.PriorityClass](o, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")),
 	}
 }
 
@@ -60,7 +67,7 @@ func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// classOf finds the class that the pod names, or else the default. Without one, it is a class of zero.
+// classOf finds the class that the pod names, or else the default. It must not be changed.
 func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	if name := pod.Spec.PriorityClassName; name != "" {
 		class, err := p.classes.get(ctx, "", name)
@@ -71,20 +78,30 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *cor
 	}
 	class, err := p.globalDefault(ctx)
 	if class == nil {
-		class = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
+		class = noClass
 	}
 	return class, err
 }
 
+// noClass is the class of pods that name none, where there is no default.
+var noClass = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
+
 // globalDefault returns the default class, the lowest of them if writers have made two at once, or nil.
+// It must not be changed. As every pod needs it, it is looked for only when a class has been written.
 func (p *priority) globalDefault(ctx context.Context) (*schedulingv1.PriorityClass, error) {
-	var found *schedulingv1.PriorityClass
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.changed() && p.known {
+		return p.standard, nil
+	}
+	p.known, p.standard = false, nil
 	err := p.classes.each(ctx, "", func(c *schedulingv1.PriorityClass) {
-		if c.GlobalDefault && (found == nil || c.Value < found.Value) {
-			found = c
+		if c.GlobalDefault && (p.standard == nil || c.Value < p.standard.Value) {
+			p.standard = c
 		}
 	})
-	return found, err
+	p.known = err == nil
+	return p.standard, err
 }
 
 func (p *priority) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

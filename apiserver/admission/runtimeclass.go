@@ -23,10 +23,10 @@ var (
 	_ admission.ValidationInterface = (*runtimeClass)(nil)
 )
 
-func newRuntimeClass(s Storages) admission.Interface {
+func newRuntimeClass(o Objects) admission.Interface {
 	return &runtimeClass{
 		Handler: admission.NewHandler(admission.Create),
-		classes: newStored[*nodev1.RuntimeClass](s, nodev1.SchemeGroupVersion.WithResource("runtimeclasses")),
+		classes: newStored[*nodev1.RuntimeClass](o, nodev1.SchemeGroupVersion.WithResource("runtimeclasses")),
 	}
 }
 

@@ -36,10 +36,10 @@ var (
 	_ admission.ValidationInterface = (*serviceAccount)(nil)
 )
 
-func newServiceAccount(s Storages) admission.Interface {
+func newServiceAccount(o Objects) admission.Interface {
 	return &serviceAccount{
 		Handler:  admission.NewHandler(admission.Create),
-		accounts: newStored[*corev1.ServiceAccount](s, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
+		accounts: newStored[*corev1.ServiceAccount](o, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),
 	}
 }
 

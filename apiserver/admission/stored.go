@@ -15,19 +15,25 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Storages finds the storage of a resource, or nil if the resource is not served.
-type Storages func(schema.GroupVersionResource) rest.Storage
+// Objects is the way to what is stored.
+type Objects interface {
+	// Storage finds the storage of a resource, or nil if the resource is not served.
+	Storage(schema.GroupVersionResource) rest.Storage
+	// Changed returns a function that tells whether any object of a resource may have been written since
+	// the last call; it returns true at first. It is safe for concurrent use.
+	Changed(schema.GroupResource) func() bool
+}
 
 // stored reads the objects of one resource as they are stored now.
 type stored[T runtime.Object] struct {
-	storages Storages
+	objects  Objects
 	resource schema.GroupVersionResource
 	// info is about the object that is looked up, so that errors do not speak of the one in the request.
 	info *request.RequestInfo
 }
 
-func newStored[T runtime.Object](storages Storages, r schema.GroupVersionResource) stored[T] {
-	return stored[T]{storages, r, &request.RequestInfo{
+func newStored[T runtime.Object](o Objects, r schema.GroupVersionResource) stored[T] {
+	return stored[T]{o, r, &request.RequestInfo{
 		IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource,
 	}}
 }
@@ -39,7 +45,7 @@ func (s stored[T]) scope(ctx context.Context, namespace string) context.Context 
 // get returns a copy of an object, which belongs to the caller.
 func (s stored[T]) get(ctx context.Context, namespace, name string) (T, error) {
 	var none T
-	storage, ok := s.storages(s.resource).(rest.Getter)
+	storage, ok := s.objects.Storage(s.resource).(rest.Getter)
 	if !ok {
 		return none, errors.NewNotFound(s.resource.GroupResource(), name)
 	}
@@ -52,7 +58,7 @@ func (s stored[T]) get(ctx context.Context, namespace, name string) (T, error) {
 
 // each calls yield with every object in a namespace, or in all. The objects must not be changed.
 func (s stored[T]) each(ctx context.Context, namespace string, yield func(T)) error {
-	storage, ok := s.storages(s.resource).(rest.Lister)
+	storage, ok := s.objects.Storage(s.resource).(rest.Lister)
 	if !ok {
 		return nil
 	}
@@ -71,7 +77,7 @@ func (s stored[T]) each(ctx context.Context, namespace string, yield func(T)) er
 func (s stored[T]) await(ctx context.Context, namespace, name string) (T, error) {
 	var none T
 	notFound := errors.NewNotFound(s.resource.GroupResource(), name)
-	storage, ok := s.storages(s.resource).(rest.Watcher)
+	storage, ok := s.objects.Storage(s.resource).(rest.Watcher)
 	if !ok {
 		return none, notFound
 	}

@@ -15,7 +15,7 @@ type defaultTolerationSeconds struct{ *admission.Handler }
 
 var _ admission.MutationInterface = defaultTolerationSeconds{}
 
-func newDefaultTolerationSeconds(Storages) admission.Interface {
+func newDefaultTolerationSeconds(Objects) admission.Interface {
 	return defaultTolerationSeconds{admission.NewHandler(admission.Create, admission.Update)}
 }
 

@@ -136,10 +136,27 @@ func label(name string, prefix bool) []string {
 
 // qualified checks a name such as example.com/thing.
 func qualified(s string, w *where, name string) field.ErrorList {
-	if plainLabel(s) {
+	if plainQualified(s) {
 		return nil
 	}
 	return invalid(validation.IsQualifiedName(s), s, w, name)
+}
+
+// plainQualified is a quick answer for nearly all names that are right.
+func plainQualified(s string) bool {
+	domain, name, ok := strings.Cut(s, "/")
+	if !ok {
+		return plainLabel(s)
+	}
+	if len(domain) > validation.DNS1123SubdomainMaxLength || !plainLabel(name) {
+		return false
+	}
+	for part := range strings.SplitSeq(domain, ".") {
+		if !plainLabel(part) {
+			return false
+		}
+	}
+	return true
 }
 
 // port checks a port's number.
@@ -216,6 +233,14 @@ func labelSelector(s *metav1.LabelSelector, w *where, name string) field.ErrorLi
 		return nil
 	}
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, w.of(name))
+}
+
+// labelName checks the key of a label or a taint.
+func labelName(key string, w *where, name string) field.ErrorList {
+	if plainQualified(key) {
+		return nil
+	}
+	return metav1validation.ValidateLabelName(key, w.of(name))
 }
 
 // labelMap checks the keys and values of labels.

@@ -38,7 +38,7 @@ func tolerations(list []corev1.Toleration, w *where) field.ErrorList {
 	for i := range list {
 		t, at := &list[i], all.item(i)
 		if t.Key != "" {
-			errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.of("key"))...)
+			errs = append(errs, labelName(t.Key, &at, "key")...)
 		} else if t.Operator != corev1.TolerationOpExists {
 			errs = append(errs, field.Invalid(at.of("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
 		}

@@ -406,9 +406,9 @@ func TestTables(t *testing.T) {
 	must[*corev1.Pod](t)(client.CoreV1().Pods("default").Create(ctx, pod("web"), metav1.CreateOptions{}))
 	must[*corev1.Service](t)(client.CoreV1().Services("default").Create(ctx, service("web", corev1.ServiceSpec{ClusterIP: "10.96.0.9", Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}}}), metav1.CreateOptions{}))
 	for path, want := range map[string]struct{ columns, row string }{
-		"/api/v1/namespaces/default/pods":     {"Name Ready Status Restarts Age IP* Node* Nominated Node* Readiness Gates*", "web 0/1 Pending 0 AGE <none> <none> <none> <none>"},
+		"/api/v1/namespaces/default/pods":         {"Name Ready Status Restarts Age IP* Node* Nominated Node* Readiness Gates*", "web 0/1 Pending 0 AGE <none> <none> <none> <none>"},
 		"/api/v1/namespaces/default/services/web": {"Name Type Cluster-IP External-IP Port(s) Age Selector*", "web ClusterIP 10.96.0.9 <none> 80/TCP AGE <none>"},
-		"/api/v1/namespaces/default":          {"Name Status Age", "default Active AGE"},
+		"/api/v1/namespaces/default":              {"Name Status Age", "default Active AGE"},
 	} {
 		raw, err := client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
 		if err != nil {

@@ -1,0 +1,84 @@
+package apiserver
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/store"
+	"flyball.dev/storage"
+)
+
+// objects is the way of the admission plugins to what is stored.
+type objects struct {
+	server  *Server
+	changes []*changes
+}
+
+// Storage implements [admission.Objects].
+func (o *objects) Storage(gvr schema.GroupVersionResource) rest.Storage {
+	r, ok := o.server.catalog.Snapshot().Lookup(gvr)
+	if !ok {
+		return nil
+	}
+	return r.Storage
+}
+
+// Changed implements [admission.Objects].
+func (o *objects) Changed(r schema.GroupResource) func() bool {
+	options, err := store.RESTOptions(o.server.options.Storage, kinds.StorageCodec).GetRESTOptions(r, nil)
+	if err != nil {
+		return func() bool { return true }
+	}
+	c := &changes{storage: o.server.options.Storage, path: "/" + options.ResourcePrefix + "/"}
+	o.changes = append(o.changes, c)
+	return c.any
+}
+
+func (o *objects) close() {
+	for _, c := range o.changes {
+		c.close()
+	}
+}
+
+// changes tells whether anything below a path has been written. Its watcher is read when somebody asks,
+// so nothing runs and no answer is late.
+type changes struct {
+	storage storage.Store
+	path    string
+
+	mu      sync.Mutex
+	watcher storage.Watcher
+	closed  bool
+}
+
+// any tells whether there was a write since the last call, or may have been.
+func (c *changes) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watcher != nil {
+		events, _, err := c.watcher.Next()
+		if err == nil {
+			return len(events) > 0
+		}
+		c.watcher.Close()
+		c.watcher = nil
+	}
+	if !c.closed {
+		c.watcher, _ = c.storage.Watch(context.Background(), c.path, 0) // without one, everything may have changed
+	}
+	return true
+}
+
+func (c *changes) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.watcher != nil {
+		c.watcher.Close()
+		c.watcher = nil
+	}
+}
