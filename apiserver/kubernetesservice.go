@@ -62,8 +62,8 @@ func advertised(listens netip.AddrPort) netip.AddrPort {
 	switch {
 	case !ip.IsValid():
 		return notReachable
-	case ip.IsUnspecified():
-		host, err := utilnet.ResolveBindAddress(ip.AsSlice())
+	case ip.IsUnspecified(): // which is also how Go says that it listens on 0.0.0.0
+		host, err := utilnet.ResolveBindAddress(nil)
 		if err != nil {
 			break
 		}
