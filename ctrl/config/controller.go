@@ -57,6 +57,12 @@ type Controller struct {
 	// minutes if zero; never if negative.
 	HungAfter time.Duration
 
+	// DetectHotLoops makes a controller look for requests that its reconciler's
+	// own writes bring back without end; see HotLoop for what is found and what
+	// that costs. If false, nothing is remembered, OnHotLoop is not called and
+	// nothing is logged or counted. True if nil.
+	DetectHotLoops *bool
+
 	// OnHotLoop is told of requests that the reconciler's own writes bring
 	// back without end, instead of the log. Tests can let it fail. It is called
 	// by a worker, which it holds up.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,4 +83,24 @@ func begin(b *testing.B, reconciled func(workqueue.TypedRateLimitingInterface[re
 	}
 	b.ReportAllocs()
 	return func(i int) { queue.Add(requests[i%len(requests)]) }
+}
+
+// BenchmarkHotLoops is what the detector of hot loops adds to a reconcile that writes once.
+func BenchmarkHotLoops(b *testing.B) {
+	c := &controller[reconcile.Request]{name: "benchmark"}
+	l := newLoops(c, newCounters(c.name), nil)
+	calls := make([]*call[reconcile.Request], 10_000)
+	for i := range calls {
+		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("object-", i)}
+		why := reconcile.Cause{Kind: reconcile.CauseUpdated, Object: name, ResourceVersion: "1"}
+		calls[i] = &call[reconcile.Request]{controller: c, wrote: []write{{name, fmt.Sprint(i)}}}
+		calls[i].req.NamespacedName = name
+		calls[i].causes.List = []reconcile.Cause{why}
+	}
+	now := time.Now()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		now = now.Add(100 * time.Microsecond)
+		l.ran(calls[i%len(calls)], now)
+	}
 }

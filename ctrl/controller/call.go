@@ -62,7 +62,9 @@ func (c *call[request]) Value(key any) any {
 	case cause.Key:
 		return c.causes
 	case overlay.ObserverKey:
-		return c
+		if c.controller.detectsHotLoops() {
+			return c
+		}
 	}
 	if key == loggerKey {
 		return c.boxedLogger()

@@ -26,8 +26,10 @@
 //
 // A reconciler can ask why it was called, with [reconcile.CausesFrom]; errors are logged with the
 // causes. A request that comes back again and again only because of what its own reconciles wrote is
-// a hot loop: it is reported with the fields that change, see [HotLoop]. A reconcile that hangs is
-// reported with its stack. With OpenTelemetry every reconcile is a span.
+// a hot loop: it is reported with the fields that change, see [HotLoop]. For that a controller keeps
+// hashes of what it wrote within the last minute, in no more than half a MiB however many objects there
+// are, unless DetectHotLoops is false. A reconcile that hangs is reported with its stack. With
+// OpenTelemetry every reconcile is a span.
 package controller
 
 import (
@@ -137,8 +139,9 @@ type TypedOptions[request comparable] struct {
 	// few. It must be quick. Nil means first come first served. A queue made by NewQueue ignores it.
 	Flow func(request) string
 
-	// HungAfter, OnHotLoop and TracerProvider are as in config.Controller.
+	// HungAfter, DetectHotLoops, OnHotLoop and TracerProvider are as in config.Controller.
 	HungAfter      time.Duration
+	DetectHotLoops *bool
 	OnHotLoop      func(HotLoop)
 	TracerProvider trace.TracerProvider
 }
@@ -159,6 +162,7 @@ func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller
 	setDefault(&options.CacheSyncTimeout, config.CacheSyncTimeout)
 	setDefault(&options.ReconciliationTimeout, config.ReconciliationTimeout)
 	setDefault(&options.HungAfter, config.HungAfter)
+	setDefault(&options.DetectHotLoops, config.DetectHotLoops)
 	if options.OnHotLoop == nil {
 		options.OnHotLoop = config.OnHotLoop
 	}

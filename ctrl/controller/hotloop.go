@@ -2,9 +2,12 @@ package controller
 
 import (
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/utils/ptr"
 
 	"flyball.dev/ctrl/reconcile"
 )
@@ -15,68 +18,87 @@ const (
 	loopWithin = time.Minute
 	loopDoubt  = loopRuns / 2     // from here on it is found out what changes
 	loopAgain  = 10 * time.Minute // until it is reported once more
+
+	suspectsAtMost = 256
 )
 
-// streak is what is known of one request whose last reconcile wrote something.
-type streak struct {
-	runs     int // in a row, each caused by writes of those before
-	since    time.Time
-	reported time.Time
-	wrote    []write // the last ones
-}
-
-// loops finds hot loops. It remembers the requests that wrote something within the last minutes.
+// loops finds hot loops. Of every request whose reconciles write it remembers, for a minute and as
+// hashes, how many reconciles in a row were caused by writes of those before, and the writes. Only
+// requests for which that are many are known by name, and only so many of them.
 type loops[request comparable] struct {
 	controller *controller[request]
 	metrics    *counters
-	suspects   atomic.Int32 // how many streaks are in doubt
-	known      atomic.Int32 // how many there are
+	seed       maphash.Seed
+	written    atomic.Bool  // whether any reconcile has written anything
+	suspected  atomic.Int32 // how many suspects there are
 
-	mu         sync.Mutex
-	young, old map[request]*streak // by when they were last touched
-	turned     time.Time           // when young was begun
+	mu       sync.Mutex
+	recent   recent
+	suspects map[request]*suspect
+	swept    time.Time // when suspects were last looked through
 }
 
+// suspect is a request that may be in a hot loop, or was not long ago.
+type suspect struct {
+	runs     int // as of the last reconcile
+	seen     time.Time
+	reported time.Time
+}
+
+// newLoops returns nil, which finds nothing and costs nothing, if that is what the options say.
 func newLoops[request comparable](c *controller[request], m *counters, queue any) *loops[request] {
-	l := &loops[request]{controller: c, metrics: m, young: map[request]*streak{}, turned: time.Now()}
+	if !c.detectsHotLoops() {
+		return nil
+	}
+	now := time.Now()
+	l := &loops[request]{controller: c, metrics: m, seed: maphash.MakeSeed(), recent: newRecent(now), suspects: map[request]*suspect{}, swept: now}
 	if q, ok := queue.(interface{ BeCurious(func(request) bool) }); ok {
 		q.BeCurious(l.inDoubt)
 	}
 	return l
 }
 
+func (c *controller[request]) detectsHotLoops() bool {
+	return ptr.Deref(c.options.DetectHotLoops, true)
+}
+
 // inDoubt reports whether it is worth finding out what an update changes that leads to req.
 func (l *loops[request]) inDoubt(req request) bool {
-	if l.suspects.Load() == 0 {
+	if l.suspected.Load() == 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.find(req)
+	s := l.suspects[req]
 	return s != nil && s.runs >= loopDoubt
-}
-
-func (l *loops[request]) find(req request) *streak {
-	if s := l.young[req]; s != nil {
-		return s
-	}
-	return l.old[req]
 }
 
 // ran takes note of a reconcile that has just ended.
 func (l *loops[request]) ran(c *call[request], began time.Time) {
+	if l == nil {
+		return
+	}
 	c.mu.Lock()
 	wrote := c.wrote
 	c.mu.Unlock()
-	if len(wrote) == 0 && l.known.Load() == 0 {
+	if len(wrote) > 0 {
+		l.written.Store(true)
+	} else if !l.written.Load() {
 		return
 	}
 	l.mu.Lock()
-	loop, found := l.note(c, wrote, began)
-	l.known.Store(int32(len(l.young) + len(l.old)))
+	runs, since := l.note(c, wrote, began)
+	report := l.suspect(c.req, runs, began)
 	l.mu.Unlock()
-	if !found {
+	if !report {
 		return
+	}
+	loop := HotLoop{
+		Controller: l.controller.name,
+		Request:    fmt.Sprint(c.req),
+		Reconciles: runs,
+		Within:     began.Sub(since),
+		Causes:     c.causes,
 	}
 	l.metrics.hotLoops.Inc()
 	if tell := l.controller.options.OnHotLoop; tell != nil {
@@ -87,101 +109,94 @@ func (l *loops[request]) ran(c *call[request], began time.Time) {
 		"reconciles", loop.Reconciles, "within", loop.Within, "causes", loop.Causes)
 }
 
-// note brings the streak of the request up to date, and reports a loop when it is one.
-func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (HotLoop, bool) {
-	if now.Sub(l.turned) > loopAgain {
-		l.young, l.old, l.turned = map[request]*streak{}, l.young, now
-		l.countSuspects()
-	}
-	s := l.find(c.req)
-	if len(wrote) == 0 {
-		if s != nil {
-			l.change(s, 0)
-			delete(l.young, c.req)
-			delete(l.old, c.req)
+// note remembers what a reconcile wrote, and returns how many reconciles of the request up to this one
+// each wrote something and were caused by nothing but writes of those before, and since when.
+func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (runs int, since time.Time) {
+	since = now
+	id := l.hash(c.req, write{})
+	before := l.recent.find(id, now)
+	switch {
+	case len(wrote) == 0:
+		if before != nil {
+			*before = slot{}
 		}
-		return HotLoop{}, false
-	}
-	if s == nil {
-		s = &streak{}
-	}
-	l.young[c.req] = s
-	delete(l.old, c.req)
-	if s.caused(c.causes) {
-		l.change(s, s.runs+1)
-	} else {
-		l.change(s, 0)
-	}
-	if s.runs == 0 || now.Sub(s.since) > loopWithin {
-		l.change(s, 0)
-		s.since = now
-	}
-	s.remember(wrote)
-	if s.runs < loopRuns || !s.reported.IsZero() && now.Sub(s.reported) < loopAgain {
-		return HotLoop{}, false
-	}
-	s.reported = now
-	return HotLoop{
-		Controller: l.controller.name,
-		Request:    fmt.Sprint(c.req),
-		Reconciles: s.runs,
-		Within:     now.Sub(s.since),
-		Causes:     c.causes,
-	}, true
-}
-
-// change sets the length of a streak and keeps count of the doubtful ones.
-func (l *loops[request]) change(s *streak, runs int) {
-	if was, is := s.runs >= loopDoubt, runs >= loopDoubt; is && !was {
-		l.suspects.Add(1)
-	} else if was && !is {
-		l.suspects.Add(-1)
-	}
-	s.runs = runs
-}
-
-// countSuspects is for when streaks have been forgotten.
-func (l *loops[request]) countSuspects() {
-	n := int32(0)
-	for _, s := range l.old {
-		if s.runs >= loopDoubt {
-			n++
+		return runs, since
+	case before != nil && l.caused(c, now):
+		if began := l.recent.epoch.Add(before.since); now.Sub(began) <= loopWithin {
+			runs, since = int(before.runs)+1, began
 		}
 	}
-	l.suspects.Store(n)
+	l.recent.put(id, runs, since, now)
+	for _, w := range wrote {
+		l.recent.put(l.hash(c.req, w), runs, since, now)
+		// The event of a deletion has a version that the client was not told.
+		l.recent.put(l.hash(c.req, write{object: w.object}), runs, since, now)
+	}
+	return runs, since
 }
 
-// caused reports whether all causes are events of what the streak wrote.
-func (s *streak) caused(causes reconcile.Causes) bool {
-	for i := range causes.List {
-		if !s.owns(&causes.List[i]) {
+// caused reports whether all causes are events of what the request's own reconciles wrote.
+func (l *loops[request]) caused(c *call[request], now time.Time) bool {
+	for i := range c.causes.List {
+		why := &c.causes.List[i]
+		w := write{object: why.Object, version: why.ResourceVersion}
+		switch why.Kind {
+		case reconcile.CauseCreated, reconcile.CauseUpdated:
+		case reconcile.CauseDeleted:
+			w.version = ""
+		default:
+			return false
+		}
+		if l.recent.find(l.hash(c.req, w), now) == nil {
 			return false
 		}
 	}
-	return len(causes.List) > 0
+	return len(c.causes.List) > 0
 }
 
-func (s *streak) owns(c *reconcile.Cause) bool {
-	for _, w := range s.wrote {
-		if w.object != c.Object {
-			continue
-		}
-		switch c.Kind {
-		case reconcile.CauseCreated, reconcile.CauseUpdated:
-			if w.version == c.ResourceVersion {
-				return true
-			}
-		case reconcile.CauseDeleted:
-			return true
-		}
-	}
-	return false
+// hash identifies a write of a reconcile of req; with no write, req itself.
+func (l *loops[request]) hash(req request, w write) uint64 {
+	return maphash.Comparable(l.seed, struct {
+		req   request
+		write write
+	}{req, w})
 }
 
-// remember adds writes and forgets the oldest.
-func (s *streak) remember(wrote []write) {
-	s.wrote = append(s.wrote, wrote...)
-	if extra := len(s.wrote) - maxWrites; extra > 0 {
-		s.wrote = append(s.wrote[:0], s.wrote[extra:]...)
+// suspect brings up to date what is known of a request that may be in a hot loop, and says whether it
+// is to be reported.
+func (l *loops[request]) suspect(req request, runs int, now time.Time) (report bool) {
+	if runs < loopDoubt && len(l.suspects) == 0 {
+		return false
 	}
+	if now.Sub(l.swept) > loopWithin {
+		l.sweep(now)
+	}
+	s := l.suspects[req]
+	if s == nil {
+		if runs < loopDoubt || len(l.suspects) >= suspectsAtMost {
+			return false
+		}
+		// It is not known what has changed until now.
+		l.suspects[req] = &suspect{runs: runs, seen: now}
+		l.suspected.Store(int32(len(l.suspects)))
+		return false
+	}
+	s.runs, s.seen = runs, now
+	if runs < loopRuns || !s.reported.IsZero() && now.Sub(s.reported) < loopAgain {
+		return false
+	}
+	s.reported = now
+	return true
+}
+
+// sweep forgets the suspects that are none any more and whose report is long ago.
+func (l *loops[request]) sweep(now time.Time) {
+	l.swept = now
+	for req, s := range l.suspects {
+		over := s.runs < loopDoubt || now.Sub(s.seen) > loopWithin
+		if over && (s.reported.IsZero() || now.Sub(s.reported) >= loopAgain) {
+			delete(l.suspects, req)
+		}
+	}
+	l.suspected.Store(int32(len(l.suspects)))
 }

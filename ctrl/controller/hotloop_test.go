@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/cause"
 	"flyball.dev/ctrl/internal/overlay"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
@@ -136,6 +138,164 @@ func TestHotLoopIsLogged(t *testing.T) {
 		watch(t, Options{Logger: logger}, func(int) bool { return true }, func(int) bool { return false }, 0)
 		if len(lines) != 1 || !strings.Contains(lines[0], "(data.n by operator)") || strings.Contains(lines[0], `data="`) {
 			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+// TestHotLoopAmongMany reconciles very many objects, with a write or five each, and one object that comes
+// back for its own writes among them. What is remembered must not grow with the objects.
+func TestHotLoopAmongMany(t *testing.T) {
+	const most = 1 << 20
+	for writes, many := range map[int]int{1: 1_000_000, 5: 200_000} {
+		t.Run(fmt.Sprint(writes), func(t *testing.T) {
+			var found []HotLoop
+			c, err := NewUnmanaged(t.Name(), Options{
+				OnHotLoop:  func(h HotLoop) { found = append(found, h) },
+				Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inner := c.(*controller[reconcile.Request])
+			before := heapInUse()
+			l := newLoops(inner, newCounters(inner.name), nil)
+			now, hot := time.Now(), 0
+			run := func(name string, version int, why reconcile.Cause) (wrote write) {
+				call := &call[reconcile.Request]{controller: inner, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
+				call.req.Namespace, call.req.Name = "default", name
+				for i := range writes {
+					object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(name, "-", i), ResourceVersion: fmt.Sprint(version)}}
+					call.ObserveWrite(object)
+				}
+				now = now.Add(20 * time.Microsecond)
+				l.ran(call, now)
+				return call.wrote[writes-1]
+			}
+			why := reconcile.Cause{Kind: reconcile.CauseListed}
+			for i := range many {
+				// Objects are often reconciled a second time for what they wrote.
+				name := fmt.Sprint("cold-", i)
+				wrote := run(name, i, reconcile.Cause{Kind: reconcile.CauseListed})
+				if i%3 == 0 {
+					run(name, i, reconcile.Cause{Kind: reconcile.CauseUpdated, Object: wrote.object, ResourceVersion: wrote.version})
+				}
+				if i%500 == 0 && hot < 50 {
+					hot++
+					wrote := run("hot", i, why)
+					why = reconcile.Cause{Kind: reconcile.CauseUpdated, Object: wrote.object, ResourceVersion: wrote.version}
+				}
+			}
+			if held := heapInUse() - before; held > most {
+				t.Errorf("%d objects have left %d bytes, want at most %d", many, held, most)
+			}
+			runtime.KeepAlive(l)
+			if len(found) != 1 || found[0].Request != "default/hot" {
+				t.Errorf("found %v", found)
+			}
+		})
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestManyHotLoops lets far more requests go in circles than are reported.
+func TestManyHotLoops(t *testing.T) {
+	found := map[string]int{}
+	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found[h.Request]++ }}}
+	l := newLoops(c, newCounters(c.name), nil)
+	now := time.Now()
+	last := map[int]write{}
+	for round := range 200 {
+		for req := range 4 * suspectsAtMost {
+			call := &call[int]{controller: c, req: req}
+			if w, ok := last[req]; ok {
+				call.causes.Add(reconcile.Cause{Kind: cause.Updated, Object: w.object, ResourceVersion: w.version})
+			}
+			w := write{version: fmt.Sprint(round)}
+			w.object.Name = fmt.Sprint(req)
+			call.wrote, last[req] = []write{w}, w
+			l.ran(call, now)
+		}
+		now = now.Add(time.Second)
+	}
+	if len(found) != suspectsAtMost || len(l.suspects) != suspectsAtMost {
+		t.Errorf("%d are reported and %d remembered, want %d", len(found), len(l.suspects), suspectsAtMost)
+	}
+	for req, n := range found {
+		if n != 1 {
+			t.Errorf("%s is reported %d times", req, n)
+		}
+	}
+	// They settle, are forgotten, and make room for others.
+	now = now.Add(2 * loopAgain)
+	l.ran(&call[int]{controller: c}, now)
+	if n := len(l.suspects); n != 0 {
+		t.Errorf("%d requests that have settled are remembered", n)
+	}
+}
+
+// TestHotLoopOfDeletions deletes and makes again what it owns.
+func TestHotLoopOfDeletions(t *testing.T) {
+	found := 0
+	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found++ }}}
+	l := newLoops(c, newCounters(c.name), nil)
+	now := time.Now()
+	call1 := &call[int]{controller: c}
+	for i := range 2 * loopRuns {
+		w := write{version: fmt.Sprint(i)}
+		w.object.Name = "owned"
+		call1.wrote = []write{w}
+		l.ran(call1, now)
+		// The event has a later version than what the client knew.
+		why := reconcile.Cause{Kind: cause.Deleted, Object: w.object, ResourceVersion: fmt.Sprint(i + 1000)}
+		call1 = &call[int]{controller: c, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
+		now = now.Add(time.Second)
+	}
+	if found != 1 {
+		t.Errorf("found %d, want 1", found)
+	}
+}
+
+// TestHotLoopsAreNotLookedFor proves that the switch leaves nothing behind.
+func TestHotLoopsAreNotLookedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var observer any = "none"
+		options := Options{DetectHotLoops: ptr.To(false), OnHotLoop: func(h HotLoop) { t.Error(h) }}
+		i := 0
+		var w world
+		options.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			observer = ctx.Value(overlay.ObserverKey{})
+			if i++; i < 100 {
+				w.write(ctx, "operator", fmt.Sprint(i))
+			}
+			return reconcile.Result{}, nil
+		})
+		c, err := NewUnmanaged(unique(t), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Watch(&source.Informer{Informer: &w, Handler: &handler.EnqueueRequestForObject{}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Start(ctx) }()
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if i != 100 || observer != nil {
+			t.Errorf("%d reconciles, the last of which was observed by %v", i, observer)
+		}
+		if l := newLoops(c.(*controller[reconcile.Request]), nil, nil); l != nil {
+			t.Error("there is a detector all the same")
 		}
 	})
 }

@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"slices"
+	"time"
+)
+
+// recent is a set-associative cache of fixed-size entries that are found by a 64-bit hash. It holds
+// neither keys nor pointers. It grows only while entries of the last minute would be lost otherwise,
+// and never beyond slotsAtMost; then the entries that have come back most often and latest stay.
+type recent struct {
+	slots []slot
+	// epoch is what slots count time from. It is so long ago that an empty slot looks expired.
+	epoch time.Time
+}
+
+// slot is an entry of a recent: 24 bytes.
+type slot struct {
+	hash  uint64
+	since time.Duration // from the epoch
+	at    uint32        // when it was put, in ticks from the epoch
+	runs  uint32
+}
+
+const (
+	slotsAtLeast, slotsAtMost = 64, 16384
+	slotWays                  = 8 // slots in which an entry can stand
+
+	slotTick    = time.Duration(1 << 24) // 17 ms
+	slotExpires = uint32(loopWithin / slotTick)
+)
+
+func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * loopWithin)} }
+
+func (r *recent) ticks(now time.Time) uint32 { return uint32(now.Sub(r.epoch) / slotTick) }
+
+// age is right for two years, after which entries of a minute two years ago look like new ones.
+func (s *slot) age(ticks uint32) uint32 { return ticks - s.at }
+
+func (s *slot) expired(ticks uint32) bool { return s.age(ticks) > slotExpires }
+
+// set returns the slots in which an entry can stand.
+func (r *recent) set(hash uint64) []slot {
+	from := int(hash%uint64(len(r.slots)/slotWays)) * slotWays
+	return r.slots[from : from+slotWays]
+}
+
+// find returns an entry, or nil if there is none of the last minute.
+func (r *recent) find(hash uint64, now time.Time) *slot {
+	if len(r.slots) == 0 {
+		return nil
+	}
+	set := r.set(hash)
+	for i := range set {
+		if s := &set[i]; s.hash == hash && !s.expired(r.ticks(now)) {
+			return s
+		}
+	}
+	return nil
+}
+
+// put makes an entry, or replaces the one with the same hash.
+func (r *recent) put(hash uint64, runs int, since, now time.Time) {
+	if r.slots == nil {
+		r.slots = make([]slot, slotsAtLeast)
+	}
+	in := slot{hash, since.Sub(r.epoch), r.ticks(now), uint32(runs)}
+	s := r.victim(in)
+	for s.hash != hash && !s.expired(in.at) && len(r.slots) < slotsAtMost {
+		r.grow(in.at)
+		s = r.victim(in)
+	}
+	*s = in
+}
+
+// victim returns the slot in which an entry belongs: that of the entry with the same hash, of one that
+// has expired, or of the one that has come back least often and, of those, is oldest.
+func (r *recent) victim(in slot) *slot {
+	set := r.set(in.hash)
+	least := &set[0]
+	for i := range set {
+		s := &set[i]
+		switch {
+		case s.hash == in.hash:
+			return s
+		case least.expired(in.at):
+		case s.expired(in.at), s.runs < least.runs, s.runs == least.runs && s.age(in.at) > least.age(in.at):
+			least = s
+		}
+	}
+	return least
+}
+
+// grow doubles the slots. Each set becomes two, so nothing is lost.
+func (r *recent) grow(ticks uint32) {
+	old := r.slots
+	r.slots = make([]slot, 2*len(old))
+	for _, s := range old {
+		if !s.expired(ticks) {
+			set := r.set(s.hash)
+			set[slices.Index(set, slot{})] = s
+		}
+	}
+}
