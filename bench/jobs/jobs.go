@@ -39,7 +39,7 @@ func All(o Options) []measure.Job {
 	jobs := o.queues()
 	jobs = append(jobs, o.caches()...)
 	jobs = append(jobs, o.reads(), o.burst(), o.storm())
-	jobs = append(jobs, o.coldStart(), o.coldStartHTTPS(), o.latency(), o.writeBack(), o.fanIn())
+	jobs = append(jobs, o.coldStart(), o.coldStartHTTPS(), o.statusWrites(), o.latency(), o.writeBack(), o.fanIn())
 	return append(jobs, o.start(), o.process(), o.create())
 }
 

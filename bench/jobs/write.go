@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -94,6 +95,68 @@ func (o Options) touch(ctx context.Context, rt runtimes.Runtime, touches int) (m
 	// The first one also waited for the manager to start.
 	took = took[min(1, len(took)-1):]
 	return measure.Sample{"p50": measure.Quantile(took, 0.5), "p99": measure.Quantile(took, 0.99), "conflicts": float64(conflicts.Load())}, running.stop()
+}
+
+// statusWrites starts a manager whose controller writes the status of every
+// object, and looks at what remembering that takes.
+func (o Options) statusWrites() measure.Job {
+	var replay *world.Replay
+	return measure.Job{
+		Name:    "reconcile/status-writes",
+		About:   fmt.Sprintf("start a manager until 1 worker has updated the status of each of %d pods once and was told of all that; all but the time for one pod (replay)", o.N),
+		Figures: statusWritesFigures,
+		Setup: func(context.Context) (_ func(), err error) {
+			replay, err = world.NewReplay(world.Pods, o.N, true)
+			return func() { replay = nil }, err
+		},
+		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+			return writeStatus(ctx, rt, replay.Server(), o.N)
+		}),
+	}
+}
+
+// The peer keeps nothing of what is written, so what Flyball keeps shows in heap.
+var statusWritesFigures = []measure.Figure{
+	{Name: "time", Unit: measure.Time},
+	{Name: "cpu", Unit: measure.Time},
+	{Name: "allocs", Unit: measure.Count},
+	{Name: "garbage", Unit: measure.Garbage},
+	{Name: "heap", Unit: measure.Memory, Reach: 0.12},
+}
+
+func writeStatus(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n int) (measure.Sample, error) {
+	written, told := int64(n), make(chan struct{})
+	var updates atomic.Int64
+	before := measure.Heap()
+	stop := func() error { return nil }
+	cost, err := measure.Each(n, func() error {
+		m, err := manager(rt, server, runtimes.Controller{
+			Name: "status-writes", For: world.Pods.One(), Workers: 1,
+			Updated: func(runtimes.Object) bool {
+				if updates.Add(1) == written {
+					close(told)
+				}
+				return false
+			},
+		}, func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
+			pod := &corev1.Pod{}
+			if err := m.Get(ctx, key, pod); err != nil {
+				return err
+			}
+			pod.Status.Message = "reconciled"
+			return m.UpdateStatus(ctx, pod)
+		})
+		if err != nil {
+			return err
+		}
+		running := begin(ctx, m.Start)
+		stop = running.stop
+		return running.wait(ctx, told)
+	})
+	heap := measure.Heap() - before
+	return measure.Sample{
+		"time": float64(cost.Time * time.Duration(n)), "cpu": float64(cost.CPU), "allocs": cost.Allocs, "garbage": cost.Bytes, "heap": heap / float64(n),
+	}, errors.Join(err, stop())
 }
 
 // children is how many objects an owner has.

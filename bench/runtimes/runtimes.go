@@ -92,6 +92,7 @@ type Manager interface {
 	// Reader reads from the manager's cache.
 	Reader
 	Update(ctx context.Context, obj Object) error
+	UpdateStatus(ctx context.Context, obj Object) error
 	// Add adds a controller.
 	Add(Controller) error
 	Start(ctx context.Context) error
@@ -103,6 +104,9 @@ type Controller struct {
 	For  Object
 	Owns []Object
 	// Workers is how many requests are reconciled at once.
-	Workers   int
+	Workers int
+	// Updated says whether an object is to be reconciled because it was updated.
+	// Nil means always.
+	Updated   func(Object) bool
 	Reconcile func(ctx context.Context, key Key) error
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,7 +28,8 @@ import (
 // Replay is a server of one kind whose answers were encoded beforehand. It is
 // reached without a socket and costs next to nothing, so that what is measured
 // is the client. It serves watches and one sort of lists: streaming ones, or
-// those in pages.
+// those in pages. It takes updates, but keeps of them only that there was one:
+// the object gets a new version and stays as it is otherwise.
 type Replay struct {
 	kind  Kind
 	n     int
@@ -53,8 +55,9 @@ type film struct {
 }
 
 type change struct {
-	event   []byte
-	version int // where in event the version stands
+	event    []byte
+	version  int // where in event the version stands
+	from, to int // where in event the object stands
 }
 
 // firstVersion makes all versions have the same number of digits.
@@ -166,6 +169,9 @@ func (r *Replay) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.Method == http.MethodPut {
+		return r.update(req, f)
+	}
 	query := req.URL.Query()
 	watching, initially := query.Get("watch") == "true" || query.Get("watch") == "1", query.Get("sendInitialEvents") == "true"
 	switch {
@@ -188,6 +194,30 @@ func (r *Replay) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.send(f.list)
 	}
 	return response(req, http.StatusOK, f.media.MediaType+";stream=watch", s), nil
+}
+
+// update answers an update and tells all watchers of it. The caller holds mu.
+func (r *Replay) update(req *http.Request, f *film) (*http.Response, error) {
+	if _, err := io.Copy(io.Discard, req.Body); err != nil {
+		return nil, err
+	}
+	name := strings.TrimSuffix(req.URL.Path, "/status")
+	n := Number(runtimes.Key{Name: path.Base(name)})
+	c, err := r.change(f, n)
+	if err != nil {
+		return nil, err
+	}
+	for s, media := range r.streams {
+		event, err := r.changes(r.films[media], n, n+1)
+		if err != nil {
+			return nil, err
+		}
+		s.send(event)
+	}
+	r.version++
+	answer := bytes.Clone(c.event)
+	strconv.AppendUint(answer[:c.version], r.version, 10)
+	return response(req, http.StatusOK, f.media.MediaType, io.NopCloser(bytes.NewReader(answer[c.from:c.to]))), nil
 }
 
 // refuse answers a client that asks for the other sort of list, so that nobody
@@ -259,9 +289,12 @@ func (r *Replay) change(f *film, n int) (change, error) {
 		return c, nil
 	}
 	mark := strconv.Itoa(firstVersion - 1 + firstVersion) // a version that no object has
-	var event bytes.Buffer
-	err := f.write(&event, watch.Modified, r.kind.Served(n, mark))
-	c := change{event.Bytes(), bytes.Index(event.Bytes(), []byte(mark))}
+	var event, object bytes.Buffer
+	obj := r.kind.Served(n, mark)
+	err := errors.Join(f.write(&event, watch.Modified, obj), encode(f.media.Serializer, obj, &object))
+	text := bytes.TrimSpace(object.Bytes())
+	from := bytes.Index(event.Bytes(), text)
+	c := change{event.Bytes(), bytes.Index(event.Bytes(), []byte(mark)), from, from + len(text)}
 	f.changes[n] = c
 	return c, err
 }

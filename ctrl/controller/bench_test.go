@@ -92,7 +92,7 @@ func BenchmarkHotLoops(b *testing.B) {
 	calls := make([]*call[reconcile.Request], 10_000)
 	for i := range calls {
 		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("object-", i)}
-		why := reconcile.Cause{Kind: reconcile.CauseUpdated, Object: name, ResourceVersion: "1"}
+		why := reconcile.Cause{Kind: reconcile.CauseUpdated, Object: name, ResourceVersion: "somebody else's"}
 		calls[i] = &call[reconcile.Request]{controller: c, wrote: []write{{name, fmt.Sprint(i)}}}
 		calls[i].req.NamespacedName = name
 		calls[i].causes.List = []reconcile.Cause{why}

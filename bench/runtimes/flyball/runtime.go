@@ -13,11 +13,14 @@ import (
 	"flyball.dev/bench/runtimes"
 
 	ctrl "flyball.dev/ctrl"
+	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/controller/priorityqueue"
+	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/metrics/server"
+	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -123,8 +126,16 @@ func (c controllers) Update(ctx context.Context, obj runtimes.Object) error {
 	return c.manager.GetClient().Update(ctx, obj)
 }
 
+func (c controllers) UpdateStatus(ctx context.Context, obj runtimes.Object) error {
+	return c.manager.GetClient().Status().Update(ctx, obj)
+}
+
 func (c controllers) Add(spec runtimes.Controller) error {
-	b := ctrl.NewControllerManagedBy(c.manager).Named(spec.Name).For(spec.For)
+	var updates predicate.Funcs
+	if spec.Updated != nil {
+		updates.UpdateFunc = func(e event.UpdateEvent) bool { return spec.Updated(e.ObjectNew) }
+	}
+	b := ctrl.NewControllerManagedBy(c.manager).Named(spec.Name).For(spec.For, builder.WithPredicates(updates))
 	for _, obj := range spec.Owns {
 		b.Owns(obj)
 	}

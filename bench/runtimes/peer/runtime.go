@@ -13,11 +13,14 @@ import (
 	"flyball.dev/bench/runtimes"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -123,8 +126,16 @@ func (c controllers) Update(ctx context.Context, obj runtimes.Object) error {
 	return c.manager.GetClient().Update(ctx, obj)
 }
 
+func (c controllers) UpdateStatus(ctx context.Context, obj runtimes.Object) error {
+	return c.manager.GetClient().Status().Update(ctx, obj)
+}
+
 func (c controllers) Add(spec runtimes.Controller) error {
-	b := ctrl.NewControllerManagedBy(c.manager).Named(spec.Name).For(spec.For)
+	var updates predicate.Funcs
+	if spec.Updated != nil {
+		updates.UpdateFunc = func(e event.UpdateEvent) bool { return spec.Updated(e.ObjectNew) }
+	}
+	b := ctrl.NewControllerManagedBy(c.manager).Named(spec.Name).For(spec.For, builder.WithPredicates(updates))
 	for _, obj := range spec.Owns {
 		b.Owns(obj)
 	}
