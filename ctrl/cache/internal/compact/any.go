@@ -51,14 +51,10 @@ func (e *encoder) any(x any) {
 		e.float(x)
 	case map[string]any:
 		e.byte(anyMap)
-		part := e.begin(anyMaps)
-		e.anyMap(x)
-		e.end(part)
+		anyMaps.encode(e, unsafe.Pointer(&x))
 	case []any:
 		e.byte(anySlice)
-		part := e.begin(anySlices)
-		e.anySlice(x)
-		e.end(part)
+		anySlices.encode(e, unsafe.Pointer(&x))
 	default:
 		e.fail()
 	}
@@ -77,14 +73,24 @@ func (d *decoder) any() any {
 	case anyFloat:
 		return d.float()
 	case anyMap:
-		if shared := d.part(); shared != nil {
-			return copyAnyMap(*(*map[string]any)(shared.variable))
+		shared := d.part()
+		if shared == nil {
+			return d.anyMap()
 		}
+		if m := shared.model.Load(); m != nil {
+			return copyAnyMap(*(*map[string]any)(m.variable))
+		}
+		defer d.leave(d.enter(shared.alone))
 		return d.anyMap()
 	case anySlice:
-		if shared := d.part(); shared != nil {
-			return copyAnySlice(*(*[]any)(shared.variable))
+		shared := d.part()
+		if shared == nil {
+			return d.anySlice()
 		}
+		if m := shared.model.Load(); m != nil {
+			return copyAnySlice(*(*[]any)(m.variable))
+		}
+		defer d.leave(d.enter(shared.alone))
 		return d.anySlice()
 	default:
 		return nil
@@ -118,6 +124,7 @@ func (d *decoder) anyMap() map[string]any {
 		return nil
 	}
 	m := make(map[string]any, n)
+	d.stock.tookMap(n, 2*unsafe.Sizeof(""))
 	for range n {
 		key := d.string()
 		m[key] = d.any()
@@ -151,6 +158,7 @@ func (d *decoder) anySlice() []any {
 		return nil
 	}
 	s := make([]any, n)
+	d.stock.made += n * int(unsafe.Sizeof(s[0]))
 	for i := range s {
 		s[i] = d.any()
 	}

@@ -6,14 +6,19 @@
 // length. What values have in common stands once in the packer's dictionary, and
 // a packed value only says where: strings, such as images and names of owners,
 // and whole parts, such as the containers of all pods that were made of one
-// template. Parts stand there as Go values, so unpacking copies them in a few
-// moves. Unpacking makes a value that is nobody else's. It allocates no strings:
+// template. A part that many values share stands there as a Go value too, so
+// unpacking copies it in a few moves. Only what pays for its place is shared, so
+// values of which there are a few of a kind take no more than if each was its own.
+// Unpacking makes a value that is nobody else's. It allocates no strings:
 // they are immutable, and so are shared. So is the text of managed fields, which
 // apimachinery replaces and never writes into.
 //
 // What comes back is equal to what went in, down to the difference between nil
-// and empty. What cannot be brought back exactly is not packed: functions,
-// interfaces other than those of unstructured content, unexported fields.
+// and empty and to the bits of what is not a number. What cannot be brought back so
+// is not packed: functions, channels, interfaces other than those of unstructured
+// content, unexported fields, maps by pointers, times in other zones than UTC and the
+// local one, what is nested more than a thousand times. Only the monotonic part of
+// times is lost, and which pointers lead to the same variable.
 //
 // # Concurrency
 //
@@ -87,19 +92,15 @@ func NewPacker() *Packer {
 func (p *Packer) Pack(header []string, t Type, ptr any) (Value, bool) {
 	e := &p.encoder
 	defer e.reset()
-	e.uint(uint64(len(header)))
-	for _, s := range header {
-		e.string(s)
-	}
-	t.plan.encode(e, reflect.ValueOf(ptr).UnsafePointer())
-	if e.failed {
+	if !e.encode(header, t, reflect.ValueOf(ptr).UnsafePointer()) {
 		return Value{}, false
 	}
-	p.dictionary.packed()
 	if len(header) > 0 {
 		p.dictionary.owner = uint8(maphash.String(p.dictionary.seed, header[0]))
 	}
-	return e.pack(&p.dictionary), true
+	v := e.pack(&p.dictionary)
+	p.dictionary.packed(v)
+	return v, true
 }
 
 // Release says that a value is not wanted any more. Views from before the
@@ -119,7 +120,7 @@ func (p *Packer) Release(v Value) {
 			_, at = uvarint(v.code, at)
 		}
 	}
-	p.dictionary.released()
+	p.dictionary.released(v)
 }
 
 // Size returns how many bytes the dictionary takes.

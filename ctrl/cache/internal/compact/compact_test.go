@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,6 +43,9 @@ func filler(seed int64) *randfill.Filler {
 		func(r *runtime.RawExtension, c randfill.Continue) { r.Raw = []byte(`{"a":1}`) },
 	)
 }
+
+// often is how often something must come so that it is surely shared, with a model.
+const often = 40
 
 // pack packs what stands for an object of its own.
 func pack[T any](p *Packer, in *T) (Value, bool) {
@@ -119,7 +124,7 @@ func TestShared(t *testing.T) {
 			f.Fill(in.Interface())
 		}
 		var v Value
-		for n := range 2 * partAt {
+		for n := range often {
 			v, _ = p.Pack([]string{fmt.Sprint(n)}, TypeOf(typ), in.Interface())
 		}
 		for range 3 {
@@ -148,6 +153,9 @@ func scribble(v reflect.Value) {
 			q.Add(resource.MustParse("7"))
 			return
 		case reflect.TypeFor[metav1.FieldsV1]():
+			if !v.CanAddr() {
+				return
+			}
 			v.Addr().Interface().(*metav1.FieldsV1).SetRawString("scribbled")
 			return
 		}
@@ -216,7 +224,7 @@ func FuzzObjects(f *testing.F) {
 	n := 0
 	again := func(t *testing.T, in any) {
 		typ := reflect.TypeOf(in).Elem()
-		for range 2 * partAt {
+		for range often {
 			n++
 			v, ok := p.Pack([]string{strconv.Itoa(n)}, TypeOf(typ), in)
 			if !ok {
@@ -297,6 +305,19 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// balanced adds up what the dictionary keeps count of.
+func balanced(t *testing.T, p *Packer) {
+	t.Helper()
+	size, debt := 0, 0
+	for _, r := range p.dictionary.records {
+		size += int(r.cost)
+		debt += r.debt()
+	}
+	if d := &p.dictionary; d.size != size || d.debt != debt || len(d.places) > len(d.entries) {
+		t.Fatalf("the size is %d and the debt %d, want %d and %d", d.size, d.debt, size, debt)
+	}
+}
+
 func unused(t *testing.T, p *Packer) {
 	t.Helper()
 	for place, r := range p.dictionary.records {
@@ -372,6 +393,7 @@ func TestDictionary(t *testing.T) {
 		if step%20 > 0 {
 			continue
 		}
+		balanced(t, p)
 		for _, h := range live {
 			h.view = p.View()
 			h.check(t)
@@ -387,4 +409,38 @@ func TestDictionary(t *testing.T) {
 		p.Release(h.value)
 	}
 	unused(t, p)
+	if d := &p.dictionary; d.values != 0 || d.count != 0 {
+		t.Errorf("%d values of %d bytes are left of none", d.count, d.values)
+	}
+}
+
+// Readers unpack while a part that they unpack comes to be shared, and to have a model.
+func TestReadersWhilePacking(t *testing.T) {
+	p, typ := NewPacker(), TypeOf(reflect.TypeFor[corev1.Pod]())
+	views, want := make(chan *View), pod(0)
+	values := make([]Value, 2*often)
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for w := range views {
+				for n := range often {
+					var out corev1.Pod
+					u := w.Unpacker()
+					u.Unpack(values[n], typ, reflect.ValueOf(&out).Elem())
+					u.Close()
+					if !equality.Semantic.DeepEqual(&out, want) {
+						t.Error("a pod came back as another one")
+					}
+				}
+			}
+		})
+	}
+	for n := range values {
+		values[n], _ = p.Pack([]string{fmt.Sprint(n)}, typ, pod(0))
+		if n >= often {
+			views <- p.View()
+		}
+	}
+	close(views)
+	readers.Wait()
 }

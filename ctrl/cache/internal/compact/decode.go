@@ -10,6 +10,11 @@ import (
 type decoder struct {
 	entries []entry
 	stock   stock
+	cursor
+}
+
+// cursor is where a decoder stands in a value.
+type cursor struct {
 	// token is where the next token stands in code, data where the next of
 	// everything else does, and text where the value's own text begins and goes
 	// on.
@@ -74,6 +79,12 @@ func (d *decoder) float() float64 {
 	return math.Float64frombits(binary.BigEndian.Uint64(b[:]))
 }
 
+func (d *decoder) float32() float32 {
+	var b [4]byte
+	d.data += copy(b[:], d.code[d.data:])
+	return math.Float32frombits(binary.BigEndian.Uint32(b[:]))
+}
+
 func (d *decoder) string() string {
 	var token uint64
 	token, d.token = uvarint(d.code, d.token)
@@ -91,6 +102,16 @@ func (d *decoder) string() string {
 		return d.code[d.textBegin+x : d.textBegin+x+int(length)]
 	}
 }
+
+// enter turns to a part that is a value of its own, leave turns back.
+func (d *decoder) enter(part Value) (outer cursor) {
+	outer = d.cursor
+	d.open(part)
+	d.part() // which says that it follows
+	return outer
+}
+
+func (d *decoder) leave(outer cursor) { d.cursor = outer }
 
 // part returns the next part if the dictionary has it; if not, nil, and what it
 // is made of comes next.

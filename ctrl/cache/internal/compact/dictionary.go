@@ -3,12 +3,13 @@ package compact
 import (
 	"hash/maphash"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 )
 
 // dictionary holds the strings and the parts that packed values share, and how
 // often each is shared. What comes for the first time is left to its value; only
-// when it comes again it is worth a place here.
+// when it comes again, and is worth it, it gets a place here: see worth.
 //
 // A place is given to something else only in a new copy of entries, so whoever
 // holds an older copy can read on.
@@ -20,18 +21,16 @@ type dictionary struct {
 	// idle are places that were without use at some time since they were freed last;
 	// free are places without anything in them.
 	idle, free []uint32
-	size       int
 	// changed is set when readers need to know of new entries.
 	changed bool
+	// size is the bytes that places take, and debt those of them that sharing has
+	// not saved. values is the bytes of all values, and count how many there are.
+	size, debt, values, count int
 
-	seed maphash.Seed
-	// sightings are upper bits of the hashes of what came not long ago, a few
-	// bits of whose it was, and how often it was somebody else's.
-	sightings []uint32
+	seed      maphash.Seed
+	sightings sightings
 	// owner is whose value is being packed.
 	owner uint8
-	// values is how many values there are.
-	values int
 }
 
 // entry is what readers need to know of a place: a string or a part.
@@ -40,53 +39,74 @@ type entry struct {
 	part *shared
 }
 
-// shared is a part that is shared: a variable that holds it, and how it is copied
-// at one go, if it is.
+// shared is a part that is shared: as a value that shares nothing and, if that is
+// worth it, as a model to copy.
 type shared struct {
+	plan  *part
+	alone Value
+	model atomic.Pointer[model]
+}
+
+// model is a variable that holds a part, and how it is copied at one go, if it is.
+type model struct {
 	variable unsafe.Pointer
 	image    *image
 }
 
-// own gives a variable that is a shallow copy of that of a part what it leads to.
-func (s *shared) own(d *decoder, p plan, variable unsafe.Pointer) {
-	if s.image != nil {
-		s.image.copyInto(d, variable)
+// newModel returns the model of a part, and how many bytes there are to it.
+func newModel(sh *shared) (*model, int) {
+	made := decoder{stock: stock{single: true}}
+	made.open(sh.alone)
+	variable := sh.plan.variable()
+	sh.plan.decode(&made, variable)
+	m, size := &model{variable, newImage(sh.plan.plan, variable)}, made.stock.made+modelCost
+	if m.image != nil {
+		size += imageCost + linkCost*(len(m.image.links)+len(m.image.loose))
+	}
+	return m, size
+}
+
+// own gives a variable that is a shallow copy of the model what it leads to.
+func (m *model) own(d *decoder, p plan, variable unsafe.Pointer) {
+	if m.image != nil {
+		m.image.copyInto(d, variable)
 	} else {
 		p.own(d, variable)
 	}
 }
 
-// record is what else there is to know of a place.
+// record is what else there is to know of a place: what its uses save each, what it
+// costs, and what must have been saved before a model is thought of.
 type record struct {
-	hash uint64
-	uses uint32
-	size int
-	// plan is that of a part, and alone the part as a value.
-	plan  *part
-	alone Value
+	hash                    uint64
+	uses, gain, cost, model uint32
 }
 
+// debt is what a place costs and has not saved yet.
+func (r *record) debt() int { return max(0, int(r.cost)-r.saved()) }
+
+func (r *record) saved() int { return int(r.uses) * int(r.gain) }
+
 // idleAtLeast is how many places must be idle before it pays to free them. Tests lower it.
-var idleAtLeast = 512
+var idleAtLeast = 64
 
 const (
-	// placeCost is what a string takes here beside its text.
-	placeCost = 100
+	// textCost and partCost are what a string and a part take here beside their
+	// text, modelCost, imageCost and linkCost what a model takes beside its
+	// variables. tokenCost is what a value takes to say which place it means.
+	textCost, partCost, modelCost, imageCost, linkCost, tokenCost = 90, 140, 50, 100, 40, 3
+	// modelFrom is how many times the cost of a model must have been saved.
+	modelFrom = 2
 	// textFrom is the length of strings from which on they may be shared, and
-	// partFrom that of parts; textAt and partAt are at which sighting they are.
-	// A part takes many times its length here, so it must prove to be wanted.
+	// partFrom that of parts.
 	textFrom, partFrom = 3, 8
-	textAt, partAt     = 2, 4
-
-	sightingsAtLeast = 4096
-	countMask        = 1<<4 - 1
-	ownerShift       = 4
-	ownerMask        = 1<<8 - 1
-	fingerprintShift = 12
+	// debtFrom and debtShare are how much debt there may be: some bytes and one
+	// for so many of the values.
+	debtFrom, debtShare = 4096, 64
 )
 
 func newDictionary() dictionary {
-	return dictionary{places: map[uint64]uint32{}, seed: maphash.MakeSeed(), sightings: make([]uint32, sightingsAtLeast)}
+	return dictionary{places: map[uint64]uint32{}, seed: maphash.MakeSeed(), sightings: make(sightings, sightingsAtLeast)}
 }
 
 // text returns the place of a string and counts the use. It returns false if the
@@ -99,13 +119,14 @@ func (d *dictionary) text(s string, hash uint64) (uint32, bool) {
 		if d.entries[place].text != s {
 			return 0, false
 		}
-		d.records[place].uses++
+		d.use(place, 1)
 		return place, true
 	}
-	if d.sighted(hash) < textAt {
+	gain, cost := len(s)+1-tokenCost, len(s)+textCost
+	if !d.worth(gain, cost, d.sightings.count(hash, d.owner)) {
 		return 0, false
 	}
-	return d.add(entry{text: strings.Clone(s)}, record{hash: hash, size: len(s) + placeCost}), true
+	return d.add(entry{text: strings.Clone(s)}, record{hash: hash, gain: uint32(gain), cost: uint32(cost)}), true
 }
 
 // part does the same for a part of a value.
@@ -116,37 +137,85 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 	}
 	plan := e.marks[part].plan
 	if place, ok := d.places[hash]; ok {
-		if r := &d.records[place]; r.plan != plan || !e.is(part, r.alone) {
+		if sh := d.entries[place].part; sh == nil || sh.plan != plan || !e.is(part, sh.alone) {
 			return 0, false
 		}
-		d.records[place].uses++
+		d.use(place, 1)
+		d.model(place)
 		return place, true
 	}
-	if d.sighted(hash) < partAt {
+	cost, count := weight+partCost, d.sightings.count(hash, d.owner)
+	if !d.worth(weight, cost, count) {
 		return 0, false
 	}
-	alone := e.alone(part)
-	made := decoder{}
-	made.open(alone)
-	variable := plan.variable()
-	plan.decode(&made, variable)
-	return d.add(entry{part: &shared{variable, newImage(plan.plan, variable)}}, record{hash: hash, plan: plan, alone: alone, size: made.stock.made + alone.Size() + placeCost}), true
+	gain := d.inline(e, part) - tokenCost
+	if !d.worth(gain, cost, count) {
+		return 0, false
+	}
+	r := record{hash: hash, gain: uint32(gain), cost: uint32(cost), model: uint32(3 * cost)}
+	return d.add(entry{part: &shared{plan: plan, alone: e.alone(part)}}, r), true
 }
 
-// sighted notes that something came and tells of how many values it was of late.
-// What comes again and again in packings of one object is not shared for that.
-func (d *dictionary) sighted(hash uint64) int {
-	seen := &d.sightings[hash%uint64(len(d.sightings))]
-	fingerprint, owner, count := uint32(hash>>44), d.owner, uint32(0)
-	if *seen>>fingerprintShift == fingerprint {
-		count = *seen & countMask
-		if count > 0 && uint8(*seen>>ownerShift&ownerMask) == owner {
-			return int(count)
+// worth tells whether something is to have a place that has come a number of times,
+// if a use of the place saves some bytes and the place costs some.
+//
+// Nobody knows how often it will come again, and most of what comes a few times
+// never does. So a place must have been worth half of its cost by now, and what the
+// places cost and have not saved yet may be no more than a small share of what the
+// values take: if most things come a few times only, the share is soon used up. What
+// has come so often that a place would have saved its cost several times always gets
+// one.
+func (d *dictionary) worth(gain, cost, count int) bool {
+	saved := gain * count
+	return count > 1 && 2*saved >= cost && (saved >= 4*cost || d.debt+cost-gain <= debtFrom+d.values/debtShare)
+}
+
+// inline returns about how many bytes a part takes in a value, which may share what
+// is in the part.
+func (d *dictionary) inline(e *encoder, part int) int {
+	m := &e.marks[part]
+	size := m.dataEnd - m.data
+	for i := part; i < m.end; i++ {
+		inner := &e.marks[i]
+		hash := d.hash(inner)
+		if inner.plan != nil && i > part {
+			hash, _ = d.sum(e, i)
+		}
+		if _, ok := d.places[hash]; !ok {
+			size += 1 + len(inner.text)
+			continue
+		}
+		size += tokenCost
+		if inner.plan != nil {
+			size -= inner.dataEnd - inner.data
+			i = inner.end - 1
 		}
 	}
-	count = min(count+1, countMask)
-	*seen = fingerprint<<fingerprintShift | uint32(owner)<<ownerShift | count
-	return int(count)
+	return size
+}
+
+// model makes a model of a part once its uses have saved what that costs. Readers
+// unpack the part as it is until then.
+func (d *dictionary) model(place uint32) {
+	r, sh := &d.records[place], d.entries[place].part
+	if r.saved() < int(r.model) || sh.model.Load() != nil {
+		return
+	}
+	m, size := newModel(sh)
+	if r.model = r.cost + uint32(modelFrom*size); r.saved() < int(r.model) {
+		return
+	}
+	d.size += size
+	r.cost += uint32(size)
+	sh.model.Store(m)
+}
+
+// use counts that a place is used more often, or less.
+func (d *dictionary) use(place uint32, more int) {
+	r := &d.records[place]
+	d.debt -= r.debt()
+	r.uses += uint32(more)
+	d.debt += r.debt()
 }
 
 func (d *dictionary) add(e entry, r record) uint32 {
@@ -161,32 +230,35 @@ func (d *dictionary) add(e entry, r record) uint32 {
 		d.entries, d.records = append(d.entries, e), append(d.records, r)
 	}
 	d.places[r.hash] = place
-	d.size += r.size
+	d.size += int(r.cost)
+	d.debt += r.debt()
 	d.changed = true
 	return place
 }
 
 func (d *dictionary) release(place uint32) {
-	r := &d.records[place]
-	if r.uses == 0 {
+	if d.records[place].uses == 0 {
 		panic("compact: a value was released twice")
 	}
-	if r.uses--; r.uses == 0 {
+	d.use(place, -1)
+	if d.records[place].uses == 0 {
 		d.idle = append(d.idle, place)
 	}
 }
 
 // packed notes that there is one more value.
-func (d *dictionary) packed() {
-	if d.values++; d.values > len(d.sightings)/4 {
-		d.sightings = make([]uint32, 2*len(d.sightings))
+func (d *dictionary) packed(v Value) {
+	d.values += v.Size()
+	if d.count++; d.count > len(d.sightings)/sightingsOfValue {
+		d.sightings = d.sightings.grown()
 	}
 }
 
 // released notes that there is one value less. It frees the idle places once they
 // are many, at a cost that is in proportion to them.
-func (d *dictionary) released() {
-	d.values--
+func (d *dictionary) released(v Value) {
+	d.values -= v.Size()
+	d.count--
 	if len(d.idle) < idleAtLeast || len(d.idle) < len(d.entries)/4 {
 		return
 	}
@@ -202,7 +274,8 @@ func (d *dictionary) released() {
 			continue
 		}
 		delete(d.places, r.hash)
-		d.size -= r.size
+		d.size -= int(r.cost)
+		d.debt -= r.debt()
 		d.entries[place], *r = entry{}, record{}
 		d.free = append(d.free, place)
 	}

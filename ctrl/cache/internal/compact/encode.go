@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -27,6 +28,7 @@ type encoder struct {
 	data   []byte
 	marks  []mark
 	keys   []string
+	depth  int
 	failed bool
 
 	tokens, pressed, text []byte
@@ -51,8 +53,33 @@ func (e *encoder) reset() {
 	clear(e.marks)
 	clear(e.own)
 	clear(e.keys[:cap(e.keys)])
-	e.data, e.marks, e.failed = e.data[:0], e.marks[:0], false
+	e.data, e.marks, e.keys, e.depth, e.failed = e.data[:0], e.marks[:0], e.keys[:0], 0, false
+	if cap(e.data)+cap(e.text) > keptAtMost || cap(e.marks) > keptAtMost/64 {
+		*e = encoder{}
+	}
 }
+
+const (
+	// What leads to itself, or to one thing on very many ways, is not packed: it has
+	// no end, or none that is near.
+	depthAtMost, dataAtMost, marksAtMost = 1000, 8 << 20, 1 << 20
+	// keptAtMost is about how many bytes are kept for the next value.
+	keptAtMost = 1 << 20
+)
+
+// enter goes one level deeper. It returns false if that is not to be done.
+func (e *encoder) enter() bool {
+	if e.depth == depthAtMost || len(e.data) > dataAtMost || len(e.marks) > marksAtMost {
+		e.fail()
+	}
+	if e.failed {
+		return false
+	}
+	e.depth++
+	return true
+}
+
+func (e *encoder) leave() { e.depth-- }
 
 func (e *encoder) fail() { e.failed = true }
 
@@ -78,6 +105,10 @@ func (e *encoder) float(x float64) {
 	e.data = binary.BigEndian.AppendUint64(e.data, math.Float64bits(x))
 }
 
+func (e *encoder) float32(x float32) {
+	e.data = binary.BigEndian.AppendUint32(e.data, math.Float32bits(x))
+}
+
 func (e *encoder) string(s string) { e.marks = append(e.marks, mark{text: s}) }
 
 // sorted calls a function with the keys of a map in order. The function may call
@@ -93,6 +124,18 @@ func sorted[K ~string, V any](e *encoder, m map[K]V, do func(key string)) {
 		do(e.keys[i])
 	}
 	e.keys = e.keys[:from]
+}
+
+// encode takes a header and a value apart. It returns false if the value cannot be
+// packed. What a program's types hold is not ours to know, so a panic says that too.
+func (e *encoder) encode(header []string, t Type, p unsafe.Pointer) (ok bool) {
+	defer func() { ok = recover() == nil && !e.failed }()
+	e.uint(uint64(len(header)))
+	for _, s := range header {
+		e.string(s)
+	}
+	t.plan.encode(e, p)
+	return true
 }
 
 // begin begins a part and returns its mark, end ends it.

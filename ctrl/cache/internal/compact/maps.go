@@ -33,6 +33,7 @@ func (t *mapOf[K, V]) decode(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	m := make(map[K]V, n)
+	d.stock.tookMap(n, unsafe.Sizeof("")+t.elem.size)
 	*(*map[K]V)(p) = m
 	value := new(V)
 	for range n {
@@ -99,6 +100,7 @@ func (stringsPlan) decode(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	m := make(map[string]string, n)
+	d.stock.tookMap(n, 2*unsafe.Sizeof(""))
 	*(*map[string]string)(p) = m
 	for range n {
 		key := d.string()
@@ -125,16 +127,21 @@ func (t *mapPlan) encode(e *encoder, p unsafe.Pointer) {
 		return
 	}
 	e.length(m.Len())
-	keys := m.MapKeys()
-	if t.typ.Key().Kind() == reflect.String {
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	// Not every key is found again: one that is not a number equals nothing.
+	type pair struct{ key, elem reflect.Value }
+	pairs := make([]pair, 0, m.Len())
+	for entry := m.MapRange(); entry.Next(); {
+		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
+		key.Elem().SetIterKey(entry)
+		elem.Elem().SetIterValue(entry)
+		pairs = append(pairs, pair{key, elem})
 	}
-	key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
-	for _, k := range keys {
-		key.Elem().Set(k)
-		elem.Elem().Set(m.MapIndex(k))
-		t.key.encode(e, key.UnsafePointer())
-		t.elem.encode(e, elem.UnsafePointer())
+	if t.typ.Key().Kind() == reflect.String {
+		slices.SortFunc(pairs, func(a, b pair) int { return strings.Compare(a.key.Elem().String(), b.key.Elem().String()) })
+	}
+	for _, pair := range pairs {
+		t.key.encode(e, pair.key.UnsafePointer())
+		t.elem.encode(e, pair.elem.UnsafePointer())
 	}
 }
 
@@ -144,6 +151,7 @@ func (t *mapPlan) decode(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	m := reflect.MakeMapWithSize(t.typ, n)
+	d.stock.tookMap(n, t.key.size+t.elem.size)
 	for range n {
 		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
 		t.key.decode(d, key.UnsafePointer())

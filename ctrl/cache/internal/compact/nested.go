@@ -28,22 +28,34 @@ func (t *part) variable() unsafe.Pointer {
 }
 
 func (t *part) encode(e *encoder, p unsafe.Pointer) {
-	defer e.end(e.begin(t))
+	if !e.enter() {
+		return
+	}
+	mark := e.begin(t)
 	t.plan.encode(e, p)
+	e.end(mark)
+	e.leave()
 }
 
 func (t *part) decode(d *decoder, p unsafe.Pointer) {
 	shared := d.part()
-	switch {
-	case shared == nil:
+	if shared == nil {
 		t.plan.decode(d, p)
 		return
-	case t.slice:
-		*(*slice)(p) = *(*slice)(shared.variable)
-	default:
-		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(shared.variable)
 	}
-	shared.own(d, t.plan, p)
+	m := shared.model.Load()
+	switch {
+	case m == nil:
+		outer := d.enter(shared.alone)
+		t.plan.decode(d, p)
+		d.leave(outer)
+		return
+	case t.slice:
+		*(*slice)(p) = *(*slice)(m.variable)
+	default:
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(m.variable)
+	}
+	m.own(d, t.plan, p)
 }
 
 // leaf tells whether pointers to a type are not worth sharing.

@@ -150,7 +150,7 @@ func (made young) structPlan(t reflect.Type) plan {
 	s := &structPlan{}
 	for i := range t.NumField() {
 		field := t.Field(i)
-		if !field.IsExported() {
+		if !field.IsExported() && !(field.Anonymous && field.Type.Kind() == reflect.Struct) {
 			s.steps = append(s.steps, step{field.Offset, field.Type.Size(), noPlan{}})
 			continue
 		}

@@ -35,9 +35,9 @@ func scalar(k reflect.Kind) plan {
 	case reflect.Uintptr:
 		return uintPlan[uintptr]{}
 	case reflect.Float32:
-		return floatPlan[float32]{}
+		return float32Plan{}
 	case reflect.Float64:
-		return floatPlan[float64]{}
+		return float64Plan{}
 	default:
 		return noPlan{}
 	}
@@ -58,10 +58,16 @@ type uintPlan[T uint | uint8 | uint16 | uint32 | uint64 | uintptr] struct{ plain
 func (uintPlan[T]) encode(e *encoder, p unsafe.Pointer) { e.uint(uint64(*(*T)(p))) }
 func (uintPlan[T]) decode(d *decoder, p unsafe.Pointer) { *(*T)(p) = T(d.uint()) }
 
-type floatPlan[T float32 | float64] struct{ plain }
+// Floats are packed bit by bit: what is not a number, or zero with a sign, stays so.
+type float32Plan struct{ plain }
 
-func (floatPlan[T]) encode(e *encoder, p unsafe.Pointer) { e.float(float64(*(*T)(p))) }
-func (floatPlan[T]) decode(d *decoder, p unsafe.Pointer) { *(*T)(p) = T(d.float()) }
+func (float32Plan) encode(e *encoder, p unsafe.Pointer) { e.float32(*(*float32)(p)) }
+func (float32Plan) decode(d *decoder, p unsafe.Pointer) { *(*float32)(p) = d.float32() }
+
+type float64Plan struct{ plain }
+
+func (float64Plan) encode(e *encoder, p unsafe.Pointer) { e.float(*(*float64)(p)) }
+func (float64Plan) decode(d *decoder, p unsafe.Pointer) { *(*float64)(p) = d.float() }
 
 type stringPlan struct{ plain }
 

@@ -37,8 +37,30 @@ func (made young) mapPlan(t reflect.Type) plan {
 	case reflect.TypeFor[corev1.ResourceList]():
 		return &mapOf[corev1.ResourceName, resource.Quantity]{made.of(t.Elem())}
 	default:
-		return &mapPlan{t, made.of(t.Key()), made.of(t.Elem())}
+		key := made.of(t.Key())
+		if leads(t.Key()) {
+			key = &node{plan: noPlan{}}
+		}
+		return &mapPlan{t, key, made.of(t.Elem())}
 	}
+}
+
+// leads tells whether values of a type are, or have in them, pointers that make one
+// key of a map another one than its copy.
+func leads(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Chan, reflect.UnsafePointer:
+		return true
+	case reflect.Array:
+		return leads(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if leads(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // timePlan packs times in UTC or local time, without their monotonic part.
@@ -154,8 +176,12 @@ const cut = `"k:{`
 
 func (fieldsPlan) encode(e *encoder, p unsafe.Pointer) {
 	raw := (*metav1.FieldsV1)(p).GetRawBytes()
+	if raw == nil {
+		e.byte(0)
+		return
+	}
 	text := unsafe.String(unsafe.SliceData(raw), len(raw))
-	e.uint(uint64(len(text)))
+	e.length(len(text))
 	for text != "" {
 		n := strings.Index(text[1:], cut) + 1
 		if n == 0 {
@@ -167,7 +193,10 @@ func (fieldsPlan) encode(e *encoder, p unsafe.Pointer) {
 }
 
 func (fieldsPlan) decode(d *decoder, p unsafe.Pointer) {
-	length := int(d.uint())
+	length, ok := d.length()
+	if !ok {
+		return
+	}
 	text := d.fieldsText(length)
 	for len(text) < length {
 		text = append(text, d.string()...)

@@ -13,6 +13,8 @@ type stock struct {
 	text    []byte
 	// made is how many bytes were taken.
 	made int
+	// single makes every variable for itself, as what stays for long must be.
+	single bool
 }
 
 type shelf struct {
@@ -38,7 +40,7 @@ func (s *stock) variables(n *node, count int) unsafe.Pointer {
 	switch {
 	case count == 0:
 		return unsafe.Pointer(&empty)
-	case uintptr(count+1)*n.size <= batchBytes:
+	case !s.single && uintptr(count+1)*n.size <= batchBytes:
 		return s.fromBatch(n, count)
 	default:
 		return reflect.MakeSlice(n.slice, count, count).UnsafePointer()
@@ -63,10 +65,19 @@ func (s *stock) fromBatch(n *node, count int) unsafe.Pointer {
 	return p
 }
 
+// tookMap counts about what a map takes: eight entries together, an eighth of them
+// empty.
+func (s *stock) tookMap(n int, entry uintptr) {
+	s.made += 48
+	if n > 0 {
+		s.made += (n + n/7 + 7) / 8 * 8 * int(entry+1)
+	}
+}
+
 // bytes returns an empty slice that has room for that many bytes and no more.
 func (s *stock) bytes(n int) []byte {
 	s.made += n
-	if n == 0 || n > textBatch/4 {
+	if s.single || n == 0 || n > textBatch/4 {
 		return make([]byte, 0, n)
 	}
 	if len(s.text) < n {

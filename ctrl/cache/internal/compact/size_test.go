@@ -1,0 +1,78 @@
+package compact
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// podOf returns the nth pod, of a template that differs from others in all that templates differ in.
+func podOf(template, n int) *corev1.Pod {
+	p := pod(n)
+	app, hash := fmt.Sprint("app-", template), fmt.Sprintf("%010x", template*2654435761)
+	uid := fmt.Sprintf("0a1b2c3d-0000-4000-8000-%012d", template)
+	p.Name = fmt.Sprintf("%s-%s-%05d", app, hash, n)
+	p.Labels["app.kubernetes.io/name"], p.Labels["pod-template-hash"] = app, hash
+	p.Annotations["example.org/checksum"] = fmt.Sprintf("%032x", template)
+	p.OwnerReferences[0].Name, p.OwnerReferences[0].UID = app+"-"+hash, types.UID(uid)
+	p.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(strings.Replace(p.ManagedFields[0].FieldsV1.GetRawString(),
+		`{`, `{"f:metadata":{"f:ownerReferences":{".":{},"k:{\"uid\":\"`+uid+`\"}":{}}},`, 1))
+	c := &p.Spec.Containers[0]
+	c.Image = fmt.Sprintf("registry.example.org/%s@sha256:%064x", app, template)
+	c.Args = append(c.Args, "--name="+app)
+	c.Env = append(c.Env, corev1.EnvVar{Name: "DATABASE_URL", Value: "postgres://db." + app + ".svc:5432/" + app})
+	return p
+}
+
+// heapOf returns the bytes that a pod takes, of two thousand or more that come in groups of a template, one
+// group after the other or by turns.
+func heapOf(size int, byTurns bool) float64 {
+	before := heapInUse()
+	count := max(2000, size)
+	p, values, groups := NewPacker(), make([]Value, count), count/size
+	for n := range values {
+		template := n / size
+		if byTurns {
+			template = n % groups
+		}
+		values[n] = packOne(p, podOf(template, n))
+	}
+	p.encoder = encoder{} // which is the same whatever is packed
+	held := heapInUse() - before
+	runtime.KeepAlive(values)
+	runtime.KeepAlive(p)
+	return float64(held) / float64(count)
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestGroups looks at what pods of one template take, by how many there are: a few no more than if each had
+// a template of its own, and many much less.
+func TestGroups(t *testing.T) {
+	heapOf(1, false) // makes plans
+	for _, byTurns := range []bool{false, true} {
+		alone := heapOf(1, byTurns)
+		t.Logf("by turns: %v, alone: %.0f bytes", byTurns, alone)
+		for _, c := range []struct {
+			size int
+			most float64
+		}{{2, 1.04}, {3, 1.04}, {4, 1.04}, {5, 1.04}, {6, 1.04}, {8, 1}, {16, 0.8}, {100, 0.4}, {10_000, 0.3}} {
+			took := heapOf(c.size, byTurns)
+			t.Logf("groups of %5d: %.0f bytes, %.2f", c.size, took, took/alone)
+			if took > c.most*alone {
+				t.Errorf("a pod in a group of %d takes %.0f bytes, alone %.0f; it may be %.2f of that", c.size, took, alone, c.most)
+			}
+		}
+	}
+}
