@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,12 @@ func TestPodsGetTheirServiceAccount(t *testing.T) {
 		p.Spec.ServiceAccountName = "nobody"
 		_, err = client.CoreV1().Pods("new").Create(ctx, p, metav1.CreateOptions{})
 		forbidden(t, err, `error looking up service account new/nobody: serviceaccount "nobody" not found`)
+
+		began := time.Now()
+		_, err = client.CoreV1().Pods("nowhere").Create(ctx, examplePod(2), metav1.CreateOptions{})
+		if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `namespaces "nowhere" not found`) || time.Since(began) > 0 {
+			t.Errorf("in no namespace: %v, after %s", err, time.Since(began))
+		}
 
 		account := &corev1.ServiceAccount{
 			ObjectMeta:                   metav1.ObjectMeta{Name: "robot"},

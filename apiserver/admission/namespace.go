@@ -20,7 +20,7 @@ type namespaceLifecycle struct {
 	get func(ctx context.Context, name string) (*corev1.Namespace, error)
 }
 
-var _ admission.ValidationInterface = (*namespaceLifecycle)(nil)
+var _ admission.MutationInterface = (*namespaceLifecycle)(nil)
 
 func newNamespaceLifecycle(o Objects) admission.Interface {
 	namespaces := newStored[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))
@@ -32,7 +32,8 @@ func newNamespaceLifecycle(o Objects) admission.Interface {
 	}
 }
 
-func (n *namespaceLifecycle) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+// Admit changes nothing. It comes before the plugins that look for what the namespace should have.
+func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	isNamespace := a.GetKind().GroupKind() == (corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind())
 	switch {
 	case a.GetOperation() == admission.Delete:

@@ -54,7 +54,7 @@ func TestNamespaceLifecycle(t *testing.T) {
 				}
 				return
 			}
-			err := plugin.Validate(t.Context(), admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind(tc.kind), tc.namespace, name,
+			err := plugin.Admit(t.Context(), admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind(tc.kind), tc.namespace, name,
 				corev1.SchemeGroupVersion.WithResource(tc.resource), "", tc.operation, nil, false, nil), nil)
 			switch {
 			case tc.says == "" && err != nil:
