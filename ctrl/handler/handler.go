@@ -53,14 +53,14 @@ type Funcs = TypedFuncs[client.Object, reconcile.Request]
 // Create calls CreateFunc.
 func (h TypedFuncs[object, request]) Create(ctx context.Context, e event.TypedCreateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
 	if h.CreateFunc != nil {
-		h.CreateFunc(ctx, e, withPriority(q, e.IsInInitialList))
+		h.CreateFunc(ctx, e, prioritized(q, e.IsInInitialList))
 	}
 }
 
 // Update calls UpdateFunc.
 func (h TypedFuncs[object, request]) Update(ctx context.Context, e event.TypedUpdateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
 	if h.UpdateFunc != nil {
-		h.UpdateFunc(ctx, e, withPriority(q, unchanged(e)))
+		h.UpdateFunc(ctx, e, prioritized(q, unchanged(e)))
 	}
 }
 
@@ -80,6 +80,12 @@ func (h TypedFuncs[object, request]) Generic(ctx context.Context, e event.TypedG
 
 // isNil tells whether an event came without its object.
 func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Interface, reflect.Map, reflect.Slice, reflect.Chan, reflect.Func:
+		return r.IsNil()
+	default:
+		return false
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -189,5 +190,62 @@ func TestFuncs(t *testing.T) {
 		Create(t.Context(), event.CreateEvent{IsInInitialList: true}, q)
 	if _, shutdown := q.Get(); shutdown {
 		t.Error("nothing was added")
+	}
+}
+
+// TestSeveralControllers is about an object that claims to have two controllers.
+func TestSeveralControllers(t *testing.T) {
+	owned := pod("a", "1",
+		owner("apps/v1", "ReplicaSet", "no-controller", false),
+		owner("v1", "Node", "node", true),
+		owner("apps/v1", "ReplicaSet", "second", true))
+	for kind, want := range map[client.Object][]entry{
+		&corev1.Node{}:       {{"/node", 0}},
+		&appsv1.ReplicaSet{}: nil, // the controller is the node
+	} {
+		h := handler.EnqueueRequestForOwner(scheme.Scheme, mapper(), kind, handler.OnlyControllerOwner())
+		expect(t, "only the first controller counts", all(t, h, owned, owned)["create"], want...)
+	}
+}
+
+// addWithOpts is a priority queue of which nothing but AddWithOpts is implemented.
+type addWithOpts struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+	added []priorityqueue.AddOpts
+}
+
+func (q *addWithOpts) AddWithOpts(o priorityqueue.AddOpts, items ...reconcile.Request) {
+	for range items {
+		q.added = append(q.added, o)
+	}
+}
+
+func TestQueueThatImplementsAddWithOptsOnly(t *testing.T) {
+	for name, add := range map[string]func(queue){
+		"Add":            func(q queue) { q.Add(reconcile.Request{}) },
+		"AddAfter":       func(q queue) { q.AddAfter(reconcile.Request{}, time.Minute) },
+		"AddRateLimited": func(q queue) { q.AddRateLimited(reconcile.Request{}) },
+	} {
+		h := handler.WithLowPriorityWhenUnchanged(handler.EventHandler(handler.Funcs{
+			CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
+			UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { add(q) },
+		}))
+		q := &addWithOpts{}
+		h.Create(t.Context(), event.CreateEvent{Object: pod("a", "1")}, q)
+		h.Create(t.Context(), event.CreateEvent{Object: pod("a", "1"), IsInInitialList: true}, q)
+		h.Update(t.Context(), event.UpdateEvent{ObjectOld: pod("a", "1"), ObjectNew: pod("a", "2")}, q)
+		h.Update(t.Context(), event.UpdateEvent{ObjectOld: pod("a", "1"), ObjectNew: pod("a", "1")}, q)
+		if len(q.added) != 4 {
+			t.Fatalf("%s: %d additions, want 4", name, len(q.added))
+		}
+		for i, low := range []bool{false, true, false, true} {
+			o := q.added[i]
+			if low != (o.Priority != nil && *o.Priority == handler.LowPriority) {
+				t.Errorf("%s, event %d: priority %v, want it low: %t", name, i, o.Priority, low)
+			}
+			if (o.After == time.Minute) != (name == "AddAfter") || o.RateLimited != (name == "AddRateLimited") {
+				t.Errorf("%s, event %d: added with %+v", name, i, o)
+			}
+		}
 	}
 }

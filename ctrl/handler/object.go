@@ -21,7 +21,7 @@ var _ EventHandler = &EnqueueRequestForObject{}
 
 // Create adds a request for the object.
 func (*TypedEnqueueRequestForObject[T]) Create(_ context.Context, e event.TypedCreateEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	enqueue(withPriority(q, e.IsInInitialList), e.Object)
+	enqueue(lowered(q, e.IsInInitialList), e.Object)
 }
 
 // Update adds a request for the object.
@@ -30,7 +30,7 @@ func (*TypedEnqueueRequestForObject[T]) Update(_ context.Context, e event.TypedU
 	if isNil(obj) {
 		obj = e.ObjectOld
 	}
-	enqueue(withPriority(q, unchanged(e)), obj)
+	enqueue(lowered(q, unchanged(e)), obj)
 }
 
 // Delete adds a request for the object.

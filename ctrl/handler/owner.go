@@ -22,7 +22,8 @@ type enqueueRequestForOwnerInterface interface {
 }
 
 // OnlyControllerOwner makes the handler look only at the owner reference that
-// is marked as the controller.
+// is marked as the controller; of several, which no API server accepts, at the
+// first.
 func OnlyControllerOwner() OwnerOption {
 	return func(e enqueueRequestForOwnerInterface) { e.onlyController() }
 }
@@ -70,8 +71,8 @@ func (o *owners) onlyController() { o.controller = true }
 
 func (o *owners) requests(obj metav1.Object) []reconcile.Request {
 	var reqs []reconcile.Request
-	for _, ref := range obj.GetOwnerReferences() {
-		if ref.Kind != o.kind.Kind || o.controller && (ref.Controller == nil || !*ref.Controller) {
+	for _, ref := range o.references(obj) {
+		if ref.Kind != o.kind.Kind {
 			continue
 		}
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -97,4 +98,15 @@ func (o *owners) requests(obj metav1.Object) []reconcile.Request {
 		reqs = append(reqs, req)
 	}
 	return reqs
+}
+
+// references returns the owner references to look at.
+func (o *owners) references(obj metav1.Object) []metav1.OwnerReference {
+	if !o.controller {
+		return obj.GetOwnerReferences()
+	}
+	if ref := metav1.GetControllerOf(obj); ref != nil {
+		return []metav1.OwnerReference{*ref}
+	}
+	return nil
 }

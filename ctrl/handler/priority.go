@@ -37,38 +37,51 @@ func unchanged[object any](e event.TypedUpdateEvent[object]) bool {
 	return ok && !isNil(after) && before.GetResourceVersion() == after.GetResourceVersion()
 }
 
-// withPriority returns q itself or, if low is set and q knows priorities, a
-// view of it through which everything is added with LowPriority.
-func withPriority[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
-	if !low {
-		return q
+// lowered returns q or, if low is set, what prioritized makes of it.
+func lowered[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
+	if low {
+		return prioritized(q, low)
 	}
+	return q
+}
+
+// prioritized returns a view of q through which everything is added with LowPriority if low is set, and
+// otherwise with no priority, unless it comes with one. Whatever is added becomes an AddWithOpts of q,
+// the one method that a priority queue, such as a fake of a test, is sure to implement. A queue that
+// knows no priorities is returned as it is.
+func prioritized[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
 	pq, ok := q.(priorityqueue.PriorityQueue[request])
 	if !ok {
 		return q
 	}
-	return lowPriority[request]{pq}
+	view := defaultPriority[request]{PriorityQueue: pq}
+	if low {
+		view.priority = new(LowPriority)
+	}
+	return view
 }
 
-type lowPriority[request comparable] struct {
+// defaultPriority is a queue with a priority for what is added without one.
+type defaultPriority[request comparable] struct {
 	priorityqueue.PriorityQueue[request]
+	priority *int
 }
 
-func (q lowPriority[request]) Add(item request) {
+func (q defaultPriority[request]) Add(item request) {
 	q.AddWithOpts(priorityqueue.AddOpts{}, item)
 }
 
-func (q lowPriority[request]) AddAfter(item request, after time.Duration) {
+func (q defaultPriority[request]) AddAfter(item request, after time.Duration) {
 	q.AddWithOpts(priorityqueue.AddOpts{After: after}, item)
 }
 
-func (q lowPriority[request]) AddRateLimited(item request) {
+func (q defaultPriority[request]) AddRateLimited(item request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
 }
 
-func (q lowPriority[request]) AddWithOpts(o priorityqueue.AddOpts, items ...request) {
+func (q defaultPriority[request]) AddWithOpts(o priorityqueue.AddOpts, items ...request) {
 	if o.Priority == nil {
-		o.Priority = new(LowPriority)
+		o.Priority = q.priority
 	}
 	q.PriorityQueue.AddWithOpts(o, items...)
 }
