@@ -162,9 +162,9 @@ func (i *informer) partOf(namespace string) *part {
 	return rest
 }
 
-// waitForSync waits until the informer has synced. It returns false if ctx is
-// done, or the informer has ended, before that.
-func (i *informer) waitForSync(ctx context.Context) bool {
+// WaitForSync waits until the informer has synced. It returns false if ctx is
+// done, or the informer has ended, before that. Kind sources look for it.
+func (i *informer) WaitForSync(ctx context.Context) bool {
 	select {
 	case <-i.synced:
 		return true
@@ -298,6 +298,10 @@ func (i *informer) HasSynced() bool {
 func (i *informer) HasSyncedChecker() toolscache.DoneChecker {
 	return syncedChecker{i}
 }
+
+// GroupVersionKind returns the kind of the objects, which typed objects in events
+// do not say. Sources look for it.
+func (i *informer) GroupVersionKind() schema.GroupVersionKind { return i.gvk }
 
 // IsStopped implements Informer.
 func (i *informer) IsStopped() bool {

@@ -137,7 +137,7 @@ func (c *informerCache) ready(ctx context.Context, gvk schema.GroupVersionKind, 
 	if err != nil || !started {
 		return i, started, err
 	}
-	if !i.waitForSync(ctx) {
+	if !i.WaitForSync(ctx) {
 		return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for the informer of %s to sync", gvk), 0)
 	}
 	return i, true, nil
@@ -213,7 +213,7 @@ func (c *informerCache) Start(ctx context.Context) error {
 	c.mu.Lock()
 	if c.ctx != nil {
 		c.mu.Unlock()
-		return errors.New("the cache was started before")
+		return errors.New("informer already started")
 	}
 	c.ctx = ctx
 	for _, i := range c.informers {
@@ -240,7 +240,7 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	}
 	for _, i := range c.all() {
 		// An informer that was removed meanwhile is not missed.
-		if !i.waitForSync(ctx) && (ctx.Err() != nil || c.ctx.Err() != nil) {
+		if !i.WaitForSync(ctx) && (ctx.Err() != nil || c.ctx.Err() != nil) {
 			return false
 		}
 	}

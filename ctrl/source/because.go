@@ -3,6 +3,7 @@ package source
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/controller/priorityqueue"
@@ -29,8 +30,9 @@ type because[object any, request comparable] struct {
 	before, after object // of an update
 }
 
-// explain returns a view of q for the handler of an event, or q itself if q keeps no causes.
-func explain[object any, request comparable](q workqueue.TypedRateLimitingInterface[request], kind cause.Kind, before, after object) workqueue.TypedRateLimitingInterface[request] {
+// explain returns a view of q for the handler of an event, or q itself if q keeps no causes. The kind
+// gvk is that of objects that do not say their own.
+func explain[object any, request comparable](q workqueue.TypedRateLimitingInterface[request], kind cause.Kind, gvk schema.GroupVersionKind, before, after object) workqueue.TypedRateLimitingInterface[request] {
 	k, ok := q.(keeper[request])
 	if !ok {
 		return q
@@ -38,6 +40,9 @@ func explain[object any, request comparable](q workqueue.TypedRateLimitingInterf
 	why := cause.Cause{Kind: kind}
 	if !isNil(after) {
 		why = cause.Of(kind, after)
+	}
+	if why.GVK.Empty() {
+		why.GVK = gvk
 	}
 	return &because[object, request]{k, why, before, after}
 }

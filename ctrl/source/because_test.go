@@ -9,9 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/event"
@@ -21,9 +23,15 @@ import (
 
 func pod(version string) *corev1.Pod {
 	return &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", ResourceVersion: version},
 	}
+}
+
+// ofPods is an informer that tells its kind, as typed objects do not.
+type ofPods struct{ cache.Informer }
+
+func (ofPods) GroupVersionKind() schema.GroupVersionKind {
+	return corev1.SchemeGroupVersion.WithKind("Pod")
 }
 
 // TestEventsAreCauses lets all sorts of handlers add requests.
@@ -65,7 +73,7 @@ func TestEventsAreCauses(t *testing.T) {
 				o.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](0, time.Second)
 			})
 			defer q.ShutDown()
-			c.tell(&delivery[client.Object, reconcile.Request]{t.Context(), q, c.handler, nil})
+			c.tell(newDelivery(t.Context(), q, ofPods{}, c.handler, nil))
 			var got []string
 			for q.Len() > 0 {
 				req, priority, causes, _ := q.(priorityqueue.CauseKeeper[reconcile.Request]).GetWithCauses()
@@ -86,7 +94,7 @@ func TestChangesAreFoundOutForTheCurious(t *testing.T) {
 	q.(interface {
 		BeCurious(func(reconcile.Request) bool)
 	}).BeCurious(func(r reconcile.Request) bool { return r.Name == "p" })
-	d := &delivery[client.Object, reconcile.Request]{t.Context(), q, &handler.EnqueueRequestForObject{}, nil}
+	d := newDelivery(t.Context(), q, ofPods{}, handler.EventHandler(&handler.EnqueueRequestForObject{}), nil)
 	other := func(p *corev1.Pod) *corev1.Pod { p.Name = "other"; return p }
 	changed := func(p *corev1.Pod) *corev1.Pod { p.Spec.NodeName = "n"; return p }
 	d.OnUpdate(pod("1"), changed(pod("2")))
@@ -104,7 +112,7 @@ func TestEventsWithoutObjects(t *testing.T) {
 	q := priorityqueue.New[reconcile.Request]("")
 	defer q.ShutDown()
 	for _, obj := range []client.Object{nil, (*corev1.Pod)(nil)} {
-		explain(q, reconcile.CauseGeneric, obj, obj).Add(reconcile.Request{})
+		explain(q, reconcile.CauseGeneric, schema.GroupVersionKind{}, obj, obj).Add(reconcile.Request{})
 		req, _, causes, _ := q.(priorityqueue.CauseKeeper[reconcile.Request]).GetWithCauses()
 		q.Done(req)
 		if causes.String() != "generic" {

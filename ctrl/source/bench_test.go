@@ -3,7 +3,6 @@ package source
 import (
 	"testing"
 
-	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/reconcile"
@@ -14,7 +13,7 @@ import (
 func BenchmarkEvent(b *testing.B) {
 	q := priorityqueue.New[reconcile.Request]("event benchmark")
 	defer q.ShutDown()
-	d := &delivery[client.Object, reconcile.Request]{b.Context(), q, &handler.EnqueueRequestForObject{}, nil}
+	d := newDelivery(b.Context(), q, nil, handler.EventHandler(&handler.EnqueueRequestForObject{}), nil)
 	before, after := pod("1"), pod("2")
 	b.ReportAllocs()
 	for b.Loop() {

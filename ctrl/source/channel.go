@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/event"
@@ -77,10 +78,10 @@ type listener[object any] struct {
 // Start implements TypedSource.
 func (c *channel[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	if c.source == nil {
-		return errors.New("a channel source needs a channel")
+		return errors.New("must specify Channel.Source")
 	}
-	if c.handler == nil {
-		return errors.New("a channel source needs a handler")
+	if isNil(c.handler) {
+		return errors.New("must specify Channel.Handler")
 	}
 	l := listener[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize)}
 
@@ -140,7 +141,7 @@ func (c *channel[object, request]) handle(l listener[object], queue workqueue.Ty
 				return
 			}
 			if c.passes(e) {
-				c.handler.Generic(l.ctx, e, explain(queue, cause.Generic, e.Object, e.Object))
+				c.handler.Generic(l.ctx, e, explain(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
 			}
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/internal/cause"
@@ -21,6 +23,25 @@ type delivery[object any, request comparable] struct {
 	queue      workqueue.TypedRateLimitingInterface[request]
 	handler    handler.TypedEventHandler[object, request]
 	predicates []predicate.TypedPredicate[object]
+	// gvk is the kind of the objects, if the informer tells it: typed objects do
+	// not say it themselves.
+	gvk schema.GroupVersionKind
+}
+
+func newDelivery[object any, request comparable](
+	ctx context.Context,
+	queue workqueue.TypedRateLimitingInterface[request],
+	informer cache.Informer,
+	handler handler.TypedEventHandler[object, request],
+	predicates []predicate.TypedPredicate[object],
+) *delivery[object, request] {
+	d := &delivery[object, request]{ctx: ctx, queue: queue, handler: handler, predicates: predicates}
+	if i, ok := informer.(interface {
+		GroupVersionKind() schema.GroupVersionKind
+	}); ok {
+		d.gvk = i.GroupVersionKind()
+	}
+	return d
 }
 
 func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
@@ -38,7 +59,7 @@ func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
 	if isInInitialList {
 		kind = cause.Listed
 	}
-	d.handler.Create(d.ctx, e, explain(d.queue, kind, o, o))
+	d.handler.Create(d.ctx, e, explain(d.queue, kind, d.gvk, o, o))
 }
 
 func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
@@ -56,7 +77,7 @@ func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
 			return
 		}
 	}
-	d.handler.Update(d.ctx, e, explain(d.queue, updated(before, after), before, after))
+	d.handler.Update(d.ctx, e, explain(d.queue, updated(before, after), d.gvk, before, after))
 }
 
 func (d *delivery[object, request]) OnDelete(obj any) {
@@ -74,7 +95,7 @@ func (d *delivery[object, request]) OnDelete(obj any) {
 			return
 		}
 	}
-	d.handler.Delete(d.ctx, e, explain(d.queue, cause.Deleted, o, o))
+	d.handler.Delete(d.ctx, e, explain(d.queue, cause.Deleted, d.gvk, o, o))
 }
 
 // as tells whether obj is what the handler takes. If not, the source was put

@@ -64,11 +64,11 @@ type kind[object client.Object, request comparable] struct {
 func (k *kind[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	switch {
 	case isNil(k.of):
-		return errors.New("a kind source needs an object")
+		return errors.New("must create Kind with a non-nil object")
 	case isNil(k.cache):
-		return errors.New("a kind source needs a cache")
+		return errors.New("must create Kind with a non-nil cache")
 	case isNil(k.handler):
-		return errors.New("a kind source needs a handler")
+		return errors.New("must create Kind with non-nil handler")
 	case k.started != nil:
 		return fmt.Errorf("%s was started before", k)
 	}
@@ -81,17 +81,19 @@ func (k *kind[object, request]) Start(ctx context.Context, queue workqueue.Typed
 	return nil
 }
 
-// run subscribes to the informer and waits for the handler to have heard of
-// everything that was there. Other informers of the cache are not waited for:
-// one of them may be of a kind that never comes.
+// run subscribes to the informer, and waits until it has synced and the handler
+// has been called for everything that was there.
 func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	informer, err := k.informer(ctx)
 	if err != nil {
 		return err
 	}
-	registration, err := subscribe(ctx, informer, &delivery[object, request]{ctx, queue, k.handler, k.predicates})
+	registration, err := subscribe(ctx, informer, newDelivery(ctx, queue, informer, k.handler, k.predicates))
 	if err != nil {
 		return err
+	}
+	if !k.waitForInformer(ctx, informer) {
+		return errors.New("cache did not sync")
 	}
 	select {
 	case <-registration.HasSyncedChecker().Done():
@@ -101,13 +103,23 @@ func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRa
 	}
 }
 
+// waitForInformer waits until the informer has synced. It returns false if ctx is
+// done, or the informer has ended, before that. The other informers of the cache
+// are not waited for, as one of them may be of a kind that never syncs, unless the
+// cache is of another make and has no other way to tell.
+func (k *kind[object, request]) waitForInformer(ctx context.Context, informer cache.Informer) bool {
+	if i, ok := informer.(interface{ WaitForSync(context.Context) bool }); ok {
+		return i.WaitForSync(ctx)
+	}
+	return k.cache.WaitForCacheSync(ctx)
+}
+
 // informer gets the informer, again and again until ctx is done.
 func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, error) {
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
 	for {
-		// Who waits for the sync here would be told of everything afterwards
-		// only, instead of meanwhile.
+		// Waiting for the sync here would hold up the handler until it is complete.
 		informer, err := k.cache.GetInformer(ctx, k.of, cache.BlockUntilSynced(false))
 		if err == nil {
 			return informer, nil
@@ -138,6 +150,9 @@ func logInformerError(err error) {
 func (k *kind[object, request]) WaitForSync(ctx context.Context) error {
 	select {
 	case <-k.started:
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil
+		}
 		return k.err
 	case <-ctx.Done():
 		k.giveUp()
@@ -163,6 +178,12 @@ func (k *kind[object, request]) String() string {
 }
 
 func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Interface, reflect.Map, reflect.Slice, reflect.Chan, reflect.Func:
+		return r.IsNil()
+	default:
+		return false
+	}
 }

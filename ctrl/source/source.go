@@ -76,13 +76,13 @@ type Informer = TypedInformer[client.Object, reconcile.Request]
 
 // Start adds the handler to the informer until ctx is done.
 func (s *TypedInformer[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
-	if s.Informer == nil {
-		return errors.New("an informer source needs an informer")
+	if isNil(s.Informer) {
+		return errors.New("must specify Informer.Informer")
 	}
-	if s.Handler == nil {
-		return errors.New("an informer source needs a handler")
+	if isNil(s.Handler) {
+		return errors.New("must specify Informer.Handler")
 	}
-	_, err := subscribe(ctx, s.Informer, &delivery[object, request]{ctx, queue, s.Handler, s.Predicates})
+	_, err := subscribe(ctx, s.Informer, newDelivery(ctx, queue, s.Informer, s.Handler, s.Predicates))
 	return err
 }
 

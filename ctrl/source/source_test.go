@@ -195,20 +195,63 @@ func TestKindThatNeverSyncs(t *testing.T) {
 	})
 }
 
+// unsynced is a cache of somebody else's make which gives up waiting at once.
+type unsynced struct{ informer }
+
+func (*unsynced) WaitForCacheSync(context.Context) bool { return false }
+
+// removed is an informer of package cache that has ended before it has synced.
+type removed struct{ informer }
+
+func (*removed) WaitForSync(context.Context) bool { return false }
+
+func (r *removed) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return r, nil
+}
+
+func TestKindWhoseCacheDoesNotSync(t *testing.T) {
+	handlersSynced := make(chan struct{})
+	close(handlersSynced)
+	for name, c := range map[string]cache.Cache{
+		"the cache says so":    &unsynced{informer{synced: handlersSynced}},
+		"the informer says so": &removed{informer{synced: make(chan struct{})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s := source.Kind[client.Object](c, pod(""), &names{})
+				if err := s.Start(ctx, nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.WaitForSync(ctx); err == nil || err.Error() != "cache did not sync" {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	var nobody handler.EventHandler
 	events := make(chan event.GenericEvent)
-	for name, s := range map[string]source.Source{
-		"kind without object":      source.Kind[*corev1.Pod](&informer{}, nil, handler.TypedFuncs[*corev1.Pod, reconcile.Request]{}),
-		"kind without cache":       source.Kind[client.Object](nil, pod(""), &names{}),
-		"kind without handler":     source.Kind(&informer{}, client.Object(pod("")), nobody),
-		"informer without any":     &source.Informer{Handler: &names{}},
-		"informer without handler": &source.Informer{Informer: &informer{}},
-		"channel without any":      source.Channel(nil, handler.EventHandler(&names{})),
-		"channel without handler":  source.Channel(events, nobody),
+	// The texts are controller-runtime's: programs test for them.
+	for _, m := range []struct {
+		source source.Source
+		want   string
+	}{
+		{source.Kind[*corev1.Pod](&informer{}, nil, handler.TypedFuncs[*corev1.Pod, reconcile.Request]{}), "must create Kind with a non-nil object"},
+		{source.Kind[client.Object](nil, pod(""), &names{}), "must create Kind with a non-nil cache"},
+		{source.Kind(&informer{}, client.Object(pod("")), nobody), "must create Kind with non-nil handler"},
+		{source.Kind(&informer{}, client.Object(pod("")), handler.EventHandler((*names)(nil))), "must create Kind with non-nil handler"},
+		{&source.Informer{Handler: &names{}}, "must specify Informer.Informer"},
+		{&source.Informer{Informer: &informer{}}, "must specify Informer.Handler"},
+		{source.Channel(nil, handler.EventHandler(&names{})), "must specify Channel.Source"},
+		{source.Channel(events, nobody), "must specify Channel.Handler"},
+		{source.Channel(events, handler.EventHandler((*names)(nil))), "must specify Channel.Handler"},
 	} {
-		if err := s.Start(t.Context(), nil); err == nil {
-			t.Errorf("%s: no error", name)
+		if err := m.source.Start(t.Context(), nil); err == nil || err.Error() != m.want {
+			t.Errorf("%s: got %v, want %q", m.source, err, m.want)
 		}
 	}
 }
