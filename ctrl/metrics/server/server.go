@@ -21,7 +21,8 @@ import (
 	"flyball.dev/ctrl/metrics"
 )
 
-// DefaultBindAddress is where the server listens if nothing else is said.
+// DefaultBindAddress is where the server listens if nothing else is said. "0" means that there is no
+// server, as it does in Options.
 var DefaultBindAddress = ":8080"
 
 const (
@@ -84,11 +85,11 @@ type Options struct {
 
 // NewServer returns a server, or nil and no error if there is to be none. It does not listen yet.
 func NewServer(o Options, config *rest.Config, httpClient *http.Client) (Server, error) {
-	if o.BindAddress == "0" {
-		return nil, nil
-	}
 	if o.BindAddress == "" {
 		o.BindAddress = DefaultBindAddress
+	}
+	if o.BindAddress == "0" {
+		return nil, nil
 	}
 	if o.CertDir == "" {
 		o.CertDir = filepath.Join(os.TempDir(), "k8s-metrics-server", "serving-certs")

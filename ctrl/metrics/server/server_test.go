@@ -170,6 +170,17 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
+func TestNoServerByDefault(t *testing.T) {
+	defer func(address string) { DefaultBindAddress = address }(DefaultBindAddress)
+	DefaultBindAddress = "0"
+	if s, err := NewServer(Options{}, nil, nil); s != nil || err != nil {
+		t.Errorf("a server that is off by default: %v, %v", s, err)
+	}
+	if s, err := NewServer(Options{BindAddress: "127.0.0.1:0"}, nil, nil); s == nil || err != nil {
+		t.Errorf("a server that is off by default, but asked for: %v, %v", s, err)
+	}
+}
+
 func TestWhatCannotBe(t *testing.T) {
 	if s, err := NewServer(Options{BindAddress: "0"}, nil, nil); s != nil || err != nil {
 		t.Errorf("a server that is off: %v, %v", s, err)
