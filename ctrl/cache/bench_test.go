@@ -52,6 +52,7 @@ func benchInformer(tb testing.TB, pods int) *informer {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	i.tally = &tally{}
 	i.parts[0].Begin()
 	for n := range pods {
 		i.parts[0].Listed(benchPod(n))

@@ -142,11 +142,14 @@ func TestListOptions(t *testing.T) {
 		c := open(t, s, Options{})
 		run(t, c)
 		var list corev1.ConfigMapList
-		if err := c.List(t.Context(), &list, client.Limit(2)); err != nil || len(list.Items) != 2 || list.Continue == "" {
-			t.Errorf("got %d items, %q, %v", len(list.Items), list.Continue, err)
+		// The token says that there are no pages, and is no token, even if there was but one page.
+		for limit, want := range map[int64]int{2: 2, 12: 12, 0: 12} {
+			if err := c.List(t.Context(), &list, client.Limit(limit)); err != nil || len(list.Items) != want || list.Continue != "continue-not-supported" {
+				t.Errorf("limit %d: got %d items, %q, %v", limit, len(list.Items), list.Continue, err)
+			}
 		}
-		if err := c.List(t.Context(), &list, client.Limit(12)); err != nil || len(list.Items) != 12 || list.Continue != "" {
-			t.Errorf("got %d items, %q, %v", len(list.Items), list.Continue, err)
+		if err := c.List(t.Context(), &list, client.Continue(list.Continue)); err == nil || err.Error() != "continue list option is not supported by the cache" {
+			t.Errorf("got %v for the next page", err)
 		}
 		for _, opt := range []client.ListOption{
 			client.Continue("x"),
@@ -253,8 +256,8 @@ func TestBeforeStart(t *testing.T) {
 		if !c.WaitForCacheSync(t.Context()) || !i.HasSynced() {
 			t.Error("the cache has not synced")
 		}
-		if err := c.Start(t.Context()); err == nil {
-			t.Error("the cache was started twice")
+		if err := c.Start(t.Context()); err == nil || err.Error() != "informer already started" {
+			t.Errorf("the cache was started twice: %v", err)
 		}
 	})
 }

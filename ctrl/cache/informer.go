@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -23,6 +24,7 @@ import (
 // fill it and the feeds that tell handlers of it. It implements Informer.
 type informer struct {
 	gvk        schema.GroupVersionKind
+	typeMeta   metav1.TypeMeta // gvk, as objects say it
 	resource   schema.GroupVersionResource
 	namespaced bool
 	form       form
@@ -65,6 +67,7 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*infor
 		synced:     make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
+	i.typeMeta.SetGroupVersionKind(gvk)
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	if c.opts.OnMutation != nil {
 		i.loans = newLoans(gvk, c.opts.OnMutation)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/cache/internal/reflector"
@@ -140,9 +141,14 @@ func (p *part) Complete(version string) {
 }
 
 // prepare makes an object ready for the store: it sets its kind, which lists
-// leave out, and transforms it.
+// leave out, and transforms it. Typed objects say no kind, as those that a client
+// returns, so that the object of an event equals the one that was written.
 func (p *part) prepare(obj client.Object) (client.Object, error) {
-	obj.GetObjectKind().SetGroupVersionKind(p.informer.gvk)
+	if p.informer.form == typedForm {
+		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	} else {
+		obj.GetObjectKind().SetGroupVersionKind(p.informer.gvk)
+	}
 	if p.config.Transform == nil {
 		return obj, nil
 	}

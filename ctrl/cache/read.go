@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -51,33 +52,56 @@ func (i *informer) get(key client.ObjectKey, out client.Object, options *client.
 	}
 	into := reflect.ValueOf(out).Elem()
 	into.SetZero()
-	return give(obj, into, p.shares(options.UnsafeDisableDeepCopy))
+	return i.give(obj, into, p.shares(options.UnsafeDisableDeepCopy))
 }
 
 // give puts an object, or a copy, into a struct or into a variable that holds
-// pointers to such structs. What it is put into is zero.
-func give(obj store.Object, into reflect.Value, shared bool) error {
-	isStruct := into.Kind() == reflect.Struct
-	if isStruct && !shared {
-		if !obj.CopyInto(into) {
-			return mismatch(obj, into)
+// pointers to such structs. What it is put into is zero. Unlike the objects of
+// events, those of reads say of which kind they are, unless they are shared.
+func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error {
+	if into.Kind() == reflect.Struct {
+		if !shared {
+			if !obj.CopyInto(into) {
+				return mismatch(obj, into)
+			}
+		} else {
+			value := reflect.ValueOf(obj.Shared()).Elem()
+			if !value.Type().AssignableTo(into.Type()) {
+				return mismatch(obj, into)
+			}
+			into.Set(value)
+		}
+		if own, ok := into.Addr().Interface().(client.Object); ok {
+			i.setKind(own)
 		}
 		return nil
 	}
-	var value reflect.Value
+	var value client.Object
 	if shared {
-		value = reflect.ValueOf(obj.Shared())
+		value = obj.Shared()
 	} else {
-		value = reflect.ValueOf(obj.Copy())
+		value = obj.Copy()
+		i.setKind(value)
 	}
-	if isStruct {
-		value = value.Elem()
-	}
-	if !value.Type().AssignableTo(into.Type()) {
+	if !reflect.TypeOf(value).AssignableTo(into.Type()) {
 		return mismatch(obj, into)
 	}
-	into.Set(value)
+	into.Set(reflect.ValueOf(value))
 	return nil
+}
+
+// setKind makes an object that nobody shares say of which kind it is. Only typed
+// objects do not say it already.
+func (i *informer) setKind(obj client.Object) {
+	if i.form != typedForm {
+		return
+	}
+	switch kind := obj.GetObjectKind().(type) {
+	case *metav1.TypeMeta:
+		*kind = i.typeMeta
+	default:
+		kind.SetGroupVersionKind(i.gvk)
+	}
 }
 
 func mismatch(obj store.Object, into reflect.Value) error {
@@ -132,11 +156,12 @@ func (i *informer) list(out client.ObjectList, options *client.ListOptions) erro
 	if err != nil {
 		return fmt.Errorf("cannot list %s from the cache: %w", i.resource.Resource, err)
 	}
-	out.SetContinue("")
 	if options.Limit > 0 && int64(len(objs)) > options.Limit {
 		objs = objs[:options.Limit]
-		out.SetContinue("continue-not-supported")
 	}
+	// Whoever pages through a list finds out at the first page already, and not
+	// only when there are many objects, that a cache has no pages.
+	out.SetContinue("continue-not-supported")
 	return i.fill(out, objs, options.UnsafeDisableDeepCopy)
 }
 
@@ -159,7 +184,7 @@ func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool
 	made := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
 	err = inParallel(len(objs), func(from, to int) error {
 		for n := from; n < to; n++ {
-			if err := give(objs[n], made.Index(n), i.partOf(objs[n].Namespace()).shares(unsafe)); err != nil {
+			if err := i.give(objs[n], made.Index(n), i.partOf(objs[n].Namespace()).shares(unsafe)); err != nil {
 				return err
 			}
 		}
