@@ -10,9 +10,9 @@
 // off; only the text of managed fields is shared, so it is replaced by SetRawBytes
 // or SetRawString and never written into. Objects in events are shared and must
 // not be changed; typed ones have no apiVersion and kind there, as in the answers
-// to writes, while those that are read have. The reads of a program that writes through a client over this
-// cache see what was written at once, before the watch brings it back; events come
-// from the watch alone.
+// to writes, while those that are read have. The reads of a program that writes
+// through a client over this cache see what was written at once, before the watch
+// brings it back; events come from the watch alone.
 //
 // Lists are ordered by namespace and name. Handlers are called one event at a
 // time, in order, each on a goroutine of its own; what happens to an object

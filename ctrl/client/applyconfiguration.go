@@ -1,11 +1,15 @@
 package client
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 )
 
@@ -47,4 +51,46 @@ func identify(ac runtime.ApplyConfiguration) (schema.GroupVersionKind, ObjectKey
 	default:
 		return schema.GroupVersionKind{}, ObjectKey{}, fmt.Errorf("%T does not tell its kind and name as generated apply configurations do", ac)
 	}
+}
+
+// fillConfiguration puts the answer to an apply of a subresource into the
+// configuration of the object, which is of kind gvk. If the answer is of a kind
+// that only the subresource has, such as Scale, nothing but the metadata is about
+// the object.
+func fillConfiguration(ac runtime.ApplyConfiguration, gvk schema.GroupVersionKind, answer []byte) error {
+	var says struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal(answer, &says); err != nil {
+		return err
+	}
+	if says.GroupVersionKind() == gvk {
+		return replaceConfiguration(ac, answer)
+	}
+	if says.Metadata == nil {
+		return nil
+	}
+	u, ok := ac.(*unstructuredApplyConfiguration)
+	if !ok {
+		metadata, err := json.Marshal(map[string]any{"metadata": says.Metadata})
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(metadata, ac)
+	}
+	var metadata map[string]any
+	if err := utiljson.Unmarshal(says.Metadata, &metadata); err != nil {
+		return err
+	}
+	merged, _, err := unstructured.NestedMap(u.Object, "metadata")
+	if err != nil {
+		return err
+	}
+	if merged == nil {
+		merged = metadata
+	} else {
+		maps.Copy(merged, metadata)
+	}
+	return unstructured.SetNestedMap(u.Object, merged, "metadata")
 }

@@ -25,14 +25,23 @@ type namespaced struct {
 // check refuses a namespace that is neither empty nor the client's.
 func (n *namespaced) check(namespace, name string) error {
 	if namespace != "" && namespace != n.namespace {
-		return fmt.Errorf("%q is in namespace %q, but the client works in namespace %q", name, namespace, n.namespace)
+		return fmt.Errorf("namespace %s of the object %s does not match the namespace %s on the client", namespace, name, n.namespace)
 	}
 	return nil
 }
 
+// scoped tells whether objects of obj's kind live in namespaces.
+func (n *namespaced) scoped(obj runtime.Object) (bool, error) {
+	scoped, err := n.IsObjectNamespaced(obj)
+	if err != nil {
+		return false, fmt.Errorf("error finding the scope of the object: %w", err)
+	}
+	return scoped, nil
+}
+
 // place puts obj into the client's namespace.
 func (n *namespaced) place(obj Object) error {
-	scoped, err := n.IsObjectNamespaced(obj)
+	scoped, err := n.scoped(obj)
 	if err != nil {
 		return err
 	}
@@ -52,8 +61,11 @@ func (n *namespaced) placeConfiguration(ac runtime.ApplyConfiguration) error {
 		return err
 	}
 	scoped, err := apiutil.IsGVKNamespaced(gvk, n.RESTMapper())
-	if err != nil || !scoped {
-		return err
+	if err != nil {
+		return fmt.Errorf("error finding the scope of the object: %w", err)
+	}
+	if !scoped {
+		return nil
 	}
 	if err := n.check(key.Namespace, key.Name); err != nil {
 		return err
@@ -72,7 +84,7 @@ func (n *namespaced) placeConfiguration(ac runtime.ApplyConfiguration) error {
 }
 
 func (n *namespaced) Get(ctx context.Context, key ObjectKey, obj Object, opts ...GetOption) error {
-	scoped, err := n.IsObjectNamespaced(obj)
+	scoped, err := n.scoped(obj)
 	if err != nil {
 		return err
 	}
@@ -86,7 +98,7 @@ func (n *namespaced) Get(ctx context.Context, key ObjectKey, obj Object, opts ..
 }
 
 func (n *namespaced) List(ctx context.Context, list ObjectList, opts ...ListOption) error {
-	scoped, err := n.IsObjectNamespaced(list)
+	scoped, err := n.scoped(list)
 	if err != nil {
 		return err
 	}
@@ -132,7 +144,7 @@ func (n *namespaced) Delete(ctx context.Context, obj Object, opts ...DeleteOptio
 }
 
 func (n *namespaced) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
-	scoped, err := n.IsObjectNamespaced(obj)
+	scoped, err := n.scoped(obj)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,8 @@ func (c *client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 }
 
 // apply applies body to the object that target names, or to its subresource. The
-// server's answer replaces body.
+// server's answer replaces body; a target that is not the body takes what the
+// answer says of it.
 func (c *client) apply(ctx context.Context, target, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions) error {
 	gvk, key, err := identify(target)
 	if err != nil {
@@ -128,6 +129,11 @@ func (c *client) apply(ctx context.Context, target, body runtime.ApplyConfigurat
 	if err := replaceConfiguration(body, answer); err != nil {
 		return fmt.Errorf("reading the answer to an apply: %w", err)
 	}
+	if target != body {
+		if err := fillConfiguration(target, gvk, answer); err != nil {
+			return fmt.Errorf("reading the answer to an apply: %w", err)
+		}
+	}
 	c.applied(ctx, body, answer, r, o)
 	return nil
 }
@@ -136,7 +142,11 @@ func replaceConfiguration(ac runtime.ApplyConfiguration, answer []byte) error {
 	if u, ok := ac.(*unstructuredApplyConfiguration); ok {
 		return u.UnmarshalJSON(answer)
 	}
-	target := reflect.ValueOf(ac).Elem()
+	pointer := reflect.ValueOf(ac)
+	if pointer.Kind() != reflect.Pointer {
+		return nil // a body that was passed by value
+	}
+	target := pointer.Elem()
 	fresh := reflect.New(target.Type())
 	if err := json.Unmarshal(answer, fresh.Interface()); err != nil {
 		return err
