@@ -79,8 +79,9 @@ type NewClientFunc func(config *rest.Config, options Options) (Client, error)
 //
 // The client works with typed objects, whose kinds are in the scheme, with
 // unstructured ones and with those that hold only the metadata, which say their
-// kind themselves. Typed objects of built-in kinds travel as protobuf, all
-// others as JSON. An object keeps the apiVersion and kind that it came with.
+// kind themselves. Typed objects of built-in kinds are sent and asked for as
+// protobuf if their Go types implement it, all others as JSON. An object keeps the
+// apiVersion and kind that it came with.
 //
 // Warnings from the server are logged to the logger in the context, unless
 // config has a handler for them.

@@ -23,6 +23,9 @@ type view int8
 
 const (
 	asTyped view = iota
+	// asJSON is asTyped without protobuf: for bodies of subresources whose Go type
+	// does not implement it, while that of the resource does.
+	asJSON
 	asUnstructured
 	asMetadata
 )
@@ -112,7 +115,7 @@ func (c *client) resource(gvk schema.GroupVersionKind, v view) (*resource, error
 	if v == asMetadata {
 		r.rest, err = metadataClient(gvk, c)
 	} else {
-		r.rest, err = apiutil.RESTClientForGVK(gvk, v != asTyped, v != asTyped, c.config, c.codecs, c.http)
+		r.rest, err = apiutil.RESTClientForGVK(gvk, v != asTyped, v == asUnstructured, c.config, c.codecs, c.http)
 	}
 	if err != nil {
 		return nil, err

@@ -3,8 +3,11 @@ package client
 import (
 	"context"
 	"net/http"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/ctrl/client/apiutil"
 )
 
 // subResourceClient reads and writes one subresource of any kind. What travels
@@ -17,10 +20,17 @@ type subResourceClient struct {
 // resource returns where the subresources of obj are, for a body.
 func (s *subResourceClient) resource(obj, body Object) (*resource, error) {
 	r, err := s.client.resourceOf(obj)
-	if err != nil || r.view == viewOf(body) {
+	if err != nil || reflect.TypeOf(body) == reflect.TypeOf(obj) {
 		return r, err
 	}
-	return s.client.resource(r.gvk, viewOf(body))
+	v := viewOf(body)
+	if v == asTyped && !apiutil.ImplementsProtobuf(body) {
+		v = asJSON
+	}
+	if v == r.view {
+		return r, nil
+	}
+	return s.client.resource(r.gvk, v)
 }
 
 // wholeResource is resource for bodies that must be whole.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,31 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/dynamic"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
-
-// protobufKinds are the kinds that servers speak protobuf for besides those of
-// client-go's scheme: only those of aggregated servers, as custom resources
-// never do.
-var protobufKinds = struct {
-	sync.RWMutex
-	scheme *runtime.Scheme
-}{scheme: runtime.NewScheme()}
-
-// AddToProtobufScheme registers kinds whose server speaks protobuf. Kinds that
-// are built into Kubernetes need not be registered.
-func AddToProtobufScheme(addToScheme func(*runtime.Scheme) error) error {
-	protobufKinds.Lock()
-	defer protobufKinds.Unlock()
-	return addToScheme(protobufKinds.scheme)
-}
-
-func speaksProtobuf(gvk schema.GroupVersionKind) bool {
-	protobufKinds.RLock()
-	defer protobufKinds.RUnlock()
-	return clientgoscheme.Scheme.Recognizes(gvk) || protobufKinds.scheme.Recognizes(gvk)
-}
 
 // IsObjectNamespaced reports whether objects of obj's kind live in namespaces.
 func IsObjectNamespaced(obj runtime.Object, scheme *runtime.Scheme, restmapper meta.RESTMapper) (bool, error) {
@@ -119,11 +95,15 @@ func RESTClientForGVK(
 }
 
 // ConfigForGVK returns the configuration of a REST client for the group and
-// version of a kind. Objects are encoded as baseConfig.ContentType says, or else
-// as protobuf where the server speaks it and forceDisableProtoBuf is false, or
-// else as JSON. With isUnstructured, the client decodes into unstructured
-// objects, otherwise into the Go types of codecs' scheme. A decoded object
-// replaces the one that it is decoded into; nothing of that is left.
+// version of a kind. With isUnstructured, the client decodes into unstructured
+// objects, and encodes them as JSON. Otherwise it decodes into the Go types of
+// codecs' scheme, and a decoded object replaces the one that it is decoded into;
+// nothing of that is left.
+//
+// Typed objects are encoded as baseConfig.ContentType says, or else as protobuf if
+// the kind is known to be served so. Where protobuf cannot be, because the Go types
+// of the kind and of its list do not implement it, or forceDisableProtoBuf is true,
+// it is neither sent nor asked for, whatever baseConfig says.
 func ConfigForGVK(
 	gvk schema.GroupVersionKind,
 	forceDisableProtoBuf bool,
@@ -143,7 +123,10 @@ func ConfigForGVK(
 	if isUnstructured {
 		return dynamic.ConfigFor(cfg)
 	}
-	if cfg.ContentType == "" && !forceDisableProtoBuf && speaksProtobuf(gvk) {
+	switch {
+	case forceDisableProtoBuf || !protobufDecodes(gvk, codecs):
+		withoutProtobuf(cfg)
+	case cfg.ContentType == "" && servedAsProtobuf(gvk):
 		cfg.ContentType = runtime.ContentTypeProtobuf
 	}
 	cfg.NegotiatedSerializer = replacing{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}}
