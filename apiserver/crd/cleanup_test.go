@@ -5,7 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 func TestDeleteDefinition(t *testing.T) {
@@ -37,6 +39,36 @@ func TestDeleteDefinition(t *testing.T) {
 		t.Errorf("%d widgets have outlived their definition", n)
 	}
 	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+}
+
+// TestWatchToldOfEveryDeletion deletes a definition while a watch of its resources is behind.
+func TestWatchToldOfEveryDeletion(t *testing.T) {
+	const n = 300
+	s := newServer(t)
+	s.define(minimal)
+	for i := range n {
+		s.want(201, "POST", widgetsPath, fmt.Sprintf("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w%d}}", i))
+	}
+	list := s.want(200, "GET", widgetsPath, "")
+	w, err := s.client.Resource(widgets).Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: field(list.object, "metadata", "resourceVersion").(string),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	gone := s.watchGone("widgets.example.com")
+	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	gone()
+	deleted := 0
+	for e := range w.ResultChan() {
+		if e.Type == watch.Deleted {
+			deleted++
+		}
+	}
+	if deleted != n {
+		t.Errorf("the watch ended after %d of %d deletions", deleted, n)
+	}
 }
 
 func TestDeletionWaitsForFinalizers(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/store"
 )
 
 // customResources are the resources of one version. Beside what upstream's storage does, they are not
@@ -53,26 +55,9 @@ func (r *customResources) refuse(obj runtime.Object) error {
 	return apierrors.NewForbidden(r.DefaultQualifiedResource, name, errors.New("create not allowed while custom resource definition is terminating"))
 }
 
-// Watch watches until ctx ends or the resources are no longer served by r.
+// Watch watches until ctx ends or the resources are no longer served by r. In the latter case the watch
+// ends with what was written by then: when a definition is deleted, nobody could learn otherwise that
+// its resources were deleted before it.
 func (r *customResources) Watch(ctx context.Context, o *metainternal.ListOptions) (watch.Interface, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(r.live, cancel)
-	w, err := r.REST.Watch(ctx, o)
-	if err != nil {
-		stop()
-		cancel()
-		return nil, err
-	}
-	return &endingWatch{Interface: w, end: func() { stop(); cancel() }}, nil
-}
-
-// endingWatch gives back what its watch held when it is stopped.
-type endingWatch struct {
-	watch.Interface
-	end func()
-}
-
-func (w *endingWatch) Stop() {
-	w.Interface.Stop()
-	w.end()
+	return r.REST.Watch(store.WithDrain(ctx, r.live.Done()), o)
 }

@@ -22,6 +22,14 @@ const (
 	window = 64
 )
 
+type drainKey struct{}
+
+// WithDrain returns a context under which a watch ends when done is closed, but not before it has sent
+// every event that was written by then.
+func WithDrain(ctx context.Context, done <-chan struct{}) context.Context {
+	return context.WithValue(ctx, drainKey{}, done)
+}
+
 // Watch implements storage.Interface.
 func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptions) (watch.Interface, error) {
 	path, err := s.key(key, opts.Recursive)
@@ -40,6 +48,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 		results:   make(chan watch.Event, window),
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.drain, _ = ctx.Value(drainKey{}).(<-chan struct{})
 	// What is wrong from here on is said by an event, as the client is told of everything that happens
 	// to a watch.
 	if err := w.open(path, opts); err != nil {
@@ -61,6 +70,7 @@ type watcher struct {
 	results   chan watch.Event
 	ctx       context.Context
 	cancel    context.CancelFunc
+	drain     <-chan struct{} // nil, or closed when the watch is to end after all that was written
 
 	initial  []*storage.Record // to be sent first, as if they were created now
 	announce bool              // that the initial events have been sent
@@ -152,7 +162,7 @@ func (w *watcher) sendInitial() error {
 func (w *watcher) sendEvents() error {
 	heart := newPulse(w.ctx, w.bookmarks)
 	defer heart.stop()
-	for due := false; ; {
+	for due, last := false, false; ; {
 		events, revision, err := w.source.Next()
 		if err != nil {
 			return w.explain(err)
@@ -171,7 +181,12 @@ func (w *watcher) sendEvents() error {
 		if len(events) > 0 {
 			continue
 		}
+		if last {
+			return nil
+		}
 		select {
+		case <-w.drain:
+			last = true // once more, for what came between the last look and the end
 		case <-w.source.Ready():
 		case <-heart.beat:
 			due = true
