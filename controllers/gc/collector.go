@@ -1,25 +1,28 @@
 // Package gc collects garbage: objects whose owners are gone.
 //
 // It knows who owns whom in a graph of all objects of all kinds, by UID, and it deletes nothing on the
-// word of that graph alone. An owner that was not seen to go is looked up on the server first, and
-// every write carries the UID and the resource version of the object that it was decided for; if the
-// object has changed since, the server refuses and the decision is made again.
+// word of that graph alone. An owner is taken for absent only after the server, asked for it by name,
+// answered that there is no such object or one with another UID. If the server does not serve the
+// owner's kind there is no answer, and the dependent stays until there is one; unless an informer has
+// reported before that the owner was deleted. Every write carries the UID and the resource version of
+// the object that it was decided for; if the object has changed since, the server refuses and the
+// decision is made again.
 //
 // Deletion has three manners, which the server writes down as finalizers. In the background, the
 // owner goes at once and its dependents after it. In the foreground, the owner waits for the
 // dependents that block it. Orphaning frees the dependents from the owner before it goes.
+//
+// An owner is in its dependent's namespace or in none. A reference that says otherwise is reported with
+// an event, OwnerRefInvalidNamespace. A dependent in a namespace loses it, as the owner is not found
+// there; a dependent in no namespace cannot be collected.
 package gc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,25 +30,36 @@ import (
 
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/ctrl/builder"
-	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
 )
 
-const workers = 8
+const (
+	workers = 8
+	// initialSync is how long the collector waits at its start for all objects to be known. It could do
+	// without, at the price of more questions to the server, and does if some kind cannot be listed.
+	initialSync = 30 * time.Second
+	// notFollowed is after how long a dependent is looked at again whose owner exists, but is not known
+	// to the inventory: it may be of a kind that cannot be watched.
+	notFollowed = time.Minute
+)
 
 // AddToManager adds the garbage collector, which follows the objects of the inventory.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	c := &collector{
-		client:    mgr.GetClient(),
-		live:      mgr.GetAPIReader(),
-		mapper:    mgr.GetRESTMapper(),
+		server: server{
+			client:   mgr.GetClient(),
+			live:     mgr.GetAPIReader(),
+			mapper:   mgr.GetRESTMapper(),
+			recorder: mgr.GetEventRecorder("garbage-collector-controller"),
+		},
 		inventory: objects,
 		graph:     newGraph(),
 		parked:    map[types.UID]struct{}{},
 	}
-	objects.Listen(c)
+	objects.AddHandler(c)
 	return builder.TypedControllerManagedBy[types.UID](mgr).
 		Named("garbage-collector").
 		WatchesRawSource(c).
@@ -53,21 +67,19 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		Complete(c)
 }
 
-// collector is a controller whose requests are UIDs: its listener and source fill the queue, its
+// collector is a controller whose requests are UIDs: its handler and source fill the queue, its
 // reconciler carries out the graph's plans.
 type collector struct {
-	client    client.Client
-	live      client.Reader
-	mapper    meta.RESTMapper
+	server
 	inventory *inventory.Inventory
 	graph     *graph
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[types.UID]
 	early []types.UID // what was to be looked at before there was a queue
-	// parked are objects with an owner of a kind that is not served. They are looked at again when
-	// a new kind comes.
-	parked map[types.UID]struct{}
+	// parked are objects of which nothing can be said before other kinds are served than now.
+	parked      map[types.UID]struct{}
+	discoveries int // how often the kinds that are served have changed
 }
 
 // Start implements source.TypedSource.
@@ -81,13 +93,23 @@ func (c *collector) Start(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// WaitForSync implements source.TypedSyncingSource: nothing is judged before everything was seen.
+// WaitForSync implements source.TypedSyncingSource.
 func (c *collector) WaitForSync(ctx context.Context) error {
-	err := c.inventory.Wait(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil
+	within, cancel := context.WithTimeout(ctx, initialSync)
+	defer cancel()
+	if err := c.inventory.Wait(within); err != nil && ctx.Err() == nil {
+		unsynced, err := c.inventory.Unsynced()
+		log.FromContext(ctx).Error(err, "Not all kinds could be listed; collecting garbage all the same", "unsynced", names(unsynced))
 	}
-	return err
+	return nil
+}
+
+func names(resources []inventory.Resource) []string {
+	var list []string
+	for _, r := range resources {
+		list = append(list, r.Kind.String())
+	}
+	return list
 }
 
 func (c *collector) String() string { return "all objects" }
@@ -107,33 +129,55 @@ func (c *collector) look(uids []types.UID) {
 	}
 }
 
-// Seen implements inventory.Listener.
-func (c *collector) Seen(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
+// OnUpdate implements inventory.Handler.
+func (c *collector) OnUpdate(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	c.look(c.graph.see(objectOf(r.Kind, obj)))
 }
 
-// Gone implements inventory.Listener.
-func (c *collector) Gone(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
+// OnDelete implements inventory.Handler.
+func (c *collector) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	c.look(c.graph.forget(obj.UID))
 }
 
-// Ended implements inventory.Listener.
-func (c *collector) Ended(r inventory.Resource) {
-	for _, uid := range c.graph.ofKind(r.Kind.GroupKind()) {
-		c.look(c.graph.forget(uid))
+// OnFollow implements inventory.Handler.
+func (c *collector) OnFollow(r inventory.Resource) { c.graph.doubt(r.Kind.GroupKind()) }
+
+// OnSynced implements inventory.Handler.
+func (c *collector) OnSynced(r inventory.Resource) {
+	c.look(c.graph.doubtful(r.Kind.GroupKind()))
+	c.look(c.unpark())
+}
+
+// OnDiscovery implements inventory.Handler.
+func (c *collector) OnDiscovery() {
+	c.mu.Lock()
+	c.discoveries++
+	c.mu.Unlock()
+	c.look(c.unpark())
+}
+
+// park puts an object aside until other kinds are served than when there were that many discoveries.
+func (c *collector) park(uid types.UID, discoveries int) {
+	c.mu.Lock()
+	now := c.discoveries
+	if now == discoveries {
+		c.parked[uid] = struct{}{}
+	}
+	c.mu.Unlock()
+	if now != discoveries {
+		c.look([]types.UID{uid})
 	}
 }
 
-// Came implements inventory.Listener.
-func (c *collector) Came(inventory.Resource) {
+func (c *collector) unpark() []types.UID {
 	c.mu.Lock()
-	var again []types.UID
+	defer c.mu.Unlock()
+	var uids []types.UID
 	for uid := range c.parked {
-		again = append(again, uid)
+		uids = append(uids, uid)
 	}
 	clear(c.parked)
-	c.mu.Unlock()
-	c.look(again)
+	return uids
 }
 
 func objectOf(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *object {
@@ -151,8 +195,24 @@ func objectOf(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *ob
 
 // Reconcile does what has to be done about one object.
 func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
+	c.mu.Lock()
+	discoveries := c.discoveries
+	c.mu.Unlock()
+	result, err := c.collect(ctx, uid)
+	if isUnserved(err) {
+		log.FromContext(ctx).V(1).Info("Nothing can be done before other kinds are served", "reason", err.Error())
+		c.park(uid, discoveries)
+		return reconcile.Result{}, nil
+	}
+	return result, err
+}
+
+func (c *collector) collect(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	p := c.graph.plan(uid, nil)
-	var found map[types.UID]verdict
+	if p.verify {
+		return reconcile.Result{}, c.verify(ctx, &p.object)
+	}
+	var found verdicts
 	if len(p.lookup) > 0 {
 		var err error
 		if found, err = c.lookUp(ctx, &p.object, p.lookup); err != nil {
@@ -160,11 +220,17 @@ func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 		}
 		p = c.graph.plan(uid, found)
 	}
-	if p.orphaned {
-		if err := c.searchDependents(ctx, &p.object); err != nil {
+	if p.final {
+		if err := c.searchDependents(ctx, &p); err != nil {
 			return reconcile.Result{}, err
 		}
 		p = c.graph.plan(uid, nil)
+	}
+	for _, ref := range p.invalid {
+		c.reportInvalid(&p.object, ref)
+	}
+	if p.unresolved {
+		return reconcile.Result{}, errUnresolved
 	}
 	c.look(p.wake)
 	for _, r := range p.release {
@@ -181,164 +247,120 @@ func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 	case p.delete != "":
 		return reconcile.Result{}, c.delete(ctx, &p.object, p.delete)
 	}
-	return c.waitForOwners(uid, found), nil
+	return c.awaitOwners(found), nil
 }
 
-// waitForOwners sees to it that an object whose owners are not in the graph is looked at again.
-func (c *collector) waitForOwners(uid types.UID, found map[types.UID]verdict) reconcile.Result {
-	const soon = time.Second
-	again := reconcile.Result{}
-	for _, v := range found {
-		switch v {
-		case unknown:
-			c.mu.Lock()
-			c.parked[uid] = struct{}{}
-			c.mu.Unlock()
-		case present, waiting:
-			// It will be seen any moment, unless it goes again unseen.
-			again.RequeueAfter = soon
+// awaitOwners sees to it that an object whose owners exist, but are not in the graph, is looked at again
+// even if they should never come to be there.
+func (c *collector) awaitOwners(found verdicts) reconcile.Result {
+	for owner, v := range found {
+		if (v == present || v == waiting) && !c.graph.has(owner.uid) {
+			return reconcile.Result{RequeueAfter: notFollowed}
 		}
 	}
-	return again
+	return reconcile.Result{}
 }
 
 // lookUp asks the server whether the owners of o exist.
-func (c *collector) lookUp(ctx context.Context, o *object, owners []metav1.OwnerReference) (map[types.UID]verdict, error) {
-	found := map[types.UID]verdict{}
+func (c *collector) lookUp(ctx context.Context, o *object, owners []metav1.OwnerReference) (verdicts, error) {
+	found := verdicts{}
 	for _, ref := range owners {
 		v, err := c.ask(ctx, o, ref)
 		if err != nil {
 			return nil, err
 		}
-		found[ref.UID] = v
+		if v == absent {
+			c.graph.confirm(ref, o.namespace)
+		}
+		found[coordinatesOf(ref)] = v
 	}
 	return found, nil
 }
 
-func (c *collector) ask(ctx context.Context, o *object, ref metav1.OwnerReference) (verdict, error) {
-	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+// searchDependents asks the server for dependents that the graph may not know of, before the last
+// patch of a plan lets their owner go. If they are to be freed from it, all of them must be found, or
+// they are collected once it has gone. If it only has to wait for them, it is enough to look where the
+// inventory does not yet.
+func (c *collector) searchDependents(ctx context.Context, p *plan) error {
+	var resources []inventory.Resource
+	var err error
+	if p.object.orphansDependents() {
+		all, undiscovered, unparsed := c.inventory.Discover()
+		resources, err = all, errors.Join(undiscovered, unparsed)
+	} else {
+		resources, err = c.inventory.Unsynced()
+	}
 	if err != nil {
-		return unknown, nil
+		return err
 	}
-	kind := gv.WithKind(ref.Kind)
-	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) {
-		mapping, err = c.mapper.RESTMapping(kind.GroupKind())
-	}
-	switch {
-	case meta.IsNoMatchError(err):
-		return unknown, nil
-	case err != nil:
-		return unknown, err
-	}
-	owner := &metav1.PartialObjectMetadata{}
-	owner.SetGroupVersionKind(mapping.GroupVersionKind)
-	key := client.ObjectKey{Name: ref.Name}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		if key.Namespace = o.namespace; key.Namespace == "" {
-			return unknown, nil // an object in no namespace cannot be owned by one in some namespace
-		}
-	}
-	err = c.live.Get(ctx, key, owner)
-	switch {
-	case apierrors.IsNotFound(err):
-		return absent, nil
-	case err != nil:
-		return unknown, err
-	case owner.UID != ref.UID:
-		return absent, nil
-	case objectOf(kind, owner).waitsForDependents():
-		return waiting, nil
-	default:
-		return present, nil
-	}
-}
-
-// searchDependents looks through the server, and not only through what was seen, for objects that o
-// owns. The graph then knows them.
-func (c *collector) searchDependents(ctx context.Context, o *object) error {
-	for _, r := range c.inventory.Resources() {
-		if o.namespace != "" && !r.Namespaced {
+	for _, r := range resources {
+		if !r.Followed() || p.object.namespace != "" && !r.Namespaced {
 			continue
 		}
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(r.Kind.GroupVersion().WithKind(r.Kind.Kind + "List"))
-		err := c.live.List(ctx, list, client.InNamespace(o.namespace))
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			continue // the kind is gone, and its objects with it
-		}
+		dependents, err := c.dependentsOf(ctx, &p.object, r.Kind)
 		if err != nil {
 			return err
 		}
-		for i := range list.Items {
-			if m := &list.Items[i]; slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.uid }) {
-				c.look(c.graph.see(objectOf(r.Kind, m)))
-			}
+		for _, d := range dependents {
+			c.look(c.graph.see(d))
 		}
 	}
 	return nil
 }
 
-func partial(o *object) *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{}
-	m.SetGroupVersionKind(o.kind)
-	m.Namespace, m.Name, m.UID, m.ResourceVersion = o.namespace, o.name, o.uid, o.resourceVersion
-	return m
+// verify finds out whether an object still exists.
+func (c *collector) verify(ctx context.Context, o *object) error {
+	now, err := c.get(ctx, o)
+	if err != nil {
+		return err
+	}
+	c.update(o.uid, now)
+	c.look([]types.UID{o.uid})
+	return nil
+}
+
+// update takes in how an object is now, nil if it does not exist.
+func (c *collector) update(uid types.UID, now *object) {
+	if now == nil {
+		c.look(c.graph.forget(uid))
+		return
+	}
+	c.look(c.graph.refresh(now))
 }
 
 // patch replaces a list in the metadata of an object, if it is still the object that the graph knows.
 func (c *collector) patch(ctx context.Context, o *object, p *patch) error {
-	metadata := map[string]any{"uid": o.uid, "resourceVersion": o.resourceVersion}
-	if p.owners != nil {
-		metadata["ownerReferences"] = p.owners
-	}
-	if p.finalizers != nil {
-		metadata["finalizers"] = p.finalizers
-	}
-	body, err := json.Marshal(map[string]any{"metadata": metadata})
+	now, err := c.server.patch(ctx, o, p)
 	if err != nil {
-		return err
+		return c.catchUp(ctx, o, err)
 	}
-	m := partial(o)
-	err = c.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body))
-	if err == nil {
-		c.look(c.graph.refresh(objectOf(o.kind, m)))
-		return nil
-	}
-	return c.catchUp(ctx, o, err)
+	c.update(o.uid, now)
+	return nil
 }
 
 // delete deletes an object, if it is still the object that the graph knows.
 func (c *collector) delete(ctx context.Context, o *object, how metav1.DeletionPropagation) error {
-	err := c.client.Delete(ctx, partial(o), preconditions(o, how))
-	if err == nil {
-		return nil
+	log.FromContext(ctx).V(1).Info("Deleting an object whose owners are gone",
+		"kind", o.kind, "namespace", o.namespace, "name", o.name, "uid", o.uid, "propagation", how)
+	if err := c.server.delete(ctx, o, how); err != nil {
+		return c.catchUp(ctx, o, err)
 	}
-	return c.catchUp(ctx, o, err)
-}
-
-func preconditions(o *object, how metav1.DeletionPropagation) *client.DeleteOptions {
-	return &client.DeleteOptions{
-		PropagationPolicy: &how,
-		Preconditions:     &metav1.Preconditions{UID: &o.uid, ResourceVersion: &o.resourceVersion},
-	}
+	return nil
 }
 
 // catchUp follows a refused write: where the graph was behind, it learns how the object is now. The
 // refusal is returned, so that the controller tries again, unless there is nothing left to try.
 func (c *collector) catchUp(ctx context.Context, o *object, refused error) error {
-	if !apierrors.IsNotFound(refused) && !apierrors.IsConflict(refused) {
+	if !isOutdated(refused) {
 		return refused
 	}
-	now := partial(o)
-	err := c.live.Get(ctx, client.ObjectKeyFromObject(now), now)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && now.UID != o.uid:
-		c.look(c.graph.forget(o.uid))
-		return nil
-	case err != nil:
+	now, err := c.get(ctx, o)
+	if err != nil {
 		return err
 	}
-	c.look(c.graph.refresh(objectOf(o.kind, now)))
+	c.update(o.uid, now)
+	if now == nil {
+		return nil
+	}
 	return refused
 }

@@ -21,6 +21,8 @@ type object struct {
 	owners          []metav1.OwnerReference
 	finalizers      []string
 	deleting        bool
+	// doubtful: it may have been deleted while nobody looked.
+	doubtful bool
 }
 
 func (o *object) waitsForDependents() bool {
@@ -37,14 +39,19 @@ func (o *object) answers(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	return err == nil && o.uid == ref.UID && o.name == ref.Name &&
 		o.kind.Group == gv.Group && o.kind.Kind == ref.Kind &&
-		(o.namespace == "" || o.namespace == namespace)
+		o.reachableFrom(namespace)
+}
+
+// reachableFrom reports whether something in that namespace, or in none, can be owned by o.
+func (o *object) reachableFrom(namespace string) bool {
+	return o.namespace == "" || o.namespace == namespace
 }
 
 // graph is who owns whom, by UID. It does no I/O: it takes in what was seen, says which objects are
 // worth another look because of that, and plans what is to be done about one object.
 //
-// An owner may be known by its dependents' references only. Whether it exists is then for the caller
-// to find out; the graph knows an object to be gone only if it saw it go.
+// An owner may be known by its dependents' references only. Whether it exists is for the caller to find
+// out; the graph only remembers which owners were deleted.
 //
 // The methods may be called from many goroutines.
 type graph struct {
@@ -52,15 +59,22 @@ type graph struct {
 	objects map[types.UID]*object
 	// dependents is the reverse of owners, whether or not the owner was seen.
 	dependents map[types.UID]map[types.UID]*object
-	// gone are the owners that were seen to go, kept for as long as something refers to them.
-	gone map[types.UID]struct{}
+	// deleted are owners that were deleted, kept for as long as something refers to them.
+	deleted map[types.UID]*tombstone
+}
+
+// tombstone is what is left of an object that informers no longer have.
+type tombstone struct {
+	last *object // nil if it was never seen
+	// confirmed: the server, asked for it, does not have it either.
+	confirmed bool
 }
 
 func newGraph() *graph {
 	return &graph{
 		objects:    map[types.UID]*object{},
 		dependents: map[types.UID]map[types.UID]*object{},
-		gone:       map[types.UID]struct{}{},
+		deleted:    map[types.UID]*tombstone{},
 	}
 }
 
@@ -78,12 +92,13 @@ func (g *graph) seen(o *object) []types.UID {
 		return nil
 	}
 	g.objects[o.uid] = o
-	delete(g.gone, o.uid)
+	delete(g.deleted, o.uid)
 
 	look := newSet()
 	if old == nil {
 		g.link(o)
-		look.addAll(g.misled(o))
+		// They may wait to see it, or their references may have its UID but not its name or namespace.
+		look.addAll(slices.Collect(maps.Keys(g.dependents[o.uid])))
 	} else {
 		g.link(o)
 		g.unlink(old, o.owners)
@@ -103,16 +118,19 @@ func (g *graph) seen(o *object) []types.UID {
 	return look.list
 }
 
-// forget takes in that an object is gone and returns the UIDs of those that need a look.
+// forget takes in that an object was deleted and returns the UIDs of those that need a look.
 func (g *graph) forget(uid types.UID) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	look := newSet()
+	o := g.objects[uid]
 	if len(g.dependents[uid]) > 0 {
-		g.gone[uid] = struct{}{}
+		if g.deleted[uid] == nil {
+			g.deleted[uid] = &tombstone{last: o}
+		}
 		look.addAll(slices.Collect(maps.Keys(g.dependents[uid])))
 	}
-	if o := g.objects[uid]; o != nil {
+	if o != nil {
 		delete(g.objects, uid)
 		g.unlink(o, nil)
 		look.addAll(g.waitingOwners(o))
@@ -131,13 +149,40 @@ func (g *graph) refresh(o *object) []types.UID {
 	return g.seen(o)
 }
 
-// ofKind returns the objects of one kind, of whatever version.
-func (g *graph) ofKind(kind schema.GroupKind) []types.UID {
+// confirm takes in that the server, asked for what ref in that namespace names, does not have it.
+func (g *graph) confirm(ref metav1.OwnerReference, namespace string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.deleted[ref.UID]; t != nil && t.last != nil && t.last.answers(ref, namespace) {
+		t.confirmed = true
+	}
+}
+
+// has reports whether an object is in the graph.
+func (g *graph) has(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.objects[uid] != nil
+}
+
+// doubt marks the objects of one kind, of whatever version, until they are seen again.
+func (g *graph) doubt(kind schema.GroupKind) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, o := range g.objects {
+		if o.kind.GroupKind() == kind {
+			o.doubtful = true
+		}
+	}
+}
+
+// doubtful returns the objects of one kind that were not seen since they were marked.
+func (g *graph) doubtful(kind schema.GroupKind) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var uids []types.UID
 	for uid, o := range g.objects {
-		if o.kind.GroupKind() == kind {
+		if o.doubtful && o.kind.GroupKind() == kind {
 			uids = append(uids, uid)
 		}
 	}
@@ -162,7 +207,7 @@ func (g *graph) unlink(o *object, keep []metav1.OwnerReference) {
 		delete(g.dependents[ref.UID], o.uid)
 		if len(g.dependents[ref.UID]) == 0 {
 			delete(g.dependents, ref.UID)
-			delete(g.gone, ref.UID)
+			delete(g.deleted, ref.UID)
 		}
 	}
 }
@@ -173,19 +218,6 @@ func (g *graph) waitingOwners(o *object) []types.UID {
 	for _, ref := range o.owners {
 		if owner := g.objects[ref.UID]; owner != nil && (owner.waitsForDependents() || owner.orphansDependents()) {
 			uids = append(uids, ref.UID)
-		}
-	}
-	return uids
-}
-
-// misled are the dependents of o whose reference has its UID but not its name, kind or namespace.
-func (g *graph) misled(o *object) []types.UID {
-	var uids []types.UID
-	for uid, dependent := range g.dependents[o.uid] {
-		for _, ref := range dependent.owners {
-			if ref.UID == o.uid && !o.answers(ref, dependent.namespace) {
-				uids = append(uids, uid)
-			}
 		}
 	}
 	return uids

@@ -64,10 +64,13 @@ type said struct {
 	Delete     metav1.DeletionPropagation
 	Release    []string
 	Wake       []string
+	Invalid    []string
+	Unresolved bool
+	Verify     bool
 }
 
 func say(p plan) said {
-	s := said{Delete: p.delete}
+	s := said{Delete: p.delete, Unresolved: p.unresolved, Verify: p.verify}
 	names := func(refs []metav1.OwnerReference) []string {
 		list := []string{}
 		for _, r := range refs {
@@ -81,6 +84,9 @@ func say(p plan) said {
 	}
 	if p.lookup != nil {
 		s.Lookup = names(p.lookup)
+	}
+	if p.invalid != nil {
+		s.Invalid = names(p.invalid)
 	}
 	if p.patch != nil && p.patch.owners != nil {
 		s.Owners = names(p.patch.owners)
@@ -106,12 +112,14 @@ func TestPlan(t *testing.T) {
 	clusterWide := func(o *object) { o.namespace = "" }
 
 	for _, tt := range []struct {
-		name  string
-		seen  []*object
-		gone  []types.UID
-		found map[types.UID]verdict
-		of    types.UID
-		want  said
+		name     string
+		seen     []*object
+		gone     []types.UID // reported as deleted, and confirmed by the server
+		reported []types.UID // only reported
+		found    map[string]verdict
+		doubt    bool
+		of       types.UID
+		want     said
 	}{
 		{name: "not there", of: "x"},
 		{name: "no owner", seen: []*object{thing("x")}, of: "x"},
@@ -119,11 +127,25 @@ func TestPlan(t *testing.T) {
 		{name: "owner never seen", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
 			want: said{Lookup: []string{"a"}}},
 		{name: "owner looked up and absent", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
-			found: map[types.UID]verdict{"a": absent}, want: background},
+			found: map[string]verdict{"a": absent}, want: background},
 		{name: "owner looked up and present", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
-			found: map[types.UID]verdict{"a": present}},
-		{name: "owner of a kind that nobody serves", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
-			found: map[types.UID]verdict{"a": unknown}},
+			found: map[string]verdict{"a": present}},
+		{name: "owner of a kind that is not served", seen: []*object{thing("x", ownedBy("a"))}, of: "x",
+			found: map[string]verdict{"a": unserved}, want: said{Unresolved: true}},
+		{name: "owner reported deleted", seen: []*object{thing("a"), thing("x", ownedBy("a"))},
+			reported: []types.UID{"a"}, of: "x", want: said{Lookup: []string{"a"}}},
+		{name: "owner reported deleted, and then looked up and absent", seen: []*object{thing("a"), thing("x", ownedBy("a"))},
+			reported: []types.UID{"a"}, of: "x", found: map[string]verdict{"a": absent}, want: background},
+		{name: "owner reported deleted, and then its kind", seen: []*object{thing("a"), thing("x", ownedBy("a"))},
+			reported: []types.UID{"a"}, of: "x", found: map[string]verdict{"a": unserved}, want: background},
+		{name: "owner reported deleted by mistake", seen: []*object{thing("a"), thing("x", ownedBy("a"))},
+			reported: []types.UID{"a"}, of: "x", found: map[string]verdict{"a": present}},
+		{name: "one owner absent, the other not to be resolved", seen: []*object{thing("x", ownedBy("a", "b"))}, of: "x",
+			found: map[string]verdict{"a": absent, "b": unserved}, want: said{Unresolved: true}},
+		{name: "one owner absent, one there, one not to be resolved", seen: []*object{thing("x", ownedBy("a", "b", "c"))}, of: "x",
+			found: map[string]verdict{"a": absent, "b": present, "c": unserved}, want: said{Unresolved: true}},
+		{name: "may have been deleted itself", seen: []*object{thing("a"), thing("x", ownedBy("a"))}, gone: []types.UID{"a"},
+			doubt: true, of: "x", want: said{Verify: true}},
 		{name: "owner seen to go", seen: []*object{thing("a"), thing("x", ownedBy("a"))},
 			gone: []types.UID{"a"}, of: "x", want: background},
 		{name: "one owner of two is left", seen: []*object{thing("a"), thing("b"), thing("x", ownedBy("a", "b"))},
@@ -134,9 +156,17 @@ func TestPlan(t *testing.T) {
 			gone: []types.UID{"a"}, of: "x"},
 		{name: "owner in another namespace", seen: []*object{thing("a", elsewhere), thing("x", ownedBy("a"))}, of: "x",
 			want: said{Lookup: []string{"a"}}},
+		{name: "owner in another namespace, looked up and absent", seen: []*object{thing("a", elsewhere), thing("x", ownedBy("a"))}, of: "x",
+			found: map[string]verdict{"a": absent}, want: said{Delete: metav1.DeletePropagationBackground, Invalid: []string{"a"}}},
+		{name: "owner in another namespace, and one that is there", seen: []*object{thing("a", elsewhere), thing("b"), thing("x", ownedBy("a", "b"))}, of: "x",
+			found: map[string]verdict{"a": absent}, want: said{Owners: []string{"b"}, Invalid: []string{"a"}}},
 		{name: "owner in no namespace", seen: []*object{thing("a", clusterWide), thing("x", ownedBy("a"))}, of: "x"},
 		{name: "owner in a namespace, dependent in none", seen: []*object{thing("a"), thing("x", ownedBy("a"), clusterWide)}, of: "x",
 			want: said{Lookup: []string{"a"}}},
+		{name: "owner in a namespace, dependent in none, looked up", seen: []*object{thing("a"), thing("x", ownedBy("a"), clusterWide)}, of: "x",
+			found: map[string]verdict{"a": unresolvable}, want: said{Unresolved: true, Invalid: []string{"a"}}},
+		{name: "owner of a namespaced kind gone, dependent in none", seen: []*object{thing("x", ownedBy("a", "b"), clusterWide)}, of: "x",
+			found: map[string]verdict{"a": unresolvable, "b": absent}, want: said{Unresolved: true, Invalid: []string{"a"}}},
 		{name: "same UID, other name", seen: []*object{thing("a"), thing("x", ownedBy("a"), func(o *object) { o.owners[0].Name = "b" })}, of: "x",
 			want: said{Lookup: []string{"b"}}},
 		{name: "keeps its orphan finalizer's meaning", seen: []*object{thing("a"), thing("x", ownedBy("a"), with(orphan))},
@@ -144,13 +174,18 @@ func TestPlan(t *testing.T) {
 		{name: "keeps its foreground finalizer's meaning", seen: []*object{thing("a"), thing("x", ownedBy("a"), with(foreground))},
 			gone: []types.UID{"a"}, of: "x", want: said{Delete: metav1.DeletePropagationForeground}},
 
-		{name: "owner waits", seen: []*object{thing("a", deleting(foreground)), thing("x", blockingOn("a"))}, of: "x", want: background},
+		{name: "owner seems to wait", seen: []*object{thing("a", deleting(foreground)), thing("x", blockingOn("a"))}, of: "x",
+			want: said{Lookup: []string{"a!"}}},
+		{name: "owner waits", seen: []*object{thing("a", deleting(foreground)), thing("x", blockingOn("a"))}, of: "x",
+			found: map[string]verdict{"a": waiting}, want: background},
 		{name: "owner waits, and there are grandchildren", of: "x",
-			seen: []*object{thing("a", deleting(foreground)), thing("x", blockingOn("a")), thing("y", ownedBy("x"))},
-			want: said{Delete: metav1.DeletePropagationForeground}},
+			found: map[string]verdict{"a": waiting},
+			seen:  []*object{thing("a", deleting(foreground)), thing("x", blockingOn("a")), thing("y", ownedBy("x"))},
+			want:  said{Delete: metav1.DeletePropagationForeground}},
 		{name: "one owner waits, the other stays", of: "x",
-			seen: []*object{thing("a", deleting(foreground)), thing("b"), thing("x", blockingOn("a", "b"))},
-			want: said{Owners: []string{"b!"}}},
+			found: map[string]verdict{"a": waiting},
+			seen:  []*object{thing("a", deleting(foreground)), thing("b"), thing("x", blockingOn("a", "b"))},
+			want:  said{Owners: []string{"b!"}}},
 		{name: "waits for who blocks", of: "a",
 			seen: []*object{thing("a", deleting("f", foreground)), thing("x", blockingOn("a")), thing("y", ownedBy("a")), thing("z", blockingOn("a"), deleting("f"))},
 			want: said{Wake: []string{"x"}}},
@@ -161,8 +196,9 @@ func TestPlan(t *testing.T) {
 			seen: []*object{thing("a", deleting(foreground)), thing("y", blockingOn("a"), elsewhere)},
 			want: said{Finalizers: []string{}}},
 		{name: "a circle is broken", of: "x",
-			seen: []*object{thing("a", deleting(foreground), blockingOn("x")), thing("x", blockingOn("a"))},
-			want: said{Owners: []string{"a"}}},
+			found: map[string]verdict{"a": waiting},
+			seen:  []*object{thing("a", deleting(foreground), blockingOn("x")), thing("x", blockingOn("a"))},
+			want:  said{Owners: []string{"a"}}},
 
 		{name: "orphans its dependents", of: "a",
 			seen: []*object{thing("a", deleting(orphan)), thing("x", blockingOn("a")), thing("y", ownedBy("a"))},
@@ -175,10 +211,24 @@ func TestPlan(t *testing.T) {
 			for _, o := range tt.seen {
 				g.see(o)
 			}
-			for _, uid := range tt.gone {
+			for _, uid := range slices.Concat(tt.gone, tt.reported) {
 				g.forget(uid)
 			}
-			if d := cmp.Diff(tt.want, say(g.plan(tt.of, tt.found))); d != "" {
+			for _, uid := range tt.gone {
+				g.confirm(ref(string(uid)), "ns")
+			}
+			if tt.doubt {
+				g.doubt(widgets.GroupKind())
+			}
+			found := verdicts{}
+			for _, o := range tt.seen {
+				for _, ref := range o.owners {
+					if v, ok := tt.found[ref.Name]; ok {
+						found[coordinatesOf(ref)] = v
+					}
+				}
+			}
+			if d := cmp.Diff(tt.want, say(g.plan(tt.of, found))); d != "" {
 				t.Error(d)
 			}
 		})
@@ -210,7 +260,7 @@ func TestLook(t *testing.T) {
 			t.Errorf("%s: %s", step.name, d)
 		}
 	}
-	if len(g.objects)+len(g.dependents)+len(g.gone) > 0 {
+	if len(g.objects)+len(g.dependents)+len(g.deleted) > 0 {
 		t.Errorf("left behind: %+v", g)
 	}
 }

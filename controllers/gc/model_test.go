@@ -116,9 +116,12 @@ func (w *world) settle(g *graph, r *rand.Rand) {
 func (w *world) carryOut(g *graph, uid types.UID, todo map[types.UID]bool) (stale bool) {
 	p := g.plan(uid, nil)
 	if len(p.lookup) > 0 {
-		found := map[types.UID]verdict{}
+		found := verdicts{}
 		for _, ref := range p.lookup {
-			found[ref.UID] = w.verdict(ref)
+			found[coordinatesOf(ref)] = w.verdict(ref)
+			if w.objects[ref.UID] == nil {
+				g.confirm(ref, p.object.namespace)
+			}
 		}
 		p = g.plan(uid, found)
 	}
@@ -243,8 +246,8 @@ func TestRandomGraphsAgainstOracle(t *testing.T) {
 			if want := left(before, root, how); describe(got) != want {
 				t.Fatalf("seed %d: after %s deletion of %s:\n%s\nwant:\n%s", seed, how, root, describe(got), want)
 			}
-			if len(g.objects) != len(w.objects) || len(g.gone) > 0 {
-				t.Fatalf("seed %d: the graph has %d objects and %d gone, the world has %d", seed, len(g.objects), len(g.gone), len(w.objects))
+			if len(g.objects) != len(w.objects) || len(g.deleted) > 0 {
+				t.Fatalf("seed %d: the graph has %d objects and %d tombstones, the world has %d", seed, len(g.objects), len(g.deleted), len(w.objects))
 			}
 		}
 	}

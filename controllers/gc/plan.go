@@ -8,17 +8,23 @@ import (
 )
 
 // plan is what is to be done about one object. At most one of lookup, patch, delete and the two
-// lists after them is set; none means that the object is well.
+// lists after them is set; none means that there is nothing to do.
 type plan struct {
 	object object
 
-	// lookup are the owners of which it must be found out whether they exist.
+	// verify: it must first be found out whether the object still exists.
+	verify bool
+	// lookup are the owners of which the server must be asked whether they exist.
 	lookup []metav1.OwnerReference
+	// invalid are the references that cannot be to what they name, because that is in another namespace.
+	invalid []metav1.OwnerReference
+	// unresolved: there is an owner of which nobody can say whether it exists, so nothing is to be done.
+	unresolved bool
 	// patch replaces the owner references or the finalizers.
 	patch *patch
-	// orphaned: the patch lets go an owner whose known dependents have all been freed. Those that
-	// are not known yet would be lost with it, so the server is to be searched for them first.
-	orphaned bool
+	// final: the patch lets an owner go because none of the dependents that the graph knows of is to be
+	// waited for. Those it does not know of are to be searched for first.
+	final bool
 	// delete removes the object, with this propagation.
 	delete metav1.DeletionPropagation
 	// release are the dependents that are to lose their reference to the object, each with its patch.
@@ -38,27 +44,44 @@ type release struct {
 	patch     patch
 }
 
-// verdict is what a look at the server said of an owner.
+// verdict is what the server said of an owner.
 type verdict int
 
 const (
-	// unknown: nobody can say, because the kind is not served; the dependent stays.
-	unknown verdict = iota
+	// unserved: the server cannot say, because it does not serve the kind.
+	unserved verdict = iota
+	// unresolvable: the owner would be in a namespace, and the dependent is in none.
+	unresolvable
 	absent
 	present
 	// waiting: it is there, waiting for its dependents to go.
 	waiting
 )
 
+// verdicts are those on the owners of an object. A reference is known by all that it says of its owner:
+// there may be a right and a wrong one with the same UID.
+type verdicts map[coordinates]verdict
+
+type coordinates struct {
+	apiVersion, kind, name string
+	uid                    types.UID
+}
+
+func coordinatesOf(ref metav1.OwnerReference) coordinates {
+	return coordinates{ref.APIVersion, ref.Kind, ref.Name, ref.UID}
+}
+
 // plan says what is to be done about an object now. found has the verdicts on the owners that an
 // earlier plan wanted to be looked up.
-func (g *graph) plan(uid types.UID, found map[types.UID]verdict) plan {
+func (g *graph) plan(uid types.UID, found verdicts) plan {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := g.objects[uid]
 	switch {
 	case o == nil:
 		return plan{}
+	case o.doubtful:
+		return plan{object: *o, verify: true}
 	case o.orphansDependents():
 		return g.planOrphaning(o)
 	case o.waitsForDependents():
@@ -78,7 +101,7 @@ func (g *graph) planOrphaning(o *object) plan {
 		p.release = append(p.release, release{*d, patch{owners: rest}})
 	}
 	if len(p.release) == 0 {
-		p.patch, p.orphaned = dropFinalizer(o, metav1.FinalizerOrphanDependents), true
+		p.patch, p.final = dropFinalizer(o, metav1.FinalizerOrphanDependents), true
 	}
 	return p
 }
@@ -99,34 +122,41 @@ func (g *graph) planForeground(o *object) plan {
 		}
 	}
 	if !blocked {
-		p.patch = dropFinalizer(o, metav1.FinalizerDeleteDependents)
+		p.patch, p.final = dropFinalizer(o, metav1.FinalizerDeleteDependents), true
 	}
 	return p
 }
 
 // planDependent deletes an object that has lost all its owners, or whose last owners wait for it.
-func (g *graph) planDependent(o *object, found map[types.UID]verdict) plan {
+func (g *graph) planDependent(o *object, found verdicts) plan {
 	p := plan{object: *o}
 	solid, waits := false, false
-	lost := map[types.UID]bool{}
+	lost := map[coordinates]bool{}
 	for _, ref := range o.owners {
 		v, ok := g.judge(o, ref, found)
 		switch {
 		case !ok:
 			p.lookup = append(p.lookup, ref)
-		case v == present || v == unknown:
+			continue
+		case v == unserved:
+			p.unresolved = true
+		case v == unresolvable:
+			p.unresolved = true
+			p.invalid = append(p.invalid, ref)
+		case v == present:
 			solid = true
-		case v == waiting:
-			waits = true
-			lost[ref.UID] = true
 		default:
-			lost[ref.UID] = true
+			waits = waits || v == waiting
+			lost[coordinatesOf(ref)] = true
+		}
+		if owner := g.objects[ref.UID]; v == absent && owner != nil && !owner.reachableFrom(o.namespace) {
+			p.invalid = append(p.invalid, ref)
 		}
 	}
 	switch {
-	case len(p.lookup) > 0:
+	case len(p.lookup) > 0, p.unresolved:
 	case solid && len(lost) > 0:
-		p.patch = &patch{owners: without(o.owners, func(ref metav1.OwnerReference) bool { return lost[ref.UID] })}
+		p.patch = &patch{owners: without(o.owners, func(ref metav1.OwnerReference) bool { return lost[coordinatesOf(ref)] })}
 	case solid:
 	case waits && len(g.dependents[o.uid]) > 0:
 		if owners, changed := g.unblocked(o); changed {
@@ -144,19 +174,25 @@ func (g *graph) planDependent(o *object, found map[types.UID]verdict) plan {
 	return p
 }
 
-// judge says what is known of an owner; ok is false if the server has to be asked.
-func (g *graph) judge(o *object, ref metav1.OwnerReference, found map[types.UID]verdict) (v verdict, ok bool) {
-	if _, gone := g.gone[ref.UID]; gone {
+// judge says what is known of an owner; ok is false if the server has to be asked. By itself the graph
+// says only that there is nothing to do: whatever costs an object its reference or its life is the
+// server's word, either the present one or that the owner with this UID was deleted, which is for ever.
+func (g *graph) judge(o *object, ref metav1.OwnerReference, found verdicts) (v verdict, ok bool) {
+	buried := g.deleted[ref.UID]
+	if buried != nil && buried.confirmed {
 		return absent, true
 	}
-	if owner := g.objects[ref.UID]; owner != nil && owner.answers(ref, o.namespace) {
-		if owner.waitsForDependents() {
-			return waiting, true
+	if v, ok = found[coordinatesOf(ref)]; ok {
+		if v == unserved && buried != nil {
+			return absent, true
 		}
+		return v, true
+	}
+	owner := g.objects[ref.UID]
+	if owner != nil && owner.answers(ref, o.namespace) && !owner.waitsForDependents() {
 		return present, true
 	}
-	v, ok = found[ref.UID]
-	return v, ok
+	return unserved, false
 }
 
 // unblocked breaks a circle: if a dependent of o is itself waiting for its dependents, o and it may

@@ -10,9 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/ctrl/client"
@@ -20,22 +19,23 @@ import (
 
 // remains is what could not be removed from a namespace, and why.
 type remains struct {
-	undiscovered error          // not all kinds are known
+	undiscovered error          // not all groups could tell of their kinds
+	unparsed     error          // nor could all that they told be understood
 	undeleted    []error        // deletions that the server refused
 	objects      map[string]int // how many are left, by resource
 	finalizers   map[string]int // how many of them wait for each finalizer
 }
 
 func (r *remains) none() bool {
-	return r.undiscovered == nil && len(r.undeleted) == 0 && len(r.objects) == 0
+	return r.undiscovered == nil && r.unparsed == nil && len(r.undeleted) == 0 && len(r.objects) == 0
 }
 
 // empty deletes everything in a namespace and returns what is left. Pods go first, so that nothing
 // they use is taken from under them. The error is for what was not even tried.
 func (r *reconciler) empty(ctx context.Context, namespace string) (*remains, error) {
 	left := &remains{objects: map[string]int{}, finalizers: map[string]int{}}
-	all, err := r.discover()
-	left.undiscovered = err
+	all, undiscovered, unparsed := r.discover()
+	left.undiscovered, left.unparsed = undiscovered, unparsed
 	for _, res := range inOrder(all) {
 		if err := r.emptyOf(ctx, namespace, res, left); err != nil {
 			left.undeleted = append(left.undeleted, fmt.Errorf("%s: %w", name(res), err))
@@ -44,7 +44,7 @@ func (r *reconciler) empty(ctx context.Context, namespace string) (*remains, err
 			break
 		}
 	}
-	return left, errors.Join(append(left.undeleted, left.undiscovered)...)
+	return left, errors.Join(append(left.undeleted, left.undiscovered, left.unparsed)...)
 }
 
 func isPod(r inventory.Resource) bool { return r.Kind.Group == "" && r.Plural == "pods" }
@@ -72,7 +72,8 @@ func inOrder(all []inventory.Resource) []inventory.Resource {
 	return list
 }
 
-// emptyOf deletes the objects of one kind and counts those that are left.
+// emptyOf deletes the objects of one kind and counts those that are left. If the kind is not served any
+// more that is an error like any other: its objects may be served in another version.
 func (r *reconciler) emptyOf(ctx context.Context, namespace string, res inventory.Resource, left *remains) error {
 	objects, err := r.list(ctx, namespace, res)
 	if err != nil || len(objects) == 0 {
@@ -99,9 +100,6 @@ func (r *reconciler) list(ctx context.Context, namespace string, res inventory.R
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(res.Kind.GroupVersion().WithKind(res.Kind.Kind + "List"))
 	err := r.live.List(ctx, list, client.InNamespace(namespace))
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil, nil // the kind itself is gone
-	}
 	return list.Items, err
 }
 
@@ -141,12 +139,13 @@ func (r *remains) conditions(old []corev1.NamespaceCondition, now metav1.Time) [
 	}
 	set(corev1.NamespaceDeletionDiscoveryFailure, r.undiscovered != nil,
 		"ResourcesDiscovered", "All resources successfully discovered",
-		"DiscoveryFailed", message(r.undiscovered))
-	set(corev1.NamespaceDeletionGVParsingFailure, false,
-		"ParsedGroupVersions", "All legacy kube types successfully parsed", "", "")
+		"DiscoveryFailed", undiscoveredMessage(r.undiscovered))
+	set(corev1.NamespaceDeletionGVParsingFailure, r.unparsed != nil,
+		"ParsedGroupVersions", "All legacy kube types successfully parsed",
+		"GroupVersionParsingFailed", message(r.unparsed))
 	set(corev1.NamespaceDeletionContentFailure, len(r.undeleted) > 0,
 		"ContentDeleted", "All content successfully deleted, may be waiting on finalization",
-		"ContentDeletionFailed", message(errors.Join(r.undeleted...)))
+		"ContentDeletionFailed", undeletedMessage(r.undeleted))
 	set(corev1.NamespaceContentRemaining, len(r.objects) > 0,
 		"ContentRemoved", "All content successfully removed",
 		"SomeResourcesRemain", "Some resources are remaining: "+count(r.objects, "%s has %d resource instances"))
@@ -154,6 +153,23 @@ func (r *remains) conditions(old []corev1.NamespaceCondition, now metav1.Time) [
 		"ContentHasNoFinalizers", "All content-preserving finalizers finished",
 		"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+count(r.finalizers, "%s in %d resource instances"))
 	return list
+}
+
+func undiscoveredMessage(err error) string {
+	var groups *discovery.ErrGroupDiscoveryFailed
+	if errors.As(err, &groups) {
+		return fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(groups.Groups), err)
+	}
+	return message(err)
+}
+
+func undeletedMessage(errs []error) string {
+	var messages []string
+	for _, err := range errs {
+		messages = append(messages, err.Error())
+	}
+	slices.Sort(messages)
+	return fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(errs), strings.Join(messages, ", "))
 }
 
 func message(err error) string {

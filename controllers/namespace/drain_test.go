@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 
 	"flyball.dev/controllers/internal/inventory"
 )
@@ -30,9 +31,18 @@ func TestConditions(t *testing.T) {
 			corev1.NamespaceContentRemaining:    "SomeResourcesRemain: Some resources are remaining: pods. has 1 resource instances",
 			corev1.NamespaceFinalizersRemaining: "SomeFinalizersRemain: Some content in the namespace has finalizers remaining: a/x in 3 resource instances, b/x in 1 resource instances",
 		}},
-		{"failures", remains{undiscovered: errors.New("no answer"), undeleted: []error{errors.New("refused")}}, map[corev1.NamespaceConditionType]string{
+		{"failures", remains{undiscovered: errors.New("no answer"), undeleted: []error{errors.New("refused"), errors.New("not now")}}, map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceDeletionDiscoveryFailure: "DiscoveryFailed: no answer",
-			corev1.NamespaceDeletionContentFailure:   "ContentDeletionFailed: refused",
+			corev1.NamespaceDeletionContentFailure:   "ContentDeletionFailed: Failed to delete all resource types, 2 remaining: not now, refused",
+		}},
+		{"a group that does not answer", remains{undiscovered: &discovery.ErrGroupDiscoveryFailed{
+			Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("no answer")},
+		}}, map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceDeletionDiscoveryFailure: "DiscoveryFailed: Discovery failed for some groups, 1 failing: " +
+				"unable to retrieve the complete list of server APIs: example.com/v1: no answer",
+		}},
+		{"a version that makes no sense", remains{unparsed: errors.New("unexpected GroupVersion string: a/b/c")}, map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceDeletionGVParsingFailure: "GroupVersionParsingFailed: unexpected GroupVersion string: a/b/c",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
@@ -30,11 +31,11 @@ const again = 5 * time.Second
 // AddToManager adds the controller. The inventory tells it when something in a namespace is gone.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover}
-	objects.Listen(&r.drained)
+	objects.AddHandler(&r.waiting)
 	return builder.ControllerManagedBy(mgr).
 		Named("namespace").
 		For(&corev1.Namespace{}).
-		WatchesRawSource(source.Func(r.drained.start)).
+		WatchesRawSource(source.Func(r.waiting.start)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
@@ -42,24 +43,21 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 type reconciler struct {
 	client   client.Client
 	live     client.Reader
-	discover func() ([]inventory.Resource, error)
-	drained  drained
+	discover func() (all []inventory.Resource, undiscovered, unparsed error)
+	waiting  waiting
 }
 
 // Reconcile moves a namespace on its way out.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	ns := &corev1.Namespace{}
-	if err := r.client.Get(ctx, req.NamespacedName, ns); err != nil {
-		r.drained.ignore(req.Name)
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	ns, err := r.terminating(ctx, req.NamespacedName)
+	if ns == nil || err != nil {
+		r.waiting.remove(req.Name)
+		return reconcile.Result{}, err
 	}
-	if ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
-		r.drained.ignore(req.Name)
-		return reconcile.Result{}, nil
-	}
-	r.drained.tellOf(req.Name)
+	r.waiting.add(req.Name)
 	left, err := r.empty(ctx, ns.Name)
 	if err == nil && left.none() {
+		log.FromContext(ctx).V(1).Info("The namespace is empty; letting it go")
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
 	}
@@ -71,55 +69,74 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
-// drained brings a namespace back when an object in it is gone. It listens to the inventory.
-type drained struct {
+// terminating returns the namespace if it is to be emptied. Because everything in a namespace of that
+// name will be deleted, the cache is not enough to go by: there may be another one by now.
+func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) (ns *corev1.Namespace, err error) {
+	for _, reader := range []client.Reader{r.client, r.live} {
+		ns = &corev1.Namespace{}
+		if err := reader.Get(ctx, key, ns); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		if ns.DeletionTimestamp == nil || !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+			return nil, nil
+		}
+	}
+	return ns, nil
+}
+
+// waiting are the namespaces that are not empty yet. It handles the inventory's events, and brings a
+// namespace back when an object in it was deleted, or when there are other kinds to be deleted.
+type waiting struct {
 	mu    sync.Mutex
 	names map[string]bool
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-func (d *drained) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.queue = queue
+func (w *waiting) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = queue
 	return nil
 }
 
-func (d *drained) tellOf(namespace string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.names == nil {
-		d.names = map[string]bool{}
+func (w *waiting) add(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.names == nil {
+		w.names = map[string]bool{}
 	}
-	d.names[namespace] = true
+	w.names[namespace] = true
 }
 
-func (d *drained) ignore(namespace string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.names, namespace)
+func (w *waiting) remove(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.names, namespace)
 }
 
-// Gone implements inventory.Listener.
-func (d *drained) Gone(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.names[obj.Namespace] {
-		d.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: obj.Namespace}})
-	}
-}
-
-// Seen implements inventory.Listener.
-func (d *drained) Seen(inventory.Resource, *metav1.PartialObjectMetadata) {}
-
-// Came implements inventory.Listener.
-func (d *drained) Came(inventory.Resource) {}
-
-// Ended implements inventory.Listener.
-func (d *drained) Ended(inventory.Resource) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for name := range d.names {
-		d.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+// OnDelete implements inventory.Handler.
+func (w *waiting) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.names[obj.Namespace] {
+		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: obj.Namespace}})
 	}
 }
+
+// OnDiscovery implements inventory.Handler.
+func (w *waiting) OnDiscovery() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range w.names {
+		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+}
+
+// OnUpdate implements inventory.Handler.
+func (w *waiting) OnUpdate(inventory.Resource, *metav1.PartialObjectMetadata) {}
+
+// OnFollow implements inventory.Handler.
+func (w *waiting) OnFollow(inventory.Resource) {}
+
+// OnSynced implements inventory.Handler.
+func (w *waiting) OnSynced(inventory.Resource) {}

@@ -1,9 +1,13 @@
 // Package inventory follows every object of every kind that can be listed, watched and deleted, as
-// kinds come and go.
+// kinds and their versions come and go.
 //
-// Of each object it knows the metadata only, through the manager's cache. A [Listener] hears of each
-// kind's objects in order; between two kinds there is no order. All its methods may be called from
-// several goroutines at once.
+// Of each object it knows the metadata only, through the manager's cache. A [Handler] is called in order
+// for the objects of one kind; between two kinds there is no order. All methods of an [Inventory] may be
+// called from several goroutines at once.
+//
+// What it says of objects is what the server said of them. That a kind is not served says nothing about
+// its objects: they may be out of sight for a while only, as when the last version of a
+// CustomResourceDefinition is switched off and on again.
 package inventory
 
 import (
@@ -15,54 +19,56 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/manager"
 )
 
-// Resource is one kind of object, in the version that the server prefers.
-type Resource struct {
-	Kind       schema.GroupVersionKind
-	Plural     string
-	Namespaced bool
-	Verbs      []string
+// Handler is called for what happens to objects and kinds. Objects are shared and must not be changed.
+type Handler interface {
+	// OnUpdate: the object was added or has changed.
+	OnUpdate(r Resource, obj *metav1.PartialObjectMetadata)
+	// OnDelete: the object was deleted. Its state may be an older one than the last that existed.
+	OnDelete(r Resource, obj *metav1.PartialObjectMetadata)
+	// OnFollow: OnUpdate will be called for all objects of the kind. If it was called for this kind
+	// before, as when the version that was followed is not served any more, objects may have been deleted
+	// in between, without OnDelete.
+	OnFollow(r Resource)
+	// OnSynced: OnUpdate was called for all objects that the kind had when it was begun to be followed.
+	OnSynced(r Resource)
+	// OnDiscovery: there are other kinds or versions than before.
+	OnDiscovery()
 }
 
-// Can reports whether the server offers the verb.
-func (r Resource) Can(verb string) bool { return slices.Contains(r.Verbs, verb) }
-
-// Listener hears what is there. Objects are shared and must not be changed.
-type Listener interface {
-	// Seen: the object is new or has changed.
-	Seen(r Resource, obj *metav1.PartialObjectMetadata)
-	// Gone: the object is no more. Its state may be an older one than the last that existed.
-	Gone(r Resource, obj *metav1.PartialObjectMetadata)
-	// Ended: the kind is not served any more, so all its objects are gone, whether or not Gone said so.
-	Ended(r Resource)
-	// Came: a kind is served that was not before. Seen is called for its objects.
-	Came(r Resource)
-}
-
-// Inventory is a runnable of a manager. Listeners must be added before the manager starts.
+// Inventory is a runnable of a manager. Handlers must be added before the manager starts.
 type Inventory struct {
 	discovery discovery.DiscoveryInterface
+	mapper    meta.RESTMapper
 	cache     cache.Cache
-	listeners []Listener
+	handlers  []Handler
 	changed   chan struct{} // has room for one: there may be other kinds than before
+	syncing   sync.WaitGroup
 
-	mu       sync.Mutex
-	kinds    map[schema.GroupKind]*informer
-	complete chan struct{} // closed when all kinds that were there at the start are followed
+	mu        sync.Mutex
+	served    map[schema.GroupKind]Resource // by the last discovery
+	failure   error                         // of the last discovery
+	followed  map[schema.GroupKind]*informer
+	populated chan struct{} // closed when all kinds that were there at the start are followed
 }
 
 type informer struct {
 	Resource
 	synced toolscache.DoneChecker
-	ended  chan struct{}
+	// dropped is closed when the kind is not followed any more, at least not with this informer.
+	dropped chan struct{}
+	// unserved is when the server stopped serving the kind, or zero.
+	unserved time.Time
 }
 
 var definition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -75,47 +81,55 @@ func New(mgr manager.Manager) (*Inventory, error) {
 	}
 	i := &Inventory{
 		discovery: d,
+		mapper:    mgr.GetRESTMapper(),
 		cache:     mgr.GetCache(),
 		changed:   make(chan struct{}, 1),
-		kinds:     map[schema.GroupKind]*informer{},
-		complete:  make(chan struct{}),
+		served:    map[schema.GroupKind]Resource{},
+		followed:  map[schema.GroupKind]*informer{},
+		populated: make(chan struct{}),
 	}
 	return i, mgr.Add(i)
 }
 
-// Listen adds a listener.
-func (i *Inventory) Listen(l Listener) { i.listeners = append(i.listeners, l) }
+// AddHandler adds a handler.
+func (i *Inventory) AddHandler(h Handler) { i.handlers = append(i.handlers, h) }
 
-// Resources are the kinds that are followed now.
-func (i *Inventory) Resources() []Resource {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	list := make([]Resource, 0, len(i.kinds))
-	for _, f := range i.kinds {
-		list = append(list, f.Resource)
-	}
-	return list
-}
-
-// Wait waits until the listeners have heard of all objects that were there at the start.
+// Wait waits until the handlers were called for all objects that were there at the start.
 func (i *Inventory) Wait(ctx context.Context) error {
 	select {
-	case <-i.complete:
+	case <-i.populated:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	i.mu.Lock()
-	all := slices.Collect(maps.Values(i.kinds))
-	i.mu.Unlock()
-	for _, f := range all {
+	for _, f := range i.all() {
 		select {
 		case <-f.synced.Done():
-		case <-f.ended:
+		case <-f.dropped:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	return nil
+}
+
+// Unsynced returns the kinds of whose objects the handlers may not have heard yet. The error says that
+// there may be kinds that the inventory does not know.
+func (i *Inventory) Unsynced() ([]Resource, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var list []Resource
+	for kind, r := range i.served {
+		if f := i.followed[kind]; r.Followed() && (f == nil || !toolscache.IsDone(f.synced)) {
+			list = append(list, r)
+		}
+	}
+	return list, i.failure
+}
+
+func (i *Inventory) all() []*informer {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Collect(maps.Values(i.followed))
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: following may begin at once.
@@ -125,81 +139,91 @@ func (i *Inventory) NeedLeaderElection() bool { return false }
 // CustomResourceDefinition changes.
 func (i *Inventory) Start(ctx context.Context) error {
 	const first, last = 10 * time.Millisecond, 5 * time.Second
+	defer i.syncing.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	retry := first
-	for done := false; ; {
-		wait := time.Duration(-1)
-		if err := i.refresh(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			wait = retry
+	populated := sync.OnceFunc(func() { close(i.populated) })
+	for {
+		err := i.refresh(ctx)
+		again, ok := i.dropUnserved(ctx, time.Now())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			log.FromContext(ctx).Error(err, "Cannot follow all kinds; trying again", "after", retry)
+			again, ok = retry, true
 			retry = min(2*retry, last)
-		} else {
+		default:
 			retry = first
-			if !done {
-				done = true
-				close(i.complete)
-			}
+			populated()
 		}
-		var again <-chan time.Time
-		if wait >= 0 {
-			again = time.After(wait)
+		timer.Stop()
+		if ok {
+			timer.Reset(again)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-i.changed:
-		case <-again:
+		case <-timer.C:
 		}
 	}
 }
 
-// refresh makes what is followed equal to what is served. A group that cannot be discovered keeps
-// what it had, and gives an error.
+// refresh begins to follow what is served now. A group that cannot be discovered keeps what it had, and
+// gives an error.
 func (i *Inventory) refresh(ctx context.Context) error {
-	all, err := i.Discover()
-	served := map[schema.GroupKind]bool{}
-	var errs []error
+	all, undiscovered, unparsed := i.Discover()
+	failure := errors.Join(undiscovered, unparsed)
+	served := map[schema.GroupKind]Resource{}
 	for _, r := range all {
-		// Events are many, own nothing, and expire.
-		if r.Kind.Kind == "Event" || !r.Can("list") || !r.Can("watch") || !r.Can("delete") {
-			continue
+		served[r.Kind.GroupKind()] = r
+	}
+	i.mu.Lock()
+	if failure != nil {
+		for kind, r := range i.served {
+			if _, ok := served[kind]; !ok {
+				served[kind] = r
+			}
 		}
-		served[r.Kind.GroupKind()] = true
-		errs = append(errs, i.follow(ctx, r))
 	}
-	if err == nil {
-		errs = append(errs, i.dropAllBut(ctx, served))
+	changed := !maps.EqualFunc(served, i.served, Resource.equal)
+	i.served, i.failure = served, failure
+	i.mu.Unlock()
+
+	if changed {
+		// What the mapper has learned may be of kinds and versions that are not served any more.
+		meta.MaybeResetRESTMapper(i.mapper)
 	}
-	return errors.Join(append(errs, err)...)
+	errs := []error{failure}
+	for _, r := range served {
+		if r.Followed() {
+			errs = append(errs, i.follow(ctx, r))
+		}
+	}
+	if changed {
+		for _, h := range i.handlers {
+			h.OnDiscovery()
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// Discover asks the server for its resources, in the versions it prefers. With an error it returns
-// those that could be discovered.
-func (i *Inventory) Discover() ([]Resource, error) {
-	lists, err := i.discovery.ServerPreferredResources()
-	var out []Resource
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, r := range list.APIResources {
-			out = append(out, Resource{Kind: gv.WithKind(r.Kind), Plural: r.Name, Namespaced: r.Namespaced, Verbs: r.Verbs})
-		}
-	}
-	return out, err
-}
-
+// follow sees to it that a kind that is served is followed. As long as the version that is followed is
+// served it is as good as any other.
 func (i *Inventory) follow(ctx context.Context, r Resource) error {
 	i.mu.Lock()
-	was, ok := i.kinds[r.Kind.GroupKind()]
+	was := i.followed[r.Kind.GroupKind()]
 	i.mu.Unlock()
-	if ok && was.Kind == r.Kind && was.Namespaced == r.Namespaced {
+	if was != nil && was.unserved.IsZero() &&
+		was.Plural == r.Plural && was.Namespaced == r.Namespaced && slices.Contains(r.Versions, was.Kind.Version) {
 		return nil
 	}
-	if ok {
-		if err := i.drop(ctx, was.Resource); err != nil {
+	if was != nil {
+		if err := i.drop(ctx, was); err != nil {
 			return err
 		}
 	}
@@ -207,42 +231,71 @@ func (i *Inventory) follow(ctx context.Context, r Resource) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
-	handle, err := in.AddEventHandler(&handler{i, r})
+	for _, h := range i.handlers {
+		h.OnFollow(r)
+	}
+	registration, err := in.AddEventHandler(&handler{i, r})
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
+	f := &informer{Resource: r, synced: registration.HasSyncedChecker(), dropped: make(chan struct{})}
 	i.mu.Lock()
-	i.kinds[r.Kind.GroupKind()] = &informer{r, handle.HasSyncedChecker(), make(chan struct{})}
+	i.followed[r.Kind.GroupKind()] = f
 	i.mu.Unlock()
-	for _, l := range i.listeners {
-		l.Came(r)
-	}
+	i.syncing.Go(func() { i.awaitSync(ctx, f) })
 	return nil
 }
 
-func (i *Inventory) dropAllBut(ctx context.Context, served map[schema.GroupKind]bool) error {
-	var errs []error
-	for _, r := range i.Resources() {
-		if !served[r.Kind.GroupKind()] {
-			errs = append(errs, i.drop(ctx, r))
+func (i *Inventory) awaitSync(ctx context.Context, f *informer) {
+	select {
+	case <-f.synced.Done():
+		for _, h := range i.handlers {
+			h.OnSynced(f.Resource)
 		}
+	case <-f.dropped:
+	case <-ctx.Done():
 	}
-	return errors.Join(errs...)
 }
 
-func (i *Inventory) drop(ctx context.Context, r Resource) error {
-	if err := i.cache.RemoveInformer(ctx, metadata(r.Kind)); err != nil {
-		return fmt.Errorf("%s: %w", r.Kind, err)
+// grace is how long the informer of a kind that is not served any more is kept: it may still have to
+// deliver what the server sent before, such as the deletions that preceded that of a definition.
+const grace = 10 * time.Second
+
+// dropUnserved gives up the informers of kinds that have not been served for a while, and returns after
+// how long there will be others, if so.
+func (i *Inventory) dropUnserved(ctx context.Context, now time.Time) (after time.Duration, ok bool) {
+	for _, f := range i.all() {
+		i.mu.Lock()
+		_, served := i.served[f.Kind.GroupKind()]
+		i.mu.Unlock()
+		if served {
+			continue
+		}
+		if f.unserved.IsZero() {
+			f.unserved = now
+		}
+		left := f.unserved.Add(grace).Sub(now)
+		if left <= 0 {
+			if err := i.drop(ctx, f); err != nil {
+				log.FromContext(ctx).Error(err, "Cannot stop following a kind")
+			}
+			continue
+		}
+		if !ok || left < after {
+			after, ok = left, true
+		}
 	}
+	return after, ok
+}
+
+func (i *Inventory) drop(ctx context.Context, f *informer) error {
+	if err := i.cache.RemoveInformer(ctx, metadata(f.Kind)); err != nil {
+		return fmt.Errorf("%s: %w", f.Kind, err)
+	}
+	close(f.dropped)
 	i.mu.Lock()
-	if f := i.kinds[r.Kind.GroupKind()]; f != nil {
-		close(f.ended)
-		delete(i.kinds, r.Kind.GroupKind())
-	}
+	delete(i.followed, f.Kind.GroupKind())
 	i.mu.Unlock()
-	for _, l := range i.listeners {
-		l.Ended(r)
-	}
 	return nil
 }
 
@@ -252,19 +305,19 @@ func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return obj
 }
 
-// handler passes on what the informer of one kind says.
+// handler passes on the events of one kind's informer.
 type handler struct {
 	*Inventory
 	resource Resource
 }
 
-func (h *handler) OnAdd(obj any, _ bool) { h.seen(obj) }
-func (h *handler) OnUpdate(_, obj any)   { h.seen(obj) }
+func (h *handler) OnAdd(obj any, _ bool) { h.updated(obj) }
+func (h *handler) OnUpdate(_, obj any)   { h.updated(obj) }
 
-func (h *handler) seen(obj any) {
+func (h *handler) updated(obj any) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		for _, l := range h.listeners {
-			l.Seen(h.resource, m)
+		for _, l := range h.handlers {
+			l.OnUpdate(h.resource, m)
 		}
 	}
 	h.kindsMayHaveChanged()
@@ -275,8 +328,8 @@ func (h *handler) OnDelete(obj any) {
 		obj = last.Obj
 	}
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		for _, l := range h.listeners {
-			l.Gone(h.resource, m)
+		for _, l := range h.handlers {
+			l.OnDelete(h.resource, m)
 		}
 	}
 	h.kindsMayHaveChanged()

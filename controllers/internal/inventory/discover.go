@@ -1,0 +1,92 @@
+package inventory
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Resource is one kind of object.
+type Resource struct {
+	// Kind is in the version that the server prefers.
+	Kind schema.GroupVersionKind
+	// Versions are all those that are served.
+	Versions   []string
+	Plural     string
+	Namespaced bool
+	Verbs      []string
+}
+
+// Can reports whether the server offers the verb.
+func (r Resource) Can(verb string) bool { return slices.Contains(r.Verbs, verb) }
+
+// Followed reports whether an inventory follows the resource. It leaves out events, which are many, own
+// nothing, and expire.
+func (r Resource) Followed() bool {
+	return r.Kind.Kind != "Event" && r.Can("list") && r.Can("watch") && r.Can("delete")
+}
+
+func (r Resource) equal(other Resource) bool {
+	return r.Kind == other.Kind && r.Plural == other.Plural && r.Namespaced == other.Namespaced &&
+		slices.Equal(r.Versions, other.Versions) && slices.Equal(r.Verbs, other.Verbs)
+}
+
+// Discover asks the server for its resources. With an error there may be more than those it returns:
+// undiscovered says which groups the server could not tell of, unparsed which versions make no sense.
+func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
+	groups, lists, undiscovered := i.discovery.ServerGroupsAndResources()
+	if len(lists) == 0 && undiscovered == nil {
+		undiscovered = errors.New("the server reports no resources")
+	}
+	var errs []error
+	for _, list := range lists {
+		if _, err := schema.ParseGroupVersion(list.GroupVersion); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return resourcesOf(groups, lists), undiscovered, errors.Join(errs...)
+}
+
+// resourcesOf merges the versions of each resource.
+func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []Resource {
+	byVersion := map[string][]metav1.APIResource{}
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list.APIResources
+	}
+	var out []Resource
+	for _, g := range groups {
+		index := map[string]int{} // in out, by plural name
+		for _, v := range preferredFirst(g) {
+			for _, r := range byVersion[v.GroupVersion] {
+				if strings.Contains(r.Name, "/") {
+					continue
+				}
+				if at, ok := index[r.Name]; ok {
+					out[at].Versions = append(out[at].Versions, v.Version)
+					continue
+				}
+				index[r.Name] = len(out)
+				out = append(out, Resource{
+					Kind:     schema.GroupVersionKind{Group: g.Name, Version: v.Version, Kind: r.Kind},
+					Versions: []string{v.Version}, Plural: r.Name, Namespaced: r.Namespaced, Verbs: r.Verbs,
+				})
+			}
+		}
+	}
+	return out
+}
+
+func preferredFirst(g *metav1.APIGroup) []metav1.GroupVersionForDiscovery {
+	versions := []metav1.GroupVersionForDiscovery{}
+	for _, v := range g.Versions {
+		if v == g.PreferredVersion {
+			versions = slices.Insert(versions, 0, v)
+		} else {
+			versions = append(versions, v)
+		}
+	}
+	return versions
+}
