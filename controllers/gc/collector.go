@@ -77,9 +77,9 @@ type collector struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[types.UID]
 	early []types.UID // what was to be looked at before there was a queue
-	// parked are objects of which nothing can be said before other kinds are served than now.
-	parked      map[types.UID]struct{}
-	discoveries int // how often the kinds that are served have changed
+	// parked are objects about which nothing can be done before other kinds are served than now.
+	parked map[types.UID]struct{}
+	epoch  int // counts how often they have been given another chance
 }
 
 // Start implements source.TypedSource.
@@ -150,21 +150,18 @@ func (c *collector) OnSynced(r inventory.Resource) {
 
 // OnDiscovery implements inventory.Handler.
 func (c *collector) OnDiscovery() {
-	c.mu.Lock()
-	c.discoveries++
-	c.mu.Unlock()
 	c.look(c.unpark())
 }
 
-// park puts an object aside until other kinds are served than when there were that many discoveries.
-func (c *collector) park(uid types.UID, discoveries int) {
+// park puts an object aside that nothing could be done about since that epoch.
+func (c *collector) park(uid types.UID, epoch int) {
 	c.mu.Lock()
-	now := c.discoveries
-	if now == discoveries {
+	current := epoch == c.epoch
+	if current {
 		c.parked[uid] = struct{}{}
 	}
 	c.mu.Unlock()
-	if now != discoveries {
+	if !current {
 		c.look([]types.UID{uid})
 	}
 }
@@ -172,6 +169,7 @@ func (c *collector) park(uid types.UID, discoveries int) {
 func (c *collector) unpark() []types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.epoch++
 	var uids []types.UID
 	for uid := range c.parked {
 		uids = append(uids, uid)
@@ -196,12 +194,12 @@ func objectOf(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *ob
 // Reconcile does what has to be done about one object.
 func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	c.mu.Lock()
-	discoveries := c.discoveries
+	epoch := c.epoch
 	c.mu.Unlock()
 	result, err := c.collect(ctx, uid)
 	if isUnserved(err) {
 		log.FromContext(ctx).V(1).Info("Nothing can be done before other kinds are served", "reason", err.Error())
-		c.park(uid, discoveries)
+		c.park(uid, epoch)
 		return reconcile.Result{}, nil
 	}
 	return result, err

@@ -1,0 +1,119 @@
+package controllers_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/ctrl/client"
+)
+
+func volume(name string, owners ...client.Object) *corev1.PersistentVolume {
+	return owned(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"},
+		},
+	}}, owners...)
+}
+
+// invalidOwners are the events that say so, each as "namespace kind/name: message".
+func (w world) invalidOwners() []string {
+	w.Helper()
+	events := &corev1.EventList{}
+	w.must(w.List(w.Context(), events))
+	var list []string
+	for _, e := range events.Items {
+		if e.Reason == "OwnerRefInvalidNamespace" && e.Type == corev1.EventTypeWarning && e.ReportingController == "garbage-collector-controller" {
+			list = append(list, fmt.Sprintf("%s %s/%s: %s", e.Namespace, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (w world) wantInvalid(want ...string) {
+	w.Helper()
+	if got := w.invalidOwners(); !slices.Equal(got, want) {
+		w.Errorf("the events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestNamespacedOwnerOfClusterScoped: nothing that is in no namespace is collected because of an owner
+// that would be in one, whether that exists, goes, or never was.
+func TestNamespacedOwnerOfClusterScoped(t *testing.T) {
+	inVirtualTime(t, onlyGC, func(w world) {
+		owner, never := configMap("owner"), configMap("never")
+		never.UID = "never-existed"
+		w.create(owner)
+		gone := kindless("PersistentVolume", "v1")
+		w.create(volume("of-owner", owner), volume("of-never", never), volume("of-never-and-gone", never, gone), volume("of-gone", gone))
+		w.settle()
+		w.must(w.Delete(w.Context(), owner))
+		w.settle()
+
+		list := &corev1.PersistentVolumeList{}
+		w.must(w.List(w.Context(), list))
+		var left []string
+		for _, v := range list.Items {
+			left = append(left, fmt.Sprint(v.Name, " ", len(v.OwnerReferences)))
+		}
+		if want := []string{"of-never 1", "of-never-and-gone 2", "of-owner 1"}; !slices.Equal(left, want) {
+			t.Errorf("there is %v, want %v", left, want)
+		}
+		message := func(name, uid string) string {
+			return fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: %s, uid: %s] does not exist in namespace ""`, name, uid)
+		}
+		w.wantInvalid(
+			"default PersistentVolume/of-never-and-gone: "+message("never", "never-existed"),
+			"default PersistentVolume/of-never: "+message("never", "never-existed"),
+			"default PersistentVolume/of-owner: "+message("owner", string(owner.UID)),
+		)
+	})
+}
+
+// TestNamespacedOwnerIsReleased: an owner that is deleted in a way that waits for its dependents does
+// not wait for one that cannot be its dependent.
+func TestNamespacedOwnerIsReleased(t *testing.T) {
+	inVirtualTime(t, onlyGC, func(w world) {
+		owner := configMap("owner")
+		w.create(owner)
+		w.create(volume("v", owner))
+		w.settle()
+		w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(foreground)))
+		w.want()
+		w.must(w.Get(w.Context(), client.ObjectKey{Name: "v"}, &corev1.PersistentVolume{}))
+	})
+}
+
+// TestOwnerInAnotherNamespace: an owner in another namespace is none.
+func TestOwnerInAnotherNamespace(t *testing.T) {
+	inVirtualTime(t, onlyGC, func(w world) {
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+		abroad := configMap("owner")
+		abroad.Namespace = "other"
+		owner := configMap("owner")
+		w.create(abroad, owner)
+		w.settle()
+		w.create(configMap("of-abroad", abroad), configMap("of-both", abroad, owner), configMap("of-owner", owner))
+		w.want("of-both", "of-owner", "owner")
+
+		both := configMap("of-both")
+		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(both), both))
+		if len(both.OwnerReferences) != 1 || both.OwnerReferences[0].UID != owner.UID {
+			t.Errorf("of-both has the owners %v", both.OwnerReferences)
+		}
+		message := fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: %s] does not exist in namespace "default"`, abroad.UID)
+		w.wantInvalid("default ConfigMap/of-abroad: "+message, "default ConfigMap/of-both: "+message)
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(abroad), abroad); apierrors.IsNotFound(err) {
+			t.Error("the owner abroad was deleted")
+		}
+	})
+}
