@@ -13,6 +13,7 @@ import (
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
+	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/replicaset"
 	"flyball.dev/controllers/serviceaccount"
@@ -25,6 +26,8 @@ type Options struct {
 	Without []string
 	// Pods says how pods behave.
 	Pods pods.Options
+	// PodGC says which pods are deleted that have ended.
+	PodGC podgc.Options
 }
 
 // loop is one entry of the list of loops. The inventory is made only if a loop wants it.
@@ -41,6 +44,9 @@ var loops = []loop{
 	{"replicaset", alone(replicaset.AddToManager)},
 	{"pods", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return pods.AddToManager(mgr, o.Pods)
+	}},
+	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+		return podgc.AddToManager(mgr, o.PodGC)
 	}},
 }
 

@@ -1,0 +1,108 @@
+package controllers_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/controllers"
+	"flyball.dev/controllers/podgc"
+	"flyball.dev/controllers/pods"
+	"flyball.dev/ctrl/client"
+)
+
+func podOn(node, namespace, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "c"}}},
+	}
+}
+
+func (w world) podNames(namespace string) []string {
+	w.Helper()
+	list := &corev1.PodList{}
+	w.must(w.List(w.Context(), list, client.InNamespace(namespace)))
+	names := []string{}
+	for _, p := range list.Items {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func (w world) wantPodNames(names ...string) {
+	w.Helper()
+	if got := w.podNames("default"); !slices.Equal(got, names) {
+		w.Errorf("there is %v, want %v", got, names)
+	}
+}
+
+// TestNamespaceWithOrphanedPod deletes a namespace in which a pod is bound to a node that never was.
+func TestNamespaceWithOrphanedPod(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
+		w.create(ns)
+		w.create(podOn("nowhere", "doomed", "orphan"))
+		w.must(w.Delete(w.Context(), ns))
+		w.settle()
+		if got := w.podNames("doomed"); len(got) != 1 {
+			t.Errorf("before the quarantine is over there is %v", got)
+		}
+		time.Sleep(podgc.Quarantine) // virtual
+		w.settle()
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+			t.Errorf("the namespace is still there: %v, %+v", err, ns.Status)
+		}
+	})
+}
+
+// TestOrphanedPods: a pod goes some time after its node, but not if the node comes back.
+func TestOrphanedPods(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		newNode := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+		w.create(newNode("a"), newNode("b"), podOn("a", "default", "on-a"), podOn("b", "default", "on-b"), podOn(pods.NodeName, "default", "on-ours"))
+		w.settle()
+		last, err := w.Watch(w.Context(), &corev1.PodList{}, client.InNamespace("default"))
+		w.must(err)
+		defer last.Stop()
+		w.must(w.Delete(w.Context(), newNode("a")))
+		w.must(w.Delete(w.Context(), newNode("b")))
+		w.must(w.Delete(w.Context(), newNode(pods.NodeName))) // it comes back by itself
+		w.settle()
+		w.create(newNode("b"))
+		w.wantPodNames("on-a", "on-b", "on-ours")
+		time.Sleep(podgc.Quarantine) // virtual
+		w.settle()
+		w.wantPodNames("on-b", "on-ours")
+
+		for e := range last.ResultChan() {
+			if p := e.Object.(*corev1.Pod); e.Type == watch.Deleted && p.Name == "on-a" {
+				if p.Status.Phase != corev1.PodFailed || !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+					return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "DeletionByPodGC"
+				}) {
+					t.Errorf("at last the pod was %+v", p.Status)
+				}
+				return
+			}
+		}
+	})
+}
+
+func TestTerminatedPods(t *testing.T) {
+	inVirtualTime(t, controllers.Options{PodGC: podgc.Options{TerminatedPodThreshold: 3}}, func(w world) {
+		for i := range 6 {
+			p := podOn(pods.NodeName, "default", fmt.Sprint("p", i))
+			if i != 1 {
+				p.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
+			}
+			w.create(p)
+			w.settle()
+		}
+		w.wantPodNames("p1", "p3", "p4", "p5")
+	})
+}
