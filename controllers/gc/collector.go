@@ -20,9 +20,11 @@ package gc
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -98,18 +100,9 @@ func (c *collector) WaitForSync(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, initialSync)
 	defer cancel()
 	if err := c.inventory.Wait(within); err != nil && ctx.Err() == nil {
-		unsynced, err := c.inventory.Unsynced()
-		log.FromContext(ctx).Error(err, "Not all kinds could be listed; collecting garbage all the same", "unsynced", names(unsynced))
+		log.FromContext(ctx).Error(err, "Not all objects could be listed; collecting garbage all the same")
 	}
 	return nil
-}
-
-func names(resources []inventory.Resource) []string {
-	var list []string
-	for _, r := range resources {
-		list = append(list, r.Kind.String())
-	}
-	return list
 }
 
 func (c *collector) String() string { return "all objects" }
@@ -280,19 +273,15 @@ func (c *collector) lookUp(ctx context.Context, o *object, owners []metav1.Owner
 // they are collected once it has gone. If it only has to wait for them, it is enough to look where the
 // inventory does not yet.
 func (c *collector) searchDependents(ctx context.Context, p *plan) error {
-	var resources []inventory.Resource
-	var err error
-	if p.object.orphansDependents() {
-		all, undiscovered, unparsed := c.inventory.Discover()
-		resources, err = all, errors.Join(undiscovered, unparsed)
-	} else {
-		resources, err = c.inventory.Unsynced()
-	}
-	if err != nil {
+	all, undiscovered, unparsed := c.inventory.Discover()
+	if err := errors.Join(undiscovered, unparsed); err != nil {
 		return err
 	}
-	for _, r := range resources {
-		if !r.Followed() || p.object.namespace != "" && !r.Namespaced {
+	for _, r := range all {
+		switch {
+		case !r.Followed(), p.object.namespace != "" && !r.Namespaced:
+			continue
+		case !p.object.orphansDependents() && c.inventory.Synced(r.Kind.GroupKind()):
 			continue
 		}
 		dependents, err := c.dependentsOf(ctx, &p.object, r.Kind)
@@ -340,7 +329,16 @@ func (c *collector) patch(ctx context.Context, o *object, p *patch) error {
 func (c *collector) delete(ctx context.Context, o *object, how metav1.DeletionPropagation) error {
 	log.FromContext(ctx).V(1).Info("Deleting an object whose owners are gone",
 		"kind", o.kind, "namespace", o.namespace, "name", o.name, "uid", o.uid, "propagation", how)
-	if err := c.server.delete(ctx, o, how); err != nil {
+	err := c.server.delete(ctx, o, how)
+	if apierrors.IsConflict(err) {
+		// An object that changes all the time could otherwise live for ever.
+		now, unknown := c.get(ctx, o)
+		if unknown == nil && now != nil && slices.EqualFunc(now.owners, o.owners, sameReference) {
+			now.resourceVersion = ""
+			err = c.server.delete(ctx, now, how)
+		}
+	}
+	if err != nil {
 		return c.catchUp(ctx, o, err)
 	}
 	return nil

@@ -148,12 +148,13 @@ func (s *server) patch(ctx context.Context, o *object, p *patch) (*object, error
 	return objectOf(o.kind, m), nil
 }
 
-// delete deletes an object, unless it has changed.
+// delete deletes an object, unless it has changed since the resource version of o, if that has one.
 func (s *server) delete(ctx context.Context, o *object, how metav1.DeletionPropagation) error {
-	return s.client.Delete(ctx, partial(o), &client.DeleteOptions{
-		PropagationPolicy: &how,
-		Preconditions:     &metav1.Preconditions{UID: &o.uid, ResourceVersion: &o.resourceVersion},
-	})
+	preconditions := &metav1.Preconditions{UID: &o.uid}
+	if o.resourceVersion != "" {
+		preconditions.ResourceVersion = &o.resourceVersion
+	}
+	return s.client.Delete(ctx, partial(o), &client.DeleteOptions{PropagationPolicy: &how, Preconditions: preconditions})
 }
 
 // reportInvalid records an event about an object whose owner would be in another namespace.

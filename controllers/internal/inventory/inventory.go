@@ -57,7 +57,6 @@ type Inventory struct {
 
 	mu        sync.Mutex
 	served    map[schema.GroupKind]Resource // by the last discovery
-	failure   error                         // of the last discovery
 	followed  map[schema.GroupKind]*informer
 	populated chan struct{} // closed when all kinds that were there at the start are followed
 }
@@ -106,24 +105,19 @@ func (i *Inventory) Wait(ctx context.Context) error {
 		case <-f.synced.Done():
 		case <-f.dropped:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%s: %w", f.Kind, ctx.Err())
 		}
 	}
 	return nil
 }
 
-// Unsynced returns the kinds of whose objects the handlers may not have heard yet. The error says that
-// there may be kinds that the inventory does not know.
-func (i *Inventory) Unsynced() ([]Resource, error) {
+// Synced reports whether the handlers were called for all objects of a kind, as of some time not long
+// ago.
+func (i *Inventory) Synced(kind schema.GroupKind) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var list []Resource
-	for kind, r := range i.served {
-		if f := i.followed[kind]; r.Followed() && (f == nil || !toolscache.IsDone(f.synced)) {
-			list = append(list, r)
-		}
-	}
-	return list, i.failure
+	f := i.followed[kind]
+	return f != nil && toolscache.IsDone(f.synced)
 }
 
 func (i *Inventory) all() []*informer {
@@ -191,7 +185,7 @@ func (i *Inventory) refresh(ctx context.Context) error {
 		}
 	}
 	changed := !maps.EqualFunc(served, i.served, Resource.equal)
-	i.served, i.failure = served, failure
+	i.served = served
 	i.mu.Unlock()
 
 	if changed {
