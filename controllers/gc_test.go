@@ -1,12 +1,14 @@
 package controllers_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/gc"
+	"flyball.dev/controllers/internal/inventory"
+	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/interceptor"
+	"flyball.dev/ctrl/manager"
 )
 
 const (
@@ -160,6 +167,42 @@ func TestGarbageIsWhatHasNoOwner(t *testing.T) {
 		if len(one.OwnerReferences) != 1 || one.OwnerReferences[0].UID != owner.UID {
 			t.Errorf("the owners are %v", one.OwnerReferences)
 		}
+	})
+}
+
+// TestGarbageThatChanges changes an object whenever the collector is about to delete it.
+func TestGarbageThatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		c, err := client.NewWithWatch(plane.Config(), client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := world{t, c}
+		changes := 0
+		stop := runLoop(w, plane.Config(), func(mgr manager.Manager) error {
+			objects, err := inventory.New(mgr)
+			w.must(err)
+			return gc.AddToManager(mgr, objects)
+		}, interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				changes++
+				label := fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, changes)
+				w.must(w.Patch(ctx, configMap(obj.GetName()), client.RawPatch(types.MergePatchType, label)))
+				return c.Delete(ctx, obj, opts...)
+			},
+		})
+		defer stop()
+		owner := configMap("owner")
+		w.create(owner)
+		w.create(configMap("child", owner))
+		w.settle()
+		w.must(w.Delete(w.Context(), owner))
+		w.want()
 	})
 }
 

@@ -35,7 +35,7 @@ func TestDeploymentOfTheSameName(t *testing.T) {
 		}
 		w := world{t, c}
 		var answers []error
-		stop := runDeployments(w, plane.Config(), interceptor.Funcs{
+		stop := runLoop(w, plane.Config(), deploymentloop.AddToManager, interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if _, ok := obj.(*appsv1.Deployment); ok && answers == nil {
 					w.must(w.Delete(ctx, deployment(3, "a"), client.PropagationPolicy(background)))
@@ -56,8 +56,8 @@ func TestDeploymentOfTheSameName(t *testing.T) {
 	})
 }
 
-// runDeployments runs the deployment loop alone, with an intercepted client, until stop is called.
-func runDeployments(w world, cfg *rest.Config, funcs interceptor.Funcs) (stop func()) {
+// runLoop runs one loop alone, with an intercepted client, until stop is called.
+func runLoop(w world, cfg *rest.Config, add func(manager.Manager) error, funcs interceptor.Funcs) (stop func()) {
 	w.Helper()
 	skipNames := true
 	mgr, err := manager.New(cfg, manager.Options{
@@ -73,7 +73,7 @@ func runDeployments(w world, cfg *rest.Config, funcs interceptor.Funcs) (stop fu
 		},
 	})
 	w.must(err)
-	w.must(deploymentloop.AddToManager(mgr))
+	w.must(add(mgr))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()

@@ -24,6 +24,7 @@ type remains struct {
 	undeleted    []error        // deletions that the server refused
 	objects      map[string]int // how many are left, by resource
 	finalizers   map[string]int // how many of them wait for each finalizer
+	unfollowed   bool           // some are of a kind of which the inventory tells nothing
 }
 
 func (r *remains) none() bool {
@@ -88,6 +89,7 @@ func (r *reconciler) emptyOf(ctx context.Context, namespace string, res inventor
 		}
 	}
 	for _, o := range objects {
+		left.unfollowed = left.unfollowed || !res.Followed()
 		left.objects[name(res)]++
 		for _, f := range o.Finalizers {
 			left.finalizers[f]++

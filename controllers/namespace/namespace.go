@@ -24,9 +24,12 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// again is when a namespace that is not empty is looked at once more, though nothing in it was seen
-// to go.
-const again = 5 * time.Second
+// A namespace that is not empty is looked at again when an object in it was deleted. Should that be
+// missed, or be of a kind that nobody follows, it is looked at again all the same.
+const (
+	again           = time.Minute
+	againUnfollowed = 5 * time.Second
+)
 
 // AddToManager adds the controller. The inventory tells it when something in a namespace is gone.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
@@ -66,7 +69,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		ns.Status.Conditions = conditions
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, ns)))
 	}
-	return reconcile.Result{RequeueAfter: again}, err
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case left.unfollowed:
+		return reconcile.Result{RequeueAfter: againUnfollowed}, nil
+	default:
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
 }
 
 // terminating returns the namespace if it is to be emptied. Because everything in a namespace of that
@@ -124,7 +134,12 @@ func (w *waiting) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMetada
 }
 
 // OnDiscovery implements inventory.Handler.
-func (w *waiting) OnDiscovery() {
+func (w *waiting) OnDiscovery() { w.enqueueAll() }
+
+// OnSynced implements inventory.Handler.
+func (w *waiting) OnSynced(inventory.Resource) { w.enqueueAll() }
+
+func (w *waiting) enqueueAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name := range w.names {
@@ -137,6 +152,3 @@ func (w *waiting) OnUpdate(inventory.Resource, *metav1.PartialObjectMetadata) {}
 
 // OnFollow implements inventory.Handler.
 func (w *waiting) OnFollow(inventory.Resource) {}
-
-// OnSynced implements inventory.Handler.
-func (w *waiting) OnSynced(inventory.Resource) {}
