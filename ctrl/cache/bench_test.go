@@ -67,7 +67,7 @@ func BenchmarkGet(b *testing.B) {
 	for n := 0; b.Loop(); n++ {
 		var pod corev1.Pod
 		key := client.ObjectKey{Namespace: fmt.Sprint("ns-", n%10), Name: fmt.Sprint("pod-", n%benchPods)}
-		if err := i.get(key, &pod, &client.GetOptions{}); err != nil {
+		if err := i.get(b.Context(), key, &pod, &client.GetOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -91,7 +91,7 @@ func BenchmarkList(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var list corev1.PodList
-				if err := i.list(&list, &opts); err != nil {
+				if err := i.list(b.Context(), &list, &opts); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -18,7 +18,10 @@ import (
 
 const defaultSyncPeriod = 10 * time.Hour
 
-const namespaceField = "metadata.namespace"
+const (
+	nameField      = "metadata.name"
+	namespaceField = "metadata.namespace"
+)
 
 // byKind is Options.ByObject by kind.
 type byKind map[schema.GroupVersionKind]ByObject

@@ -1,57 +1,54 @@
 package cache
 
 import (
-	"fmt"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"flyball.dev/ctrl/client"
 )
 
-// fieldsOf reads the fields of an object by their path.
-type fieldsOf struct {
-	object  client.Object
-	content map[string]any
+// membership is whether a part is to hold an object.
+type membership uint8
+
+const (
+	// unknown: only the server can tell.
+	unknown membership = iota
+	member
+	noMember
+)
+
+// selects tells whether the part is to hold an object that the server has answered
+// with. Labels, name and namespace are in the object. What another field selector
+// looks at, and how, is up to the server: it need not be a path in the object, nor
+// be compared as it is written there.
+func (p *part) selects(obj client.Object) membership {
+	if s := p.config.LabelSelector; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
+		return noMember
+	}
+	return p.selectsKey(client.ObjectKeyFromObject(obj))
 }
 
-var _ fields.Fields = &fieldsOf{}
-
-// Has implements fields.Fields.
-func (f *fieldsOf) Has(string) bool {
-	return true
-}
-
-// Get implements fields.Fields. A field that is not set is empty, as it is for
-// the server.
-func (f *fieldsOf) Get(path string) string {
-	switch path {
-	case "metadata.name":
-		return f.object.GetName()
-	case namespaceField:
-		return f.object.GetNamespace()
+// selectsKey tells whether the part is to hold the object of a key, if its labels
+// match.
+func (p *part) selectsKey(key client.ObjectKey) membership {
+	if p.config.FieldSelector == nil {
+		return member
 	}
-	if f.content == nil {
-		f.content = contentOf(f.object)
+	result := member
+	for _, r := range p.config.FieldSelector.Requirements() {
+		var value string
+		switch r.Field {
+		case nameField:
+			value = key.Name
+		case namespaceField:
+			value = key.Namespace
+		default:
+			result = unknown
+			continue
+		}
+		if (r.Operator == selection.NotEquals) == (value == r.Value) {
+			return noMember
+		}
 	}
-	value, found, err := unstructured.NestedFieldNoCopy(f.content, strings.Split(path, ".")...)
-	if !found || err != nil {
-		return ""
-	}
-	return fmt.Sprint(value)
-}
-
-// contentOf returns what the object would be as JSON, empty if it has no such
-// form.
-func contentOf(obj client.Object) map[string]any {
-	if u, ok := obj.(runtime.Unstructured); ok {
-		return u.UnstructuredContent()
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return map[string]any{}
-	}
-	return content
+	return result
 }

@@ -1,10 +1,9 @@
 package cache
 
 import (
-	"fmt"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -32,8 +31,12 @@ func formOf(obj runtime.Object) form {
 	}
 }
 
-// convert returns a copy of an object in a form. It fails if the object's own
-// form says too little.
+// errIncomplete is why an object in one form does not make it in another one.
+var errIncomplete = errors.New("the form of the object lacks fields")
+
+// convert returns a copy of an object in a form. It fails with errIncomplete if the
+// object's own form may lack something: metadata the rest of the object, a Go type
+// the fields that it does not know.
 func convert(obj client.Object, gvk schema.GroupVersionKind, to form, scheme *runtime.Scheme) (client.Object, error) {
 	from := formOf(obj)
 	switch {
@@ -41,11 +44,8 @@ func convert(obj client.Object, gvk schema.GroupVersionKind, to form, scheme *ru
 		return obj.DeepCopyObject().(client.Object), nil
 	case to == metadataForm:
 		return metadataOf(obj), nil
-	case from == metadataForm:
-		return nil, fmt.Errorf("the metadata of %s %s do not make the object", gvk.Kind, client.ObjectKeyFromObject(obj))
-	case to == unstructuredForm:
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-		return &unstructured.Unstructured{Object: content}, err
+	case from == metadataForm, to == unstructuredForm:
+		return nil, errIncomplete
 	default:
 		typed, err := scheme.New(gvk)
 		if err != nil {

@@ -23,6 +23,9 @@ type informerCache struct {
 	kinds  byKind
 	server connection
 
+	// turns are the turns of kinds to be transformed.
+	turns sync.Map
+
 	mu        sync.RWMutex
 	informers map[informerKey]*informer
 	// running is set while Start runs; ctx ends what it has started.

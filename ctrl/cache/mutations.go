@@ -164,6 +164,19 @@ func unmanaged(obj client.Object) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
+// contentOf returns what the object would be as JSON, empty if it has no such
+// form.
+func contentOf(obj client.Object) map[string]any {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return u.UnstructuredContent()
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return map[string]any{}
+	}
+	return content
+}
+
 // watch returns a handler that passes on to another one and looks at what that
 // one leaves behind.
 func (l *loans) watch(handler toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -24,8 +24,12 @@ type part struct {
 	namespace string
 	config    Config
 	scope     *store.Scope
+	remote    *remote
 	onError   toolscache.WatchErrorHandlerWithContext
 	contact   contact
+
+	// transforming is shared by all parts of the kind, in all forms.
+	transforming turn
 
 	// source fills the part until a context is done.
 	source interface{ Run(context.Context) }
@@ -36,16 +40,18 @@ type part struct {
 }
 
 func (c *informerCache) newPart(i *informer, namespace string, config Config) (*part, error) {
-	p := &part{
-		informer:  i,
-		namespace: namespace,
-		config:    config,
-		scope:     i.store.Scope(namespace),
-		onError:   c.opts.DefaultWatchErrorHandler,
-	}
 	r, err := c.server.remote(i.gvk, i.resource, i.form, namespace, config)
 	if err != nil {
 		return nil, err
+	}
+	p := &part{
+		informer:     i,
+		namespace:    namespace,
+		config:       config,
+		scope:        i.store.Scope(namespace),
+		remote:       r,
+		onError:      c.opts.DefaultWatchErrorHandler,
+		transforming: c.turnOf(i.gvk),
 	}
 	if c.opts.NewInformer != nil {
 		p.source = c.foreign(p, r)
@@ -106,9 +112,11 @@ func (p *part) told() {
 
 // apply prepares an object, stores what it says and tells the feeds.
 func (p *part) apply(obj client.Object, put func(client.Object) store.Change) {
-	obj, err := p.prepare(obj)
+	obj, err := p.prepare(p.informer.ctx, obj, 0)
 	if err != nil {
-		p.log().Error(err, "an object was left out of the cache")
+		if p.informer.ctx.Err() == nil {
+			p.log().Error(err, "an object was left out of the cache")
+		}
 		return
 	}
 	p.informer.mu.Lock()
@@ -143,7 +151,9 @@ func (p *part) Complete(version string) {
 // prepare makes an object ready for the store: it sets its kind, which lists
 // leave out, and transforms it. Typed objects say no kind, as those that a client
 // returns, so that the object of an event equals the one that was written.
-func (p *part) prepare(obj client.Object) (client.Object, error) {
+// Patience is how long it waits for its turn to transform; zero means as long as
+// ctx.
+func (p *part) prepare(ctx context.Context, obj client.Object, patience time.Duration) (client.Object, error) {
 	if p.informer.form == typedForm {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	} else {
@@ -153,7 +163,7 @@ func (p *part) prepare(obj client.Object) (client.Object, error) {
 		return obj, nil
 	}
 	key := client.ObjectKeyFromObject(obj)
-	transformed, err := p.config.Transform(obj)
+	transformed, err := p.transform(ctx, obj, patience)
 	if err != nil {
 		return nil, fmt.Errorf("the transform of %s %s failed: %w", p.informer.gvk.Kind, key, err)
 	}
@@ -162,15 +172,6 @@ func (p *part) prepare(obj client.Object) (client.Object, error) {
 		return nil, fmt.Errorf("the transform of %s %s returned a %T that is not that object", p.informer.gvk.Kind, key, transformed)
 	}
 	return obj, nil
-}
-
-// selects tells whether the part is to hold an object.
-func (p *part) selects(obj client.Object) bool {
-	if s := p.config.LabelSelector; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
-		return false
-	}
-	return p.config.FieldSelector == nil || p.config.FieldSelector.Empty() ||
-		p.config.FieldSelector.Matches(&fieldsOf{object: obj})
 }
 
 func (p *part) noteError(err error) {

@@ -35,16 +35,21 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, out clien
 		return &ErrCacheNotStarted{}
 	}
 	options := (&client.GetOptions{}).ApplyOptions(opts)
-	return i.get(key, out, options)
+	return i.get(ctx, key, out, options)
 }
 
-func (i *informer) get(key client.ObjectKey, out client.Object, options *client.GetOptions) error {
+func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Object, options *client.GetOptions) error {
 	if !i.namespaced {
 		key.Namespace = ""
 	}
 	p := i.partOf(key.Namespace)
 	if p == nil {
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+	}
+	if !options.DisableReadYourWritesConsistency {
+		if err := i.revalidate(ctx, key.Namespace, key.Name); err != nil {
+			return err
+		}
 	}
 	obj, ok := i.store.Get(key, options.DisableReadYourWritesConsistency)
 	if !ok {
@@ -128,10 +133,10 @@ func (c *informerCache) List(ctx context.Context, out client.ObjectList, opts ..
 		return &ErrCacheNotStarted{}
 	}
 	options := (&client.ListOptions{}).ApplyOptions(opts)
-	return i.list(out, options)
+	return i.list(ctx, out, options)
 }
 
-func (i *informer) list(out client.ObjectList, options *client.ListOptions) error {
+func (i *informer) list(ctx context.Context, out client.ObjectList, options *client.ListOptions) error {
 	if options.Continue != "" {
 		return errors.New("continue list option is not supported by the cache")
 	}
@@ -150,6 +155,11 @@ func (i *informer) list(out client.ObjectList, options *client.ListOptions) erro
 		query.Fields = options.FieldSelector.Requirements()
 		if !exact(query.Fields) {
 			return errors.New("non-exact field matches are not supported by the cache")
+		}
+	}
+	if !query.Watched {
+		if err := i.revalidate(ctx, query.Namespace, ""); err != nil {
+			return err
 		}
 	}
 	objs, err := i.store.List(query)

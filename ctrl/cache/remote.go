@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -24,6 +25,7 @@ import (
 // the selectors of a config match. It implements reflector.Source.
 type remote struct {
 	client    *wire.Client
+	namespace string
 	selectors client.ListOptions
 }
 
@@ -63,7 +65,7 @@ func (c *connection) remote(gvk schema.GroupVersionKind, gvr schema.GroupVersion
 	if err != nil {
 		return nil, err
 	}
-	return &remote{w, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
+	return &remote{w, r.Namespace, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
 }
 
 // made returns an empty object of a kind that a scheme knows.
@@ -101,6 +103,42 @@ func (r *remote) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.
 		return nil, err
 	}
 	return stream, nil
+}
+
+// pageSize is how many objects a live read of many asks for at a time.
+const pageSize = 500
+
+// live lists what the server has now in a namespace, or in all that the resource is
+// watched in, as far as the selectors match; only the object of a name, if name is
+// not empty. It returns the resource version of the list.
+func (r *remote) live(ctx context.Context, namespace, name string, each func(client.Object)) (version string, err error) {
+	opts := r.selected(metav1.ListOptions{Limit: pageSize})
+	if name != "" {
+		named := fields.OneTermEqualSelector(nameField, name)
+		if s := r.selectors.FieldSelector; s != nil && !s.Empty() {
+			named = fields.AndSelectors(s, named)
+		}
+		opts.FieldSelector = named.String()
+	}
+	if namespace == "" {
+		namespace = r.namespace
+	}
+	for {
+		page, err := r.client.ListIn(ctx, namespace, opts)
+		if err != nil {
+			return "", err
+		}
+		for obj, err := range page.Objects {
+			if err != nil {
+				return "", err
+			}
+			each(obj)
+		}
+		if page.Next == "" {
+			return page.Version, nil
+		}
+		opts.Continue = page.Next
+	}
 }
 
 func (r *remote) selected(opts metav1.ListOptions) metav1.ListOptions {

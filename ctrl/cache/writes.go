@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,43 +15,88 @@ import (
 
 var _ overlay.Writes = &informerCache{}
 
-// Wrote implements overlay.Writes: reads see the object from now on. A write of
-// metadata only shows in metadata-only reads; for the others it says too little.
+// Wrote implements overlay.Writes: reads see the object from now on. Where the
+// answer does not say what they are to see, they ask the server.
 func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
-	c.eachOf(obj, func(i *informer) {
-		p := i.partOf(obj.GetNamespace())
-		if p == nil {
+	version, ok := store.Version(obj)
+	if !ok {
+		return
+	}
+	key := client.ObjectKeyFromObject(obj)
+	c.eachOf(obj, func(i *informer, p *part) {
+		switch p.selects(obj) {
+		case noMember:
+			i.store.Absent(key, version)
+			return
+		case unknown:
+			i.store.Invalidate(key, version)
 			return
 		}
 		own, err := convert(obj, i.gvk, i.form, c.opts.Scheme)
-		if err != nil {
-			return
+		if err == nil {
+			own, err = p.prepare(i.ctx, own, turnPatience)
 		}
-		selected := p.selects(own)
-		if own, err = p.prepare(own); err != nil {
+		switch {
+		case err == nil:
+			i.store.Wrote(own)
+		case errors.Is(err, errIncomplete), errors.Is(err, errBusy):
+			i.store.Invalidate(key, version)
+		default:
 			p.log().Error(err, "reads will not see a write before the watch tells of it")
-			return
 		}
-		i.store.Wrote(own, selected)
+	})
+}
+
+// Changed implements overlay.Writes: reads of the object ask the server until the
+// watch has caught up.
+func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
+	version, ok := store.Version(obj)
+	if !ok && obj.GetResourceVersion() != "" {
+		return // Versions that are not numbers have no order.
+	}
+	key := client.ObjectKeyFromObject(obj)
+	c.eachOf(obj, func(i *informer, p *part) {
+		if p.selectsKey(key) != noMember {
+			i.store.Invalidate(key, version)
+		}
 	})
 }
 
 // Deleted implements overlay.Writes: reads do not find the object from now on.
 func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
-	c.eachOf(obj, func(i *informer) {
-		version, _ := store.Version(obj)
+	version, _ := store.Version(obj)
+	c.eachOf(obj, func(i *informer, _ *part) {
 		i.store.Deleted(client.ObjectKeyFromObject(obj), obj.GetUID(), version)
 	})
 }
 
-// eachOf calls f for the informers of an object's kind that exist, in all forms.
-func (c *informerCache) eachOf(obj client.Object, f func(*informer)) {
+// Deleting implements overlay.Writes: reads of the object ask the server until the
+// watch has told that it is gone.
+func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
+	version, _ := store.Version(obj)
+	key := client.ObjectKeyFromObject(obj)
+	c.eachOf(obj, func(i *informer, p *part) {
+		switch {
+		case p.selectsKey(key) == noMember:
+		case obj.GetUID() == "":
+			i.store.Invalidate(key, 0)
+		default:
+			i.store.InvalidateDeleted(key, obj.GetUID(), version)
+		}
+	})
+}
+
+// eachOf calls f for the informers of an object's kind that exist, in all forms,
+// and their parts that cover its namespace.
+func (c *informerCache) eachOf(obj client.Object, f func(*informer, *part)) {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
 		return
 	}
 	for _, i := range c.existing(gvk) {
-		f(i)
+		if p := i.partOf(obj.GetNamespace()); p != nil {
+			f(i, p)
+		}
 	}
 }
 

@@ -193,10 +193,6 @@ func TestWritesInOtherForms(t *testing.T) {
 		m.SetLabels(answer.GetLabels())
 		m.SetResourceVersion(answer.GetResourceVersion())
 		c.Wrote(ctx, m)
-		if err := c.Get(ctx, key("a", "cm-1"), m); err != nil {
-			t.Fatal(err)
-		}
-		expect(t, m.Labels["number"], "metadata")
-		expect(t, get(t, c, "a", "cm-1"), "unstructured")
+		see("metadata")
 	})
 }

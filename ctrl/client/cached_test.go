@@ -5,12 +5,18 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"flyball.dev/ctrl/client"
@@ -33,6 +39,14 @@ func (n *notebook) List(context.Context, client.ObjectList, ...client.ListOption
 
 func (n *notebook) Wrote(_ context.Context, obj client.Object) {
 	n.notes = append(n.notes, "wrote "+obj.GetName()+"@"+obj.GetResourceVersion())
+}
+
+func (n *notebook) Changed(_ context.Context, obj client.Object) {
+	n.notes = append(n.notes, "changed "+obj.GetName()+"@"+obj.GetResourceVersion())
+}
+
+func (n *notebook) Deleting(_ context.Context, obj client.Object) {
+	n.notes = append(n.notes, "deleting "+obj.GetName()+"@"+obj.GetResourceVersion()+" "+string(obj.GetUID()))
 }
 
 func (n *notebook) Deleted(_ context.Context, obj client.Object) {
@@ -99,12 +113,27 @@ func TestCacheIsTold(t *testing.T) {
 		}
 		return p
 	}
+	pods := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{
+		*object(nil), *object(func(p *corev1.Pod) { p.Name, p.UID, p.ResourceVersion = "y", "v", "7" }),
+	}}
 	going := object(func(p *corev1.Pod) {
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(1, 0)}, new(int64(30))
 	})
 	finalized := object(func(p *corev1.Pod) {
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(1, 0)}, new(int64(0))
 	})
+	scale := &autoscalingv1.Scale{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "6"},
+	}
+	unstructuredPod := func() *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		u.SetNamespace("a")
+		u.SetName("x")
+		return u
+	}
+	silent := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"}
 	gone := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success", Details: &metav1.StatusDetails{UID: "u"}}
 	tests := []struct {
 		name   string
@@ -124,6 +153,55 @@ func TestCacheIsTold(t *testing.T) {
 		{"delete unstructured", func(c client.Client) error { return c.Delete(ctx, widget("a", "x")) }, gone, []string{"deleted x u"}},
 		{"delete in time", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, going, []string{"wrote x@5"}},
 		{"delete at once", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, object(nil), []string{"deleted x u"}},
+
+		// Answers that do not hold the object.
+		{"scale update", func(c client.Client) error {
+			return c.SubResource("scale").Update(ctx, pod("a", "x"), client.WithSubResourceBody(&autoscalingv1.Scale{}))
+		}, scale, []string{"changed x@6"}},
+		{"scale patch", func(c client.Client) error { return c.SubResource("scale").Patch(ctx, pod("a", "x"), client.Merge) }, scale, []string{"changed x@6"}},
+		{"unstructured scale patch", func(c client.Client) error {
+			return c.SubResource("scale").Patch(ctx, unstructuredPod(), client.Merge)
+		}, scale, []string{"changed x@6"}},
+		{"metadata scale patch", func(c client.Client) error {
+			return c.SubResource("scale").Patch(ctx, podMetadata("a", "x"), client.Merge)
+		}, metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+			ObjectMeta: scale.ObjectMeta,
+		}, []string{"changed x@6"}},
+		{"scale apply", func(c client.Client) error { return c.SubResource("scale").Apply(ctx, corev1ac.Pod("x", "a")) }, scale, []string{"changed x@6"}},
+		{"eviction", func(c client.Client) error {
+			return c.SubResource("eviction").Create(ctx, pod("a", "x"), &policyv1.Eviction{})
+		}, silent, []string{"changed x@"}},
+		{"unstructured eviction", func(c client.Client) error {
+			u := unstructuredPod()
+			u.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
+			return c.SubResource("eviction").Create(ctx, unstructuredPod(), u)
+		}, silent, []string{"changed x@"}},
+		{"token", func(c client.Client) error {
+			return c.SubResource("token").Create(ctx, pod("a", "x"), &authenticationv1.TokenRequest{})
+		}, authenticationv1.TokenRequest{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}}, nil},
+		{"status for an update", func(c client.Client) error { return c.Update(ctx, object(nil)) }, silent, []string{"changed x@"}},
+		{"status for an unstructured update", func(c client.Client) error {
+			u := unstructuredPod()
+			u.SetResourceVersion("5")
+			return c.Update(ctx, u)
+		}, silent, []string{"changed x@"}},
+
+		// Deletions of nobody knows what.
+		{"delete, no UID", func(c client.Client) error { return c.Delete(ctx, object(nil)) }, silent, []string{"deleting x@ "}},
+		{"delete of a UID", func(c client.Client) error {
+			return c.Delete(ctx, object(nil), client.Preconditions{UID: new(types.UID("u"))})
+		}, silent, []string{"deleting x@5 u"}},
+		{"delete another one", func(c client.Client) error {
+			return c.Delete(ctx, object(func(p *corev1.Pod) { p.UID = "older" }))
+		}, gone, []string{"deleted x u"}},
+		{"delete, another kind", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, scale, []string{"deleting x@ "}},
+		{"delete all", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, pods, []string{"deleting x@5 u", "deleting y@7 v"}},
+		{"delete all unstructured", func(c client.Client) error { return c.DeleteAllOf(ctx, unstructuredPod(), client.InNamespace("a")) }, pods, []string{"deleting x@5 u", "deleting y@7 v"}},
+		{"delete all, silently", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, silent, nil},
+		{"dry run of delete all", func(c client.Client) error {
+			return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a"), client.DryRunAll)
+		}, pods, nil},
 
 		{"dry run", func(c client.Client) error { return c.Create(ctx, pod("a", "x"), client.DryRunAll) }, object(nil), nil},
 		{"dry run delete", func(c client.Client) error { return c.Delete(ctx, pod("a", "x"), client.DryRunAll) }, gone, nil},
@@ -160,10 +238,68 @@ func TestConsistencyCanBeOff(t *testing.T) {
 		t.Errorf("error %v, told %v", err, n.notes)
 	}
 
-	deaf := struct{ client.Reader }{n}
+	// A wrapper that hides the cache, and cannot be told.
+	deaf := hidden{n}
 	o := client.Options{Mapper: mapper()}
 	cachedIn(deaf, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = new(true) })(&o)
 	if _, err := client.New(podServer().config(), o); err == nil {
 		t.Error("a cache that cannot be told was accepted")
+	}
+}
+
+type hidden struct{ cache client.Reader }
+
+func (h hidden) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return h.cache.Get(ctx, key, obj, opts...)
+}
+
+func (h hidden) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return h.cache.List(ctx, list, opts...)
+}
+
+type (
+	embedding struct{ client.Reader }
+	inner     struct{ client.Reader }
+	nested    struct {
+		*inner
+		other *int
+	}
+)
+
+// A cache that a program has wrapped is told as if it were not, if it can be found;
+// and if not, the program hears of it.
+func TestWrappedCache(t *testing.T) {
+	for name, wrap := range map[string]func(client.Reader) client.Reader{
+		"embedded":               func(r client.Reader) client.Reader { return embedding{r} },
+		"embedded, by pointer":   func(r client.Reader) client.Reader { return &embedding{r} },
+		"embedded, twice":        func(r client.Reader) client.Reader { return &embedding{&embedding{r}} },
+		"embedded, not exported": func(r client.Reader) client.Reader { return nested{inner: &inner{r}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &notebook{}
+			if err := newClient(t, podServer(), cachedIn(wrap(n))).Create(context.Background(), pod("a", "x")); err != nil || len(n.notes) != 1 {
+				t.Errorf("error %v, told %v", err, n.notes)
+			}
+		})
+	}
+	for name, tt := range map[string]struct {
+		reader client.Reader
+		enable *bool
+		logged bool
+	}{
+		"hidden":           {reader: hidden{&notebook{}}, logged: true},
+		"nothing embedded": {reader: embedding{}, logged: true},
+		"switched off":     {reader: hidden{&notebook{}}, enable: new(false)},
+		"found":            {reader: embedding{&notebook{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines []string
+			newClient(t, podServer(), cachedIn(tt.reader, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = tt.enable }), func(o *client.Options) {
+				o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+			})
+			if logged := len(lines) == 1 && strings.Contains(lines[0], "Reads from the cache may be older"); logged != tt.logged {
+				t.Errorf("logged %q", lines)
+			}
+		})
 	}
 }

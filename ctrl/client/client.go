@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -196,9 +197,12 @@ func (c *client) readFrom(o *CacheOptions) error {
 		c.live[singular(obj, gvk)] = true
 	}
 	if ptr.Deref(o.EnableReadYourWritesConsistency, true) {
-		c.writes, _ = o.Reader.(overlay.Writes)
-		if c.writes == nil && o.EnableReadYourWritesConsistency != nil {
+		switch c.writes = overlay.Find(o.Reader); {
+		case c.writes != nil:
+		case o.EnableReadYourWritesConsistency != nil:
 			return errors.New("reads cannot include this client's own writes: the cache cannot be told of them")
+		default:
+			c.log.Info("Reads from the cache may be older than what this client has written: the cache neither is one of package cache, nor embeds one", "cache", fmt.Sprintf("%T", o.Reader))
 		}
 	}
 	return nil

@@ -112,20 +112,21 @@ func (c *client) resource(gvk schema.GroupVersionKind, v view) (*resource, error
 		name:       mapping.Resource.Resource,
 		namespaced: mapping.Scope.Name() != meta.RESTScopeNameRoot,
 	}
-	if v == asMetadata {
-		r.rest, err = metadataClient(gvk, c)
-	} else {
-		r.rest, err = apiutil.RESTClientForGVK(gvk, v != asTyped, v == asUnstructured, c.config, c.codecs, c.http)
+	cfg := metadataConfig(gvk, c)
+	if v != asMetadata {
+		cfg = apiutil.ConfigForGVK(gvk, v != asTyped, v == asUnstructured, c.config, c.codecs)
 	}
-	if err != nil {
+	cfg.NegotiatedSerializer = answers{cfg.NegotiatedSerializer}
+	if r.rest, err = rest.RESTClientForConfigAndClient(cfg, c.http); err != nil {
 		return nil, err
 	}
 	c.resources.Store(key, r)
 	return r, nil
 }
 
-// metadataClient returns a REST client that decodes into PartialObjectMetadata.
-func metadataClient(gvk schema.GroupVersionKind, c *client) (rest.Interface, error) {
+// metadataConfig is apiutil.ConfigForGVK for clients that decode into
+// PartialObjectMetadata.
+func metadataConfig(gvk schema.GroupVersionKind, c *client) *rest.Config {
 	cfg := rest.CopyConfig(c.config)
 	cfg.GroupVersion = new(gvk.GroupVersion())
 	cfg.APIPath = "/apis"
@@ -134,7 +135,7 @@ func metadataClient(gvk schema.GroupVersionKind, c *client) (rest.Interface, err
 	}
 	cfg.ContentType = runtime.ContentTypeJSON
 	cfg.NegotiatedSerializer = metadataSerializer{metainternalversionscheme.Codecs.WithoutConversion(), gvk}
-	return rest.RESTClientForConfigAndClient(cfg, c.http)
+	return cfg
 }
 
 // metadataSerializer gives back to decoded metadata the kind of their objects:
@@ -221,13 +222,20 @@ func withParams(req *rest.Request, options any) (*rest.Request, error) {
 // into sends a request and decodes the answer into obj, which keeps the
 // apiVersion and kind that it came with.
 func (r *resource) into(ctx context.Context, req *rest.Request, obj runtime.Object) error {
+	_, err := r.send(ctx, req, obj)
+	return err
+}
+
+// send is into, and returns what the answer was.
+func (r *resource) send(ctx context.Context, req *rest.Request, obj runtime.Object) (*answer, error) {
 	kind := obj.GetObjectKind()
 	before := kind.GroupVersionKind()
-	err := r.check(req.Do(ctx).Into(obj))
+	a := &answer{Object: obj}
+	err := r.check(req.Do(ctx).Into(a))
 	if !before.Empty() {
 		kind.SetGroupVersionKind(before)
 	}
-	return err
+	return a, err
 }
 
 // check looks whether the server has lost the whole resource. Then what is known

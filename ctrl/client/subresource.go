@@ -66,11 +66,18 @@ func (s *subResourceClient) Create(ctx context.Context, obj Object, subResource 
 		subResource.SetName(obj.GetName())
 	}
 	o := (&SubResourceCreateOptions{}).ApplyOptions(opts)
-	req, err := withParams(r.object(http.MethodPost, ObjectKeyFromObject(obj), s.name), o.AsCreateOptions())
+	raw := o.AsCreateOptions()
+	t := target{r, ObjectKeyFromObject(obj), s.name}
+	req, err := withParams(t.object(http.MethodPost, t.key, t.subResource), raw)
 	if err != nil {
 		return err
 	}
-	return r.into(ctx, req.Body(subResource), subResource)
+	a, err := t.send(ctx, req.Body(subResource), subResource)
+	if err != nil {
+		return err
+	}
+	s.client.wrote(ctx, t, a, raw.DryRun, o.DisableReadYourWritesConsistency)
+	return nil
 }
 
 // Update replaces the subresource of obj.
@@ -90,7 +97,7 @@ func (s *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubR
 	if err != nil {
 		return err
 	}
-	return s.client.update(ctx, r.object(http.MethodPut, ObjectKeyFromObject(obj), s.name), r, body, &o.UpdateOptions)
+	return s.client.update(ctx, target{r, ObjectKeyFromObject(obj), s.name}, body, &o.UpdateOptions)
 }
 
 // Patch patches the subresource of obj.
@@ -104,7 +111,7 @@ func (s *subResourceClient) Patch(ctx context.Context, obj Object, patch Patch, 
 	if err != nil {
 		return err
 	}
-	return s.client.patch(ctx, r.object(http.MethodPatch, ObjectKeyFromObject(obj), s.name), r, body, patch, &o.PatchOptions)
+	return s.client.patch(ctx, target{r, ObjectKeyFromObject(obj), s.name}, body, patch, &o.PatchOptions)
 }
 
 // Apply applies a configuration to the subresource of the object that it names.

@@ -29,10 +29,11 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 	if err != nil {
 		return err
 	}
-	if err := r.into(ctx, req.Body(obj), obj); err != nil {
+	a, err := r.send(ctx, req.Body(obj), obj)
+	if err != nil {
 		return err
 	}
-	c.wrote(ctx, obj, raw.DryRun, o.DisableReadYourWritesConsistency)
+	c.wrote(ctx, target{resource: r, key: ObjectKeyFromObject(obj)}, a, raw.DryRun, o.DisableReadYourWritesConsistency)
 	return nil
 }
 
@@ -43,22 +44,21 @@ func (c *client) Update(ctx context.Context, obj Object, opts ...UpdateOption) e
 		return err
 	}
 	o := (&UpdateOptions{}).ApplyOptions(opts)
-	return c.update(ctx, r.object(http.MethodPut, ObjectKeyFromObject(obj), ""), r, obj, o)
+	return c.update(ctx, target{resource: r, key: ObjectKeyFromObject(obj)}, obj, o)
 }
 
-// update puts body to where req goes.
-func (c *client) update(ctx context.Context, req *rest.Request, r *resource, body Object, o *UpdateOptions) error {
+// update replaces the target by body.
+func (c *client) update(ctx context.Context, t target, body Object, o *UpdateOptions) error {
 	raw := o.AsUpdateOptions()
-	req, err := withParams(req, raw)
+	req, err := withParams(t.object(http.MethodPut, t.key, t.subResource), raw)
 	if err != nil {
 		return err
 	}
-	if err := r.into(ctx, req.Body(body), body); err != nil {
+	a, err := t.send(ctx, req.Body(body), body)
+	if err != nil {
 		return err
 	}
-	if r.holds(body) {
-		c.wrote(ctx, body, raw.DryRun, o.DisableReadYourWritesConsistency)
-	}
+	c.wrote(ctx, t, a, raw.DryRun, o.DisableReadYourWritesConsistency)
 	return nil
 }
 
@@ -69,26 +69,25 @@ func (c *client) Patch(ctx context.Context, obj Object, patch Patch, opts ...Pat
 		return err
 	}
 	o := (&PatchOptions{}).ApplyOptions(opts)
-	return c.patch(ctx, r.object(http.MethodPatch, ObjectKeyFromObject(obj), ""), r, obj, patch, o)
+	return c.patch(ctx, target{resource: r, key: ObjectKeyFromObject(obj)}, obj, patch, o)
 }
 
-// patch patches body where req goes.
-func (c *client) patch(ctx context.Context, req *rest.Request, r *resource, body Object, patch Patch, o *PatchOptions) error {
+// patch patches the target, as which the caller has body.
+func (c *client) patch(ctx context.Context, t target, body Object, patch Patch, o *PatchOptions) error {
 	data, err := patch.Data(body)
 	if err != nil {
 		return fmt.Errorf("computing the patch: %w", err)
 	}
 	raw := o.AsPatchOptions()
-	if req, err = withParams(req, raw); err != nil {
+	req, err := withParams(t.object(http.MethodPatch, t.key, t.subResource), raw)
+	if err != nil {
 		return err
 	}
-	req.SetHeader("Content-Type", string(patch.Type())).Body(data)
-	if err := r.into(ctx, req, body); err != nil {
+	a, err := t.send(ctx, req.SetHeader("Content-Type", string(patch.Type())).Body(data), body)
+	if err != nil {
 		return err
 	}
-	if r.holds(body) {
-		c.wrote(ctx, body, raw.DryRun, o.DisableReadYourWritesConsistency)
-	}
+	c.wrote(ctx, t, a, raw.DryRun, o.DisableReadYourWritesConsistency)
 	return nil
 }
 
@@ -97,11 +96,11 @@ func (c *client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 	return c.apply(ctx, obj, obj, "", (&ApplyOptions{}).ApplyOptions(opts))
 }
 
-// apply applies body to the object that target names, or to its subresource. The
-// server's answer replaces body; a target that is not the body takes what the
+// apply applies body to the object that named names, or to its subresource. The
+// server's answer replaces body; a named that is not the body takes what the
 // answer says of it.
-func (c *client) apply(ctx context.Context, target, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions) error {
-	gvk, key, err := identify(target)
+func (c *client) apply(ctx context.Context, named, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions) error {
+	gvk, key, err := identify(named)
 	if err != nil {
 		return err
 	}
@@ -129,12 +128,12 @@ func (c *client) apply(ctx context.Context, target, body runtime.ApplyConfigurat
 	if err := replaceConfiguration(body, answer); err != nil {
 		return fmt.Errorf("reading the answer to an apply: %w", err)
 	}
-	if target != body {
-		if err := fillConfiguration(target, gvk, answer); err != nil {
+	if named != body {
+		if err := fillConfiguration(named, gvk, answer); err != nil {
 			return fmt.Errorf("reading the answer to an apply: %w", err)
 		}
 	}
-	c.applied(ctx, body, answer, r, o)
+	c.applied(ctx, target{r, key, subResource}, body, answer, o)
 	return nil
 }
 
@@ -171,7 +170,7 @@ func (c *client) Delete(ctx context.Context, obj Object, opts ...DeleteOption) e
 	if err := r.check(res.Error()); err != nil {
 		return err
 	}
-	c.deleted(ctx, r, obj, res, raw.DryRun, o.DisableReadYourWritesConsistency)
+	c.deleted(ctx, r, obj, res, raw, o.DisableReadYourWritesConsistency)
 	return nil
 }
 
@@ -186,10 +185,16 @@ func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	if err != nil {
 		return err
 	}
-	if req, err = withDeleteOptions(req, o.AsDeleteOptions()); err != nil {
+	raw := o.AsDeleteOptions()
+	if req, err = withDeleteOptions(req, raw); err != nil {
 		return err
 	}
-	return r.check(req.Do(ctx).Error())
+	res := req.Do(ctx)
+	if err := r.check(res.Error()); err != nil {
+		return err
+	}
+	c.deletedAll(ctx, r, res, raw)
+	return nil
 }
 
 // withDeleteOptions puts the options of a delete into its body, as JSON: that

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"flyball.dev/ctrl/client"
 )
@@ -83,14 +84,21 @@ func (x *index) of(value string) *set {
 
 // AddIndex adds an index of the shown objects by the values that a function
 // gives. It fails if the name is taken. The function must depend on the object
-// alone.
+// alone; it is not called by several goroutines at once.
 func (s *Store) AddIndex(name string, values func(client.Object) []string) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.fields[name] != nil {
 		return fmt.Errorf("an index by %q exists already", name)
 	}
-	s.add(s.fields, name, func(o Object) []string { return values(o.look()) })
+	// The writer calls it, and so do queries for what the watch has told.
+	var calling sync.Mutex
+	s.add(s.fields, name, func(o Object) []string {
+		obj := o.look()
+		calling.Lock()
+		defer calling.Unlock()
+		return values(obj)
+	})
 	return nil
 }
 

@@ -28,6 +28,7 @@ type Query struct {
 // List returns the objects that reads see, ordered by namespace and name. It
 // fails if there is no index by a field of the query.
 func (s *Store) List(q Query) ([]Object, error) {
+	s.expire()
 	var requirements labels.Requirements
 	selects := true
 	if q.Labels != nil {

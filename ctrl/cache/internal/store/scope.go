@@ -22,9 +22,11 @@ type Scope struct {
 	list uint32
 	// fresh is an entry whose object is not packed yet.
 	fresh *entry
-	// writes are those that the watch has not brought back, in the order in
-	// which they were answered.
-	writes queue[pending]
+	// writes are those that the watch has not brought back, and invalid what they
+	// have made invalid, in the order in which they were answered. What does not
+	// end with the progress of the watch has queues of its own.
+	writes  queue[pending]
+	invalid queue[*Invalidation]
 }
 
 // Scope adds a scope for a namespace or, if it is empty, for the rest. All
@@ -55,10 +57,19 @@ func (s *Store) scope(namespace string) *Scope {
 }
 
 // Version returns an object's resource version as a number, by which objects of
-// one kind are ordered.
+// one kind are ordered. It returns false if that is no positive number.
 func Version(obj metav1.Object) (uint64, bool) {
-	v, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	return v, err == nil
+	v := ParseVersion(obj.GetResourceVersion())
+	return v, v != 0
+}
+
+// ParseVersion returns a resource version as a number, zero if it is none.
+func ParseVersion(version string) uint64 {
+	v, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
 }
 
 // Change is what became of an object on the watched side. Old is nil if it was
@@ -76,9 +87,10 @@ func (c *Scope) Begin() {
 // meet returns the entry of an object, which is there now, and a record of it. The
 // caller is the writer.
 func (c *Scope) meet(obj client.Object) (*entry, *record) {
-	e := c.store.obtain(client.ObjectKeyFromObject(obj))
+	e, r := c.store.obtain(client.ObjectKeyFromObject(obj)), newRecord(obj)
 	e.listed = c.list
-	return e, newRecord(obj)
+	c.store.catchUp(e.key, r, false)
+	return e, r
 }
 
 // Listed takes an object of a list. A list is always right, even if it tells of
@@ -145,8 +157,9 @@ func (c *Scope) Deleted(obj client.Object) Change {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var change Change
-	r := newRecord(obj)
-	if e := s.entry(client.ObjectKeyFromObject(obj)); e != nil {
+	key, r := client.ObjectKeyFromObject(obj), newRecord(obj)
+	s.catchUp(key, r, true)
+	if e := s.entry(key); e != nil {
 		change = s.unwatch(e, r, obj)
 	}
 	c.progressed(r.version)
@@ -184,6 +197,7 @@ func (c *Scope) Complete(version string) []*Snapshot {
 		}
 		s.set(e, nil, e.write.absentAt(v))
 	}
+	c.validateAbsent(v)
 	if err == nil {
 		if v < c.progress {
 			// The server went back in time, so no write that it answered

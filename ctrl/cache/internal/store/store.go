@@ -71,8 +71,19 @@ type Store struct {
 	// size is the bytes that the packed objects take.
 	size int
 
-	scopes    []*Scope
-	deletions queue[burial]
+	scopes []*Scope
+
+	// invalid is what reads must not take from the store. It is the writer's;
+	// others look at invalidKeys, which is its length.
+	invalid     map[Key]*Invalidation
+	invalidKeys atomic.Int64
+	// deletions and invalidLong are what does not end with the progress of a watch.
+	deletions   queue[pending]
+	invalidLong queue[*Invalidation]
+	// expireAt is when the next of what is known of writes may be past its
+	// deadline, as the time since the store was made, or zero.
+	made     time.Time
+	expireAt atomic.Int64
 }
 
 // entry is one object's place in the store. It stays the same while the object
@@ -96,6 +107,8 @@ func New(sharing Sharing) *Store {
 		spaces:  map[string]*space{},
 		fields:  map[string]*index{},
 		labels:  map[string]*index{},
+		invalid: map[Key]*Invalidation{},
+		made:    time.Now(),
 		packer:  packer,
 		view:    packer.View(),
 	}
@@ -112,6 +125,7 @@ func (e *entry) side(watched bool) *record {
 // Get returns the object under the key: the one that reads see or, if watched is
 // set, the one that the watch has told of. It returns false if there is none.
 func (s *Store) Get(key Key, watched bool) (Object, bool) {
+	s.expire()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if e := s.entry(key); e != nil {
@@ -140,6 +154,7 @@ func (s *Store) Watched() []*Snapshot {
 // bytes their packed forms and what holds them take. Objects that are kept as Go
 // values take more, which is not counted.
 func (s *Store) Size() (objects, bytes int) {
+	s.expire()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.count, s.count*entryCost + s.size + s.packer.Size()

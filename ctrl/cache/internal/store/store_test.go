@@ -22,7 +22,8 @@ import (
 
 // model is a server with a history, a watch that lags behind it, and what a
 // reader is to see: of every object the state of the last event that the watch
-// has told of or, if it is later, of the last own write.
+// has told of or, if it is later, of the last own write or live read, unless that
+// was too long ago.
 type model struct {
 	history []state
 	// events are the positions of a key's events in the history.
@@ -31,7 +32,7 @@ type model struct {
 	told map[Key]int
 	// position is how far the watch has told of everything.
 	position int
-	own      map[Key]int
+	own      map[Key]known
 	uids     int
 }
 
@@ -41,6 +42,13 @@ type state struct {
 	obj *corev1.ConfigMap
 	// last is the object in its last state if it was deleted.
 	last *corev1.ConfigMap
+}
+
+// known is up to which position in the history this process knows of a key, and
+// when it learned that first and last.
+type known struct {
+	position    int
+	first, last time.Time
 }
 
 // at returns the state of a key at a position.
@@ -53,9 +61,41 @@ func (m *model) at(key Key, position int) *corev1.ConfigMap {
 	return m.history[events[n-1]].obj
 }
 
+// learn notes that this process knows of a key up to a position.
+func (m *model) learn(key Key, position int) {
+	k := m.own[key]
+	if position <= m.known(key) {
+		k.last = time.Now()
+	} else {
+		k = known{position, time.Now(), time.Now()}
+	}
+	m.own[key] = k
+}
+
+func (m *model) known(key Key) int {
+	if k := m.own[key]; time.Since(k.last) < overlayLife {
+		return k.position
+	}
+	return 0
+}
+
+// unsure tells whether reads of a key may see what the watch has told or what this
+// process knows: what was learned again, or late, need not live any longer for that.
+func (m *model) unsure(s *Store, key Key) bool {
+	k := m.own[key]
+	return len(s.Invalid(key.Namespace, key.Name)) > 0 || time.Since(k.first) >= overlayLife && time.Since(k.last) < overlayLife
+}
+
 // selected is the selector of the store under test.
 func selected(obj *corev1.ConfigMap) bool {
 	return obj != nil && obj.Labels["ignore"] == ""
+}
+
+func selectedOrNil(obj *corev1.ConfigMap) client.Object {
+	if selected(obj) {
+		return obj
+	}
+	return nil
 }
 
 func (m *model) watched(key Key) *corev1.ConfigMap {
@@ -66,7 +106,7 @@ func (m *model) watched(key Key) *corev1.ConfigMap {
 }
 
 func (m *model) shown(key Key) *corev1.ConfigMap {
-	if obj := m.at(key, max(m.told[key], m.own[key])); selected(obj) {
+	if obj := m.at(key, max(m.told[key], m.known(key))); selected(obj) {
 		return obj
 	}
 	return nil
@@ -112,7 +152,7 @@ var keys = func() (keys []Key) {
 // run drives a store and the model through a random history and compares.
 func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	m := &model{events: map[Key][]int{}, told: map[Key]int{}, own: map[Key]int{}}
+	m := &model{events: map[Key][]int{}, told: map[Key]int{}, own: map[Key]known{}}
 	s := New(sharing)
 	c := s.Scope("")
 	if err := s.AddIndex("size", func(obj client.Object) []string {
@@ -189,6 +229,8 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 			hear(c.Deleted(last))
 		case r.IntN(2) == 0:
 			c.Progress(version)
+		default:
+			// Nothing says that the watch has come so far.
 		}
 	}
 	// An aborted list leaves some keys ahead, so a list must follow.
@@ -200,48 +242,103 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 		}
 		return true
 	}
+	// answers are those that are still on their way.
+	var answers []func()
 	for range steps {
 		key := keys[r.IntN(len(keys))]
-		switch op := r.IntN(20); {
+		switch op := r.IntN(24); {
 		case op < 8:
 			m.write(r, key)
 		case op < 13:
-			visible := m.shown(key) != nil
-			position := m.write(r, key)
-			st := m.history[position-1]
-			switch {
-			case st.obj == nil:
-				s.Deleted(key, st.last.UID, uint64(position-1))
-				m.own[key] = position
-			case selected(st.obj) || visible:
-				s.Wrote(st.obj, selected(st.obj))
-				m.own[key] = position
+			answer := m.answer(r, s, key, m.write(r, key))
+			if r.IntN(4) == 0 {
+				answers = append(answers, answer)
+			} else {
+				answer()
 			}
 		case op < 19:
 			if m.position < len(m.history) && inStep() {
 				watch()
 			}
-		default:
+		case op < 20:
 			// Lists are consistent, so none is older than the one before.
 			from := m.position
 			for _, position := range m.told {
 				from = max(from, position)
 			}
 			list(from + r.IntN(len(m.history)-from+1))
+		case op < 21:
+			time.Sleep(time.Duration(r.Int64N(int64(overlayLife))))
+		case op < 23:
+			for _, v := range s.Invalid(key.Namespace, "") {
+				// The server answers at once, but the answer may be late.
+				position := len(m.history)
+				obj := selectedOrNil(m.at(v.Key, position))
+				answers = append(answers, func() {
+					s.Revalidated(v, obj, uint64(position))
+					m.learn(v.Key, position)
+				})
+			}
+		default:
+			for len(answers) > 0 {
+				i := r.IntN(len(answers))
+				answers[i]()
+				answers = slices.Delete(answers, i, i+1)
+			}
 		}
 		compareAll(t, r, s, m, heard)
 		compareQuery(t, r, s, m)
+	}
+	// Nothing stands for ever, whatever the watch tells or not.
+	time.Sleep(overlayLife)
+	compareAll(t, r, s, m, heard)
+	s.all(func(e *entry) {
+		if e.write != nil || e.shown != e.watched {
+			t.Errorf("%s still shows a write", e.key)
+		}
+	})
+	if pending := len(s.invalid) + len(s.deletions.items) + len(s.invalidLong.items) + len(c.writes.items) + len(c.invalid.items); pending > 0 || s.expireAt.Load() != 0 {
+		t.Errorf("%d things are left of writes", pending)
+	}
+}
+
+// answer returns what is done when the answer to a write comes, which tells more
+// or less of what the write has made of the object.
+func (m *model) answer(r *rand.Rand, s *Store, key Key, position int) func() {
+	st, before := m.history[position-1], m.at(key, position-1)
+	kind := r.IntN(6)
+	return func() {
+		switch {
+		case kind == 0:
+			s.Invalidate(key, 0)
+		case kind < 3 && before != nil && (st.obj == nil || st.obj.Labels["ignore"] != ""):
+			// It was deleted, or the server goes on to do so.
+			s.InvalidateDeleted(key, before.UID, uint64(position-1))
+		case kind == 3 && st.obj == nil && s.entry(key) != nil:
+			s.Deleted(key, st.last.UID, 0)
+		case st.obj == nil:
+			s.Deleted(key, st.last.UID, uint64(position-1))
+		case kind == 4:
+			s.Invalidate(key, uint64(position))
+		case selected(st.obj):
+			s.Wrote(st.obj)
+		default:
+			s.Absent(key, uint64(position))
+		}
+		m.learn(key, position)
 	}
 }
 
 func compareAll(t *testing.T, r *rand.Rand, s *Store, m *model, heard map[Key]client.Object) {
 	t.Helper()
 	for _, key := range keys {
-		same(t, key, "shown", get(s, key, false), m.shown(key))
+		if !m.unsure(s, key) {
+			same(t, key, "shown", get(s, key, false), m.shown(key))
+		}
 		same(t, key, "watched", get(s, key, true), m.watched(key))
 	}
-	if key := keys[r.IntN(len(keys))]; m.shown(key) != nil {
-		shared(t, s, key, m.shown(key))
+	if key := keys[r.IntN(len(keys))]; get(s, key, false) != nil {
+		shared(t, s, key, get(s, key, false).(*corev1.ConfigMap))
 	}
 	told := s.Watched()
 	if len(told) != len(heard) {
@@ -315,6 +412,8 @@ func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
 		want := m.shown(key)
 		if q.Watched {
 			want = m.watched(key)
+		} else if m.unsure(s, key) {
+			continue
 		}
 		if want != nil && (q.Namespace != "" && q.Namespace != key.Namespace ||
 			bySize && want.Data["size"] != size || !q.Labels.Matches(labels.Set(want.Labels))) {
@@ -328,14 +427,16 @@ func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
 }
 
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(6) {
-		run(t, seed, 400, Sharing(seed%3))
+	for seed := range uint64(12) {
+		synctest.Test(t, func(t *testing.T) { run(t, seed, 400, Sharing(seed%3)) })
 	}
 }
 
 func FuzzAgainstModel(f *testing.F) {
 	f.Add(uint64(1))
-	f.Fuzz(func(t *testing.T, seed uint64) { run(t, seed, 400, Sharing(seed%3)) })
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) { run(t, seed, 400, Sharing(seed%3)) })
+	})
 }
 
 func object(name, uid string, version int) *corev1.ConfigMap {
@@ -354,7 +455,7 @@ func TestWritesDoNotPileUp(t *testing.T) {
 	c.Begin()
 	c.Complete("1")
 	for i := range 1000 {
-		s.Wrote(object(fmt.Sprint(i), "u", i+2), true)
+		s.Wrote(object(fmt.Sprint(i), "u", i+2))
 	}
 	if got := get(s, key("7"), false); got == nil {
 		t.Fatal("a write is not seen")
@@ -411,7 +512,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		if get(s, key("a"), false) != nil {
 			t.Fatal("a deleted object is seen")
 		}
-		time.Sleep(deletionsForgotten)
+		time.Sleep(overlayLife)
 		c.Progress("2")
 		if get(s, key("a"), false) == nil {
 			t.Fatal("an object that the watch holds on to is hidden for ever")
@@ -430,7 +531,7 @@ func TestUnnumberedVersionsAreNotOverlaid(t *testing.T) {
 	c.Changed(obj)
 	later := obj.DeepCopy()
 	later.ResourceVersion = "beta"
-	s.Wrote(later, true)
+	s.Wrote(later)
 	if got := get(s, key("a"), false); !reflect.DeepEqual(got, client.Object(obj)) {
 		t.Fatalf("got %v", got)
 	}
@@ -444,8 +545,8 @@ func TestServerGoesBackInTime(t *testing.T) {
 	s := New(ShareAsked)
 	c := s.Scope("")
 	c.Changed(object("a", "u", 100))
-	s.Wrote(object("a", "u", 101), true)
-	s.Wrote(object("b", "u", 102), true)
+	s.Wrote(object("a", "u", 101))
+	s.Wrote(object("b", "u", 102))
 	c.Begin()
 	c.Listed(object("a", "u", 50))
 	c.Complete("60")
@@ -455,7 +556,7 @@ func TestServerGoesBackInTime(t *testing.T) {
 	if got := get(s, key("b"), false); got != nil {
 		t.Fatalf("got %v", got)
 	}
-	s.Wrote(object("a", "u", 61), true)
+	s.Wrote(object("a", "u", 61))
 	if got := get(s, key("a"), false); got.GetResourceVersion() != "61" {
 		t.Fatalf("got %v", got)
 	}
@@ -476,7 +577,7 @@ func TestScopes(t *testing.T) {
 	if get(s, key("a"), false) == nil {
 		t.Fatal("the list of one scope removed an object of another")
 	}
-	s.Wrote(object("b", "w", 4), true)
+	s.Wrote(object("b", "w", 4))
 	rest.Progress("5")
 	if get(s, key("b"), false) == nil {
 		t.Fatal("the progress of one scope ended a write in another")

@@ -8,89 +8,134 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// write is a write of this process that the watch has not brought back yet. It
-// takes the watched object's place for reads.
+// write is what a write of this process, or a live read after one, has shown for
+// certain and the watch has not brought yet. It takes the watched object's place
+// for reads.
 type write struct {
-	// shown is what the server answered. It is nil if reads should find
-	// nothing: the object was deleted or does not match the selector any more.
+	// shown is the object. It is nil if reads should find nothing: the object was
+	// deleted or does not match the selector.
 	shown *record
 	// version is the resource version that the watch must reach. For a deletion
-	// it is the last one before the object went.
+	// it is one at which the object still existed.
 	version uint64
-	// deleted is the UID of the object that the write deleted, empty if the
-	// write was not a deletion.
+	// deleted is the UID of an object that was deleted, whatever the watch still
+	// tells of it; empty if this is not a deletion.
 	deleted types.UID
 }
 
-// deletionsForgotten is how long a deletion is remembered without a word of it
-// from the watch. The version of a deletion is not told by the server, so there
-// is no telling from other events that the watch has passed it.
-const deletionsForgotten = 5 * time.Minute
-
-// Wrote takes the server's answer to a write: reads see it until the watch has
-// caught up. If selected is false, the object has left what the store is to
-// hold, and reads find nothing. It does nothing for a namespace that the store
-// does not cover and for resource versions that are not numbers.
-func (s *Store) Wrote(obj client.Object, selected bool) {
+// Wrote takes the server's answer to a write, which holds the whole object, and
+// the object is known to match the selector: reads see it until the watch has
+// caught up. It does nothing for a namespace that the store does not cover and for
+// resource versions that are not numbers.
+func (s *Store) Wrote(obj client.Object) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	s.wrote(obj)
+}
+
+// wrote is Wrote for the writer.
+func (s *Store) wrote(obj client.Object) {
 	r := newRecord(obj)
 	key := client.ObjectKeyFromObject(obj)
+	s.catchUp(key, r, false)
 	c := s.scope(key.Namespace)
 	if c == nil || r.version == 0 || r.version <= c.progress {
 		return
 	}
 	e := s.entry(key)
 	switch {
-	case e == nil && !selected:
-		return
 	case e == nil:
 		e = s.obtain(key)
 	case e.watched.supersedes(r), e.write.outlives(r):
 		return
 	}
-	w := &write{shown: r, version: r.version}
-	if !selected {
-		w.shown = nil
-	}
-	s.set(e, e.watched, w)
-	c.writes.push(pending{e.key, w})
-	s.forgetDeletions()
+	s.lay(c, e, &write{shown: r, version: r.version})
 }
 
-// Deleted takes note that a write deleted an object: reads do not find it until
-// the watch has told of the deletion or of a new object by that name. UID and
-// version say which object it was and how new it was at least; they may be empty
-// and zero if that is not known.
+// Absent takes note that the store is not to hold any object under a key as of a
+// resource version: reads do not find it until the watch has caught up.
+func (s *Store) Absent(key Key, version uint64) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.absent(key, version)
+}
+
+// absent is Absent for the writer.
+func (s *Store) absent(key Key, version uint64) {
+	if v := s.invalid[key]; v != nil && v.endsWithProgress() && v.version <= version {
+		s.validate(v)
+	}
+	c := s.scope(key.Namespace)
+	if c == nil || version <= c.progress {
+		return
+	}
+	e := s.entry(key)
+	w := &write{version: version}
+	switch {
+	case e == nil:
+		e = s.obtain(key)
+	case e.watched.reaches(version), e.write != nil && e.write.version > version:
+		return
+	case e.write != nil:
+		// What was deleted may have matched again in between.
+		w.deleted = e.write.deleted
+	}
+	s.lay(c, e, w)
+}
+
+// Deleted takes note that a write deleted the object of a UID: reads do not find it
+// until the watch has told of the deletion or of a new object by that name.
+// Version is one that the object had, zero if none is known.
 func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	c := s.scope(key.Namespace)
-	e := s.entry(key)
-	w := &write{version: version, deleted: uid}
-	switch {
-	case c == nil:
+	if c == nil || uid == "" {
 		return
-	case e == nil && (uid == "" || version <= c.progress):
-		// The watch has told of the deletion already, or nobody knows what it
-		// will tell.
+	}
+	e := s.entry(key)
+	switch {
+	case e == nil && version <= c.progress:
+		// The watch has told of the deletion already, or it is not known whether it
+		// has.
 		return
 	case e == nil:
 		e = s.obtain(key)
-	case e.shown == nil && (uid == "" || version <= e.write.version):
+	case e.write != nil && e.write.deleted == uid:
+		return
+	case e.shown == nil && e.write.deleted != "" && version <= e.write.version:
 		return
 	case e.shown == nil:
-		// An object came after the one that is hidden, and went.
-	case uid == "" || uid == e.shown.uid:
-		w.deleted = e.shown.uid
-		w.version = max(version, e.shown.version)
+		// The object came after what is known of, and went.
+		version = max(version, e.write.version)
+	case uid == e.shown.uid:
+		version = max(version, e.shown.version)
+	case version == 0:
+		// Which of the two came first is not known.
+		s.invalidate(c, &Invalidation{Key: e.key, deleted: uid})
+		return
 	case version <= e.shown.version:
 		// It was an earlier object by that name.
 		return
 	}
+	if v := s.invalid[e.key]; v != nil && (v.deleted == uid || v.endsWithProgress() && v.version <= version) {
+		s.validate(v)
+	}
+	s.lay(c, e, &write{version: version, deleted: uid})
+}
+
+// lay puts a write over what the watch has told. The caller is the writer.
+func (s *Store) lay(c *Scope, e *entry, w *write) {
 	s.set(e, e.watched, w)
-	s.deletions.push(burial{pending{e.key, w}, time.Now()})
-	s.forgetDeletions()
+	p := pending{key: e.key, write: w, until: s.deadline()}
+	if w.deleted != "" {
+		// It does not end with the progress of the watch, so it must not keep
+		// others from ending.
+		s.deletions.push(p)
+	} else {
+		c.writes.push(p)
+	}
+	s.dropExpired()
 }
 
 // outlives tells whether a write stands against an answer that came later but
@@ -99,7 +144,7 @@ func (w *write) outlives(r *record) bool {
 	if w == nil {
 		return false
 	}
-	return w.version >= r.version || w.deleted != "" && w.deleted == r.uid
+	return w.version > r.version || w.deleted != "" && (w.deleted == r.uid || w.version == r.version)
 }
 
 // after returns the write if it still stands after the watch has told of an
@@ -127,10 +172,9 @@ func (w *write) afterDeletion(r *record) *write {
 }
 
 // absentAt returns the write if it still stands after a list of that version did
-// not hold the object. A deletion has come about if the list is late enough to
-// have held the object otherwise.
+// not hold the object: the list is from before the write.
 func (w *write) absentAt(version uint64) *write {
-	if w != nil && w.deleted != "" && version >= w.version {
+	if w != nil && version >= w.version {
 		return nil
 	}
 	return w
@@ -171,16 +215,12 @@ func (s *Store) unwatch(e *entry, r *record, obj client.Object) Change {
 	return Change{Old: last}
 }
 
-// pending is a write and the name of the object that was written.
+// pending is a write, the name of the object that was written, and how long it
+// stands at most, as Store.deadline gives it.
 type pending struct {
 	key   Key
 	write *write
-}
-
-// burial is a pending deletion and when it was made.
-type burial struct {
-	pending
-	at time.Time
+	until time.Duration
 }
 
 // progressed notes that the watch has told everything up to a version: writes
@@ -196,32 +236,33 @@ func (c *Scope) progressed(version uint64) {
 		c.writes.pop()
 		s.drop(p)
 	}
-	s.forgetDeletions()
+	for v, ok := c.invalid.peek(); ok; v, ok = c.invalid.peek() {
+		if s.invalid[v.Key] == v && v.version > c.progress {
+			break
+		}
+		c.invalid.pop()
+		s.validate(v)
+	}
+	s.dropExpired()
 	s.unshare()
 }
 
-// forgetDeletions drops deletions of which the watch has not told for long. The
-// caller is the writer.
-func (s *Store) forgetDeletions() {
-	for b, ok := s.deletions.peek(); ok; b, ok = s.deletions.peek() {
-		if s.standing(b.pending) && time.Since(b.at) < deletionsForgotten {
-			break
-		}
-		s.deletions.pop()
-		s.drop(b.pending)
-	}
-}
-
-// dropWrites drops all writes of a scope. The caller is the writer.
+// dropWrites drops all that is known of writes in a scope. The caller is the
+// writer.
 func (s *Store) dropWrites(c *Scope) {
 	var standing []pending
 	s.all(func(e *entry) {
 		if e.write != nil && s.scope(e.key.Namespace) == c {
-			standing = append(standing, pending{e.key, e.write})
+			standing = append(standing, pending{key: e.key, write: e.write})
 		}
 	})
 	for _, p := range standing {
 		s.drop(p)
+	}
+	for key, v := range s.invalid {
+		if s.scope(key.Namespace) == c {
+			s.validate(v)
+		}
 	}
 }
 
@@ -236,34 +277,5 @@ func (s *Store) drop(p pending) {
 	if s.standing(p) {
 		e := s.entry(p.key)
 		s.set(e, e.watched, nil)
-	}
-}
-
-// queue is a first-in, first-out queue. The zero value is empty.
-type queue[T any] struct {
-	items []T
-	head  int
-}
-
-func (q *queue[T]) push(item T) {
-	q.items = append(q.items, item)
-}
-
-func (q *queue[T]) peek() (item T, ok bool) {
-	if q.head == len(q.items) {
-		return item, false
-	}
-	return q.items[q.head], true
-}
-
-func (q *queue[T]) pop() {
-	var none T
-	q.items[q.head] = none
-	q.head++
-	// Move what is left to the front once it is the smaller half.
-	if 2*q.head >= len(q.items) {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
 	}
 }

@@ -107,12 +107,17 @@ func (c *Client) open(ctx context.Context, opts metav1.ListOptions, to *answer) 
 	c.opening.Lock()
 	defer c.opening.Unlock()
 	opts.Watch, c.opened = true, to
-	return c.request(opts, c.resource.Accept).Watch(ctx)
+	return c.request(c.resource.Namespace, opts, c.resource.Accept).Watch(ctx)
 }
 
 // List asks for a page. The errors are those of rest.Result.Into.
 func (c *Client) List(ctx context.Context, opts metav1.ListOptions) (*Page, error) {
-	result := c.request(opts, c.resource.AcceptList).Do(ctx)
+	return c.ListIn(ctx, c.resource.Namespace, opts)
+}
+
+// ListIn is List in another namespace, or in all if it is empty.
+func (c *Client) ListIn(ctx context.Context, namespace string, opts metav1.ListOptions) (*Page, error) {
+	result := c.request(namespace, opts, c.resource.AcceptList).Do(ctx)
 	if page := c.split(result); page != nil {
 		return page, nil
 	}
@@ -125,7 +130,7 @@ func (c *Client) List(ctx context.Context, opts metav1.ListOptions) (*Page, erro
 
 // PlainList asks for a page and decodes it as client-go does.
 func (c *Client) PlainList(ctx context.Context, opts metav1.ListOptions) (client.ObjectList, error) {
-	return c.whole(c.request(opts, c.resource.AcceptList).Do(ctx))
+	return c.whole(c.request(c.resource.Namespace, opts, c.resource.AcceptList).Do(ctx))
 }
 
 func (c *Client) whole(result rest.Result) (client.ObjectList, error) {
@@ -152,9 +157,9 @@ func (c *Client) split(result rest.Result) *Page {
 	return nil
 }
 
-func (c *Client) request(opts metav1.ListOptions, accept string) *rest.Request {
+func (c *Client) request(namespace string, opts metav1.ListOptions, accept string) *rest.Request {
 	r := c.rest.Get().
-		NamespaceIfScoped(c.resource.Namespace, c.resource.Namespace != "").Resource(c.resource.Name).
+		NamespaceIfScoped(namespace, namespace != "").Resource(c.resource.Name).
 		SpecificallyVersionedParams(&opts, parameters, version)
 	if accept != "" {
 		r.SetHeader("Accept", accept)

@@ -1,0 +1,66 @@
+package store
+
+import "time"
+
+// overlayLife is how long reads prefer what they know of a write to what the watch
+// has told. The watch usually ends it within milliseconds. This bound is for what
+// the watch may never tell of; it needs no bookmarks.
+const overlayLife = 5 * time.Minute
+
+// deadline returns until when something stands that begins now, as the time since
+// the store was made.
+func (s *Store) deadline() time.Duration {
+	until := time.Since(s.made) + overlayLife
+	s.expireAt.CompareAndSwap(0, int64(until))
+	return until
+}
+
+// expire drops what is past its deadline, so that no read sees it.
+func (s *Store) expire() {
+	if s.overdue() {
+		s.writing.Lock()
+		defer s.writing.Unlock()
+		s.dropExpired()
+	}
+}
+
+func (s *Store) overdue() bool {
+	at := s.expireAt.Load()
+	return at != 0 && int64(time.Since(s.made)) >= at
+}
+
+// dropExpired is expire for the writer.
+func (s *Store) dropExpired() {
+	if !s.overdue() {
+		return
+	}
+	now, next := time.Since(s.made), time.Duration(0)
+	expired := func(until time.Duration) bool {
+		if until <= now {
+			return true
+		}
+		if next == 0 || until < next {
+			next = until
+		}
+		return false
+	}
+	writes := func(q *queue[pending]) {
+		for p, ok := q.peek(); ok && expired(p.until); p, ok = q.peek() {
+			q.pop()
+			s.drop(p)
+		}
+	}
+	invalid := func(q *queue[*Invalidation]) {
+		for v, ok := q.peek(); ok && expired(v.until); v, ok = q.peek() {
+			q.pop()
+			s.validate(v)
+		}
+	}
+	writes(&s.deletions)
+	invalid(&s.invalidLong)
+	for _, c := range s.scopes {
+		writes(&c.writes)
+		invalid(&c.invalid)
+	}
+	s.expireAt.Store(int64(next))
+}

@@ -1,0 +1,103 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"flyball.dev/ctrl/cache/internal/store"
+	"flyball.dev/ctrl/client"
+)
+
+// This file has the reads that ask the server. The store knows which objects a
+// write has made out of date without telling what became of them; before one of
+// them is read, it is listed with the selectors of the watch, which takes no other
+// permission than the watch does. What is found is what reads see from then on.
+
+// mostByName is how many objects of a part are asked for one by one. For more of
+// them, one list is cheaper.
+const mostByName = 8
+
+// revalidate brings up to date what is known to be out of date under a name, or in
+// a namespace if name is empty, or everywhere if namespace is empty too.
+func (i *informer) revalidate(ctx context.Context, namespace, name string) error {
+	invalid := i.store.Invalid(namespace, name)
+	if len(invalid) == 0 {
+		return nil
+	}
+	byPart := map[*part][]*store.Invalidation{}
+	for _, v := range invalid {
+		p := i.partOf(v.Key.Namespace)
+		byPart[p] = append(byPart[p], v)
+	}
+	for p, invalid := range byPart {
+		if len(invalid) > mostByName {
+			if err := p.revalidate(ctx, namespace, "", invalid); err != nil {
+				return err
+			}
+			continue
+		}
+		for n, v := range invalid {
+			if err := p.revalidate(ctx, v.Key.Namespace, v.Key.Name, invalid[n:n+1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// revalidate lists a name, or a namespace or all of the part, and brings up to date
+// what is in there.
+func (p *part) revalidate(ctx context.Context, namespace, name string, invalid []*store.Invalidation) error {
+	asked := make(map[client.ObjectKey]bool, len(invalid))
+	for _, v := range invalid {
+		asked[v.Key] = true
+	}
+	found := make(map[client.ObjectKey]client.Object, len(invalid))
+	version, err := p.remote.live(ctx, namespace, name, func(obj client.Object) {
+		if key := client.ObjectKeyFromObject(obj); asked[key] {
+			found[key] = obj
+		}
+	})
+	if refused(err) {
+		p.log().Error(err, "reads will not see some writes before the watch tells of them")
+		for _, v := range invalid {
+			p.informer.store.Validate(v)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read what was written before the cache has caught up with it: %w", err)
+	}
+	for _, v := range invalid {
+		obj := found[v.Key]
+		if obj != nil {
+			if obj, err = p.prepare(ctx, obj, turnPatience); errors.Is(err, errBusy) || ctx.Err() != nil {
+				return err
+			} else if err != nil {
+				p.log().Error(err, "reads will not see a write")
+				p.informer.store.Validate(v)
+				continue
+			}
+		}
+		p.informer.store.Revalidated(v, obj, store.ParseVersion(version))
+	}
+	return nil
+}
+
+// refused tells whether the server will not answer a request however often it is
+// sent.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	return slices.Contains([]int32{
+		http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+	}, status.Status().Code)
+}
