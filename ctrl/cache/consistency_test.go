@@ -105,8 +105,41 @@ type plant struct {
 	cache  cache.Cache
 	config *rest.Config
 	gate   *gate
-	// reads counts the lists and gets that reached the server.
-	reads func() int
+
+	mu sync.Mutex
+	// sent counts the lists and gets, and failing is how they fail, if not zero.
+	sent, failing int
+}
+
+// reads returns how many lists and gets were sent to the server.
+func (p *plant) reads() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent
+}
+
+// fail makes lists and gets fail with a status, or not, if it is zero.
+func (p *plant) fail(code int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failing = code
+}
+
+// wrap counts and fails requests.
+func (p *plant) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		if req.Method != http.MethodGet || req.URL.Query().Get("watch") == "true" {
+			return next.RoundTrip(req)
+		}
+		p.mu.Lock()
+		p.sent++
+		code := p.failing
+		p.mu.Unlock()
+		if code == 0 {
+			return next.RoundTrip(req)
+		}
+		return &http.Response{StatusCode: code, Request: req, Body: http.NoBody, Header: http.Header{}}, nil
+	})
 }
 
 // delayed runs a test in virtual time.
@@ -118,24 +151,8 @@ func delayed(t *testing.T, opts cache.Options, f func(t *testing.T, p *plant)) {
 			t.Fatal(err)
 		}
 		p := &plant{gate: newGate(), config: cp.Config()}
-		var mu sync.Mutex
-		reads := 0
-		p.reads = func() int {
-			mu.Lock()
-			defer mu.Unlock()
-			return reads
-		}
 		p.config.Wrap(p.gate.wrap)
-		p.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(req *http.Request) (*http.Response, error) {
-				if req.Method == http.MethodGet && req.URL.Query().Get("watch") == "" {
-					mu.Lock()
-					reads++
-					mu.Unlock()
-				}
-				return next.RoundTrip(req)
-			})
-		})
+		p.config.Wrap(p.wrap)
 		if p.cache, err = cache.New(p.config, opts); err != nil {
 			t.Fatal(err)
 		}
@@ -266,6 +283,13 @@ func (p *plant) equalReads(t *testing.T, key client.ObjectKey) (equal bool) {
 		}
 	}
 	return equal
+}
+
+func eachName(list client.ObjectList, f func(name string)) error {
+	return meta.EachListItem(list, func(obj runtime.Object) error {
+		f(obj.(client.Object).GetName())
+		return nil
+	})
 }
 
 // sameContent compares objects but for their kind, which not every read sets.

@@ -132,7 +132,8 @@ func (w *watcher) matches(resource string, obj *unstructured.Unstructured) bool 
 }
 
 func fieldsOfObject(obj *unstructured.Unstructured) fields.Set {
-	return fields.Set{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace()}
+	known, _, _ := unstructured.NestedString(obj.Object, "data", "known")
+	return fields.Set{"metadata.name": obj.GetName(), "metadata.namespace": obj.GetNamespace(), "data.known": known}
 }
 
 func (w *watcher) send(event string, obj *unstructured.Unstructured) {

@@ -1,0 +1,368 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/cluster"
+)
+
+// lists returns the names that a list holds, from the cache and from the server.
+func (p *plant) lists(t *testing.T, list func() client.ObjectList, opts ...client.ListOption) (cached, live []string) {
+	t.Helper()
+	names := func(c client.Client, opts ...client.ListOption) (names []string) {
+		l := list()
+		if err := c.List(t.Context(), l, opts...); err != nil {
+			t.Fatal(err)
+		}
+		if err := eachName(l, func(name string) { names = append(names, name) }); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(names)
+		return names
+	}
+	return names(p), names(p.live, opts...)
+}
+
+// A cache with a field selector holds what the server says that it holds, whatever
+// this process writes, before and after the watch has told of it.
+func TestFieldSelectors(t *testing.T) {
+	opts := func(obj client.Object, field string, equal bool, value string) cache.Options {
+		selector := fields.OneTermNotEqualSelector(field, value)
+		if equal {
+			selector = fields.OneTermEqualSelector(field, value)
+		}
+		return cache.Options{
+			DefaultEnableWatchBookmarks: new(false),
+			ByObject:                    map[client.Object]cache.ByObject{obj: {Field: selector}},
+		}
+	}
+	expect := func(t *testing.T, p *plant, when string, list func() client.ObjectList, selector string) {
+		t.Helper()
+		cached, live := p.lists(t, list, client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie(selector)})
+		if !slices.Equal(cached, live) {
+			t.Errorf("%s: the cache has %v, the server %v", when, cached, live)
+		}
+	}
+	t.Run("nodes", func(t *testing.T) {
+		delayed(t, opts(&corev1.Node{}, "spec.unschedulable", true, "false"), func(t *testing.T, p *plant) {
+			ctx, nodes := t.Context(), func() client.ObjectList { return &corev1.NodeList{} }
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+			if err := p.live.Create(ctx, node); err != nil {
+				t.Fatal(err)
+			}
+			p.hold(t, &corev1.Node{})
+			for n, unschedulable := range []bool{false, true, true, false} {
+				node.Labels = map[string]string{"n": fmt.Sprint(n)}
+				node.Spec.Unschedulable = unschedulable
+				if err := p.Update(ctx, node); err != nil {
+					t.Fatal(err)
+				}
+				var got corev1.Node
+				err := p.Get(ctx, client.ObjectKeyFromObject(node), &got)
+				if unschedulable && !apierrors.IsNotFound(err) || !unschedulable && (err != nil || got.Labels["n"] != fmt.Sprint(n)) {
+					t.Errorf("unschedulable %t: read %v, %v", unschedulable, got.Labels, err)
+				}
+				expect(t, p, "while the watch is held back", nodes, "spec.unschedulable=false")
+			}
+			p.release()
+			expect(t, p, "in the end", nodes, "spec.unschedulable=false")
+		})
+	})
+	t.Run("jobs", func(t *testing.T) {
+		delayed(t, opts(&batchv1.Job{}, "status.successful", false, "0"), func(t *testing.T, p *plant) {
+			ctx, jobs := t.Context(), func() client.ObjectList { return &batchv1.JobList{} }
+			p.hold(t, &batchv1.Job{})
+			check := func(when string) {
+				t.Helper()
+				expect(t, p, when, jobs, "status.successful!=0")
+			}
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j"}}
+			job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+			if err := p.Create(ctx, job); err != nil {
+				t.Fatal(err)
+			}
+			check("created")
+			job.Labels["x"] = "y"
+			if err := p.Update(ctx, job); err != nil {
+				t.Fatal(err)
+			}
+			check("updated")
+			job.Status.Active, job.Status.StartTime = 1, &metav1.Time{Time: time.Now()}
+			if err := p.Status().Update(ctx, job); err != nil {
+				t.Fatal(err)
+			}
+			check("active")
+			job.Status.Active, job.Status.Succeeded = 0, 1
+			if err := p.Status().Update(ctx, job); err != nil {
+				t.Fatal(err)
+			}
+			check("succeeded")
+			p.release()
+			check("in the end")
+		})
+	})
+	t.Run("name and namespace", func(t *testing.T) {
+		delayed(t, opts(&corev1.ConfigMap{}, "metadata.name", false, "hidden"), func(t *testing.T, p *plant) {
+			p.hold(t, &corev1.ConfigMap{})
+			for _, name := range []string{"hidden", "shown"} {
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+				if err := p.Create(t.Context(), cm); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reads := p.reads()
+			if cached, _ := p.lists(t, func() client.ObjectList { return &corev1.ConfigMapList{} }); !slices.Contains(cached, "shown") || slices.Contains(cached, "hidden") {
+				t.Errorf("the cache has %v", cached)
+			}
+			if n := p.reads() - reads; n > 1 { // the test's own
+				t.Errorf("%d requests for what can be known", n)
+			}
+		})
+	})
+}
+
+// A live read takes one request, with the selectors and the permission of the watch;
+// the next read needs none, nor does one that waives consistency.
+func TestLiveReads(t *testing.T) {
+	opts := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"mine": "yes"})}
+	delayed(t, opts, func(t *testing.T, p *plant) {
+		ctx := t.Context()
+		var list []*appsv1.Deployment
+		for n := range 30 {
+			d := deployment(fmt.Sprint("d-", n))
+			d.Labels["mine"] = "yes"
+			if err := p.live.Create(ctx, d); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, d)
+		}
+		p.hold(t, &appsv1.Deployment{})
+		d := list[0]
+		requests := func(want int, read func() error) {
+			t.Helper()
+			before := p.reads()
+			if err := read(); err != nil {
+				t.Error(err)
+			}
+			if n := p.reads() - before; n != want {
+				t.Errorf("%d requests, want %d", n, want)
+			}
+		}
+		get := func(opts ...client.GetOption) func() error {
+			return func() error { return p.Get(ctx, client.ObjectKeyFromObject(d), d, opts...) }
+		}
+		metadataPatch := func(label string) {
+			t.Helper()
+			if err := p.Patch(ctx, metadataOf(d, deployments), merge(`{"metadata":{"labels":%s}}`, label)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		metadataPatch(`{"n":"1"}`)
+		requests(0, get(client.DisableReadYourWritesConsistency))
+		requests(0, func() error { return p.Get(ctx, client.ObjectKeyFromObject(list[1]), &appsv1.Deployment{}) })
+		requests(1, get())
+		requests(0, get())
+		// That it does not match any more is in the metadata.
+		metadataPatch(`{"mine":"no"}`)
+		requests(0, func() error { return client.IgnoreNotFound(get()()) })
+
+		if err := p.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace("default")); err != nil {
+			t.Fatal(err)
+		}
+		all := func() error {
+			var left appsv1.DeploymentList
+			if err := p.List(ctx, &left); err != nil || len(left.Items) != 0 {
+				return fmt.Errorf("%d deployments are left, %v", len(left.Items), err)
+			}
+			return nil
+		}
+		requests(1, all)
+		requests(0, all)
+		p.release()
+		requests(0, all)
+	})
+}
+
+// What the watch has told by the time of the read needs no live read.
+func TestNoLiveReadAfterTheWatch(t *testing.T) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+		ctx := t.Context()
+		for name, write := range writes {
+			d := deployment(strings.ReplaceAll(name, " ", "-"))
+			if err := p.live.Create(ctx, d); err != nil {
+				t.Fatal(err)
+			}
+			p.hold(t, &appsv1.Deployment{}, metadataOf(d, deployments))
+			if err := write(ctx, p, d, 0); err != nil {
+				t.Fatal(err)
+			}
+			p.release()
+			before := p.reads()
+			if err := p.List(ctx, &appsv1.DeploymentList{}); err != nil {
+				t.Fatal(err)
+			}
+			if n := p.reads() - before; n > 0 {
+				t.Errorf("%s: %d requests", name, n)
+			}
+		}
+	})
+}
+
+// An eviction is answered without the pod.
+func TestEviction(t *testing.T) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+		ctx := t.Context()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
+		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+		if err := p.live.Create(ctx, pod); err != nil {
+			t.Fatal(err)
+		}
+		p.hold(t, &corev1.Pod{})
+		if err := p.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{}); err != nil {
+			t.Fatal(err)
+		}
+		want := p.live.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{})
+		if got := p.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}); apierrors.IsNotFound(got) != apierrors.IsNotFound(want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// When the server cannot be asked, a read says so, rather than what it knows to be
+// wrong; and when it will not answer, the read has what the watch has told.
+func TestLiveReadsFail(t *testing.T) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+		ctx := t.Context()
+		d := deployment("d")
+		if err := p.live.Create(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		p.hold(t, &appsv1.Deployment{})
+		if err := p.Patch(ctx, metadataOf(d, deployments), merge(`{"metadata":{"labels":{"n":"1"}}}`)); err != nil {
+			t.Fatal(err)
+		}
+		get := func() error {
+			d.Labels = nil
+			return p.Get(ctx, client.ObjectKeyFromObject(d), d)
+		}
+		p.fail(http.StatusServiceUnavailable)
+		if err := get(); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("error %v", err)
+		}
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := p.Get(canceled, client.ObjectKeyFromObject(d), d); err == nil {
+			t.Error("no error after the context has ended")
+		}
+		p.fail(0)
+		if err := get(); err != nil || d.Labels["n"] != "1" {
+			t.Errorf("read %v, %v", d.Labels, err)
+		}
+		if err := p.Patch(ctx, metadataOf(d, deployments), merge(`{"metadata":{"labels":{"n":"2"}}}`)); err != nil {
+			t.Fatal(err)
+		}
+		p.fail(http.StatusForbidden)
+		if err := get(); err != nil || d.Labels["n"] != "1" {
+			t.Errorf("read %v, %v", d.Labels, err)
+		}
+		p.release()
+		if err := get(); err != nil || d.Labels["n"] != "2" {
+			t.Errorf("read %v, %v", d.Labels, err)
+		}
+	})
+}
+
+// No knowledge of a write lives for ever, whether the watch tells of it or not, and
+// without bookmarks.
+func TestOverlayHasAnEnd(t *testing.T) {
+	opts := cache.Options{DefaultEnableWatchBookmarks: new(false)}
+	delayed(t, opts, func(t *testing.T, p *plant) {
+		ctx := t.Context()
+		p.hold(t, &corev1.ConfigMap{})
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
+		if err := p.Create(ctx, cm); err != nil {
+			t.Fatal(err)
+		}
+		get := func() error { return p.Get(ctx, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{}) }
+		time.Sleep(4 * time.Minute)
+		if err := get(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if err := get(); !apierrors.IsNotFound(err) {
+			t.Errorf("the watch has told nothing for five minutes, but reads see the write: %v", err)
+		}
+		p.release()
+		synctest.Wait()
+		if err := get(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type wrapped struct {
+	cache.Cache
+	reads int
+}
+
+func (w *wrapped) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	w.reads++
+	return w.Cache.Get(ctx, key, obj, opts...)
+}
+
+// A cache of the program's own around ours keeps the promise.
+func TestWrappedCache(t *testing.T) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+		var own *wrapped
+		c, err := cluster.New(p.config, func(o *cluster.Options) {
+			o.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
+				inner, err := cache.New(config, opts)
+				own = &wrapped{Cache: inner}
+				return own, err
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Start(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
+		if _, err := c.GetCache().GetInformer(ctx, cm); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p.gate.shut()
+		if err := c.GetClient().Create(ctx, cm); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.GetClient().Get(ctx, client.ObjectKeyFromObject(cm), cm); err != nil || own.reads != 1 {
+			t.Errorf("error %v after %d reads of the wrapper", err, own.reads)
+		}
+	})
+}

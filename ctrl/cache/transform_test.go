@@ -1,0 +1,182 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/client"
+)
+
+// inAllForms returns an object of a kind in each form.
+func inAllForms() []client.Object {
+	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
+	u.SetGroupVersionKind(gvk)
+	m.SetGroupVersionKind(gvk)
+	return []client.Object{&corev1.ConfigMap{}, u, m}
+}
+
+// A transform need not be safe for concurrent use: it is called once at a time for
+// a kind, in whatever form, namespace and on whose behalf.
+func TestTransformsTakeTurns(t *testing.T) {
+	t.Run("own informers", func(t *testing.T) { testTransformsTakeTurns(t, Options{}) })
+	t.Run("foreign informers", func(t *testing.T) {
+		testTransformsTakeTurns(t, Options{NewInformer: toolscache.NewSharedIndexInformer})
+	})
+}
+
+func testTransformsTakeTurns(t *testing.T, opts Options) {
+	bubble(t, func(t *testing.T, s *server) {
+		calls := map[string]int{} // the race detector looks at it too
+		running := false
+		opts.DefaultNamespaces = map[string]Config{"a": {}, "b": {}}
+		opts.DefaultTransform = func(obj any) (any, error) {
+			if running {
+				t.Error("two calls at once")
+			}
+			running = true
+			time.Sleep(time.Millisecond) // whoever else is to call calls now
+			running = false
+			o := obj.(client.Object)
+			calls[o.GetNamespace()+"/"+o.GetName()]++
+			return obj, nil
+		}
+		c := open(t, s, opts)
+		for _, obj := range inAllForms() {
+			if _, err := c.GetInformer(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, c)
+		var writers sync.WaitGroup
+		for w := range 4 {
+			writers.Go(func() {
+				for n := range 5 {
+					name := fmt.Sprint("new-", w, "-", n)
+					c.Wrote(t.Context(), s.put(configMap("a", name, "number", "7")))
+					expect(t, get(t, c, "a", name), "7")
+				}
+			})
+		}
+		writers.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(calls) != 4+4+20 {
+			t.Errorf("%d objects were transformed", len(calls))
+		}
+	})
+}
+
+// Other kinds do not wait.
+func TestTransformsOfOtherKinds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		release := make(chan struct{})
+		c := open(t, s, Options{DefaultTransform: func(obj any) (any, error) {
+			if _, ok := obj.(*corev1.ConfigMap); ok {
+				<-release
+			}
+			return obj, nil
+		}})
+		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c)
+		if err := c.Get(t.Context(), key("", "node"), &corev1.Node{}); err != nil {
+			t.Error(err)
+		}
+		close(release)
+	})
+}
+
+// A transform that writes and reads its own kind gets no turn for that, but neither
+// does it wait for ever; and in the end all is as it should be.
+func TestTransformThatWrites(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var c *informerCache
+		nested := 0
+		c = open(t, s, Options{DefaultTransform: func(obj any) (any, error) {
+			if obj.(client.Object).GetName() != "outer" {
+				return obj, nil
+			}
+			nested++
+			began := time.Now()
+			ctx := context.Background()
+			c.Wrote(ctx, s.put(configMap("a", "inner", "number", fmt.Sprint(nested))))
+			if err := c.Get(ctx, key("a", "inner"), &corev1.ConfigMap{}); !errors.Is(err, errBusy) {
+				t.Errorf("a nested read: %v", err)
+			}
+			if took := time.Since(began); took > 2*turnPatience {
+				t.Errorf("it took %v", took)
+			}
+			return obj, nil
+		}})
+		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c)
+		s.breakAll("")
+		synctest.Wait()
+		c.Wrote(t.Context(), s.put(configMap("a", "outer", "number", "7")))
+		expect(t, get(t, c, "a", "outer"), "7")
+		time.Sleep(time.Minute)
+		expect(t, get(t, c, "a", "outer"), "7")
+		expect(t, get(t, c, "a", "inner"), fmt.Sprint(nested))
+		if nested < 2 {
+			t.Errorf("%d nested writes", nested)
+		}
+	})
+}
+
+// What a live read brings is transformed like everything else.
+func TestLiveReadsAreTransformed(t *testing.T) {
+	opts := Options{
+		DefaultFieldSelector: fields.OneTermEqualSelector("data.known", "to the server"),
+		DefaultTransform: func(obj any) (any, error) {
+			obj.(client.Object).SetAnnotations(map[string]string{"transformed": "yes"})
+			return obj, nil
+		},
+	}
+	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		cm := configMap("a", "new")
+		cm.Data = map[string]string{"known": "to the server"}
+		c.Wrote(t.Context(), s.put(cm))
+		var got corev1.ConfigMap
+		if err := c.Get(t.Context(), key("a", "new"), &got); err != nil || got.Annotations["transformed"] != "yes" {
+			t.Errorf("read %v, %v", got.Annotations, err)
+		}
+	})
+}
+
+// Functions that make indexes are not called by several goroutines at once either.
+func TestIndexFunctionsTakeTurns(t *testing.T) {
+	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		calls := map[string]int{}
+		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", func(obj client.Object) []string {
+			calls[obj.GetName()]++
+			return []string{obj.GetLabels()["number"]}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for n := range 4 {
+			all.Go(func() {
+				for range 50 {
+					c.Wrote(t.Context(), s.put(configMap("a", fmt.Sprint("new-", n), "number", "1")))
+					names(t, c, client.MatchingFields{"number": "1"}, client.DisableReadYourWritesConsistency)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
