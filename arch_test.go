@@ -39,7 +39,7 @@ var may = []struct {
 	{path: "ctrl", imports: []string{"ctrl"}},
 	{path: "controllers", imports: []string{"ctrl", "controllers"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
-	{path: "cmd", imports: []string{"controlplane", "internal"}},
+	{path: "cmd", imports: []string{"controlplane", "ctrl/log", "internal"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal"}},
 	{path: "internal", imports: []string{"internal"}},
 }

@@ -44,6 +44,8 @@ type Options struct {
 	Authorizer authz.Authorizer
 	// Admission chooses among the admission plugins.
 	Admission admission.Options
+	// ReadyChecks are what /readyz reports beside the server itself.
+	ReadyChecks []ReadyCheck
 }
 
 // Server answers requests. It is an [http.Handler], and safe for concurrent use.
@@ -116,7 +118,7 @@ func (s *Server) Stop() {
 // routes sends a request to what its path names.
 func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
-	health := &health{ready: &s.ready}
+	health := &health{ready: &s.ready, checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
 	described := discovery.New(s.catalog, kinds.Codecs())
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}", "/version"} {

@@ -1,26 +1,47 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 )
 
+// ReadyCheck is one thing that must be well for the server to be ready. /readyz reports it by its name.
+type ReadyCheck struct {
+	Name string
+	// Check returns what is wrong, which only /readyz/NAME reports. It must be quick and safe for
+	// concurrent use.
+	Check func() error
+}
+
 // health answers /healthz, /livez and /readyz, whole or check by check.
-type health struct{ ready *atomic.Bool }
+type health struct {
+	ready  *atomic.Bool
+	checks []ReadyCheck
+}
 
 // check is what a health endpoint found out about one thing.
 type check struct {
 	name string
-	ok   bool
+	err  error
 }
+
+var errNotServing = errors.New("the server is not serving")
 
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint, only, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	checks := []check{{"ping", true}}
+	checks := []check{{"ping", nil}}
 	if endpoint == "readyz" {
-		checks = append(checks, check{"serving", h.ready.Load()})
+		serving := check{name: "serving"}
+		if !h.ready.Load() {
+			serving.err = errNotServing
+		}
+		checks = append(checks, serving)
+		for _, c := range h.checks {
+			checks = append(checks, check{c.Name, c.Check()})
+		}
 	}
 	var report strings.Builder
 	healthy, known := true, only == ""
@@ -29,11 +50,16 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		known = true
-		mark, word := "+", "ok"
-		if !c.ok {
-			mark, word, healthy = "-", "failed", false
+		switch {
+		case c.err == nil:
+			fmt.Fprintf(&report, "[+]%s ok\n", c.name)
+		case only == "":
+			healthy = false
+			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", c.name)
+		default:
+			healthy = false
+			fmt.Fprintf(&report, "[-]%s failed: %v\n", c.name, c.err)
 		}
-		fmt.Fprintf(&report, "[%s]%s %s\n", mark, c.name, word)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -13,9 +13,12 @@ import (
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
+	"flyball.dev/controllers/nodelifecycle"
 	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/replicaset"
+	"flyball.dev/controllers/rootca"
+	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
 	"flyball.dev/ctrl/manager"
 )
@@ -28,6 +31,14 @@ type Options struct {
 	Pods pods.Options
 	// PodGC says which pods are deleted that have ended.
 	PodGC podgc.Options
+	// WithoutEvents keeps the loops from recording events about what they do.
+	WithoutEvents bool
+	// RootCA is the certificate, in PEM, that is published in every namespace. A control plane
+	// publishes its own if there is none; elsewhere none is published then.
+	RootCA []byte
+	// OnFailure, if not nil, is called when a loop has ended with an error; the others go on. It may
+	// be called from several goroutines. Otherwise the error stops the manager, and so all loops.
+	OnFailure func(loop string, err error)
 }
 
 // loop is one entry of the list of loops. The inventory is made only if a loop wants it.
@@ -40,8 +51,18 @@ var loops = []loop{
 	{"garbage-collector", withInventory(gc.AddToManager)},
 	{"namespace", withInventory(namespace.AddToManager)},
 	{"serviceaccount", alone(serviceaccount.AddToManager)},
+	{"root-ca", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+		if len(o.RootCA) == 0 {
+			return nil
+		}
+		return rootca.AddToManager(mgr, o.RootCA)
+	}},
 	{"deployment", alone(deployment.AddToManager)},
 	{"replicaset", alone(replicaset.AddToManager)},
+	{"node-lifecycle", alone(nodelifecycle.AddToManager)},
+	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
+		return scheduler.AddToManager(mgr, pods.NodeName)
+	}},
 	{"pods", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return pods.AddToManager(mgr, o.Pods)
 	}},
@@ -73,13 +94,23 @@ func Names() []string {
 	return names
 }
 
+// Names are the names of the chosen loops, or an error if a name to leave out is that of no loop.
+func (o *Options) Names() ([]string, error) {
+	all := Names()
+	for _, name := range o.Without {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("there is no loop %q; there are %s", name, strings.Join(all, ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(o.Without, name) }), nil
+}
+
 // AddAll adds the chosen loops to the manager. The manager's client should have no rate limit, and its
 // scheme must know the kinds of client-go's.
 func AddAll(mgr manager.Manager, o Options) error {
-	for _, name := range o.Without {
-		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("there is no loop %q; there are %s", name, strings.Join(Names(), ", "))
-		}
+	chosen, err := o.Names()
+	if err != nil {
+		return err
 	}
 	var shared *inventory.Inventory
 	objects := func() (_ *inventory.Inventory, err error) {
@@ -89,10 +120,10 @@ func AddAll(mgr manager.Manager, o Options) error {
 		return shared, err
 	}
 	for _, l := range loops {
-		if slices.Contains(o.Without, l.name) {
+		if !slices.Contains(chosen, l.name) {
 			continue
 		}
-		if err := l.add(mgr, o, objects); err != nil {
+		if err := l.add(newSupervised(mgr, l.name, o), o, objects); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 	}

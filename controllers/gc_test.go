@@ -32,7 +32,7 @@ const (
 )
 
 // onlyGC leaves out the loops that would add objects of their own.
-var onlyGC = controllers.Options{Without: []string{"deployment", "replicaset", "pods", "serviceaccount"}}
+var onlyGC = controllers.Options{Without: []string{"deployment", "replicaset", "node-lifecycle", "scheduler", "pods", "serviceaccount", "root-ca"}}
 
 func configMap(name string, owners ...client.Object) *corev1.ConfigMap {
 	return owned(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}, owners...)

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/admission"
@@ -35,12 +36,15 @@ type Options struct {
 	Tokens map[string]*user.DefaultInfo
 	// Storage keeps the objects; by default a new memory. The control plane closes it when it stops.
 	Storage storage.Store
-	// Controllers chooses among the control plane's own loops.
+	// Controllers chooses among the control plane's own loops and directs them. Without a RootCA, the
+	// certificate that signs those of this control plane is published.
 	Controllers controllers.Options
 	// Admission chooses among the API server's admission plugins. ServiceAccount, which refuses pods in
 	// namespaces without a service account, does not run without the loop that creates these.
 	Admission admission.Options
-	// Logger is told what the controllers do; by default nobody is.
+	// Logger gets what the controllers log: errors, at level 1 that they start and stop, at level 2
+	// the events that they record, and more above. By default it is that of klog, as for Kubernetes'
+	// libraries in the API server, which logs to standard error.
 	Logger logr.Logger
 	// WithoutControllers runs the API server alone.
 	WithoutControllers bool
@@ -75,15 +79,22 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		}
 	}()
 	who := authn.Config{Tokens: o.Tokens}
-	var ca *authority
+	ca, err := newAuthority()
+	if err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
+	}
 	if o.Listen != "" {
-		if ca, err = newAuthority(); err != nil {
-			return nil, fmt.Errorf("certificates: %w", err)
-		}
 		who.ClientCA = ca.pool()
 	}
-	c.server, err = apiserver.New(apiserver.Options{Storage: c.storage, Authenticator: authn.New(who), Authorizer: authz.New(), Admission: o.admissionOptions()})
-	if err != nil {
+	serving := apiserver.Options{Storage: c.storage, Authenticator: authn.New(who), Authorizer: authz.New(), Admission: o.admissionOptions()}
+	if !o.WithoutControllers {
+		o.complete(ca)
+		if c.controllers, err = newLoops(o.Logger, o.Controllers); err != nil {
+			return nil, err
+		}
+		serving.ReadyChecks = c.controllers.checks()
+	}
+	if c.server, err = apiserver.New(serving); err != nil {
 		return nil, err
 	}
 	c.transport = &inProcess{handler: c.server, user: administrator}
@@ -93,10 +104,20 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		}
 	}
 	c.server.Advertise(c.address())
-	if !o.WithoutControllers {
-		c.controllers, err = startLoops(c.Config(), o.Logger, o.Controllers)
+	if c.controllers != nil {
+		err = c.controllers.start(c.Config(), o.Controllers)
 	}
 	return c, err
+}
+
+// complete fills in what the controllers need and is still open.
+func (o *Options) complete(ca *authority) {
+	if o.Logger.GetSink() == nil {
+		o.Logger = klog.Background()
+	}
+	if len(o.Controllers.RootCA) == 0 {
+		o.Controllers.RootCA = ca.pem()
+	}
 }
 
 var administrator = &user.DefaultInfo{Name: "flyball-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}

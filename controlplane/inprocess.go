@@ -48,6 +48,9 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !t.serve(w, req) {
 		return nil, errAborted
 	}
+	if err := r.Context().Err(); err != nil && w.status() >= http.StatusInternalServerError {
+		return nil, err // it is the caller who gave up, and not the server that is in trouble
+	}
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
 }
 

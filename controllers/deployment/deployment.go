@@ -6,6 +6,7 @@
 package deployment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/podstate"
@@ -37,7 +39,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &appsv1.ReplicaSet{}); err != nil {
 		return err
 	}
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorderFor("deployment-controller")}
 	return builder.ControllerManagedBy(mgr).
 		Named("deployment").
 		For(&appsv1.Deployment{}).
@@ -55,8 +57,9 @@ var onlyDeletes = predicate.Funcs{
 }
 
 type reconciler struct {
-	client client.Client
-	live   client.Reader
+	client   client.Client
+	live     client.Reader
+	recorder record.EventRecorder
 }
 
 // wouldAdopt names the deployments whose selector matches a set that nobody controls.
@@ -87,6 +90,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if selector.Empty() {
+		r.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll", "This deployment is selecting all pods. A non-empty selector is required.")
 		return reconcile.Result{}, nil // it would claim every set there is
 	}
 	sets, err := claim.Claim[*appsv1.ReplicaSet](ctx, r.client, r.live, d, kind, selector, &appsv1.ReplicaSetList{})
@@ -105,6 +109,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if sets, err = r.carryOut(ctx, d, p, sets); err != nil {
+		if errors.Is(err, errCollision) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			err = nil // the status brings the next try; or there will be no more sets here
+		}
 		return reconcile.Result{}, err
 	}
 	return r.report(ctx, d, sets, p.create != nil)
@@ -132,7 +139,9 @@ func (r *reconciler) carryOut(ctx context.Context, d *appsv1.Deployment, p plan,
 		if err := r.client.Update(ctx, rs); err != nil {
 			return nil, err
 		}
-		sets[slices.IndexFunc(sets, func(s *appsv1.ReplicaSet) bool { return s.UID == rs.UID })] = rs
+		i := slices.IndexFunc(sets, func(s *appsv1.ReplicaSet) bool { return s.UID == rs.UID })
+		r.scaled(d, rs, replicas(sets[i]))
+		sets[i] = rs
 	}
 	for _, rs := range p.delete {
 		if err := r.client.Delete(ctx, rs, client.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion}); client.IgnoreNotFound(err) != nil {
@@ -148,11 +157,33 @@ func (r *reconciler) carryOut(ctx context.Context, d *appsv1.Deployment, p plan,
 	return sets, nil
 }
 
+// scaled records that a set has another number of replicas than before.
+func (r *reconciler) scaled(d *appsv1.Deployment, rs *appsv1.ReplicaSet, before int32) {
+	way := "up"
+	switch {
+	case replicas(rs) == before:
+		return
+	case replicas(rs) < before:
+		way = "down"
+	}
+	r.recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", way, rs.Name, before, replicas(rs))
+}
+
+// errCollision says that the name of a new set is taken.
+var errCollision = errors.New("the name of the ReplicaSet is taken")
+
 // create makes the set for the present template. If its name is taken by anything but itself, the
-// collision is counted in the status, which gives the next try another name.
+// collision is counted in the status, which gives the next try another name, and errCollision returned.
 func (r *reconciler) create(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
 	err := r.client.Create(ctx, rs)
-	if !apierrors.IsAlreadyExists(err) {
+	switch {
+	case err == nil:
+		r.scaled(d, rs, 0)
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			r.recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError", "Failed to create new replica set %q: %v", rs.Name, err)
+		}
 		return err
 	}
 	there := &appsv1.ReplicaSet{}
@@ -168,7 +199,7 @@ func (r *reconciler) create(ctx context.Context, d *appsv1.Deployment, rs *appsv
 		n += *d.Status.CollisionCount
 	}
 	d.Status.CollisionCount = &n
-	return errors.Join(err, r.client.Status().Update(ctx, d))
+	return cmp.Or(r.client.Status().Update(ctx, d), errCollision)
 }
 
 // report writes the status, with the number of the revision, if there is anything new, and comes back

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,15 +20,23 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// The node that all pods live on.
+// The node that the pods live on.
 const (
 	NodeName = "flyball"
 	NodeIP   = "10.0.0.1"
 )
 
+// What the node has, for all its pods together.
+var capacity = corev1.ResourceList{
+	corev1.ResourceCPU:              resource.MustParse("10k"),
+	corev1.ResourceMemory:           resource.MustParse("64Ti"),
+	corev1.ResourceEphemeralStorage: resource.MustParse("64Ti"),
+	corev1.ResourcePods:             resource.MustParse("1M"),
+}
+
 var nodeRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: NodeName}}
 
-// addNode adds a controller that sees to it that the node exists and is ready.
+// addNode adds a controller that sees to it that the node exists, is ready and renews its lease.
 func addNode(mgr manager.Manager) error {
 	isNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == NodeName })
 	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -38,12 +47,15 @@ func addNode(mgr manager.Manager) error {
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(isNode)).
 		WatchesRawSource(once).
-		Complete(&nodeReconciler{mgr.GetClient()})
+		Complete(&nodeReconciler{mgr.GetClient(), mgr.GetAPIReader()})
 }
 
-type nodeReconciler struct{ client client.Client }
+type nodeReconciler struct {
+	client client.Client
+	live   client.Reader
+}
 
-// Reconcile makes the node and keeps it ready.
+// Reconcile makes the node, keeps it ready, and renews its lease when it is time to.
 func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	err := r.client.Get(ctx, nodeRequest.NamespacedName, node)
@@ -56,9 +68,15 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (re
 	}
 	if status := nodeStatus(node.Status, metav1.Now()); !equality.Semantic.DeepEqual(status, node.Status) {
 		node.Status = status
-		err = r.client.Status().Update(ctx, node)
+		if err := r.client.Status().Update(ctx, node); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
 	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
+	after, err := r.renew(ctx, node, time.Now())
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 func newNode() *corev1.Node {
@@ -75,13 +93,7 @@ func newNode() *corev1.Node {
 // nodeStatus is old, made ready. A condition that is as it should be keeps its times.
 func nodeStatus(old corev1.NodeStatus, now metav1.Time) corev1.NodeStatus {
 	s := *old.DeepCopy()
-	s.Capacity = corev1.ResourceList{
-		corev1.ResourceCPU:              resource.MustParse("1000"),
-		corev1.ResourceMemory:           resource.MustParse("1Ti"),
-		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
-		corev1.ResourcePods:             resource.MustParse("60000"),
-	}
-	s.Allocatable = s.Capacity
+	s.Capacity, s.Allocatable = capacity, capacity
 	s.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: NodeIP},
 		{Type: corev1.NodeHostName, Address: NodeName},

@@ -1,37 +1,49 @@
-// Package pods lets pods live without machines: it schedules them to one node that exists in name
-// only, lets them start, become ready and end there, and completes their deletion.
+// Package pods lets pods live without machines: it keeps one node that exists in name only, lets the
+// pods that are bound to it start, become ready and end there, and completes their deletion.
 //
 // What a pod does next follows from the pod alone, so a restart changes nothing. [Options] and
-// [OutcomeAnnotation] direct it.
+// [OutcomeAnnotation] direct it. Pods on other nodes are left to whoever runs those.
 package pods
 
 import (
 	"context"
-	"net/netip"
+	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/source"
 )
-
-// network is where the pods have their addresses, as clusters commonly have it.
-var network = netip.MustParsePrefix("10.244.0.0/16")
 
 // AddToManager adds the pods' life and the node that they live on.
 func AddToManager(mgr manager.Manager, o Options) error {
-	r := &reconciler{client: mgr.GetClient(), options: o, addresses: newAddresses(network)}
+	if n := o.network(); !n.Addr().Is4() || n.Bits() > 30 {
+		return fmt.Errorf("the pods' network %s is not an IPv4 network with room for a pod", n)
+	}
+	r := &reconciler{
+		client:    mgr.GetClient(),
+		recorder:  mgr.GetEventRecorderFor("kubelet"),
+		options:   o,
+		addresses: newAddresses(o.network()),
+	}
 	err := builder.ControllerManagedBy(mgr).
 		Named("pods").
-		For(&corev1.Pod{}).
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return mine(o.(*corev1.Pod)) }))).
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.queue = q
+			return nil
+		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 		Complete(r)
 	if err != nil {
@@ -42,8 +54,10 @@ func AddToManager(mgr manager.Manager, o Options) error {
 
 type reconciler struct {
 	client    client.Client
+	recorder  record.EventRecorder
 	options   Options
 	addresses *addresses
+	queue     workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 
 	mu      sync.Mutex
 	counted bool // the addresses of the pods that were there at the start are known
@@ -54,55 +68,77 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.addresses.free(req.NamespacedName)
+			r.release(req)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	now := time.Now()
-	do, after := next(pod, r.options, now)
-	var err error
-	switch do {
-	case bind:
-		err = r.client.SubResource("binding").Create(ctx, pod, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: NodeName},
-		})
-	case report:
-		err = r.report(ctx, pod, now)
-	case remove:
-		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	if !mine(pod) {
+		return reconcile.Result{}, nil
 	}
-	if apierrors.IsConflict(err) && do == bind {
-		err = nil // somebody else has bound it
-	}
-	return reconcile.Result{RequeueAfter: after}, client.IgnoreNotFound(err)
-}
-
-func (r *reconciler) report(ctx context.Context, pod *corev1.Pod, now time.Time) error {
-	ip, err := r.address(ctx, pod)
+	ip, err := r.address(ctx, req, pod)
 	if err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
-	up, _ := hasStarted(pod, r.options, now)
-	pod.Status = statusOf(pod, up, ip, now)
-	return r.client.Status().Update(ctx, pod)
+	s := next(pod, ip, &r.options, time.Now())
+	switch {
+	case s.remove:
+		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+		if err == nil {
+			recordAll(r.recorder, pod, killings(pod))
+		}
+	case s.status != nil:
+		events := changes(pod, s.status)
+		pod.Status = *s.status
+		if err = r.client.Status().Update(ctx, pod); err == nil {
+			recordAll(r.recorder, pod, events)
+		}
+	}
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	return reconcile.Result{RequeueAfter: s.after}, nil
 }
 
-func (r *reconciler) address(ctx context.Context, pod *corev1.Pod) (string, error) {
-	if pod.Spec.HostNetwork {
+// address is the address of a pod, or empty if it needs one and none is free. The pod is then reconciled
+// again when one is. A pod that has ended needs none, though its status goes on naming the one it had.
+func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod) (string, error) {
+	switch {
+	case pod.Spec.HostNetwork:
 		return NodeIP, nil
+	case pod.DeletionTimestamp != nil:
+		return pod.Status.PodIP, nil
+	case !lives(pod):
+		r.release(req)
+		return pod.Status.PodIP, nil
 	}
+	if err := r.count(ctx); err != nil {
+		return "", err
+	}
+	return r.addresses.give(req.NamespacedName), nil
+}
+
+func (r *reconciler) release(req reconcile.Request) {
+	if waiting, ok := r.addresses.release(req.NamespacedName); ok {
+		r.queue.Add(reconcile.Request{NamespacedName: waiting})
+	}
+}
+
+// count takes note, once, of the addresses that the pods have already.
+func (r *reconciler) count(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.counted {
-		all := &corev1.PodList{}
-		if err := r.client.List(ctx, all); err != nil {
-			return "", err
-		}
-		for i := range all.Items {
-			r.addresses.keep(client.ObjectKeyFromObject(&all.Items[i]), all.Items[i].Status.PodIP)
-		}
-		r.counted = true
+	if r.counted {
+		return nil
 	}
-	return r.addresses.give(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	all := &corev1.PodList{}
+	if err := r.client.List(ctx, all); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if pod := &all.Items[i]; mine(pod) && !podstate.Finished(pod) {
+			r.addresses.keep(client.ObjectKeyFromObject(pod), pod.Status.PodIP)
+		}
+	}
+	r.counted = true
+	return nil
 }

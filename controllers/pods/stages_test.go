@@ -1,11 +1,13 @@
 package pods
 
 import (
-	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,11 +17,13 @@ import (
 
 var now = time.Unix(1_000_000, 0)
 
+const someIP = "10.128.0.1"
+
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p", Generation: 1},
 		Spec: corev1.PodSpec{
-			SchedulerName:  corev1.DefaultSchedulerName,
+			NodeName:       NodeName,
 			InitContainers: []corev1.Container{{Name: "i", Image: "i"}},
 			Containers:     []corev1.Container{{Name: "c", Image: "c"}},
 		},
@@ -31,10 +35,8 @@ func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-func on(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
-
-func outcome(o string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Annotations = map[string]string{OutcomeAnnotation: o} }
+func annotated(outcome string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations = map[string]string{OutcomeAnnotation: outcome} }
 }
 
 func going(grace int64) func(*corev1.Pod) {
@@ -43,40 +45,65 @@ func going(grace int64) func(*corev1.Pod) {
 	}
 }
 
+func image(image string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }
+}
+
+func initImage(image string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = image }
+}
+
 // reported is the pod after its status was written at a time.
 func reported(up bool, at time.Time) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status = statusOf(p, up, "10.244.0.1", at) }
+	return func(p *corev1.Pod) { p.Status = statusOf(p, up, someIP, &Options{}, at) }
+}
+
+func TestMine(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		pod  *corev1.Pod
+		want bool
+	}{
+		{"on the node", pod(), true},
+		{"on another", pod(func(p *corev1.Pod) { p.Spec.NodeName = "other" }), false},
+		{"going on another", pod(going(30), func(p *corev1.Pod) { p.Spec.NodeName = "other" }), false},
+		{"not bound", pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), false},
+		{"going before it was bound", pod(going(30), func(p *corev1.Pod) { p.Spec.NodeName = "" }), true},
+	} {
+		if got := mine(tt.pod); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
 }
 
 func TestNext(t *testing.T) {
 	slow := Options{Delay: 10 * time.Second}
 	for _, tt := range []struct {
-		name  string
-		pod   *corev1.Pod
-		o     Options
-		do    action
-		after time.Duration
+		name   string
+		pod    *corev1.Pod
+		o      Options
+		report bool
+		remove bool
+		after  time.Duration
 	}{
-		{name: "new", pod: pod(), do: bind},
-		{name: "gated", pod: pod(func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })},
-		{name: "another scheduler's", pod: pod(func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })},
-		{name: "another node's", pod: pod(on("other"))},
-		{name: "bound", pod: pod(on(NodeName)), do: report},
-		{name: "ready", pod: pod(on(NodeName), reported(true, now))},
-		{name: "somebody has changed its status", pod: pod(on(NodeName), reported(true, now), func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), do: report},
-		{name: "bound, and slow", pod: pod(on(NodeName)), o: slow, do: report, after: 10 * time.Second},
-		{name: "starting", pod: pod(on(NodeName), reported(false, now.Add(-4*time.Second))), o: slow, after: 6 * time.Second},
-		{name: "started", pod: pod(on(NodeName), reported(false, now.Add(-10*time.Second))), o: slow, do: report},
-		{name: "ended", pod: pod(on(NodeName), outcome(Succeeded), reported(true, now))},
-		{name: "going", pod: pod(on(NodeName), reported(true, now), going(30)), do: remove},
-		{name: "going before it was bound", pod: pod(going(30)), do: remove},
-		{name: "going, and its grace is over", pod: pod(on(NodeName), going(0))},
-		{name: "going on another node", pod: pod(on("other"), going(30))},
+		{name: "bound", pod: pod(), report: true},
+		{name: "ready", pod: pod(reported(true, now))},
+		{name: "somebody has changed its status", pod: pod(reported(true, now), func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), report: true},
+		{name: "bound, and slow", pod: pod(), o: slow, report: true, after: 10 * time.Second},
+		{name: "starting", pod: pod(reported(false, now.Add(-4*time.Second))), o: slow, after: 6 * time.Second},
+		{name: "started", pod: pod(reported(false, now.Add(-10*time.Second))), o: slow, report: true},
+		{name: "ended", pod: pod(annotated(Succeeded), reported(true, now))},
+		{name: "going", pod: pod(reported(true, now), going(30)), remove: true},
+		{name: "going, and its grace is over", pod: pod(going(0))},
+		{name: "cannot have its image", pod: pod(image("c:404")), report: true},
+		{name: "could not have its image", pod: pod(image("c:404"), reported(true, now)), report: true},
+		{name: "waits for its image", pod: pod(image("c:404"), reported(true, now), reported(true, now))},
+		{name: "has another image", pod: pod(image("c:404"), reported(true, now), reported(true, now), image("c:1")), report: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			do, after := next(tt.pod, tt.o, now)
-			if do != tt.do || after != tt.after {
-				t.Errorf("do %d after %s, want %d after %s", do, after, tt.do, tt.after)
+			s := next(tt.pod, someIP, &tt.o, now)
+			if (s.status != nil) != tt.report || s.remove != tt.remove || s.after != tt.after {
+				t.Errorf("got %+v", s)
 			}
 		})
 	}
@@ -94,23 +121,186 @@ func TestStatusOf(t *testing.T) {
 	}{
 		{"starting", pod(), false, corev1.PodPending, false, false},
 		{"up", pod(), true, corev1.PodRunning, true, true},
-		{"never ready", pod(outcome(NeverReady)), true, corev1.PodRunning, false, false},
-		{"succeeded", pod(outcome(Succeeded)), true, corev1.PodSucceeded, false, false},
-		{"failed", pod(outcome(Failed)), true, corev1.PodFailed, false, false},
+		{"never ready", pod(annotated(NeverReady)), true, corev1.PodRunning, false, false},
+		{"succeeded", pod(annotated(Succeeded)), true, corev1.PodSucceeded, false, false},
+		{"failed", pod(annotated(Failed)), true, corev1.PodFailed, false, false},
 		{"gate closed", pod(gated), true, corev1.PodRunning, true, false},
 		{"gate open", pod(gated, func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: "g", Status: corev1.ConditionTrue}}
 		}), true, corev1.PodRunning, true, true},
+		{"no image", pod(image("c:404")), true, corev1.PodPending, false, false},
+		{"no image, and would succeed", pod(image("c:404"), annotated(Succeeded)), true, corev1.PodPending, false, false},
+		{"no image for an init container", pod(initImage("i:404")), true, corev1.PodPending, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := statusOf(tt.pod, tt.up, "10.244.0.1", now)
+			before := tt.pod.DeepCopy()
+			s := statusOf(tt.pod, tt.up, someIP, &Options{}, now)
 			if s.Phase != tt.phase || s.ContainerStatuses[0].Ready != tt.containers || podstate.Ready(&corev1.Pod{Status: s}) != tt.ready {
 				t.Errorf("got %+v", s)
 			}
-			if len(tt.pod.Status.ContainerStatuses) > 0 {
-				t.Error("the pod itself was changed")
+			if d := cmp.Diff(before, tt.pod); d != "" {
+				t.Errorf("the pod itself was changed: %s", d)
 			}
 		})
+	}
+}
+
+// TestEachContainerHasItsOwnTimes: one that has ended says nothing about when the next one began.
+func TestEachContainerHasItsOwnTimes(t *testing.T) {
+	p := pod()
+	ended := metav1.NewTime(now.Add(-time.Hour))
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "i", Image: "i", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{StartedAt: ended, FinishedAt: ended},
+	}}}
+	p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "j", Image: "j"})
+	s := statusOf(p, true, someIP, &Options{}, now)
+	if got := s.InitContainerStatuses[0].State.Terminated; !got.StartedAt.Equal(&ended) || !got.FinishedAt.Equal(&ended) {
+		t.Errorf("the first has the times %s and %s", got.StartedAt, got.FinishedAt)
+	}
+	if got := s.InitContainerStatuses[1].State.Terminated; !got.StartedAt.Time.Equal(now) || !got.FinishedAt.Time.Equal(now) {
+		t.Errorf("the second has the times %s and %s", got.StartedAt, got.FinishedAt)
+	}
+	if got := s.ContainerStatuses[0].State.Running.StartedAt; !got.Time.Equal(now) {
+		t.Errorf("the container has run since %s", got)
+	}
+}
+
+func TestWithoutAddress(t *testing.T) {
+	p := pod()
+	p.Status = statusOf(p, true, "", &Options{}, now)
+	c := podstate.Condition(p, corev1.PodReadyToStartContainers)
+	if p.Status.Phase != corev1.PodPending || c.Status != corev1.ConditionFalse || c.Message != "Failed to create pod sandbox: no IP addresses available in 10.128.0.0/9" {
+		t.Errorf("got %+v", p.Status)
+	}
+	if s := next(p, "", &Options{}, now.Add(time.Second)); s.status != nil || s.after != 0 {
+		t.Errorf("it does not wait: %+v", s)
+	}
+	p.Status = statusOf(p, true, someIP, &Options{}, now)
+	if c := podstate.Condition(p, corev1.PodReadyToStartContainers); p.Status.Phase != corev1.PodRunning || c.Message != "" {
+		t.Errorf("with an address: %+v", p.Status)
+	}
+}
+
+// TestImages follows the container of a pod, and its events, from one image to the next.
+func TestImages(t *testing.T) {
+	p := pod(func(p *corev1.Pod) { p.Spec.InitContainers = nil })
+	for i, step := range []struct {
+		image    string
+		state    string
+		says     string // in the message
+		restarts int32
+		phase    corev1.PodPhase
+		events   []string // type, reason and message
+	}{
+		{"web:404", "ErrImagePull", `failed to resolve reference "docker.io/library/web:404": docker.io/library/web:404: not found`, 0, corev1.PodPending, []string{
+			`Normal Pulling: Pulling image "web:404"`,
+			`Warning Failed: Failed to pull image "web:404": ` + pullError("web:404"),
+			`Warning Failed: Error: ErrImagePull`,
+		}},
+		{"web:404", "ImagePullBackOff", `Back-off pulling image "web:404": ErrImagePull: rpc error: code = NotFound `, 0, corev1.PodPending, []string{
+			`Normal BackOff: Back-off pulling image "web:404"`,
+			`Warning Failed: Error: ImagePullBackOff`,
+		}},
+		{"web:404", "ImagePullBackOff", "", 0, corev1.PodPending, nil},
+		{"registry.invalid/web", "ErrImagePull", `failed to do request: Head "https://registry.invalid/v2/web/manifests/latest": dial tcp: lookup registry.invalid: no such host`, 0, corev1.PodPending, []string{
+			`Normal Pulling: Pulling image "registry.invalid/web"`,
+			`Warning Failed: Failed to pull image "registry.invalid/web": ` + pullError("registry.invalid/web"),
+			`Warning Failed: Error: ErrImagePull`,
+		}},
+		{"web:1", "running", "", 0, corev1.PodRunning, []string{
+			`Normal Pulled: Container image "web:1" already present on machine and can be accessed by the pod`,
+			`Normal Created: Container created`,
+			`Normal Started: Container started`,
+		}},
+		{"web:1", "running", "", 0, corev1.PodRunning, nil},
+		{"web:2", "running", "", 1, corev1.PodRunning, []string{
+			`Normal Killing: Container c definition changed, will be restarted`,
+			`Normal Pulled: Container image "web:2" already present on machine and can be accessed by the pod`,
+			`Normal Created: Container created`,
+			`Normal Started: Container started`,
+		}},
+		{"web:404", "ErrImagePull", "", 2, corev1.PodRunning, []string{
+			`Normal Killing: Container c definition changed, will be restarted`,
+			`Normal Pulling: Pulling image "web:404"`,
+			`Warning Failed: Failed to pull image "web:404": ` + pullError("web:404"),
+			`Warning Failed: Error: ErrImagePull`,
+		}},
+	} {
+		p.Spec.Containers[0].Image = step.image
+		s := statusOf(p, true, someIP, &Options{}, now.Add(time.Duration(i)*time.Second))
+		var events []string
+		for _, e := range changes(p, &s) {
+			if e.fieldPath != "spec.containers{c}" {
+				t.Errorf("the event %v is about %q", e, e.fieldPath)
+			}
+			events = append(events, e.typ+" "+e.reason+": "+e.note)
+		}
+		p.Status = s
+		state, says := "running", ""
+		if w := s.ContainerStatuses[0].State.Waiting; w != nil {
+			state, says = w.Reason, w.Message
+		}
+		if state != step.state || !strings.Contains(says, step.says) || s.ContainerStatuses[0].RestartCount != step.restarts || s.Phase != step.phase {
+			t.Errorf("step %d: %s, %+v", i, s.Phase, s.ContainerStatuses[0])
+		}
+		if d := cmp.Diff(step.events, events); d != "" {
+			t.Errorf("step %d: events %s", i, d)
+		}
+	}
+}
+
+func TestPullPolicies(t *testing.T) {
+	never := pod(image("c:404"), func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullNever })
+	if w := statusOf(never, true, someIP, &Options{}, now).ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ErrImageNeverPull" {
+		t.Errorf("never: %v", w)
+	}
+	always := pod(func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways })
+	s := statusOf(always, true, someIP, &Options{}, now)
+	if !slices.ContainsFunc(changes(always, &s), func(e containerEvent) bool { return e.reason == "Pulling" && e.fieldPath == "spec.containers{c}" }) {
+		t.Error("always: nothing was pulled")
+	}
+	if s := statusOf(pod(image("c:404")), true, someIP, &Options{MissingImages: []string{}}, now); s.Phase != corev1.PodRunning {
+		t.Errorf("with no patterns: %s", s.Phase)
+	}
+}
+
+func TestMissingImages(t *testing.T) {
+	for image, want := range map[string]bool{
+		"webserver:404": true, "ghcr.io/a/b:404": true, "registry.invalid/web": true, "registry.invalid:5000/a/b:1": true,
+		"nginx": false, "nginx:4040": false, "nginx:1.404": false, "invalid/web:1": false, "nginx:404@sha256:0": false, "a.invalid.com/web": false,
+	} {
+		if got := isMissing(image, DefaultMissingImages); got != want {
+			t.Errorf("%s: %v", image, got)
+		}
+	}
+	for _, tt := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "a/b:c", true}, {"a*", "ab", true}, {"a*", "ba", false}, {"a", "ab", false},
+		{"*a*b", "xaxab", true}, {"*a*b", "xaxa", false}, {"a**b", "ab", true},
+	} {
+		if got := match(tt.pattern, tt.s); got != tt.want {
+			t.Errorf("%q matches %q: %v", tt.pattern, tt.s, got)
+		}
+	}
+	for image, want := range map[string]string{
+		"a": "docker.io/library/a:latest", "a/b:1": "docker.io/a/b:1", "x.io/a": "x.io/a:latest", "localhost/a": "localhost/a:latest",
+		"x:5000/a": "x:5000/a:latest", "a@sha256:0": "docker.io/library/a@sha256:0",
+	} {
+		if got := reference(image); got != want {
+			t.Errorf("%s is %s, want %s", image, got, want)
+		}
+	}
+}
+
+func TestKillings(t *testing.T) {
+	p := pod(reported(true, now))
+	if got := killings(p); len(got) != 1 || got[0].note != "Stopping container c" {
+		t.Errorf("got %v", got)
+	}
+	if got := killings(pod(reported(false, now))); len(got) != 0 {
+		t.Errorf("of a pod that does not run: %v", got)
 	}
 }
 
@@ -119,8 +309,8 @@ func TestJitterIsThePodsOwn(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for i := range 20 {
 		p := pod(func(p *corev1.Pod) { p.UID = types.UID(strconv.Itoa(i)) })
-		_, a := hasStarted(p, o, now)
-		_, b := hasStarted(p, o, now)
+		_, a := hasStarted(p, &o, now)
+		_, b := hasStarted(p, &o, now)
 		if a != b || a < 0 || a >= time.Minute {
 			t.Errorf("delays %s and %s", a, b)
 		}
@@ -131,27 +321,12 @@ func TestJitterIsThePodsOwn(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
-	key := func(n string) types.NamespacedName { return types.NamespacedName{Name: n} }
-	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
-	a.keep(key("old"), "10.0.0.2")
-	give := func(n string) string {
-		t.Helper()
-		ip, err := a.give(key(n))
-		if err != nil {
-			return "none"
+func TestLease(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeName, UID: "n"}}
+	lease := leaseOf(node, now)
+	for at, want := range map[time.Duration]time.Duration{0: 10 * time.Second, 4 * time.Second: 6 * time.Second, 12 * time.Second: -2 * time.Second, -time.Hour: 10 * time.Second} {
+		if got := untilRenewal(lease, now.Add(at)); got != want {
+			t.Errorf("after %s it is due in %s, want %s", at, got, want)
 		}
-		return ip
-	}
-	for _, step := range []struct{ pod, want string }{
-		{"old", "10.0.0.2"}, {"x", "10.0.0.1"}, {"x", "10.0.0.1"}, {"y", "10.0.0.3"}, {"z", "none"},
-	} {
-		if got := give(step.pod); got != step.want {
-			t.Errorf("%s has %s, want %s", step.pod, got, step.want)
-		}
-	}
-	a.free(key("x"))
-	if got := give("z"); got != "10.0.0.1" {
-		t.Errorf("z has %s after x was freed", got)
 	}
 }

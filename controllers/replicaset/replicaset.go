@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/ctrl/builder"
@@ -29,7 +30,7 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
 		return err
 	}
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorderFor("replicaset-controller")}
 	return builder.ControllerManagedBy(mgr).
 		Named("replicaset").
 		For(&appsv1.ReplicaSet{}).
@@ -40,8 +41,9 @@ func AddToManager(mgr manager.Manager) error {
 }
 
 type reconciler struct {
-	client client.Client
-	live   client.Reader
+	client   client.Client
+	live     client.Reader
+	recorder record.EventRecorder
 }
 
 // wouldAdopt names the sets whose selector matches a pod that nobody controls.
@@ -96,9 +98,15 @@ func (r *reconciler) carryOut(ctx context.Context, rs *appsv1.ReplicaSet, owned 
 	if err := inParallel(len(p.delete), func(i int) error {
 		pod := p.delete[i]
 		err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
-		if err == nil && pod.DeletionTimestamp == nil {
-			now := metav1.Now()
-			pod.DeletionTimestamp = &now // for the status; it is our copy
+		switch {
+		case err == nil:
+			r.recorder.Eventf(rs, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", pod.Name)
+			if pod.DeletionTimestamp == nil {
+				now := metav1.Now()
+				pod.DeletionTimestamp = &now // for the status; it is our copy
+			}
+		case !apierrors.IsNotFound(err):
+			r.recorder.Eventf(rs, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
 		}
 		return client.IgnoreNotFound(err)
 	}); err != nil {
@@ -116,8 +124,12 @@ func (r *reconciler) create(ctx context.Context, rs *appsv1.ReplicaSet, n int) (
 		err := inParallel(len(pods), func(i int) error {
 			pod := podFor(rs)
 			if err := r.client.Create(ctx, pod); err != nil {
+				if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+					r.recorder.Eventf(rs, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+				}
 				return err
 			}
+			r.recorder.Eventf(rs, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", pod.Name)
 			pods[i] = pod
 			return nil
 		})

@@ -1,0 +1,162 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers"
+	replicasetloop "flyball.dev/controllers/replicaset"
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/interceptor"
+)
+
+// events says of each event about an object its type, reason, component, part of the object and message,
+// in the order in which they were first recorded by each component.
+func (w world) events(kind, name string) []string {
+	w.Helper()
+	list := &corev1.EventList{}
+	w.must(w.List(w.Context(), list, client.InNamespace("default"), client.MatchingFields{"involvedObject.kind": kind, "involvedObject.name": name}))
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int {
+		return strings.Compare(b.ReportingController, a.ReportingController) // names have the time in them
+	})
+	var said []string
+	for _, e := range list.Items {
+		at := e.InvolvedObject.FieldPath
+		if at != "" {
+			at = " " + at
+		}
+		said = append(said, e.Type+" "+e.Reason+" "+e.ReportingController+at+": "+e.Message)
+	}
+	return said
+}
+
+func (w world) wantEvents(kind, name string, want ...string) {
+	w.Helper()
+	if d := cmp.Diff(want, w.events(kind, name)); d != "" {
+		w.Errorf("events about %s (-want +got):\n%s", name, d)
+	}
+}
+
+func TestEventsOfADeployment(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.create(deployment(2, "a:1"))
+		w.settle()
+		sets, list := &appsv1.ReplicaSetList{}, &corev1.PodList{}
+		w.must(w.List(w.Context(), sets, client.InNamespace("default")))
+		w.must(w.List(w.Context(), list, client.InNamespace("default")))
+		set, pod := sets.Items[0].Name, list.Items[0].Name
+		w.wantEvents("Deployment", "web", "Normal ScalingReplicaSet deployment-controller: Scaled up replica set "+set+" from 0 to 2")
+		created := w.events("ReplicaSet", set)
+		slices.Sort(created)
+		want := []string{
+			"Normal SuccessfulCreate replicaset-controller: Created pod: " + list.Items[0].Name,
+			"Normal SuccessfulCreate replicaset-controller: Created pod: " + list.Items[1].Name,
+		}
+		slices.Sort(want)
+		if d := cmp.Diff(want, created); d != "" {
+			t.Error(d)
+		}
+		w.wantEvents("Pod", pod,
+			`Normal Pulled kubelet spec.containers{web}: Container image "a:1" already present on machine and can be accessed by the pod`,
+			"Normal Created kubelet spec.containers{web}: Container created",
+			"Normal Started kubelet spec.containers{web}: Container started",
+			"Normal Scheduled default-scheduler: Successfully assigned default/"+pod+" to flyball")
+
+		w.change(setReplicas(0))
+		if got := w.events("Deployment", "web"); !slices.Contains(got, "Normal ScalingReplicaSet deployment-controller: Scaled down replica set "+set+" from 2 to 0") {
+			t.Errorf("events %q", got)
+		}
+		if got := w.events("ReplicaSet", set); !slices.Contains(got, "Normal SuccessfulDelete replicaset-controller: Deleted pod: "+pod) {
+			t.Errorf("events %q", got)
+		}
+		if got := w.events("Pod", pod); !slices.Contains(got, "Normal Killing kubelet spec.containers{web}: Stopping container web") {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
+// TestEventsOfWhatFails has a server that refuses pods.
+func TestEventsOfWhatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		c, err := client.NewWithWatch(plane.Config(), client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := world{t, c}
+		refused := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota: few"))
+		stop := runLoop(w, plane.Config(), replicasetloop.AddToManager, interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if _, ok := obj.(*corev1.Pod); ok {
+					return refused
+				}
+				return c.Create(ctx, obj, opts...)
+			},
+		})
+		defer stop()
+		n := int32(1)
+		w.create(&appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("a")},
+		})
+		w.settle()
+		w.wantEvents("ReplicaSet", "web", "Warning FailedCreate replicaset-controller: Error creating: "+refused.Error())
+	})
+}
+
+func TestEventsOfAMissingImage(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.create(one("bad", "webserver:404"))
+		w.settle()
+		const failure = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/webserver:404": ` +
+			`failed to resolve reference "docker.io/library/webserver:404": docker.io/library/webserver:404: not found`
+		w.wantEvents("Pod", "bad",
+			`Normal Pulling kubelet spec.containers{web}: Pulling image "webserver:404"`,
+			`Warning Failed kubelet spec.containers{web}: Failed to pull image "webserver:404": `+failure,
+			"Warning Failed kubelet spec.containers{web}: Error: ErrImagePull",
+			`Normal BackOff kubelet spec.containers{web}: Back-off pulling image "webserver:404"`,
+			"Warning Failed kubelet spec.containers{web}: Error: ImagePullBackOff",
+			"Normal Scheduled default-scheduler: Successfully assigned default/bad to flyball")
+		bad := w.pod("bad")
+		if s := bad.Status.ContainerStatuses[0].State.Waiting; bad.Status.Phase != corev1.PodPending || s == nil || s.Reason != "ImagePullBackOff" {
+			t.Errorf("status %+v", bad.Status)
+		}
+
+		before := client.MergeFrom(bad.DeepCopy())
+		bad.Spec.Containers[0].Image = "webserver:1"
+		w.must(w.Patch(w.Context(), bad, before))
+		w.settle()
+		w.wantScheduled("bad", onFlyball)
+		if s := w.pod("bad").Status.ContainerStatuses[0]; !s.Ready || s.RestartCount != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestWithoutEvents(t *testing.T) {
+	inVirtualTime(t, controllers.Options{WithoutEvents: true}, func(w world) {
+		w.create(deployment(2, "a"))
+		w.settle()
+		w.wantPods("a ready", "a ready")
+		list := &corev1.EventList{}
+		w.must(w.List(w.Context(), list))
+		if len(list.Items) != 0 {
+			t.Errorf("%d events were recorded", len(list.Items))
+		}
+	})
+}

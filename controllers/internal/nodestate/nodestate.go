@@ -1,0 +1,62 @@
+// Package nodestate answers what controllers ask about nodes.
+package nodestate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Ready reports whether the node's Ready condition is true.
+func Ready(node *corev1.Node) bool { return condition(node, corev1.NodeReady) == corev1.ConditionTrue }
+
+// conditionTaints are the taints that follow from a node's state, with the state that each follows from.
+var conditionTaints = []struct {
+	key     string
+	applies func(*corev1.Node) bool
+}{
+	{corev1.TaintNodeNotReady, func(n *corev1.Node) bool {
+		s := condition(n, corev1.NodeReady)
+		return s != corev1.ConditionTrue && s != corev1.ConditionUnknown
+	}},
+	{corev1.TaintNodeUnreachable, is(corev1.NodeReady, corev1.ConditionUnknown)},
+	{corev1.TaintNodeUnschedulable, func(n *corev1.Node) bool { return n.Spec.Unschedulable }},
+	{corev1.TaintNodeMemoryPressure, is(corev1.NodeMemoryPressure, corev1.ConditionTrue)},
+	{corev1.TaintNodeDiskPressure, is(corev1.NodeDiskPressure, corev1.ConditionTrue)},
+	{corev1.TaintNodePIDPressure, is(corev1.NodePIDPressure, corev1.ConditionTrue)},
+	{corev1.TaintNodeNetworkUnavailable, is(corev1.NodeNetworkUnavailable, corev1.ConditionTrue)},
+}
+
+// Taints are the taints that a node ought to have: those that somebody gave it, and those that follow
+// from its conditions and from spec.unschedulable, which keep new pods away.
+func Taints(node *corev1.Node) []corev1.Taint {
+	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
+		for _, c := range conditionTaints {
+			if t.Key == c.key && t.Effect == corev1.TaintEffectNoSchedule {
+				return !c.applies(node)
+			}
+		}
+		return false
+	})
+	for _, c := range conditionTaints {
+		has := func(t corev1.Taint) bool { return t.Key == c.key && t.Effect == corev1.TaintEffectNoSchedule }
+		if c.applies(node) && !slices.ContainsFunc(taints, has) {
+			taints = append(taints, corev1.Taint{Key: c.key, Effect: corev1.TaintEffectNoSchedule})
+		}
+	}
+	return taints
+}
+
+func is(kind corev1.NodeConditionType, status corev1.ConditionStatus) func(*corev1.Node) bool {
+	return func(n *corev1.Node) bool { return condition(n, kind) == status }
+}
+
+// condition is the status of the node's condition of that type, or empty if it has none.
+func condition(node *corev1.Node, kind corev1.NodeConditionType) corev1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return ""
+}

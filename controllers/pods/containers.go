@@ -1,0 +1,152 @@
+package pods
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// containers are the containers of a pod in the making of its status.
+type containers struct {
+	pod     *corev1.Pod
+	up      bool     // they are being started, or were
+	missing []string // patterns of images
+	now     metav1.Time
+}
+
+// statuses are those of the init containers and of the others. initialized tells whether all init
+// containers have done their work.
+func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
+	before := "ContainerCreating"
+	if len(c.pod.Spec.InitContainers) > 0 {
+		before = "PodInitializing"
+	}
+	initialized = c.up
+	for i := range c.pod.Spec.InitContainers {
+		spec := &c.pod.Spec.InitContainers[i]
+		s := c.waiting(spec, before)
+		if initialized {
+			if restarted(spec) {
+				s = c.run(spec, c.pod.Status.InitContainerStatuses, running)
+			} else {
+				s = c.run(spec, c.pod.Status.InitContainerStatuses, completed)
+			}
+		}
+		initialized = initialized && s.State.Waiting == nil
+		inits = append(inits, s)
+	}
+	for i := range c.pod.Spec.Containers {
+		spec := &c.pod.Spec.Containers[i]
+		s := c.waiting(spec, before)
+		if initialized {
+			s = c.run(spec, c.pod.Status.ContainerStatuses, outcomeOf(c.pod))
+		}
+		mains = append(mains, s)
+	}
+	return inits, mains, initialized || len(inits) == 0
+}
+
+func restarted(spec *corev1.Container) bool {
+	return spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// outcome is how a container is once it has started.
+type outcome int
+
+const (
+	running outcome = iota
+	unready         // runs, but is not ready
+	completed
+	broken
+)
+
+func outcomeOf(pod *corev1.Pod) outcome {
+	switch pod.Annotations[OutcomeAnnotation] {
+	case NeverReady:
+		return unready
+	case Succeeded:
+		return completed
+	case Failed:
+		return broken
+	}
+	return running
+}
+
+func (c *containers) waiting(spec *corev1.Container, reason string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{
+		Name: spec.Name, Image: spec.Image, Started: new(bool),
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+	}
+}
+
+// run is the status of a container that is to come to an outcome. One whose image was changed is
+// restarted; one whose image cannot be had waits for it.
+func (c *containers) run(spec *corev1.Container, all []corev1.ContainerStatus, out outcome) corev1.ContainerStatus {
+	var old corev1.ContainerStatus
+	if i := slices.IndexFunc(all, func(s corev1.ContainerStatus) bool { return s.Name == spec.Name }); i >= 0 {
+		old = all[i]
+	}
+	s := corev1.ContainerStatus{
+		Name: spec.Name, Image: spec.Image, Started: new(bool),
+		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
+	}
+	changed := old.Image != spec.Image
+	if changed && old.State.Running != nil {
+		s.RestartCount++
+		s.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: "Completed", StartedAt: old.State.Running.StartedAt, FinishedAt: c.now, ContainerID: old.ContainerID,
+		}}
+	}
+	if old.State.Terminated == nil && (changed || old.State.Running == nil) && isMissing(spec.Image, c.missing) {
+		var was string
+		if old.State.Waiting != nil && !changed {
+			was = old.State.Waiting.Reason
+		}
+		s.State.Waiting = withoutImage(spec, was)
+		return s
+	}
+	began, ended := c.now, c.now
+	switch {
+	case old.State.Running != nil && !changed:
+		began = old.State.Running.StartedAt
+	case old.State.Terminated != nil:
+		began, ended = old.State.Terminated.StartedAt, old.State.Terminated.FinishedAt
+	}
+	s.ImageID = spec.Image
+	s.ContainerID = "flyball://" + string(c.pod.UID) + "/" + spec.Name
+	if s.RestartCount > 0 {
+		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
+	}
+	switch out {
+	case running:
+		s.Ready = true
+		*s.Started = true
+		fallthrough
+	case unready:
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: began}
+	case completed:
+		s.Ready = slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == spec.Name })
+		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: began, FinishedAt: ended, ContainerID: s.ContainerID}
+	case broken:
+		s.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: began, FinishedAt: ended, ContainerID: s.ContainerID}
+	}
+	return s
+}
+
+// withoutImage is how a container waits whose image cannot be had: after it was tried to pull, until it
+// is tried again. was is the reason why it waits for the same image now.
+func withoutImage(spec *corev1.Container, was string) *corev1.ContainerStateWaiting {
+	switch {
+	case spec.ImagePullPolicy == corev1.PullNever:
+		return &corev1.ContainerStateWaiting{Reason: errImageNeverPull,
+			Message: fmt.Sprintf("Container image %q is not present with pull policy of Never", spec.Image)}
+	case was == errImagePull || was == imagePullBackOff:
+		return &corev1.ContainerStateWaiting{Reason: imagePullBackOff,
+			Message: fmt.Sprintf("Back-off pulling image %q: %s: %s", spec.Image, errImagePull, pullError(spec.Image))}
+	default:
+		return &corev1.ContainerStateWaiting{Reason: errImagePull, Message: pullError(spec.Image)}
+	}
+}

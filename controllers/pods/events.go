@@ -1,0 +1,118 @@
+package pods
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+)
+
+// containerEvent is an event about one container of a pod, or about the pod if it has no field path.
+type containerEvent struct {
+	fieldPath         string
+	typ, reason, note string
+}
+
+// recordAll records events about a pod.
+func recordAll(r record.EventRecorder, pod *corev1.Pod, events []containerEvent) {
+	for _, e := range events {
+		r.Event(&corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			ResourceVersion: pod.ResourceVersion, FieldPath: e.fieldPath,
+		}, e.typ, e.reason, e.note)
+	}
+}
+
+// changes are the events that kubelet records when a pod's status becomes this one.
+func changes(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
+	var events []containerEvent
+	was, is := condition(&pod.Status, corev1.PodReadyToStartContainers), condition(status, corev1.PodReadyToStartContainers)
+	if is.Reason == noSandbox && was.Reason != noSandbox {
+		events = append(events, containerEvent{"", corev1.EventTypeWarning, noSandbox, is.Message})
+	}
+	for i := range pod.Spec.InitContainers {
+		spec := &pod.Spec.InitContainers[i]
+		events = append(events, changesOf(spec, initPath(spec), pod.Status.InitContainerStatuses, status.InitContainerStatuses)...)
+	}
+	for i := range pod.Spec.Containers {
+		spec := &pod.Spec.Containers[i]
+		events = append(events, changesOf(spec, path(spec), pod.Status.ContainerStatuses, status.ContainerStatuses)...)
+	}
+	return events
+}
+
+// killings are the events that kubelet records when it ends a pod.
+func killings(pod *corev1.Pod) []containerEvent {
+	var events []containerEvent
+	for i := range pod.Spec.Containers {
+		spec := &pod.Spec.Containers[i]
+		if find(pod.Status.ContainerStatuses, spec.Name).State.Running != nil {
+			events = append(events, containerEvent{path(spec), corev1.EventTypeNormal, "Killing", "Stopping container " + spec.Name})
+		}
+	}
+	return events
+}
+
+func changesOf(spec *corev1.Container, at string, before, after []corev1.ContainerStatus) []containerEvent {
+	var events []containerEvent
+	add := func(typ, reason, format string, args ...any) {
+		events = append(events, containerEvent{at, typ, reason, fmt.Sprintf(format, args...)})
+	}
+	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
+	was, is := find(before, spec.Name), find(after, spec.Name)
+	restarted := is.RestartCount > was.RestartCount
+	if restarted {
+		add(normal, "Killing", "Container %s definition changed, will be restarted", spec.Name)
+	}
+	if w := is.State.Waiting; w != nil {
+		if was.State.Waiting != nil && *was.State.Waiting == *w {
+			return events
+		}
+		switch w.Reason {
+		case errImagePull:
+			add(normal, "Pulling", "Pulling image %q", spec.Image)
+			add(warning, "Failed", "Failed to pull image %q: %s", spec.Image, w.Message)
+		case imagePullBackOff:
+			add(normal, "BackOff", "Back-off pulling image %q", spec.Image)
+		case errImageNeverPull:
+			add(warning, errImageNeverPull, "%s", w.Message)
+		default:
+			return events
+		}
+		add(warning, "Failed", "Error: %s", w.Reason)
+		return events
+	}
+	if !restarted && (was.State.Running != nil || was.State.Terminated != nil) {
+		return events
+	}
+	if spec.ImagePullPolicy == corev1.PullAlways {
+		add(normal, "Pulling", "Pulling image %q", spec.Image)
+		add(normal, "Pulled", "Successfully pulled image %q in 0s (0s including waiting). Image size: 0 bytes.", spec.Image)
+	} else {
+		add(normal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", spec.Image)
+	}
+	add(normal, "Created", "Container created")
+	add(normal, "Started", "Container started")
+	return events
+}
+
+func path(c *corev1.Container) string     { return "spec.containers{" + c.Name + "}" }
+func initPath(c *corev1.Container) string { return "spec.initContainers{" + c.Name + "}" }
+
+func find(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
+	for _, s := range all {
+		if s.Name == name {
+			return s
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+func condition(s *corev1.PodStatus, kind corev1.PodConditionType) corev1.PodCondition {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}

@@ -1,0 +1,84 @@
+package pods
+
+import (
+	"fmt"
+	"strings"
+)
+
+// DefaultMissingImages are the patterns of the images that no registry has, unless [Options] say
+// otherwise: those with the tag 404, and those of registries in the top-level domain invalid, which
+// never exist.
+var DefaultMissingImages = []string{"*:404", "*.invalid/*", "*.invalid:*/*"}
+
+// The reasons why a container waits for its image, as kubelet gives them.
+const (
+	errImagePull      = "ErrImagePull"
+	imagePullBackOff  = "ImagePullBackOff"
+	errImageNeverPull = "ErrImageNeverPull"
+)
+
+// isMissing reports whether an image matches one of the patterns.
+func isMissing(image string, patterns []string) bool {
+	for _, p := range patterns {
+		if match(p, image) {
+			return true
+		}
+	}
+	return false
+}
+
+// match reports whether a string matches a pattern as a whole, in which * stands for any characters,
+// slashes included.
+func match(pattern, s string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	s, ok := strings.CutPrefix(s, head)
+	if !ok || !star {
+		return ok && s == ""
+	}
+	for i := 0; i <= len(s); i++ {
+		if match(rest, s[i:]) {
+			return true
+		}
+	}
+	return rest == ""
+}
+
+// pullError is what a container runtime answers that cannot pull an image.
+func pullError(image string) string {
+	ref := reference(image)
+	host, path, _ := strings.Cut(ref, "/")
+	name, _, _ := strings.Cut(host, ":")
+	code, why := "NotFound", ref+": not found"
+	if strings.HasSuffix(name, ".invalid") {
+		repository, version := split(path)
+		code = "Unknown"
+		why = fmt.Sprintf(`failed to do request: Head "https://%s/v2/%s/manifests/%s": dial tcp: lookup %s: no such host`, host, repository, version, name)
+	}
+	return fmt.Sprintf("rpc error: code = %s desc = failed to pull and unpack image %q: failed to resolve reference %q: %s", code, ref, ref, why)
+}
+
+// reference is the full name of an image: with its registry and a tag or a digest.
+func reference(image string) string {
+	host, _, ok := strings.Cut(image, "/")
+	switch {
+	case !ok:
+		image = "docker.io/library/" + image
+	case !strings.ContainsAny(host, ".:") && host != "localhost":
+		image = "docker.io/" + image
+	}
+	if _, version := split(image); version == "" {
+		image += ":latest"
+	}
+	return image
+}
+
+// split takes the tag or the digest off an image.
+func split(image string) (name, version string) {
+	if name, digest, ok := strings.Cut(image, "@"); ok {
+		return name, digest
+	}
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		return image[:i], image[i+1:]
+	}
+	return image, ""
+}

@@ -1,0 +1,57 @@
+package pods
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The node's lease is renewed as often as kubelet does, and for as long.
+const (
+	leaseDuration = 40 * time.Second
+	renewInterval = 10 * time.Second
+)
+
+// renew renews the node's lease if it is time to, and returns the time until the next renewal.
+func (r *nodeReconciler) renew(ctx context.Context, node *corev1.Node, now time.Time) (time.Duration, error) {
+	lease := &coordinationv1.Lease{}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return renewInterval, r.client.Create(ctx, leaseOf(node, now))
+	case err != nil:
+		return 0, err
+	}
+	renewed := leaseOf(node, now)
+	if left := untilRenewal(lease, now); left > 0 && slices.Equal(lease.OwnerReferences, renewed.OwnerReferences) {
+		return left, nil
+	}
+	lease.OwnerReferences, lease.Spec = renewed.OwnerReferences, renewed.Spec
+	return renewInterval, r.client.Update(ctx, lease)
+}
+
+// leaseOf is the lease with which the node says that it is alive.
+func leaseOf(node *corev1.Node, now time.Time) *coordinationv1.Lease {
+	seconds, at := int32(leaseDuration/time.Second), metav1.NewMicroTime(now)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: corev1.NamespaceNodeLease, Name: node.Name,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &node.Name, LeaseDurationSeconds: &seconds, RenewTime: &at},
+	}
+}
+
+// untilRenewal is zero or less when a lease is due.
+func untilRenewal(lease *coordinationv1.Lease, now time.Time) time.Duration {
+	if lease.Spec.RenewTime == nil {
+		return 0
+	}
+	return min(lease.Spec.RenewTime.Add(renewInterval).Sub(now), renewInterval)
+}

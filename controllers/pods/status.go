@@ -1,0 +1,132 @@
+package pods
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// noSandbox is the reason for which a pod without an address cannot start, as kubelet gives it.
+const noSandbox = "FailedCreatePodSandBox"
+
+// statusOf is the status of a pod on the node that has this address, or none if none is free. up tells
+// whether its containers are being started. Conditions and containers that stay as they are keep their
+// times.
+func statusOf(pod *corev1.Pod, up bool, ip string, o *Options, at time.Time) corev1.PodStatus {
+	now := metav1.NewTime(at)
+	s := *pod.Status.DeepCopy()
+	s.ObservedGeneration = pod.Generation
+	s.HostIP, s.HostIPs = NodeIP, []corev1.HostIP{{IP: NodeIP}}
+	if s.StartTime == nil {
+		s.StartTime = &now
+	}
+	s.PodIP, s.PodIPs = "", nil
+	if ip != "" {
+		s.PodIP, s.PodIPs = ip, []corev1.PodIP{{IP: ip}}
+	}
+	up = up && ip != ""
+	c := containers{pod: pod, up: up, missing: o.missingImages(), now: now}
+	var initialized bool
+	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
+	s.Phase = phaseOf(pod, &s, initialized)
+	ended := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
+
+	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
+		s.Conditions = withCondition(s.Conditions, corev1.PodCondition{
+			Type: kind, Status: statusIf(ok), Reason: reason, Message: message, LastTransitionTime: now, ObservedGeneration: pod.Generation,
+		})
+	}
+	set(corev1.PodScheduled, true, "", "")
+	if ip == "" {
+		set(corev1.PodReadyToStartContainers, false, noSandbox, o.noAddress())
+	} else {
+		set(corev1.PodReadyToStartContainers, up && !ended, "", "")
+	}
+	if initialized {
+		set(corev1.PodInitialized, true, "", "")
+	} else {
+		set(corev1.PodInitialized, false, "ContainersNotInitialized", "")
+	}
+	ready, reason, message := true, "", ""
+	if ended {
+		ready, reason = false, "PodCompleted"
+	} else if names := unreadyIn(s.ContainerStatuses); len(names) > 0 {
+		ready, reason, message = false, "ContainersNotReady", fmt.Sprintf("containers with unready status: %v", names)
+	}
+	set(corev1.ContainersReady, ready, reason, message)
+	if ready && !gatesOpen(pod) {
+		ready, reason = false, "ReadinessGatesNotReady"
+	}
+	set(corev1.PodReady, ready, reason, message)
+	return s
+}
+
+func unreadyIn(list []corev1.ContainerStatus) (names []string) {
+	for i := range list {
+		if !list[i].Ready {
+			names = append(names, list[i].Name)
+		}
+	}
+	return names
+}
+
+// phaseOf follows from the containers: a pod is pending while one of them has yet to start for the first
+// time, and runs until all have ended.
+func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodPhase {
+	ended, failed := 0, false
+	for _, c := range s.ContainerStatuses {
+		switch {
+		case c.State.Waiting != nil && c.LastTerminationState.Terminated == nil:
+			return corev1.PodPending
+		case c.State.Terminated != nil:
+			ended++
+			failed = failed || c.State.Terminated.ExitCode != 0
+		}
+	}
+	switch {
+	case !initialized:
+		return corev1.PodPending
+	case ended < len(pod.Spec.Containers):
+		return corev1.PodRunning
+	case failed:
+		return corev1.PodFailed
+	default:
+		return corev1.PodSucceeded
+	}
+}
+
+func gatesOpen(pod *corev1.Pod) bool {
+	for _, gate := range pod.Spec.ReadinessGates {
+		if c := podstate.Condition(pod, gate.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+			return false
+		}
+	}
+	return true
+}
+
+func statusIf(ok bool) corev1.ConditionStatus {
+	if ok {
+		return corev1.ConditionTrue
+	}
+	return corev1.ConditionFalse
+}
+
+// withCondition puts a condition into a list, in place of the one of its type.
+func withCondition(list []corev1.PodCondition, c corev1.PodCondition) []corev1.PodCondition {
+	for i, old := range list {
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		c.LastProbeTime = old.LastProbeTime
+		list[i] = c
+		return list
+	}
+	return append(list, c)
+}

@@ -1,0 +1,69 @@
+package scheduler
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// wanted reports whether the node is one that the pod's node selector and its required node affinity
+// allow.
+func wanted(pod *corev1.Pod, node *corev1.Node) bool {
+	for k, v := range pod.Spec.NodeSelector {
+		if has, ok := node.Labels[k]; !ok || has != v {
+			return false
+		}
+	}
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return matches(t, node)
+	})
+}
+
+// matches reports whether all requirements of a term hold. A term without any matches nothing.
+func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
+	for _, r := range t.MatchExpressions {
+		value, ok := node.Labels[r.Key]
+		if !holds(r, value, ok) {
+			return false
+		}
+	}
+	for _, r := range t.MatchFields {
+		if r.Key != metav1.ObjectNameField || !holds(r, node.Name, true) {
+			return false
+		}
+	}
+	return len(t.MatchExpressions)+len(t.MatchFields) > 0
+}
+
+func holds(r corev1.NodeSelectorRequirement, value string, exists bool) bool {
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn:
+		return exists && slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpNotIn:
+		return !exists || !slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpExists:
+		return exists
+	case corev1.NodeSelectorOpDoesNotExist:
+		return !exists
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		if !exists || len(r.Values) != 1 {
+			return false
+		}
+		has, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return false
+		}
+		limit, err := strconv.ParseInt(r.Values[0], 10, 64)
+		if err != nil {
+			return false
+		}
+		return r.Operator == corev1.NodeSelectorOpGt && has > limit || r.Operator == corev1.NodeSelectorOpLt && has < limit
+	}
+	return false
+}

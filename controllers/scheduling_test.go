@@ -1,0 +1,362 @@
+package controllers_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers"
+	"flyball.dev/controllers/pods"
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// one is a pod with one container.
+func one(name, image string, change ...func(*corev1.PodSpec)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: template(image).Spec}
+	for _, c := range change {
+		c(&p.Spec)
+	}
+	return p
+}
+
+func requesting(cpu string) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) {
+		s.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+}
+
+func (w world) pod(name string) *corev1.Pod {
+	w.Helper()
+	p := &corev1.Pod{}
+	w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: name}, p))
+	return p
+}
+
+// scheduled says on which node a pod is and how it is there, or why it is on none.
+func (w world) scheduled(name string) string {
+	w.Helper()
+	p := w.pod(name)
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("%s %s: %s", p.Status.Phase, c.Reason, c.Message)
+		}
+	}
+	return fmt.Sprintf("%s on %q", p.Status.Phase, p.Spec.NodeName)
+}
+
+func (w world) wantScheduled(name, want string) {
+	w.Helper()
+	if got := w.scheduled(name); got != want {
+		w.Errorf("%s is %s\nwant %s", name, got, want)
+	}
+}
+
+func (w world) changeNode(name string, change func(*corev1.Node)) {
+	w.Helper()
+	node := &corev1.Node{}
+	w.must(w.Get(w.Context(), client.ObjectKey{Name: name}, node))
+	before := client.MergeFrom(node.DeepCopy())
+	change(node)
+	w.must(w.Patch(w.Context(), node, before))
+	w.settle()
+}
+
+func why(reason string) string {
+	return "Pending Unschedulable: 0/1 nodes are available: 1 " + reason + ". no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+}
+
+const onFlyball = `Running on "flyball"`
+
+func TestUnschedulablePodsAreTriedAgain(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.settle()
+		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		w.create(one("cordoned", "a"))
+		w.settle()
+		w.wantScheduled("cordoned", why("node(s) were unschedulable"))
+		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+		w.wantScheduled("cordoned", onFlyball)
+
+		w.changeNode(pods.NodeName, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
+		})
+		w.create(one("tainted", "a"))
+		w.create(one("tolerating", "a", func(s *corev1.PodSpec) {
+			s.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+		}))
+		w.settle()
+		w.wantScheduled("tainted", why("node(s) had untolerated taint(s)"))
+		w.wantScheduled("tolerating", onFlyball)
+		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Taints = nil })
+		w.wantScheduled("tainted", onFlyball)
+
+		w.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
+		w.settle()
+		w.wantScheduled("selective", why("node(s) didn't match Pod's node affinity/selector"))
+		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Labels["disk"] = "ssd" })
+		w.wantScheduled("selective", onFlyball)
+
+		w.create(one("huge", "a", requesting("99999")))
+		w.create(one("large", "a", requesting("9k")))
+		w.settle()
+		w.wantScheduled("huge", why("Insufficient cpu"))
+		w.wantScheduled("large", onFlyball)
+		w.create(one("second", "a", requesting("9k")))
+		w.settle()
+		w.wantScheduled("second", strings.Replace(why("Insufficient cpu"), "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod", 1))
+		w.must(w.Delete(w.Context(), w.pod("large")))
+		w.settle()
+		w.wantScheduled("second", onFlyball)
+	})
+}
+
+func TestWhoIsNotScheduled(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.create(one("gated", "a", func(s *corev1.PodSpec) { s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}} }))
+		w.create(one("foreign", "a", func(s *corev1.PodSpec) { s.SchedulerName = "mine" }))
+		w.create(one("nowhere", "a", func(s *corev1.PodSpec) { s.NodeName = "absent" }))
+		w.create(one("direct", "a", func(s *corev1.PodSpec) { s.NodeName = pods.NodeName }))
+		w.settle()
+		w.wantScheduled("gated", "Pending SchedulingGated: Scheduling is blocked due to non-empty scheduling gates")
+		w.wantScheduled("foreign", `Pending on ""`)
+		w.wantScheduled("nowhere", `Pending on "absent"`)
+		w.wantScheduled("direct", onFlyball)
+
+		gated := w.pod("gated")
+		before := client.MergeFrom(gated.DeepCopy())
+		gated.Spec.SchedulingGates = nil
+		w.must(w.Patch(w.Context(), gated, before))
+		w.settle()
+		w.wantScheduled("gated", onFlyball)
+	})
+}
+
+// TestOtherNodes: a node that somebody adds gets pods when it is ready, and only those that do not fit
+// on the one that is there.
+func TestOtherNodes(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.settle()
+		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "added", Labels: map[string]string{"disk": "ssd"}}})
+		w.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
+		w.create(one("web", "a"))
+		w.settle()
+		node := &corev1.Node{}
+		w.must(w.Get(w.Context(), client.ObjectKey{Name: "added"}, node))
+		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady {
+			t.Errorf("the node that is not ready has the taints %v", node.Spec.Taints)
+		}
+		w.wantScheduled("selective", "Pending Unschedulable: 0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s)."+
+			" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
+
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}
+		w.must(w.Status().Update(w.Context(), node))
+		w.settle()
+		w.wantScheduled("selective", `Pending on "added"`) // whose kubelet would run it
+		w.wantScheduled("web", onFlyball)
+		w.must(w.Get(w.Context(), client.ObjectKey{Name: "added"}, node))
+		if len(node.Spec.Taints) != 0 {
+			t.Errorf("the node that is ready has the taints %v", node.Spec.Taints)
+		}
+	})
+}
+
+// TestWithoutNodes: the verdict waits for the first node, but not for ever.
+func TestWithoutNodes(t *testing.T) {
+	inVirtualTime(t, controllers.Options{Without: []string{"pods"}}, func(w world) {
+		w.create(one("web", "a"))
+		w.settle()
+		w.wantScheduled("web", "Pending Unschedulable: no nodes available to schedule pods")
+	})
+}
+
+func TestAddressesRunOut(t *testing.T) {
+	o := controllers.Options{Pods: pods.Options{Network: netip.MustParsePrefix("10.200.0.0/29")}} // 6 pods
+	inVirtualTime(t, o, func(w world) {
+		for i := range 8 {
+			w.create(one(fmt.Sprint("p", i), "a"))
+			w.settle()
+		}
+		seen := map[string]bool{}
+		for i := range 6 {
+			seen[w.pod(fmt.Sprint("p", i)).Status.PodIP] = true
+		}
+		if len(seen) != 6 || seen[""] {
+			t.Errorf("the addresses are %v", seen)
+		}
+		const none = "Failed to create pod sandbox: no IP addresses available in 10.200.0.0/29"
+		for _, name := range []string{"p6", "p7"} {
+			p, said := w.pod(name), ""
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
+					said = c.Message
+				}
+			}
+			if p.Status.Phase != corev1.PodPending || said != none {
+				t.Errorf("%s is %s and says %q", name, p.Status.Phase, said)
+			}
+			w.wantEvents("Pod", name,
+				"Warning FailedCreatePodSandBox kubelet: "+none,
+				"Normal Scheduled default-scheduler: Successfully assigned default/"+name+" to flyball")
+		}
+		before := w.pod("p7").ResourceVersion
+		time.Sleep(time.Hour) // virtual
+		if after := w.pod("p7").ResourceVersion; after != before {
+			t.Error("the pod is written again and again")
+		}
+
+		freed := w.pod("p3").Status.PodIP
+		w.must(w.Delete(w.Context(), w.pod("p3")))
+		w.settle()
+		w.wantScheduled("p6", onFlyball)
+		w.wantScheduled("p7", `Pending on "flyball"`)
+		if got := w.pod("p6").Status.PodIP; got != freed {
+			t.Errorf("the address is %s, want %s", got, freed)
+		}
+
+		ends := one("p8", "a")
+		ends.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
+		ends.Spec.RestartPolicy = corev1.RestartPolicyNever
+		w.must(w.Delete(w.Context(), w.pod("p7")))
+		w.must(w.Delete(w.Context(), w.pod("p0")))
+		w.settle()
+		w.create(ends)
+		w.settle()
+		w.create(one("p9", "a"))
+		w.settle()
+		w.wantScheduled("p8", `Succeeded on "flyball"`)
+		w.wantScheduled("p9", onFlyball) // one that has ended needs no address
+	})
+}
+
+// TestAddressesSurviveARestart starts a control plane on the storage of another.
+func TestAddressesSurviveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := keepOpen{memory.New(memory.Options{})}
+		defer kept.Store.Close()
+		run := func(do func(w world)) {
+			plane, err := controlplane.Start(t.Context(), controlplane.Options{Storage: kept})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := client.NewWithWatch(plane.Config(), client.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(world{t, c})
+			if err := plane.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		addresses := map[string]string{}
+		run(func(w world) {
+			for i := range 5 {
+				w.create(one(fmt.Sprint("p", i), "a"))
+			}
+			w.settle()
+			for i := range 5 {
+				p := w.pod(fmt.Sprint("p", i))
+				addresses[p.Status.PodIP] = p.Name
+			}
+			w.must(w.Delete(w.Context(), w.pod("p1")))
+			w.settle()
+		})
+		run(func(w world) {
+			w.create(one("p5", "a"))
+			w.create(one("p6", "a"))
+			w.settle()
+			for i := range 7 {
+				if i == 1 {
+					continue
+				}
+				p := w.pod(fmt.Sprint("p", i))
+				if owner := addresses[p.Status.PodIP]; p.Status.PodIP == "" || i < 5 && owner != p.Name || i >= 5 && owner != "" && owner != "p1" {
+					t.Errorf("%s has %q, which %q had", p.Name, p.Status.PodIP, owner)
+				}
+				addresses[p.Status.PodIP] = p.Name
+			}
+		})
+	})
+}
+
+// keepOpen is a storage that outlives its control plane.
+type keepOpen struct{ storage.Store }
+
+func (keepOpen) Close() error { return nil }
+
+func TestNodeLease(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.settle()
+		key, lease := client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: pods.NodeName}, &coordinationv1.Lease{}
+		renewed := func() time.Duration {
+			w.must(w.Get(w.Context(), key, lease))
+			return time.Since(lease.Spec.RenewTime.Time)
+		}
+		for range 10 {
+			time.Sleep(7 * time.Second)
+			if age := renewed(); age > 10*time.Second || *lease.Spec.LeaseDurationSeconds != 40 || *lease.Spec.HolderIdentity != pods.NodeName {
+				t.Errorf("renewed %s ago: %+v", age, lease.Spec)
+			}
+		}
+		node := &corev1.Node{}
+		w.must(w.Get(w.Context(), client.ObjectKey{Name: pods.NodeName}, node))
+		if o := lease.OwnerReferences; len(o) != 1 || o[0].UID != node.UID || o[0].Kind != "Node" {
+			t.Errorf("its owner is %v", o)
+		}
+		w.must(w.Delete(w.Context(), lease))
+		time.Sleep(11 * time.Second)
+		renewed()
+	})
+}
+
+func TestRootCA(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(w world) {
+		w.settle()
+		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
+		w.settle()
+		published := func(namespace string) *corev1.ConfigMap {
+			t.Helper()
+			m := &corev1.ConfigMap{}
+			w.must(w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: "kube-root-ca.crt"}, m))
+			return m
+		}
+		want := published("default").Data["ca.crt"]
+		if !strings.HasPrefix(want, "-----BEGIN CERTIFICATE-----") {
+			t.Errorf("published is %q", want)
+		}
+		check := func(namespace string) {
+			t.Helper()
+			if got := published(namespace).Data; len(got) != 1 || got["ca.crt"] != want {
+				t.Errorf("%s has %q", namespace, got)
+			}
+		}
+		check("kube-system")
+		check("team")
+
+		m := published("team")
+		m.Data = map[string]string{"ca.crt": "mine", "other": "too"}
+		w.must(w.Update(w.Context(), m))
+		w.settle()
+		check("team")
+		w.must(w.Delete(w.Context(), published("team")))
+		w.settle()
+		check("team")
+
+		w.must(w.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}))
+		w.settle()
+		if err := w.Get(w.Context(), client.ObjectKey{Name: "team"}, &corev1.Namespace{}); client.IgnoreNotFound(err) != nil || err == nil {
+			t.Errorf("the namespace is still there: %v", err)
+		}
+	})
+}
