@@ -56,7 +56,7 @@ func TestHealth(t *testing.T) {
 		{"/healthz", true, 200, "ok"},
 		{"/livez", false, 200, "ok"},
 		{"/readyz", true, 200, "ok"},
-		{"/readyz", false, 500, "[+]ping ok\n[-]serving failed\nreadyz check failed\n"},
+		{"/readyz", false, 500, "[+]ping ok\n[-]serving failed: reason withheld\nreadyz check failed\n"},
 		{"/readyz?verbose", true, 200, "[+]ping ok\n[+]serving ok\nreadyz check passed\n"},
 		{"/readyz/serving", true, 200, "ok"},
 		{"/readyz/absent", true, 404, "404 page not found\n"},
