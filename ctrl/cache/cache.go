@@ -12,7 +12,8 @@
 // not be changed; typed ones have no apiVersion and kind there, as in the answers
 // to writes, while those that are read have. The reads of a program that writes
 // through a client over this cache see what was written at once, before the watch
-// brings it back; events come from the watch alone.
+// brings it back; package client says exactly what is included. For some writes the
+// next read takes a request. Events come from the watch alone.
 //
 // Lists are ordered by namespace and name. Handlers are called one event at a
 // time, in order, each on a goroutine of its own; what happens to an object
@@ -110,7 +111,12 @@ type Options struct {
 	// DefaultTransform changes every object before it is kept. It owns the
 	// object that it is given and returns the one to keep. It must leave name,
 	// namespace, UID and resource version alone, and labels as well if they are
-	// to be selected by.
+	// to be selected by. For one kind it is called once at a time, whatever the
+	// form and the namespace; a function that transforms several kinds, or for
+	// several caches, is called for them at once and must be safe for that. It is
+	// called on goroutines of the cache and of those who write, and should not
+	// read or write objects of its own kind: it has to wait for itself then, and
+	// gives up after a second.
 	DefaultTransform toolscache.TransformFunc
 
 	// DefaultWatchErrorHandler is told of every error of a list or watch,

@@ -17,7 +17,6 @@ const (
 	typedForm form = iota
 	unstructuredForm
 	metadataForm
-	forms
 )
 
 func formOf(obj runtime.Object) form {

@@ -23,9 +23,9 @@ func init() {
 type tally struct {
 	informers []*informer // guarded by the collector's lock
 
-	events, relists atomic.Int64
-	mu              sync.Mutex
-	errors          map[string]int // by reason
+	events, relists, liveReads atomic.Int64
+	mu                         sync.Mutex
+	errors                     map[string]int // by reason
 }
 
 func (t *tally) error(err error) {
@@ -79,12 +79,13 @@ var (
 	contactDesc = desc("last_contact_timestamp_seconds", "Unix time at which the server last told something of the kind, be it that nothing is new. Of several watches that of the most silent.")
 	eventsDesc  = desc("events_total", "Changes and deletions that watches told of.")
 	relistsDesc = desc("relists_total", "Lists of the kind after the first, because a watch could not be continued.")
+	liveDesc    = desc("live_reads_total", "Lists for the sake of reads, because a write of this process had made the cache out of date.")
 	errorsDesc  = desc("errors_total", "Errors of lists and watches, by reason.", "reason")
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{objectsDesc, bytesDesc, syncedDesc, watchesDesc, contactDesc, eventsDesc, relistsDesc, errorsDesc} {
+	for _, d := range []*prometheus.Desc{objectsDesc, bytesDesc, syncedDesc, watchesDesc, contactDesc, eventsDesc, relistsDesc, liveDesc, errorsDesc} {
 		descs <- d
 	}
 }
@@ -113,6 +114,7 @@ func (t *tally) collect(key informerKey, all chan<- prometheus.Metric) {
 
 	send(eventsDesc, prometheus.CounterValue, float64(t.events.Load()))
 	send(relistsDesc, prometheus.CounterValue, float64(t.relists.Load()))
+	send(liveDesc, prometheus.CounterValue, float64(t.liveReads.Load()))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for reason, n := range t.errors {

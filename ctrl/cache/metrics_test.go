@@ -170,7 +170,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		names(t, c)
 		problems, err := testutil.GatherAndLint(metrics.Registry, "flyball_cache_objects", "flyball_cache_bytes", "flyball_cache_synced",
 			"flyball_cache_watches", "flyball_cache_last_contact_timestamp_seconds", "flyball_cache_events_total",
-			"flyball_cache_relists_total", "flyball_cache_errors_total")
+			"flyball_cache_relists_total", "flyball_cache_live_reads_total", "flyball_cache_errors_total")
 		if err != nil || len(problems) > 0 {
 			t.Errorf("%v, %v", problems, err)
 		}

@@ -58,11 +58,15 @@ func (p *part) revalidate(ctx context.Context, namespace, name string, invalid [
 		asked[v.Key] = true
 	}
 	found := make(map[client.ObjectKey]client.Object, len(invalid))
+	p.informer.tally.liveReads.Add(1)
 	version, err := p.remote.live(ctx, namespace, name, func(obj client.Object) {
 		if key := client.ObjectKeyFromObject(obj); asked[key] {
 			found[key] = obj
 		}
 	})
+	if err != nil {
+		p.informer.tally.error(err)
+	}
 	if refused(err) {
 		p.log().Error(err, "reads will not see some writes before the watch tells of them")
 		for _, v := range invalid {

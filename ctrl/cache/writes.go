@@ -23,12 +23,12 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 		return
 	}
 	key := client.ObjectKeyFromObject(obj)
-	c.eachOf(obj, func(i *informer, p *part) {
-		switch p.selects(obj) {
-		case noMember:
+	c.eachOf(obj, func(i *informer, p *part, converted bool) {
+		switch selects := p.selects(obj); {
+		case selects == noMember && !converted:
 			i.store.Absent(key, version)
 			return
-		case unknown:
+		case selects == unknown, converted:
 			i.store.Invalidate(key, version)
 			return
 		}
@@ -55,7 +55,7 @@ func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
 		return // Versions that are not numbers have no order.
 	}
 	key := client.ObjectKeyFromObject(obj)
-	c.eachOf(obj, func(i *informer, p *part) {
+	c.eachOf(obj, func(i *informer, p *part, _ bool) {
 		if p.selectsKey(key) != noMember {
 			i.store.Invalidate(key, version)
 		}
@@ -65,7 +65,7 @@ func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
 // Deleted implements overlay.Writes: reads do not find the object from now on.
 func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 	version, _ := store.Version(obj)
-	c.eachOf(obj, func(i *informer, _ *part) {
+	c.eachOf(obj, func(i *informer, _ *part, _ bool) {
 		i.store.Deleted(client.ObjectKeyFromObject(obj), obj.GetUID(), version)
 	})
 }
@@ -75,7 +75,7 @@ func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	version, _ := store.Version(obj)
 	key := client.ObjectKeyFromObject(obj)
-	c.eachOf(obj, func(i *informer, p *part) {
+	c.eachOf(obj, func(i *informer, p *part, _ bool) {
 		switch {
 		case p.selectsKey(key) == noMember:
 		case obj.GetUID() == "":
@@ -86,26 +86,28 @@ func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	})
 }
 
-// eachOf calls f for the informers of an object's kind that exist, in all forms,
-// and their parts that cover its namespace.
-func (c *informerCache) eachOf(obj client.Object, f func(*informer, *part)) {
+// eachOf calls f for the informers of an object's kind that exist, in all forms and
+// API versions, and their parts that cover its namespace. Converted is set for
+// another API version than the object's: the server converts between them as it
+// likes, but for name, namespace, UID and resource version.
+func (c *informerCache) eachOf(obj client.Object, f func(i *informer, p *part, converted bool)) {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
 		return
 	}
-	for _, i := range c.existing(gvk) {
+	for _, i := range c.existing(gvk.GroupKind()) {
 		if p := i.partOf(obj.GetNamespace()); p != nil {
-			f(i, p)
+			f(i, p, i.gvk != gvk)
 		}
 	}
 }
 
-func (c *informerCache) existing(gvk schema.GroupVersionKind) []*informer {
+func (c *informerCache) existing(kind schema.GroupKind) []*informer {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var found []*informer
-	for f := range forms {
-		if i := c.informers[informerKey{gvk, f}]; i != nil {
+	for key, i := range c.informers {
+		if key.gvk.GroupKind() == kind {
 			found = append(found, i)
 		}
 	}

@@ -157,7 +157,8 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// A write in one form is seen in all forms that it says enough for.
+// A write in one form is seen in all forms: those for which it says too little ask
+// the server.
 func TestWritesInOtherForms(t *testing.T) {
 	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		ctx := t.Context()
@@ -194,5 +195,27 @@ func TestWritesInOtherForms(t *testing.T) {
 		m.SetResourceVersion(answer.GetResourceVersion())
 		c.Wrote(ctx, m)
 		see("metadata")
+		shows(t, "live_reads_total", "metadata ConfigMap 0", "typed ConfigMap 1", "unstructured ConfigMap 2")
+	})
+}
+
+// A write in one API version says too little for the others, but that they are out
+// of date.
+func TestWritesInOtherVersions(t *testing.T) {
+	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		answer := s.put(configMap("a", "cm-1", "number", "7"))
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind().WithVersion("v2"))
+		u.SetNamespace("a")
+		u.SetName("cm-1")
+		u.SetLabels(map[string]string{"number": "converted"})
+		u.SetResourceVersion(answer.GetResourceVersion())
+		c.Wrote(t.Context(), u)
+		expect(t, get(t, c, "a", "cm-1"), "7")
+
+		u.SetUID(answer.GetUID())
+		s.remove("configmaps", "a", "cm-1")
+		c.Deleted(t.Context(), u)
+		expect(t, get(t, c, "a", "cm-1"), "not found")
 	})
 }

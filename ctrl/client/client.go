@@ -65,10 +65,10 @@ type CacheOptions struct {
 	Unstructured bool
 
 	// EnableReadYourWritesConsistency makes reads from the cache include what
-	// this client has written, from the moment that the write returned. No read
-	// waits for it. It is true if nil, for a Reader that can do it, as those of
-	// package cache can; if it is true and the Reader cannot, New fails. The
-	// deletion of collections is not included.
+	// this client has written, from the moment that the write returned; see
+	// Reading one's own writes above. Nil means true for a Reader that can do it,
+	// as those of package cache can and what embeds one; for another, New logs
+	// that it cannot. If it is true and the Reader cannot do it, New fails.
 	EnableReadYourWritesConsistency *bool
 }
 

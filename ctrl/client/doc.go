@@ -18,11 +18,62 @@
 // # Reading from a cache
 //
 // With Options.Cache, Get and List are answered from a cache, and writes go to
-// the server. What this client has written shows in its reads from the moment
-// that the write returned, even before the cache has heard of it from the
-// server. A manager's client is made like this. Kinds in CacheOptions.DisableFor
-// are read from the server, and so are unstructured objects unless
-// CacheOptions.Unstructured says otherwise.
+// the server. A manager's client is made like this. Kinds in
+// CacheOptions.DisableFor are read from the server, and so are unstructured
+// objects unless CacheOptions.Unstructured says otherwise.
+//
+// # Reading one's own writes
+//
+// What a client over a cache of package cache has written shows in the reads of all
+// clients over that cache, from the moment that the write returned. No read waits
+// for the watch. What the server's answer makes certain is read from memory; where
+// the answer leaves something open, the next read of the object, or of a list that
+// it may be in, asks the server once, and is read from memory after that:
+//
+//	write                                              next read, if the watch has not caught up
+//	Create, Update, Patch, Apply, Status() of the      from memory, in the same form and as
+//	object, typed                                      metadata; as unstructured, from the server
+//	the same, unstructured                             from memory, in all forms
+//	Patch of metadata only                             from memory as metadata; else from the server
+//	Status().Patch of metadata only                    from the server
+//	Delete, and the Update that removes the last       from memory: not found; or terminating, as
+//	finalizer                                          after a Patch
+//	Delete that is answered without a UID              from the server
+//	DeleteAllOf                                        from the server, if it answers with a list
+//	SubResource("scale") and others of a kind of       from the server
+//	their own: Update, Patch, Apply
+//	SubResource(...).Create that is answered with a    from the server
+//	Status, as an eviction or a binding is
+//	any of them, if the cache has a field selector     from the server
+//	for more than name and namespace
+//	any of them, in another API version of the kind    from the server
+//
+// "From the server" is a list of the one name, or for more than eight objects of the
+// namespace or of all that is watched, with the selectors of the watch. It needs no
+// permission that the watch does not need. If it fails, so does the read; but if the
+// server refuses it, the read has what the watch has told. The metric
+// flyball_cache_live_reads_total counts them.
+//
+// Not included are:
+//
+//   - writes of others, of clients that are not over the cache, and what the server
+//     and its controllers do in consequence of a write to other objects;
+//   - writes that returned an error, such as a timeout, but were done all the same;
+//   - the same object in another API group, as an Event can be read;
+//   - Delete of an object that the cache has not shown yet, if neither the
+//     object that is given nor the answer has its resource version;
+//   - DeleteAllOf that is answered without a list of the objects;
+//   - resource versions that are not numbers, which no Kubernetes API server has;
+//   - objects for which the cache's transform fails;
+//   - what the watch has not told of five minutes after the write: reads see
+//     what it has told then, as without this client;
+//   - dry runs, and reads and writes with DisableReadYourWritesConsistency.
+//
+// Informers and their handlers are told by the watch alone.
+//
+// A cache of the program's own around one of package cache has to embed that one in
+// a struct, so that the client finds it. Otherwise New logs that reads may be older
+// than writes, or fails if CacheOptions asks for the promise.
 //
 // # Concurrency and ownership
 //

@@ -22,7 +22,8 @@ type Object interface {
 
 // IndexerFunc gives the values under which an object is filed in an index.
 // Values carry no namespace: the cache adds it for namespaced objects. The
-// function must not change the object and must depend on nothing else.
+// function must not change the object and must depend on nothing else. For one
+// index it is called once at a time.
 type IndexerFunc func(Object) []string
 
 // FieldIndexer adds indexes to the objects of a cache.
