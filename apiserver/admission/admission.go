@@ -1,8 +1,8 @@
 // Package admission decides whether a write that is well-formed and allowed should happen now, and
 // completes what it writes.
 //
-// The plugins have the names and the order that they have in kube-apiserver. They read what they decide
-// by as it is stored at that moment: none has a cache that could be behind.
+// The plugins have the names and the order that they have in kube-apiserver. They decide by what is stored
+// at that moment: none has a cache that could be behind.
 package admission
 
 import (

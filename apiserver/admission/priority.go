@@ -3,11 +3,11 @@ package admission
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 )
 
@@ -15,12 +15,7 @@ import (
 // at most one default.
 type priority struct {
 	*admission.Handler
-	classes stored[*schedulingv1.PriorityClass]
-	changed func() bool // the classes, since mu was last held
-
-	mu       sync.Mutex
-	known    bool
-	standard *schedulingv1.PriorityClass // the default class, or nil
+	classes *stored[*schedulingv1.PriorityClass]
 }
 
 var (
@@ -31,7 +26,6 @@ var (
 func newPriority(o Objects) admission.Interface {
 	return &priority{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
-		changed: o.Changed(schedulingv1.Resource("priorityclasses")),
 		classes: newStored[*schedulingv1.PriorityClass](o, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")),
 	}
 }
@@ -87,21 +81,17 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *cor
 var noClass = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
 
 // globalDefault returns the default class, the lowest of them if writers have made two at once, or nil.
-// It must not be changed. As every pod needs it, it is looked for only when a class has been written.
+// It must not be changed.
 func (p *priority) globalDefault(ctx context.Context) (*schedulingv1.PriorityClass, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.changed() && p.known {
-		return p.standard, nil
-	}
-	p.known, p.standard = false, nil
-	err := p.classes.each(ctx, "", func(c *schedulingv1.PriorityClass) {
-		if c.GlobalDefault && (p.standard == nil || c.Value < p.standard.Value) {
-			p.standard = c
-		}
+	const isDefault = "" // which is no name
+	return p.classes.cached(types.NamespacedName{Name: isDefault}, func() (found *schedulingv1.PriorityClass, err error) {
+		err = p.classes.each(ctx, "", func(c *schedulingv1.PriorityClass) {
+			if c.GlobalDefault && (found == nil || c.Value < found.Value) {
+				found = c
+			}
+		})
+		return found, err
 	})
-	p.known = err == nil
-	return p.standard, err
 }
 
 func (p *priority) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {

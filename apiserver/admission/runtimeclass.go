@@ -15,7 +15,7 @@ import (
 // runtimeClass gives a new pod the overhead, the node selector and the tolerations of its runtime class.
 type runtimeClass struct {
 	*admission.Handler
-	classes stored[*nodev1.RuntimeClass]
+	classes *stored[*nodev1.RuntimeClass]
 }
 
 var (
@@ -46,7 +46,7 @@ func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admi
 		if given := pod.Spec.Overhead; len(given) > 0 && !apiequality.Semantic.DeepEqual(given, class.Overhead.PodFixed) {
 			return admission.NewForbidden(a, errOverhead)
 		}
-		pod.Spec.Overhead = class.Overhead.PodFixed
+		pod.Spec.Overhead = class.Overhead.PodFixed.DeepCopy()
 	}
 	if class.Scheduling == nil {
 		return nil
@@ -62,7 +62,7 @@ func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admi
 	}
 	for _, t := range class.Scheduling.Tolerations {
 		if !slices.ContainsFunc(pod.Spec.Tolerations, func(given corev1.Toleration) bool { return apiequality.Semantic.DeepEqual(given, t) }) {
-			pod.Spec.Tolerations = append(pod.Spec.Tolerations, t)
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, *t.DeepCopy())
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ const (
 // account's token in every container.
 type serviceAccount struct {
 	*admission.Handler
-	accounts stored[*corev1.ServiceAccount]
+	accounts *stored[*corev1.ServiceAccount]
 }
 
 var (
@@ -60,7 +60,7 @@ func (s *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 		mountToken(&pod.Spec)
 	}
 	if len(pod.Spec.ImagePullSecrets) == 0 {
-		pod.Spec.ImagePullSecrets = account.ImagePullSecrets
+		pod.Spec.ImagePullSecrets = slices.Clone(account.ImagePullSecrets)
 	}
 	return nil
 }

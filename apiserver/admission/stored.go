@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -24,40 +26,68 @@ type Objects interface {
 	Changed(schema.GroupResource) func() bool
 }
 
-// stored reads the objects of one resource as they are stored now.
+// maxCached bounds how many objects of a resource are kept.
+const maxCached = 1024
+
+// stored reads the objects of one resource as they are stored now. What was read is kept until any object
+// of the resource is written, and it is known of a write before the next read.
 type stored[T runtime.Object] struct {
 	objects  Objects
 	resource schema.GroupVersionResource
+	changed  func() bool
 	// info is about the object that is looked up, so that errors do not speak of the one in the request.
 	info *request.RequestInfo
+
+	mu    sync.Mutex
+	cache map[types.NamespacedName]T
 }
 
-func newStored[T runtime.Object](o Objects, r schema.GroupVersionResource) stored[T] {
-	return stored[T]{o, r, &request.RequestInfo{
-		IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource,
-	}}
+func newStored[T runtime.Object](o Objects, r schema.GroupVersionResource) *stored[T] {
+	return &stored[T]{
+		objects: o, resource: r, changed: o.Changed(r.GroupResource()), cache: map[types.NamespacedName]T{},
+		info: &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource},
+	}
 }
 
-func (s stored[T]) scope(ctx context.Context, namespace string) context.Context {
+func (s *stored[T]) scope(ctx context.Context, namespace string) context.Context {
 	return request.WithNamespace(request.WithRequestInfo(ctx, s.info), namespace)
 }
 
-// get returns a copy of an object, which belongs to the caller.
-func (s stored[T]) get(ctx context.Context, namespace, name string) (T, error) {
-	var none T
-	storage, ok := s.objects.Storage(s.resource).(rest.Getter)
-	if !ok {
-		return none, errors.NewNotFound(s.resource.GroupResource(), name)
+// get returns an object, which is shared and must not be changed.
+func (s *stored[T]) get(ctx context.Context, namespace, name string) (T, error) {
+	return s.cached(types.NamespacedName{Namespace: namespace, Name: name}, func() (T, error) {
+		var none T
+		storage, ok := s.objects.Storage(s.resource).(rest.Getter)
+		if !ok {
+			return none, errors.NewNotFound(s.resource.GroupResource(), name)
+		}
+		obj, err := storage.Get(s.scope(ctx, namespace), name, &metav1.GetOptions{})
+		if err != nil {
+			return none, err
+		}
+		return obj.(T), nil
+	})
+}
+
+// cached returns what load has returned under that key since the last write, or else loads it.
+func (s *stored[T]) cached(key types.NamespacedName, load func() (T, error)) (T, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed() || len(s.cache) >= maxCached {
+		clear(s.cache)
 	}
-	obj, err := storage.Get(s.scope(ctx, namespace), name, &metav1.GetOptions{})
-	if err != nil {
-		return none, err
+	if obj, ok := s.cache[key]; ok {
+		return obj, nil
 	}
-	return obj.(T), nil
+	obj, err := load()
+	if err == nil {
+		s.cache[key] = obj
+	}
+	return obj, err
 }
 
 // each calls yield with every object in a namespace, or in all. The objects must not be changed.
-func (s stored[T]) each(ctx context.Context, namespace string, yield func(T)) error {
+func (s *stored[T]) each(ctx context.Context, namespace string, yield func(T)) error {
 	storage, ok := s.objects.Storage(s.resource).(rest.Lister)
 	if !ok {
 		return nil
@@ -74,7 +104,7 @@ func (s stored[T]) each(ctx context.Context, namespace string, yield func(T)) er
 
 // await is get for an object that may not be there yet. It returns the error of the last get when ctx
 // ends first.
-func (s stored[T]) await(ctx context.Context, namespace, name string) (T, error) {
+func (s *stored[T]) await(ctx context.Context, namespace, name string) (T, error) {
 	var none T
 	notFound := errors.NewNotFound(s.resource.GroupResource(), name)
 	storage, ok := s.objects.Storage(s.resource).(rest.Watcher)
