@@ -46,6 +46,11 @@ type Options struct {
 	Admission admission.Options
 	// ReadyChecks are what /readyz reports beside the server itself.
 	ReadyChecks []ReadyCheck
+	// MaxRequestsInFlight is how many requests that only read may be under way at once, and
+	// MaxMutatingRequestsInFlight how many others; by default 400 and 200, and without a limit if it
+	// is negative. What comes above that is answered with 429 Too Many Requests, but for members of
+	// system:masters. Watches and other long-running requests do not count.
+	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 }
 
 // Server answers requests. It is an [http.Handler], and safe for concurrent use.

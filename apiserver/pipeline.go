@@ -17,10 +17,11 @@ func (s *Server) pipeline() []stage {
 		{"time", s.receive},
 		{"info", s.readInfo},
 		{"warnings", s.recordWarnings},
-		{"lifetime", s.endWithServer},
+		{"lifetime", s.boundLifetime},
 		{"caching", s.forbidCaching},
 		{"authentication", s.authenticate},
 		{"impersonation", s.impersonate},
+		{"limit", s.limitInFlight},
 		{"authorization", s.authorize},
 	}
 }

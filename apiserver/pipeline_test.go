@@ -10,7 +10,7 @@ import (
 
 // TestPipelineOrder is the order in which a request passes the stages. Whoever changes it should know.
 func TestPipelineOrder(t *testing.T) {
-	want := "recover time info warnings lifetime caching authentication impersonation authorization"
+	want := "recover time info warnings lifetime caching authentication impersonation limit authorization"
 	var names []string
 	for _, s := range (&Server{}).pipeline() {
 		names = append(names, s.name)

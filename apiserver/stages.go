@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -21,9 +20,6 @@ import (
 
 	"flyball.dev/apiserver/kinds"
 )
-
-// requestTimeout bounds every request but watches and the other long-running ones.
-const requestTimeout = time.Minute
 
 var infoFactory = &request.RequestInfoFactory{
 	APIPrefixes:          sets.NewString("api", "apis"),
@@ -71,22 +67,6 @@ func (s *Server) readInfo(next http.Handler) http.Handler {
 
 func (s *Server) recordWarnings(next http.Handler) http.Handler {
 	return filters.WithWarningRecorder(next)
-}
-
-// endWithServer ends long-running requests when the server stops, and all others after a while.
-func (s *Server) endWithServer(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if info, _ := request.RequestInfoFrom(r.Context()); info != nil && info.Verb == "watch" {
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			defer context.AfterFunc(s.stopping, cancel)()
-			next.ServeHTTP(w, r.WithContext(ctx))
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
 }
 
 func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.WithCacheControl(next) }

@@ -93,7 +93,27 @@ func TestBadInput(t *testing.T) {
 		{
 			name:   "a resource version that is none",
 			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"there","resourceVersion":"latest"}}`,
-			status: http.StatusInternalServerError, says: `parsing "latest": invalid syntax`, // as a real one
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: `invalid resource version: strconv.ParseUint: parsing "latest": invalid syntax`,
+		},
+		{
+			name:   "a resource version that is none, in an apply",
+			method: http.MethodPatch, path: maps + "/there?fieldManager=me", kind: "application/apply-patch+yaml", body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there, resourceVersion: latest}",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "invalid resource version",
+		},
+		{
+			name:   "a resource version that is none, of a list",
+			method: http.MethodGet, path: maps + "?resourceVersion=latest", says: "invalid resource version",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
+		},
+		{
+			name:   "a resource version that is none, of a watch",
+			method: http.MethodGet, path: maps + "?watch=true&resourceVersion=latest", says: "invalid resource version",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
+		},
+		{
+			name:   "a timeout that is none",
+			method: http.MethodGet, path: maps + "?timeout=soon", says: `invalid timeout specified in the request URL - time: invalid duration "soon"`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "the name of another object",
@@ -109,6 +129,21 @@ func TestBadInput(t *testing.T) {
 			name:   "a JSON patch that does not fit",
 			method: http.MethodPatch, path: maps + "/there", kind: "application/json-patch+json", body: `[{"op":"remove","path":"/data/absent"}]`,
 			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, says: "the server rejected our request due to an error in our request",
+		},
+		{
+			name:   "a strategic merge patch that retains what is no key",
+			method: http.MethodPatch, path: "/api/v1/namespaces/default", kind: "application/strategic-merge-patch+json", body: `{"spec":{"$retainKeys":[[]]}}`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "invalid patch format of retainKeys",
+		},
+		{
+			name:   "an apply of an unknown field",
+			method: http.MethodPatch, path: maps + "/there?fieldManager=me", kind: "application/apply-patch+yaml", body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there}\ndato: {}",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: ".dato: field not declared in schema",
+		},
+		{
+			name:   "a definition in protobuf of another kind",
+			method: http.MethodPost, path: definitions, kind: "application/vnd.kubernetes.protobuf", body: "k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x07\n\x05\n\x01y\x12\x00",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "cannot be handled as a CustomResourceDefinition",
 		},
 		{
 			name:   "an apply without a manager",
@@ -188,6 +223,27 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("something changed: before\n%s\nafter\n%s", before, after)
 			}
 		})
+	}
+}
+
+func TestPathsThatLeadNowhere(t *testing.T) {
+	plane := start(t, controlplane.Options{WithoutControllers: true})
+	send := sender(t, plane.Config())
+	for _, path := range []string{
+		"/api/v1/namespaces/default/status/foo",
+		"/api/v1/namespaces/default/pods/x/status/foo",
+		"/api/v1/nodes/x/status/foo/bar",
+		"/apis/apps/v1/namespaces/default/deployments/x/scale/foo",
+		"/api/v1/namespaces/default/pods/x/nothing",
+		"/api/v1/namespaces/default/nothing",
+		"/api/v1/pods/x",
+		"/api/v2/pods",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodPost, http.MethodDelete} {
+			if status, answer := send(method, path, "application/json", "{}"); status != http.StatusNotFound {
+				t.Errorf("%s %s was answered %d %.200s; want 404", method, path, status, answer)
+			}
+		}
 	}
 }
 

@@ -4,12 +4,15 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
+	"os"
+	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -31,9 +34,9 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := certificate("flyball")
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
+	template := certificate("flyball-ca")
+	template.IsCA = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return nil, err
@@ -52,22 +55,64 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// server signs a certificate for the host, beside the names that a control plane always has.
-func (a *authority) server(host string) (tls.Certificate, error) {
-	template := certificate("flyball")
+// serverNames are the names that a cluster's API server always has, within the cluster and on its host.
+var serverNames = []string{
+	"localhost",
+	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+}
+
+// serviceIP is the address of the Service kubernetes: the first of the service network.
+var serviceIP = net.IPv4(10, 96, 0, 1)
+
+// server signs a certificate for hosts, each a name or an address, beside the names that a control plane
+// always has. An unspecified address stands for all of this machine's.
+func (a *authority) server(hosts ...string) (tls.Certificate, error) {
+	template := certificate("kube-apiserver")
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	template.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	if ip := net.ParseIP(host); ip != nil {
-		template.IPAddresses = append(template.IPAddresses, ip)
-	} else if host != "" {
-		template.DNSNames = append(template.DNSNames, host)
+	template.DNSNames = slices.Clone(serverNames)
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, serviceIP}
+	for _, host := range hosts {
+		switch ip := net.ParseIP(host); {
+		case host == "" || ip.IsUnspecified():
+			names, addresses := thisMachine()
+			template.DNSNames = append(template.DNSNames, names...)
+			template.IPAddresses = append(template.IPAddresses, addresses...)
+		case ip != nil:
+			template.IPAddresses = append(template.IPAddresses, ip)
+		default:
+			template.DNSNames = append(template.DNSNames, host)
+		}
 	}
+	template.DNSNames = distinct(template.DNSNames, func(name string) string { return name })
+	template.IPAddresses = distinct(template.IPAddresses, net.IP.String)
 	pair, err := a.sign(template)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	return tls.X509KeyPair(pair.cert, pair.key)
+}
+
+// thisMachine is under what names and addresses others can reach it, as far as that can be found out.
+func thisMachine() (names []string, addresses []net.IP) {
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	networks, _ := net.InterfaceAddrs()
+	for _, network := range networks {
+		if n, ok := network.(*net.IPNet); ok && !n.IP.IsLoopback() {
+			addresses = append(addresses, n.IP)
+		}
+	}
+	return names, addresses
+}
+
+func distinct[T any](all []T, key func(T) string) []T {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(one T) bool {
+		known := seen[key(one)]
+		seen[key(one)] = true
+		return known
+	})
 }
 
 // administrator signs a client certificate that may do everything.
@@ -84,6 +129,9 @@ func (a *authority) sign(template *x509.Certificate) (keyPair, error) {
 		return keyPair{}, err
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
+	if template.SubjectKeyId, err = keyID(&key.PublicKey); err != nil {
+		return keyPair{}, err
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {
 		return keyPair{}, err
@@ -98,6 +146,18 @@ func (a *authority) sign(template *x509.Certificate) (keyPair, error) {
 	}, nil
 }
 
+// keyID identifies a key by the first 160 bits of its SHA-256 digest (RFC 7093).
+func keyID(key *ecdsa.PublicKey) ([]byte, error) {
+	point, err := key.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(point)
+	return digest[:20], nil
+}
+
+// certificate is what all certificates have in common. Each must have a subject of its own: a verifier
+// takes one whose subject is its issuer's for self-signed.
 func certificate(name string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 62))
 	if err != nil {
@@ -105,9 +165,10 @@ func certificate(name string) *x509.Certificate {
 	}
 	now := time.Now()
 	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    now.Add(-time.Hour),
-		NotAfter:     now.Add(certificateLife),
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             now.Add(-time.Hour),
+		NotAfter:              now.Add(certificateLife),
+		BasicConstraintsValid: true,
 	}
 }

@@ -34,6 +34,11 @@ type Options struct {
 	Listen string
 	// Tokens are bearer tokens that the server knows, beside client certificates, each with its user.
 	Tokens map[string]*user.DefaultInfo
+	// MaxRequestsInFlight is how many requests that only read may be under way at once, by default
+	// 400, and MaxMutatingRequestsInFlight how many others, by default 200; a negative number is no
+	// limit. More are answered with 429 Too Many Requests. Watches and other long-running requests do
+	// not count, and members of system:masters, such as the administrator, are never refused.
+	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 	// Storage keeps the objects; by default a new memory. The control plane closes it when it stops.
 	Storage storage.Store
 	// Controllers chooses among the control plane's own loops and directs them. Without a RootCA, the
@@ -86,7 +91,14 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	if o.Listen != "" {
 		who.ClientCA = ca.pool()
 	}
-	serving := apiserver.Options{Storage: c.storage, Authenticator: authn.New(who), Authorizer: authz.New(), Admission: o.admissionOptions()}
+	serving := apiserver.Options{
+		Storage:                     c.storage,
+		Authenticator:               authn.New(who),
+		Authorizer:                  authz.New(),
+		Admission:                   o.admissionOptions(),
+		MaxRequestsInFlight:         o.MaxRequestsInFlight,
+		MaxMutatingRequestsInFlight: o.MaxMutatingRequestsInFlight,
+	}
 	if !o.WithoutControllers {
 		o.complete(ca)
 		if c.controllers, err = newLoops(o.Logger, o.Controllers); err != nil {
@@ -97,9 +109,9 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	if c.server, err = apiserver.New(serving); err != nil {
 		return nil, err
 	}
-	c.transport = &inProcess{handler: c.server, user: administrator}
+	c.transport = newInProcess(c.server, administrator)
 	if o.Listen != "" {
-		if c.https, err = serveHTTPS(o.Listen, ca, c.server); err != nil {
+		if c.https, err = listenHTTPS(o.Listen, ca, c.server); err != nil {
 			return nil, err
 		}
 	}
@@ -146,8 +158,9 @@ func (c *ControlPlane) URL() string {
 }
 
 // Stop stops the controllers, ends all watches, lets the requests under way finish, and closes the
-// storage. Nothing of the control plane is left when it returns. It may be called more than once, by
-// several goroutines, and answers the same each time.
+// storage. Requests that come while it does, or whose body has not come yet, are refused. Nothing of
+// the control plane is left when it returns. It may be called more than once, by several goroutines,
+// and answers the same each time.
 func (c *ControlPlane) Stop() error { return c.stopped() }
 
 func (c *ControlPlane) stop() error {

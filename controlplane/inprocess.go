@@ -26,6 +26,20 @@ type inProcess struct {
 	handler http.Handler
 	user    user.Info
 	requests
+	draining context.Context
+	stop     context.CancelFunc // begins the draining
+}
+
+func newInProcess(handler http.Handler, user user.Info) *inProcess {
+	t := &inProcess{handler: handler, user: user}
+	t.draining, t.stop = context.WithCancel(context.Background())
+	return t
+}
+
+// drain takes no more requests and waits for those under way, but not for anyone to read the answers.
+func (t *inProcess) drain() {
+	t.stop()
+	t.requests.drain()
 }
 
 func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -42,14 +56,14 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.stream(r)
 	}
 	defer t.leave()
-	req := t.arrived(r, r.Context())
+	req, deadline := t.arrived(r, r.Context())
 	defer req.Body.Close()
-	w := &buffered{header: http.Header{}}
+	w := &buffered{header: http.Header{}, bodyDeadline: deadline}
 	if !t.serve(w, req) {
 		return nil, errAborted
 	}
-	if err := r.Context().Err(); err != nil && w.status() >= http.StatusInternalServerError {
-		return nil, err // it is the caller who gave up, and not the server that is in trouble
+	if r.Context().Err() != nil && w.status() >= http.StatusInternalServerError {
+		return nil, context.Cause(r.Context()) // it is the caller who gave up, and not the server that is in trouble
 	}
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
 }
@@ -66,8 +80,8 @@ func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (done bool) {
 	return true
 }
 
-// arrived is the request as a server would see it.
-func (t *inProcess) arrived(r *http.Request, ctx context.Context) *http.Request {
+// arrived is the request as a server would see it, and how the server can end its body.
+func (t *inProcess) arrived(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
 	req := r.WithContext(authn.WithUser(ctx, t.user))
 	req.Header = r.Header.Clone()
 	if req.Header == nil {
@@ -76,10 +90,15 @@ func (t *inProcess) arrived(r *http.Request, ctx context.Context) *http.Request 
 	req.RequestURI = r.URL.RequestURI()
 	req.RemoteAddr = "in-process"
 	req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/2.0", 2, 0
-	if req.Body == nil {
+	switch {
+	case req.Body == nil:
 		req.Body = http.NoBody
+	case req.GetBody == nil: // or else it is in memory, and never stalls
+		body := newStallable(ctx, req.Body)
+		req.Body = body
+		return req, bodyDeadline{body}
 	}
-	return req
+	return req, bodyDeadline{}
 }
 
 // streams tells whether the answer goes on for as long as the client likes.
@@ -102,10 +121,12 @@ func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	unhook := context.AfterFunc(r.Context(), left)
 	go func() {
 		defer t.leave()
+		defer context.AfterFunc(t.draining, w.pipe.lift)()
 		defer cancel()
 		defer unhook()
-		req := t.arrived(r, ctx)
+		req, deadline := t.arrived(r, ctx)
 		defer req.Body.Close()
+		w.bodyDeadline = deadline
 		switch done := t.serve(w, req); {
 		case !done:
 			w.pipe.closeRead(errAborted)
@@ -135,6 +156,7 @@ func response(r *http.Request, code int, header http.Header, body io.ReadCloser,
 
 // buffered keeps a whole answer.
 type buffered struct {
+	bodyDeadline
 	header http.Header
 	code   int
 	body   bytes.Buffer
@@ -163,6 +185,7 @@ func (w *buffered) status() int {
 
 // streamed hands an answer on while it is written.
 type streamed struct {
+	bodyDeadline
 	header http.Header
 	sent   http.Header // the header as it was when the answer began
 	code   int

@@ -14,7 +14,7 @@ import (
 )
 
 func inProcessClient(handler http.HandlerFunc) (*http.Client, *inProcess) {
-	t := &inProcess{handler: handler, user: &user.DefaultInfo{Name: "tester"}}
+	t := newInProcess(handler, &user.DefaultInfo{Name: "tester"})
 	return &http.Client{Transport: t}, t
 }
 

@@ -14,6 +14,7 @@ type pipe struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	data    bytes.Buffer
+	lifted  bool  // writers no longer wait for room
 	ended   bool  // no more will be written
 	failed  error // nobody reads any more; what a late reader gets
 }
@@ -27,7 +28,7 @@ func newPipe() *pipe {
 func (p *pipe) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.data.Len() >= pipeRoom && p.failed == nil {
+	for p.data.Len() >= pipeRoom && !p.lifted && p.failed == nil {
 		p.changed.Wait()
 	}
 	if p.failed != nil {
@@ -53,6 +54,15 @@ func (p *pipe) Read(b []byte) (int, error) {
 	default:
 		return 0, io.EOF
 	}
+}
+
+// lift makes room for all that is still written, so that a writer can end whose reader has stopped
+// reading.
+func (p *pipe) lift() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lifted = true
+	p.changed.Broadcast()
 }
 
 func (p *pipe) closeWrite() {

@@ -42,6 +42,7 @@ var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
 		}
 		return textSerializer{s}
 	}
+	binary := protobuf.NewSerializerWithOptions(creator{}, typer{}, protobuf.SerializerOptions{StreamingCollectionsEncoding: true})
 	types := []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json",
@@ -62,7 +63,8 @@ var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
 		{
 			// Never for the resources themselves, but for what tells of them: Status, metadata.
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
-			Serializer: protobuf.NewSerializerWithOptions(creator{}, typer{}, protobuf.SerializerOptions{StreamingCollectionsEncoding: true}),
+			Serializer:       binary,
+			StrictSerializer: binary, // it knows of no unknown fields
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				Serializer: protobuf.NewRawSerializer(creator{}, typer{}), Framer: protobuf.LengthDelimitedFramer,
 			},

@@ -1,9 +1,7 @@
 package endpoints
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"unicode"
@@ -39,11 +37,8 @@ type object interface {
 }
 
 func (c *creator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	plan, body, ok := c.plan(r)
+	plan, ok := c.plan(r)
 	if !ok {
-		if body != nil {
-			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
-		}
 		c.upstream()(w, r)
 		return
 	}
@@ -63,37 +58,29 @@ type planned struct {
 	object    object
 }
 
-// plan decodes the request if it is a usual one. It changes nothing but the body, which it returns as
-// far as it has read it.
-func (c *creator) plan(r *http.Request) (p planned, body []byte, ok bool) {
+// plan decodes the request if it is a usual one. It changes nothing.
+func (c *creator) plan(r *http.Request) (p planned, ok bool) {
 	scope := c.resource.Scope
-	if r.URL.RawQuery != "" || r.ContentLength <= 0 || r.ContentLength > scope.MaxRequestBodyBytes {
-		return p, nil, false
+	body, ok := r.Body.(*wholeBody)
+	if !ok || r.URL.RawQuery != "" || len(body.bytes) == 0 {
+		return p, false
 	}
 	out, _, err := negotiation.NegotiateOutputMediaType(r, scope.Serializer, scope)
 	if err != nil || out.Convert != nil {
-		return p, nil, false
+		return p, false
 	}
 	in, err := negotiation.NegotiateInputSerializer(r, false, scope.Serializer)
 	if err != nil {
-		return p, nil, false
-	}
-	body = make([]byte, r.ContentLength)
-	n, err := io.ReadFull(r.Body, body)
-	if err != nil {
-		return p, body[:n], false
-	}
-	if more, _ := r.Body.Read(make([]byte, 1)); more > 0 {
-		return p, body, false
+		return p, false
 	}
 	kind := scope.Kind
-	decoded, gvk, err := scope.Serializer.DecoderToVersion(in.StrictSerializer, scope.HubGroupVersion).Decode(body, &kind, c.storage.New())
+	decoded, gvk, err := scope.Serializer.DecoderToVersion(in.StrictSerializer, scope.HubGroupVersion).Decode(body.bytes, &kind, c.storage.New())
 	if err != nil || !scope.AcceptsGroupVersion(gvk.GroupVersion()) {
-		return p, body, false
+		return p, false
 	}
 	p.object, ok = decoded.(object)
 	if !ok || len(p.object.GetManagedFields()) > 0 || len(p.object.GetOwnerReferences()) > 1 {
-		return p, body, false
+		return p, false
 	}
 	p.namespace, _ = scope.Namer.Namespace(r)
 	rest.WipeObjectMetaSystemFields(p.object)
@@ -101,9 +88,9 @@ func (c *creator) plan(r *http.Request) (p planned, body []byte, ok bool) {
 		p.namespace = p.object.GetName()
 	}
 	if rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForResource(p.namespace, scope.Resource), p.object) != nil {
-		return p, body, false
+		return p, false
 	}
-	return p, body, c.resource.Own(p.object, scope.Kind.GroupVersion().String(), manager(r.UserAgent()))
+	return p, c.resource.Own(p.object, scope.Kind.GroupVersion().String(), manager(r.UserAgent()))
 }
 
 func (c *creator) create(ctx context.Context, p planned) (runtime.Object, error) {

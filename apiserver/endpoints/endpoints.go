@@ -66,12 +66,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb), h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
+	if takesBody(info.Verb) {
+		if err := readBody(r, served.Scope.MaxRequestBodyBytes); err != nil {
+			responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
+			return
+		}
+	}
 	handle(w, r)
 }
 
+func takesBody(verb string) bool {
+	switch verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
 // placed tells whether the path names the resource where it is: no cluster-scoped resource is in a
-// namespace, and one object of a namespaced resource is.
+// namespace, one object of a namespaced resource is, and nothing is below a subresource.
 func placed(r *resource.Resource, info *request.RequestInfo) bool {
+	if len(info.Parts) > 3 {
+		return false
+	}
 	if !r.Namespaced {
 		return info.Namespace == "" || info.Resource == "namespaces"
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/resource"
@@ -46,7 +47,15 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 		each("update", func() http.HandlerFunc { return handlers.UpdateResource(storage, r.Scope, admit) })
 	}
 	if storage, ok := r.Storage.(rest.Patcher); ok {
-		each("patch", func() http.HandlerFunc { return handlers.PatchResource(storage, r.Scope, admit, r.PatchTypes) })
+		scope := *r.Scope
+		scope.Serializer = shallow{r.Scope.Serializer}
+		v["patch"] = func(w http.ResponseWriter, req *http.Request) {
+			if err := checkDirectives(req); err != nil {
+				responsewriters.ErrorNegotiated(err, scope.Serializer, scope.Kind.GroupVersion(), w, req)
+				return
+			}
+			handlers.PatchResource(patched{storage}, &scope, admit, r.PatchTypes)(w, req)
+		}
 	}
 	if storage, ok := r.Storage.(rest.GracefulDeleter); ok {
 		each("delete", func() http.HandlerFunc { return handlers.DeleteResource(storage, true, r.Scope, admit) })

@@ -45,7 +45,7 @@ type Store struct {
 	codec     runtime.Codec
 	prefix    string // ends in a slash
 	newObject func() runtime.Object
-	versioner apistorage.APIObjectVersioner
+	versioner versioner
 }
 
 var _ apistorage.Interface = (*Store)(nil)

@@ -1,0 +1,94 @@
+package endpoints
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	stderrors "errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// patched is storage whose objects are patched. What upstream's patches say of a patch that does not fit,
+// such as an unknown field in an apply, is often a plain error, which would be answered as one of the
+// server's own.
+type patched struct{ rest.Patcher }
+
+func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return p.Patcher.Update(ctx, name, patchInfo{info}, create, update, orCreate, options)
+}
+
+type patchInfo struct{ rest.UpdatedObjectInfo }
+
+func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	obj, err := p.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	if err != nil && ctx.Err() == nil && !stderrors.As(err, new(errors.APIStatus)) {
+		err = errors.NewBadRequest(err.Error())
+	}
+	return obj, err
+}
+
+const retainKeys = "$retainKeys"
+
+// checkDirectives refuses a strategic merge patch that upstream panics at: a key to retain that is no
+// text.
+func checkDirectives(r *http.Request) error {
+	body, ok := r.Body.(*wholeBody)
+	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if !ok || mediaType != string(types.StrategicMergePatchType) || !bytes.Contains(body.bytes, []byte(retainKeys)) {
+		return nil
+	}
+	var patch any
+	if err := json.Unmarshal(body.bytes, &patch); err != nil {
+		return nil // upstream knows better words for it
+	}
+	if !retainsTexts(patch) {
+		return errors.NewBadRequest(mergepatch.ErrBadPatchFormatForRetainKeys.Error())
+	}
+	return nil
+}
+
+func retainsTexts(patch any) bool {
+	switch patch := patch.(type) {
+	case map[string]any:
+		for key, value := range patch {
+			list, ok := value.([]any)
+			if ok && key == retainKeys && slices.ContainsFunc(list, func(v any) bool { _, text := v.(string); return !text }) {
+				return false
+			}
+			if !retainsTexts(value) {
+				return false
+			}
+		}
+	case []any:
+		return !slices.ContainsFunc(patch, func(v any) bool { return !retainsTexts(v) })
+	}
+	return true
+}
+
+// shallow is a serializer that refuses documents that are nested too deep. Bodies are looked at before;
+// this is for the result of a patch, which may be deeper than the object and the patch, and is JSON.
+type shallow struct{ runtime.NegotiatedSerializer }
+
+func (s shallow) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return shallowDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
+}
+
+type shallowDecoder struct{ runtime.Decoder }
+
+func (d shallowDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if jsonTooDeep(data) {
+		return nil, nil, fmt.Errorf("the object would be nested more than %d levels deep", maxDepth)
+	}
+	return d.Decoder.Decode(data, defaults, into)
+}

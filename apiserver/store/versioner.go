@@ -1,0 +1,32 @@
+package store
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	apistorage "k8s.io/apiserver/pkg/storage"
+)
+
+// versioner is upstream's, but that a resource version which is no number is the client's mistake and not
+// the server's.
+type versioner struct{ apistorage.APIObjectVersioner }
+
+// ObjectResourceVersion implements storage.Versioner.
+func (v versioner) ObjectResourceVersion(obj runtime.Object) (uint64, error) {
+	version, err := v.APIObjectVersioner.ObjectResourceVersion(obj)
+	return version, badVersion(err)
+}
+
+// ParseResourceVersion implements storage.Versioner.
+func (v versioner) ParseResourceVersion(text string) (uint64, error) {
+	version, err := v.APIObjectVersioner.ParseResourceVersion(text)
+	return version, badVersion(err)
+}
+
+func badVersion(err error) error {
+	if err == nil {
+		return nil
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+}
