@@ -62,7 +62,7 @@ func TestBothWaysInSeeTheSameObjects(t *testing.T) {
 	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0"})
 	inside, outside := clientFor(t, plane.Config()), clientFor(t, fromKubeconfig(t, plane))
 	ctx := t.Context()
-	events, err := inside.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{})
+	events, err := inside.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=shared"})
 	if err != nil {
 		t.Fatal(err)
 	}

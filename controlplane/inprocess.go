@@ -62,7 +62,7 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !t.serve(w, req) {
 		return nil, errAborted
 	}
-	if r.Context().Err() != nil && w.status() >= http.StatusInternalServerError {
+	if r.Context().Err() != nil && w.status() >= http.StatusBadRequest {
 		return nil, context.Cause(r.Context()) // it is the caller who gave up, and not the server that is in trouble
 	}
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
