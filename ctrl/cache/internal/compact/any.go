@@ -51,10 +51,18 @@ func (e *encoder) any(x any) {
 		e.float(x)
 	case map[string]any:
 		e.byte(anyMap)
-		anyMaps.encode(e, unsafe.Pointer(&x))
+		if e.enter() {
+			part := e.begin(anyMaps)
+			e.anyMap(x)
+			e.end(part)
+		}
 	case []any:
 		e.byte(anySlice)
-		anySlices.encode(e, unsafe.Pointer(&x))
+		if e.enter() {
+			part := e.begin(anySlices)
+			e.anySlice(x)
+			e.end(part)
+		}
 	default:
 		e.fail()
 	}

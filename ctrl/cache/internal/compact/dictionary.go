@@ -95,14 +95,12 @@ const (
 	// text, modelCost, imageCost and linkCost what a model takes beside its
 	// variables. tokenCost is what a value takes to say which place it means.
 	textCost, partCost, modelCost, imageCost, linkCost, tokenCost = 90, 140, 50, 100, 40, 3
-	// modelFrom is how many times the cost of a model must have been saved.
-	modelFrom = 2
 	// textFrom is the length of strings from which on they may be shared, and
 	// partFrom that of parts.
 	textFrom, partFrom = 3, 8
-	// debtFrom and debtShare are how much debt there may be: some bytes and one
-	// for so many of the values.
-	debtFrom, debtShare = 4096, 64
+	// There may be a debt of debtFrom bytes and of one byte for every debtShare
+	// bytes of values.
+	debtFrom, debtShare = 4096, 48
 )
 
 func newDictionary() dictionary {
@@ -202,7 +200,7 @@ func (d *dictionary) model(place uint32) {
 		return
 	}
 	m, size := newModel(sh)
-	if r.model = r.cost + uint32(modelFrom*size); r.saved() < int(r.model) {
+	if r.model = r.cost + uint32(size); r.saved() < int(r.model) {
 		return
 	}
 	d.size += size

@@ -67,7 +67,8 @@ const (
 	keptAtMost = 1 << 20
 )
 
-// enter goes one level deeper. It returns false if that is not to be done.
+// enter goes one level deeper, into what is to be a part. It returns false if that is
+// not to be done.
 func (e *encoder) enter() bool {
 	if e.depth == depthAtMost || len(e.data) > dataAtMost || len(e.marks) > marksAtMost {
 		e.fail()
@@ -78,8 +79,6 @@ func (e *encoder) enter() bool {
 	e.depth++
 	return true
 }
-
-func (e *encoder) leave() { e.depth-- }
 
 func (e *encoder) fail() { e.failed = true }
 
@@ -145,6 +144,7 @@ func (e *encoder) begin(p *part) int {
 }
 
 func (e *encoder) end(part int) {
+	e.depth--
 	e.marks[part].dataEnd, e.marks[part].end = len(e.data), len(e.marks)
 }
 

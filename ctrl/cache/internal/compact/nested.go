@@ -34,7 +34,6 @@ func (t *part) encode(e *encoder, p unsafe.Pointer) {
 	mark := e.begin(t)
 	t.plan.encode(e, p)
 	e.end(mark)
-	e.leave()
 }
 
 func (t *part) decode(d *decoder, p unsafe.Pointer) {
