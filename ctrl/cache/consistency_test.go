@@ -97,9 +97,9 @@ func (b *gatedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// plant is a control plane with a cache whose watches can be held back, a client
+// fixture is a control plane with a cache whose watches can be held back, a client
 // that reads from the cache and one that does not.
-type plant struct {
+type fixture struct {
 	client.Client
 	live   client.Client
 	cache  cache.Cache
@@ -112,21 +112,21 @@ type plant struct {
 }
 
 // reads returns how many lists and gets were sent to the server.
-func (p *plant) reads() int {
+func (p *fixture) reads() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent
 }
 
 // fail makes lists and gets fail with a status, or not, if it is zero.
-func (p *plant) fail(code int) {
+func (p *fixture) fail(code int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failing = code
 }
 
 // wrap counts and fails requests.
-func (p *plant) wrap(next http.RoundTripper) http.RoundTripper {
+func (p *fixture) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if req.Method != http.MethodGet || req.URL.Query().Get("watch") == "true" {
 			return next.RoundTrip(req)
@@ -143,14 +143,14 @@ func (p *plant) wrap(next http.RoundTripper) http.RoundTripper {
 }
 
 // delayed runs a test in virtual time.
-func delayed(t *testing.T, opts cache.Options, f func(t *testing.T, p *plant)) {
+func delayed(t *testing.T, opts cache.Options, f func(t *testing.T, p *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &plant{gate: newGate(), config: cp.Config()}
+		p := &fixture{gate: newGate(), config: cp.Config()}
 		p.config.Wrap(p.gate.wrap)
 		p.config.Wrap(p.wrap)
 		if p.cache, err = cache.New(p.config, opts); err != nil {
@@ -182,7 +182,7 @@ func delayed(t *testing.T, opts cache.Options, f func(t *testing.T, p *plant)) {
 
 // hold makes the cache hold everything that there is of a kind, and holds back
 // what comes after.
-func (p *plant) hold(t *testing.T, objs ...client.Object) {
+func (p *fixture) hold(t *testing.T, objs ...client.Object) {
 	t.Helper()
 	for _, obj := range objs {
 		if _, err := p.cache.GetInformer(t.Context(), obj); err != nil {
@@ -194,7 +194,7 @@ func (p *plant) hold(t *testing.T, objs ...client.Object) {
 }
 
 // release lets the watches catch up.
-func (p *plant) release() {
+func (p *fixture) release() {
 	p.gate.lift()
 	synctest.Wait()
 }
@@ -237,7 +237,7 @@ func merge(format string, args ...any) client.Patch {
 
 // equalReads compares what the cache holds of a deployment with what the server
 // has, in all forms, by Get and by List.
-func (p *plant) equalReads(t *testing.T, key client.ObjectKey) (equal bool) {
+func (p *fixture) equalReads(t *testing.T, key client.ObjectKey) (equal bool) {
 	t.Helper()
 	ctx := t.Context()
 	named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -378,7 +378,7 @@ var writes = map[string]func(ctx context.Context, c client.Client, d *appsv1.Dep
 func TestEveryWriteIsSeen(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
-			delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+			delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
 				const rounds = 4
 				stale, ctx := 0, t.Context()
 				for round := range rounds {

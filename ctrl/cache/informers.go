@@ -23,8 +23,8 @@ type informerCache struct {
 	kinds  byKind
 	server connection
 
-	// turns are the turns of kinds to be transformed.
-	turns sync.Map
+	// transformLocks are by kind.
+	transformLocks sync.Map
 
 	mu        sync.RWMutex
 	informers map[informerKey]*informer

@@ -29,7 +29,7 @@ type part struct {
 	contact   contact
 
 	// transforming is shared by all parts of the kind, in all forms.
-	transforming turn
+	transforming transformLock
 
 	// source fills the part until a context is done.
 	source interface{ Run(context.Context) }
@@ -51,7 +51,7 @@ func (c *informerCache) newPart(i *informer, namespace string, config Config) (*
 		scope:        i.store.Scope(namespace),
 		remote:       r,
 		onError:      c.opts.DefaultWatchErrorHandler,
-		transforming: c.turnOf(i.gvk),
+		transforming: c.transformLock(i.gvk),
 	}
 	if c.opts.NewInformer != nil {
 		p.source = c.foreign(p, r)
@@ -150,10 +150,10 @@ func (p *part) Complete(version string) {
 
 // prepare makes an object ready for the store: it sets its kind, which lists
 // leave out, and transforms it. Typed objects say no kind, as those that a client
-// returns, so that the object of an event equals the one that was written.
-// Patience is how long it waits for its turn to transform; zero means as long as
-// ctx.
-func (p *part) prepare(ctx context.Context, obj client.Object, patience time.Duration) (client.Object, error) {
+// returns, so that the object of an event equals the one that was written. The
+// timeout is how long it waits for other objects that are being transformed; zero
+// means until ctx is done.
+func (p *part) prepare(ctx context.Context, obj client.Object, timeout time.Duration) (client.Object, error) {
 	if p.informer.form == typedForm {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	} else {
@@ -163,7 +163,7 @@ func (p *part) prepare(ctx context.Context, obj client.Object, patience time.Dur
 		return obj, nil
 	}
 	key := client.ObjectKeyFromObject(obj)
-	transformed, err := p.transform(ctx, obj, patience)
+	transformed, err := p.transform(ctx, obj, timeout)
 	if err != nil {
 		return nil, fmt.Errorf("the transform of %s %s failed: %w", p.informer.gvk.Kind, key, err)
 	}

@@ -80,7 +80,7 @@ func (p *part) revalidate(ctx context.Context, namespace, name string, invalid [
 	for _, v := range invalid {
 		obj := found[v.Key]
 		if obj != nil {
-			if obj, err = p.prepare(ctx, obj, turnPatience); errors.Is(err, errBusy) || ctx.Err() != nil {
+			if obj, err = p.prepare(ctx, obj, lockTimeout); errors.Is(err, errLocked) || ctx.Err() != nil {
 				return err
 			} else if err != nil {
 				p.log().Error(err, "reads will not see a write")

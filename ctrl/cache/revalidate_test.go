@@ -26,7 +26,7 @@ import (
 )
 
 // lists returns the names that a list holds, from the cache and from the server.
-func (p *plant) lists(t *testing.T, list func() client.ObjectList, opts ...client.ListOption) (cached, live []string) {
+func (p *fixture) lists(t *testing.T, list func() client.ObjectList, opts ...client.ListOption) (cached, live []string) {
 	t.Helper()
 	names := func(c client.Client, opts ...client.ListOption) (names []string) {
 		l := list()
@@ -55,7 +55,7 @@ func TestFieldSelectors(t *testing.T) {
 			ByObject:                    map[client.Object]cache.ByObject{obj: {Field: selector}},
 		}
 	}
-	expect := func(t *testing.T, p *plant, when string, list func() client.ObjectList, selector string) {
+	expect := func(t *testing.T, p *fixture, when string, list func() client.ObjectList, selector string) {
 		t.Helper()
 		cached, live := p.lists(t, list, client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie(selector)})
 		if !slices.Equal(cached, live) {
@@ -63,7 +63,7 @@ func TestFieldSelectors(t *testing.T) {
 		}
 	}
 	t.Run("nodes", func(t *testing.T) {
-		delayed(t, opts(&corev1.Node{}, "spec.unschedulable", true, "false"), func(t *testing.T, p *plant) {
+		delayed(t, opts(&corev1.Node{}, "spec.unschedulable", true, "false"), func(t *testing.T, p *fixture) {
 			ctx, nodes := t.Context(), func() client.ObjectList { return &corev1.NodeList{} }
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 			if err := p.live.Create(ctx, node); err != nil {
@@ -88,7 +88,7 @@ func TestFieldSelectors(t *testing.T) {
 		})
 	})
 	t.Run("jobs", func(t *testing.T) {
-		delayed(t, opts(&batchv1.Job{}, "status.successful", false, "0"), func(t *testing.T, p *plant) {
+		delayed(t, opts(&batchv1.Job{}, "status.successful", false, "0"), func(t *testing.T, p *fixture) {
 			ctx, jobs := t.Context(), func() client.ObjectList { return &batchv1.JobList{} }
 			p.hold(t, &batchv1.Job{})
 			check := func(when string) {
@@ -121,7 +121,7 @@ func TestFieldSelectors(t *testing.T) {
 		})
 	})
 	t.Run("name and namespace", func(t *testing.T) {
-		delayed(t, opts(&corev1.ConfigMap{}, "metadata.name", false, "hidden"), func(t *testing.T, p *plant) {
+		delayed(t, opts(&corev1.ConfigMap{}, "metadata.name", false, "hidden"), func(t *testing.T, p *fixture) {
 			p.hold(t, &corev1.ConfigMap{})
 			for _, name := range []string{"hidden", "shown"} {
 				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -144,7 +144,7 @@ func TestFieldSelectors(t *testing.T) {
 // the next read needs none, nor does one that waives consistency.
 func TestLiveReads(t *testing.T) {
 	opts := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"mine": "yes"})}
-	delayed(t, opts, func(t *testing.T, p *plant) {
+	delayed(t, opts, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		var list []*appsv1.Deployment
 		for n := range 30 {
@@ -204,7 +204,7 @@ func TestLiveReads(t *testing.T) {
 
 // What the watch has told by the time of the read needs no live read.
 func TestNoLiveReadAfterTheWatch(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		for name, write := range writes {
 			d := deployment(strings.ReplaceAll(name, " ", "-"))
@@ -229,7 +229,7 @@ func TestNoLiveReadAfterTheWatch(t *testing.T) {
 
 // An eviction is answered without the pod.
 func TestEviction(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
 		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
@@ -250,7 +250,7 @@ func TestEviction(t *testing.T) {
 // When the server cannot be asked, a read says so, rather than what it knows to be
 // wrong; and when it will not answer, the read has what the watch has told.
 func TestLiveReadsFail(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		d := deployment("d")
 		if err := p.live.Create(ctx, d); err != nil {
@@ -295,7 +295,7 @@ func TestLiveReadsFail(t *testing.T) {
 // without bookmarks.
 func TestOverlayHasAnEnd(t *testing.T) {
 	opts := cache.Options{DefaultEnableWatchBookmarks: new(false)}
-	delayed(t, opts, func(t *testing.T, p *plant) {
+	delayed(t, opts, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		p.hold(t, &corev1.ConfigMap{})
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
@@ -331,7 +331,7 @@ func (w *wrapped) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 
 // A cache of the program's own around ours keeps the promise.
 func TestWrappedCache(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		var own *wrapped
 		c, err := cluster.New(p.config, func(o *cluster.Options) {
 			o.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {

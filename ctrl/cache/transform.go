@@ -10,55 +10,56 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// turn lets one transform of a kind run at a time: of what the watches tell, in all
-// forms and namespaces, and of what this process writes and reads live.
-type turn chan struct{}
+// transformLock is held while an object of a kind is transformed: one that a watch
+// tells of, in whatever form and namespace, or one that this process has written or
+// reads live. It is a mutex that can be waited for for some time only.
+type transformLock chan struct{}
 
-// turnOf returns the turn of a kind.
-func (c *informerCache) turnOf(gvk schema.GroupVersionKind) turn {
-	t, _ := c.turns.LoadOrStore(gvk, make(turn, 1))
-	return t.(turn)
+// transformLock returns the lock of a kind.
+func (c *informerCache) transformLock(gvk schema.GroupVersionKind) transformLock {
+	l, _ := c.transformLocks.LoadOrStore(gvk, make(transformLock, 1))
+	return l.(transformLock)
 }
 
-// turnPatience is how long writes and live reads wait for their turn. They have it
-// at once, unless the transform itself writes, or reads what it has written.
-const turnPatience = time.Second
+// lockTimeout is how long writes and live reads wait for the lock. They have it at
+// once, unless it is the transform itself that writes, or reads what it has written.
+const lockTimeout = time.Second
 
-// errBusy is why an object was not transformed: another one is all the time.
-var errBusy = errors.New("the transform is busy; does it write or read objects of its own kind?")
+// errLocked is why an object was not transformed: another one is all the time.
+var errLocked = errors.New("another object of the kind is being transformed; a transform must not write or read its own kind")
 
-// take waits for the turn until ctx is done or, unless it is zero, a time is over.
-// Who has taken it gives it back.
-func (t turn) take(ctx context.Context, patience time.Duration) error {
+// lock waits until the lock is free, ctx is done or, unless it is zero, a time is
+// over.
+func (l transformLock) lock(ctx context.Context, timeout time.Duration) error {
 	select {
-	case t <- struct{}{}:
+	case l <- struct{}{}:
 		return nil
 	default:
 	}
 	var over <-chan time.Time
-	if patience > 0 {
-		timer := time.NewTimer(patience)
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
 		defer timer.Stop()
 		over = timer.C
 	}
 	select {
-	case t <- struct{}{}:
+	case l <- struct{}{}:
 		return nil
 	case <-over:
-		return errBusy
+		return errLocked
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (t turn) giveBack() { <-t }
+func (l transformLock) unlock() { <-l }
 
 // transform calls the transform of the part's config, which the caller knows to
-// exist, when it is its turn.
-func (p *part) transform(ctx context.Context, obj client.Object, patience time.Duration) (any, error) {
-	if err := p.transforming.take(ctx, patience); err != nil {
+// exist, under the lock.
+func (p *part) transform(ctx context.Context, obj client.Object, timeout time.Duration) (any, error) {
+	if err := p.transforming.lock(ctx, timeout); err != nil {
 		return nil, err
 	}
-	defer p.transforming.giveBack()
+	defer p.transforming.unlock()
 	return p.config.Transform(obj)
 }

@@ -29,14 +29,14 @@ func inAllForms() []client.Object {
 
 // A transform need not be safe for concurrent use: it is called once at a time for
 // a kind, in whatever form, namespace and on whose behalf.
-func TestTransformsTakeTurns(t *testing.T) {
-	t.Run("own informers", func(t *testing.T) { testTransformsTakeTurns(t, Options{}) })
+func TestTransformsAreSerialized(t *testing.T) {
+	t.Run("own informers", func(t *testing.T) { testTransformsAreSerialized(t, Options{}) })
 	t.Run("foreign informers", func(t *testing.T) {
-		testTransformsTakeTurns(t, Options{NewInformer: toolscache.NewSharedIndexInformer})
+		testTransformsAreSerialized(t, Options{NewInformer: toolscache.NewSharedIndexInformer})
 	})
 }
 
-func testTransformsTakeTurns(t *testing.T, opts Options) {
+func testTransformsAreSerialized(t *testing.T, opts Options) {
 	bubble(t, func(t *testing.T, s *server) {
 		calls := map[string]int{} // the race detector looks at it too
 		running := false
@@ -99,8 +99,8 @@ func TestTransformsOfOtherKinds(t *testing.T) {
 	})
 }
 
-// A transform that writes and reads its own kind gets no turn for that, but neither
-// does it wait for ever; and in the end all is as it should be.
+// A transform that writes and reads its own kind is in its own way, but not for ever;
+// and in the end all is as it should be.
 func TestTransformThatWrites(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		var c *informerCache
@@ -113,10 +113,10 @@ func TestTransformThatWrites(t *testing.T) {
 			began := time.Now()
 			ctx := context.Background()
 			c.Wrote(ctx, s.put(configMap("a", "inner", "number", fmt.Sprint(nested))))
-			if err := c.Get(ctx, key("a", "inner"), &corev1.ConfigMap{}); !errors.Is(err, errBusy) {
+			if err := c.Get(ctx, key("a", "inner"), &corev1.ConfigMap{}); !errors.Is(err, errLocked) {
 				t.Errorf("a nested read: %v", err)
 			}
-			if took := time.Since(began); took > 2*turnPatience {
+			if took := time.Since(began); took > 2*lockTimeout {
 				t.Errorf("it took %v", took)
 			}
 			return obj, nil
@@ -159,7 +159,7 @@ func TestLiveReadsAreTransformed(t *testing.T) {
 }
 
 // Functions that make indexes are not called by several goroutines at once either.
-func TestIndexFunctionsTakeTurns(t *testing.T) {
+func TestIndexFunctionsAreSerialized(t *testing.T) {
 	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		calls := map[string]int{}
 		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", func(obj client.Object) []string {

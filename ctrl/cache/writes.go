@@ -34,12 +34,12 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 		}
 		own, err := convert(obj, i.gvk, i.form, c.opts.Scheme)
 		if err == nil {
-			own, err = p.prepare(i.ctx, own, turnPatience)
+			own, err = p.prepare(i.ctx, own, lockTimeout)
 		}
 		switch {
 		case err == nil:
 			i.store.Wrote(own)
-		case errors.Is(err, errIncomplete), errors.Is(err, errBusy):
+		case errors.Is(err, errIncomplete), errors.Is(err, errLocked):
 			i.store.Invalidate(key, version)
 		default:
 			p.log().Error(err, "reads will not see a write before the watch tells of it")

@@ -89,7 +89,9 @@ type Options struct {
 	// the cluster's unless they are set.
 	Cache cache.Options
 
-	// NewCache makes the cache. cache.New if nil.
+	// NewCache makes the cache. cache.New if nil. One that wraps what cache.New
+	// returns embeds it in a struct, so that the client reads its own writes; see
+	// package client.
 	NewCache cache.NewCacheFunc
 
 	// Client are the options of the client. Scheme, mapper, HTTP client and

@@ -427,7 +427,7 @@ func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
 }
 
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) { run(t, seed, 400, Sharing(seed%3)) })
 	}
 }
@@ -521,6 +521,33 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 			t.Fatalf("%d entries and %d deletions are left", s.count, len(s.deletions.items))
 		}
 	})
+}
+
+// A deletion hides the object of its UID, and no other one by that name.
+func TestDeletionOfAnotherObject(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		uid     types.UID
+		version uint64
+		hidden  bool
+		invalid int
+	}{
+		{"this one", "u", 0, true, 0},
+		{"an earlier one", "before", 9, false, 0},
+		{"a later one", "after", 11, true, 0},
+		{"an earlier or a later one", "other", 0, false, 1},
+		{"nobody knows which", "", 10, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := New(ShareAsked)
+			c := s.Scope("")
+			c.Changed(object("a", "u", 10))
+			s.Deleted(key("a"), tt.uid, tt.version)
+			if hidden := get(s, key("a"), false) == nil; hidden != tt.hidden || len(s.Invalid("ns", "a")) != tt.invalid {
+				t.Errorf("hidden: %t, invalid: %d", hidden, len(s.Invalid("ns", "a")))
+			}
+		})
+	}
 }
 
 func TestUnnumberedVersionsAreNotOverlaid(t *testing.T) {
