@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,6 +70,36 @@ func TestHealth(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
 		if w.Code != tc.status || w.Body.String() != tc.body {
 			t.Errorf("%s, ready %v: %d %q; want %d %q", tc.path, tc.ready, w.Code, w.Body, tc.status, tc.body)
+		}
+	}
+}
+
+// TestReadyChecks has a check from outside the server, which passes and then fails.
+func TestReadyChecks(t *testing.T) {
+	var trouble error
+	h := &health{ready: new(atomic.Bool), checks: []ReadyCheck{{"controller/x", func() error { return trouble }}}}
+	h.ready.Store(true)
+	ask := func(path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return fmt.Sprintf("%d %s", w.Code, w.Body)
+	}
+	for _, tc := range []struct {
+		path    string
+		trouble error
+		want    string
+	}{
+		{"/readyz", nil, "200 ok"},
+		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]serving ok\n[+]controller/x ok\nreadyz check passed\n"},
+		{"/readyz", errors.New("it died"), "500 [+]ping ok\n[+]serving ok\n[-]controller/x failed: reason withheld\nreadyz check failed\n"},
+		{"/readyz/controller/x", errors.New("it died"), "500 [-]controller/x failed: it died\nreadyz check failed\n"},
+		{"/readyz/serving", errors.New("it died"), "200 ok"},
+		{"/livez", errors.New("it died"), "200 ok"},
+		{"/healthz", errors.New("it died"), "200 ok"},
+	} {
+		trouble = tc.trouble
+		if got := ask(tc.path); got != tc.want {
+			t.Errorf("%s with %v: %q, want %q", tc.path, trouble, got, tc.want)
 		}
 	}
 }

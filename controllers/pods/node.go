@@ -93,7 +93,7 @@ func newNode() *corev1.Node {
 // nodeStatus is old, made ready. A condition that is as it should be keeps its times.
 func nodeStatus(old corev1.NodeStatus, now metav1.Time) corev1.NodeStatus {
 	s := *old.DeepCopy()
-	s.Capacity, s.Allocatable = capacity, capacity
+	s.Capacity, s.Allocatable = capacity.DeepCopy(), capacity.DeepCopy()
 	s.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: NodeIP},
 		{Type: corev1.NodeHostName, Address: NodeName},

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// wanted reports whether the node is one that the pod's node selector and its required node affinity
+// affinityMatches reports whether the node is one that the pod's node selector and its required node affinity
 // allow.
-func wanted(pod *corev1.Pod, node *corev1.Node) bool {
+func affinityMatches(pod *corev1.Pod, node *corev1.Node) bool {
 	for k, v := range pod.Spec.NodeSelector {
 		if has, ok := node.Labels[k]; !ok || has != v {
 			return false

@@ -31,8 +31,8 @@ func (n *node) set(object *corev1.Node) {
 // obstacle is a reason why a pod does not fit on a node.
 type obstacle struct {
 	reason string
-	// final: it would be so even if no other pod were there.
-	final bool
+	// unresolvable: it would be so even if no other pod were there.
+	unresolvable bool
 }
 
 // obstacles returns what keeps a pod with these requests from a node, or nothing. As in
@@ -44,7 +44,7 @@ func obstacles(pod *corev1.Pod, needs []need, n *node) []obstacle {
 		return []obstacle{{"node(s) were unschedulable", true}}
 	case slices.ContainsFunc(n.taints, func(t corev1.Taint) bool { return repels(&t) && !tolerates(pod, &t) }):
 		return []obstacle{{"node(s) had untolerated taint(s)", true}}
-	case !wanted(pod, n.Node):
+	case !affinityMatches(pod, n.Node):
 		return []obstacle{{"node(s) didn't match Pod's node affinity/selector", true}}
 	}
 	var list []obstacle
@@ -82,12 +82,12 @@ func choose(pod *corev1.Pod, needs []need, nodes []*node, preferred string) (_ *
 			}
 			continue
 		}
-		final := false
+		unresolvable := false
 		for _, o := range found {
 			reasons[o.reason]++
-			final = final || o.final
+			unresolvable = unresolvable || o.unresolvable
 		}
-		if final {
+		if unresolvable {
 			preemption["Preemption is not helpful for scheduling"]++
 		} else {
 			preemption["No preemption victims found for incoming pod"]++

@@ -148,7 +148,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestWanted(t *testing.T) {
+func TestAffinityMatches(t *testing.T) {
 	node := readyNode("n")
 	both := labelled("zone", corev1.NodeSelectorOpIn, "a")
 	both.MatchFields = named(corev1.NodeSelectorOpIn, "other").MatchFields
@@ -174,7 +174,7 @@ func TestWanted(t *testing.T) {
 		"by name":                {affinity(named(corev1.NodeSelectorOpIn, "n")), true},
 		"nothing at all":         {affinity(corev1.NodeSelectorTerm{}), false},
 	} {
-		if got := wanted(tt.pod, node); got != tt.want {
+		if got := affinityMatches(tt.pod, node); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
