@@ -28,14 +28,22 @@ const (
 
 	slotTick    = time.Duration(1 << 24) // 17 ms
 	slotExpires = uint32(loopWithin / slotTick)
+	slotAhead   = 60 * slotExpires // an hour
 )
 
 func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * loopWithin)} }
 
 func (r *recent) ticks(now time.Time) uint32 { return uint32(now.Sub(r.epoch) / slotTick) }
 
-// age is right for two years, after which entries of a minute two years ago look like new ones.
-func (s *slot) age(ticks uint32) uint32 { return ticks - s.at }
+// age is right for two years, after which entries of a minute two years ago look like new ones. An
+// entry may be from after ticks, which are those of when a reconcile began: a shorter one that began
+// later has put it meanwhile.
+func (s *slot) age(ticks uint32) uint32 {
+	if s.at-ticks <= slotAhead {
+		return 0
+	}
+	return ticks - s.at
+}
 
 func (s *slot) expired(ticks uint32) bool { return s.age(ticks) > slotExpires }
 

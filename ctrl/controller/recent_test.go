@@ -69,3 +69,24 @@ func TestRecentWhenFull(t *testing.T) {
 		t.Errorf("it has %d slots, want %d", n, slotsAtMost)
 	}
 }
+
+// TestRecentOfSlowReconciles puts entries of reconciles that began before those of which there are
+// entries already.
+func TestRecentOfSlowReconciles(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	now := time.Now()
+	r := newRecent(now)
+	hashes := make([]uint64, 1000)
+	for i := range hashes {
+		hashes[i] = random.Uint64()
+		r.put(hashes[i], i, now, now.Add(-time.Duration(i)*20*time.Millisecond))
+	}
+	for i, hash := range hashes {
+		if s := r.find(hash, now); s == nil || int(s.runs) != i {
+			t.Errorf("entry %d is lost: %v", i, s)
+		}
+	}
+	if s := r.find(hashes[0], now.Add(-time.Second)); s == nil {
+		t.Error("an entry has expired before it was made")
+	}
+}
