@@ -64,7 +64,7 @@
 //     object that is given nor the answer has its resource version;
 //   - DeleteAllOf that is answered without a list of the objects;
 //   - resource versions that are not numbers, which no Kubernetes API server has;
-//   - objects for which the cache's transform fails;
+//   - objects for which the cache's transform fails, or removes the resource version;
 //   - what the watch has not told of five minutes after the write: reads see
 //     what it has told then, as without this client;
 //   - dry runs, and reads and writes with DisableReadYourWritesConsistency.

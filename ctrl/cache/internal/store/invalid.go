@@ -56,7 +56,7 @@ func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 		return
 	case e != nil && e.write != nil && e.write.deleted == uid:
 		return
-	case e != nil && e.shown != nil && e.shown.uid != uid && e.shown.version > version && version != 0:
+	case e != nil && e.shown != nil && e.shown.uid != "" && e.shown.uid != uid && e.shown.version > version && version != 0:
 		// There is a later object by that name.
 		return
 	}

@@ -100,7 +100,8 @@ func (c *Scope) Listed(obj client.Object) Change {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	e, r := c.meet(obj)
-	if e.watched != nil && e.watched.uid == r.uid && s.object(e, e.watched).version() == obj.GetResourceVersion() {
+	version := obj.GetResourceVersion() // empty if a transform has removed it
+	if version != "" && e.watched != nil && e.watched.uid == r.uid && s.object(e, e.watched).version() == version {
 		return Change{}
 	}
 	return c.watch(e, r, obj, false)

@@ -662,3 +662,49 @@ func TestQueue(t *testing.T) {
 		}
 	}
 }
+
+// A transform may leave out the resource version; what a list brings is taken then.
+func TestListsWithoutVersions(t *testing.T) {
+	s := New(ShareAsked)
+	c := s.Scope("")
+	for _, value := range []string{"1", "2"} {
+		obj := object("a", "u", 0)
+		obj.ResourceVersion = ""
+		obj.Data = map[string]string{"value": value}
+		c.Begin()
+		c.Listed(obj)
+		c.Complete("10")
+		if got, ok := s.Get(key("a"), false); !ok || got.Copy().(*corev1.ConfigMap).Data["value"] != value {
+			t.Errorf("the list told of %s, the store has %v", value, got.Copy())
+		}
+	}
+}
+
+// A transform may leave out the UID. Then only the server knows whether the object that was deleted is
+// the one that reads see.
+func TestDeletionsWithoutUIDs(t *testing.T) {
+	for name, deleted := range map[string]func(*Store){
+		"deleted":  func(s *Store) { s.Deleted(key("a"), "u", 5) },
+		"deleting": func(s *Store) { s.InvalidateDeleted(key("a"), "u", 4) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(ShareAsked)
+			c := s.Scope("")
+			c.Changed(object("a", "", 5))
+			deleted(s)
+			invalid := s.Invalid("ns", "a")
+			if len(invalid) != 1 {
+				t.Fatalf("got %v", invalid)
+			}
+			s.Revalidated(invalid[0], nil, 6)
+			if got := get(s, key("a"), false); got != nil {
+				t.Errorf("got %v", got)
+			}
+			c.Deleted(object("a", "", 6))
+			c.Changed(object("a", "", 7))
+			if got := get(s, key("a"), false); got == nil {
+				t.Error("the new object is not seen")
+			}
+		})
+	}
+}

@@ -110,8 +110,8 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 		version = max(version, e.write.version)
 	case uid == e.shown.uid:
 		version = max(version, e.shown.version)
-	case version == 0:
-		// Which of the two came first is not known.
+	case version == 0, e.shown.uid == "":
+		// Which of the two came first, or whether they are two, is not known.
 		s.invalidate(c, &Invalidation{Key: e.key, deleted: uid})
 		return
 	case version <= e.shown.version:
