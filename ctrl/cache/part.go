@@ -30,6 +30,7 @@ type part struct {
 
 	// transforming is shared by all parts of the kind, in all forms.
 	transforming transformLock
+	liveReads    liveReads
 
 	// source fills the part until a context is done.
 	source interface{ Run(context.Context) }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -50,9 +52,98 @@ func (i *informer) revalidate(ctx context.Context, namespace, name string) error
 	return nil
 }
 
-// revalidate lists a name, or a namespace or all of the part, and brings up to date
-// what is in there.
+// liveReads are the live reads of a part that are under way, by what they list.
+type liveReads struct {
+	mu     sync.Mutex
+	byName map[client.ObjectKey]*liveRead
+}
+
+// liveRead is a live read that other readers may wait for. Listed is closed when the
+// server has answered, and done when the answer is in the store or err says why not.
+type liveRead struct {
+	listed, done chan struct{}
+	err          error
+}
+
+// join returns the live read of a key, begun if there is none under way.
+func (l *liveReads) join(key client.ObjectKey) (read *liveRead, begun bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if read = l.byName[key]; read != nil {
+		return read, false
+	}
+	if l.byName == nil {
+		l.byName = map[client.ObjectKey]*liveRead{}
+	}
+	read = &liveRead{listed: make(chan struct{}), done: make(chan struct{})}
+	l.byName[key] = read
+	return read, true
+}
+
+func (l *liveReads) end(key client.ObjectKey, read *liveRead) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byName, key)
+	close(read.done)
+}
+
+// wait waits for a live read of another reader, but not for long once it has come to
+// the transform: it may be the transform that waits.
+func (r *liveRead) wait(ctx context.Context) error {
+	select {
+	case <-r.listed:
+	case <-r.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	busy := time.NewTimer(turnPatience)
+	defer busy.Stop()
+	select {
+	case <-r.done:
+		return r.err
+	case <-busy.C:
+		return errBusy
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// revalidate brings up to date what is in a name, or in a namespace or all of the
+// part. Readers that list the same at the same time share what the server answers.
 func (p *part) revalidate(ctx context.Context, namespace, name string, invalid []*store.Invalidation) error {
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	for {
+		read, begun := p.liveReads.join(key)
+		if begun {
+			return p.read(ctx, key, read, invalid)
+		}
+		if err := read.wait(ctx); err != nil {
+			return fmt.Errorf("cannot read what was written before the cache has caught up with it: %w", err)
+		}
+		// It may have begun before the write.
+		if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
+			return nil
+		}
+	}
+}
+
+// read does a live read of its own.
+func (p *part) read(ctx context.Context, key client.ObjectKey, read *liveRead, invalid []*store.Invalidation) (err error) {
+	defer func() {
+		if ctx.Err() == nil {
+			read.err = err // The others' contexts may live longer.
+		}
+		p.liveReads.end(key, read)
+	}()
+	if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
+		return nil
+	}
+	return p.list(ctx, key.Namespace, key.Name, invalid, read.listed)
+}
+
+// list lists a name, or a namespace or all of the part, closes listed, and brings up
+// to date what is in there.
+func (p *part) list(ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{}) error {
 	asked := make(map[client.ObjectKey]bool, len(invalid))
 	for _, v := range invalid {
 		asked[v.Key] = true
@@ -64,6 +155,7 @@ func (p *part) revalidate(ctx context.Context, namespace, name string, invalid [
 			found[key] = obj
 		}
 	})
+	close(listed)
 	if err != nil {
 		p.informer.tally.error(err)
 	}

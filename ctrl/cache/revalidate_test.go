@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,6 +200,49 @@ func TestLiveReads(t *testing.T) {
 		requests(0, all)
 		p.release()
 		requests(0, all)
+	})
+}
+
+// Readers that need the same live read share it.
+func TestLiveReadsAreShared(t *testing.T) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+		ctx := t.Context()
+		d := deployment("d")
+		if err := p.live.Create(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		p.hold(t, &appsv1.Deployment{})
+		for name, read := range map[string]func() (label string, err error){
+			"get": func() (string, error) {
+				var got appsv1.Deployment
+				err := p.Get(ctx, client.ObjectKeyFromObject(d), &got)
+				return got.Labels["n"], err
+			},
+			"list": func() (string, error) {
+				var got appsv1.DeploymentList
+				if err := p.List(ctx, &got); err != nil {
+					return "", err
+				}
+				return got.Items[0].Labels["n"], nil
+			},
+		} {
+			if err := p.Patch(ctx, metadataOf(d, deployments), merge(`{"metadata":{"labels":{"n":%q}}}`, name)); err != nil {
+				t.Fatal(err)
+			}
+			before := p.reads()
+			var readers sync.WaitGroup
+			for range 20 {
+				readers.Go(func() {
+					if got, err := read(); got != name || err != nil {
+						t.Errorf("%s: read %q, %v", name, got, err)
+					}
+				})
+			}
+			readers.Wait()
+			if n := p.reads() - before; n != 1 {
+				t.Errorf("%s: %d requests", name, n)
+			}
+		}
 	})
 }
 

@@ -158,6 +158,34 @@ func TestLiveReadsAreTransformed(t *testing.T) {
 	})
 }
 
+// A transform that reads the very object that it transforms waits neither for itself
+// nor for the readers that wait for it.
+func TestTransformThatReadsItsObject(t *testing.T) {
+	var c *informerCache
+	var nested []error
+	opts := Options{
+		DefaultFieldSelector: fields.OneTermEqualSelector("data.known", "to the server"),
+		DefaultTransform: func(obj any) (any, error) {
+			if obj.(client.Object).GetName() == "new" {
+				nested = append(nested, c.Get(context.Background(), key("a", "new"), &corev1.ConfigMap{}))
+			}
+			return obj, nil
+		},
+	}
+	lagging(t, opts, func(t *testing.T, s *server, own *informerCache, _ func()) {
+		c = own
+		cm := configMap("a", "new")
+		cm.Data = map[string]string{"known": "to the server"}
+		c.Wrote(t.Context(), s.put(cm))
+		if err := c.Get(t.Context(), key("a", "new"), &corev1.ConfigMap{}); err != nil {
+			t.Error(err)
+		}
+		if len(nested) != 1 || !errors.Is(nested[0], errBusy) {
+			t.Errorf("nested reads: %v", nested)
+		}
+	})
+}
+
 // Functions that make indexes are not called by several goroutines at once either.
 func TestIndexFunctionsAreSerialized(t *testing.T) {
 	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {

@@ -125,6 +125,19 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 	return found
 }
 
+// Standing returns those of some invalidations that still stand.
+func (s *Store) Standing(invalid []*Invalidation) []*Invalidation {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var standing []*Invalidation
+	for _, v := range invalid {
+		if s.invalid[v.Key] == v {
+			standing = append(standing, v)
+		}
+	}
+	return standing
+}
+
 // Revalidated takes what a live read found that began after the invalidation: the
 // object, or nil, as of a resource version. Only what matches the selector is
 // found. Reads see it until the watch has caught up.
