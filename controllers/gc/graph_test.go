@@ -189,6 +189,8 @@ func TestPlan(t *testing.T) {
 		{name: "waits for who blocks", of: "a",
 			seen: []*object{thing("a", deleting("f", foreground)), thing("x", blockingOn("a")), thing("y", ownedBy("a")), thing("z", blockingOn("a"), deleting("f"))},
 			want: said{Wake: []string{"x"}}},
+		{name: "in the foreground, blocked by nothing but itself", seen: []*object{thing("x", blockingOn("x"), deleting(foreground))}, of: "x",
+			want: said{Finalizers: []string{}}},
 		{name: "waits for nobody any more", of: "a",
 			seen: []*object{thing("a", deleting("f", foreground)), thing("y", ownedBy("a"))},
 			want: said{Finalizers: []string{"f"}}},

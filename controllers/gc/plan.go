@@ -111,6 +111,9 @@ func (g *graph) planForeground(o *object) plan {
 	p := plan{object: *o}
 	blocked := false
 	for uid, d := range g.dependents[o.uid] {
+		if uid == o.uid {
+			continue // it need not go before itself
+		}
 		if !slices.ContainsFunc(d.owners, func(ref metav1.OwnerReference) bool {
 			return ref.UID == o.uid && blocks(ref) && o.answers(ref, d.namespace)
 		}) {
