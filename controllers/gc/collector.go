@@ -130,6 +130,9 @@ func (c *collector) OnUpdate(r inventory.Resource, obj *metav1.PartialObjectMeta
 // OnDelete implements inventory.Handler.
 func (c *collector) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	c.look(c.graph.forget(obj.UID))
+	c.mu.Lock()
+	delete(c.parked, obj.UID)
+	c.mu.Unlock()
 }
 
 // OnFollow implements inventory.Handler.
@@ -150,7 +153,7 @@ func (c *collector) OnDiscovery() {
 func (c *collector) park(uid types.UID, epoch int) {
 	c.mu.Lock()
 	current := epoch == c.epoch
-	if current {
+	if current && c.graph.has(uid) { // or it was deleted in the meantime
 		c.parked[uid] = struct{}{}
 	}
 	c.mu.Unlock()
