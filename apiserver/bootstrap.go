@@ -21,15 +21,23 @@ const manager = "kube-apiserver"
 
 // bootstrap creates the objects that every cluster has, where the storage is new.
 func (s *Server) bootstrap() error {
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
-		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := s.create(corev1.SchemeGroupVersion.WithResource("namespaces"), obj); err != nil {
-			return fmt.Errorf("namespace %s: %w", name, err)
-		}
+	if err := s.createSystemNamespaces(); err != nil {
+		return err
 	}
 	for _, class := range kinds.SystemPriorityClasses() {
 		if err := s.create(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), class); err != nil {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
+		}
+	}
+	return nil
+}
+
+// createSystemNamespaces creates those of the system's namespaces that are missing.
+func (s *Server) createSystemNamespaces() error {
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := s.create(corev1.SchemeGroupVersion.WithResource("namespaces"), obj); err != nil {
+			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
 	return nil

@@ -35,7 +35,8 @@ var notReachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 64
 
 // Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and
 // EndpointSlice, and keeps them until [Server.Stop]; what users delete or change comes back after a few
-// seconds. It must be called at most once.
+// seconds. So do the namespaces of the system: kube-node-lease can be deleted. It must be called at most
+// once.
 //
 // The address is where the server listens. For an unspecified one, the endpoints have an address of the
 // host; for one on loopback, or none, they have the address 192.0.2.1, where nothing is.
@@ -50,6 +51,9 @@ func (s *Server) Advertise(address netip.AddrPort) {
 			case <-s.stopping.Done():
 				return
 			case <-ticker.C:
+				if err := s.createSystemNamespaces(); err != nil && s.stopping.Err() == nil {
+					klog.ErrorS(err, "A namespace of the system could not be created")
+				}
 				k.reconcile()
 			}
 		}

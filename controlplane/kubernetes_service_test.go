@@ -120,6 +120,28 @@ func TestServiceOfTheServerComesBack(t *testing.T) {
 	})
 }
 
+func TestSystemNamespacesComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := clientFor(t, start(t, controlplane.Options{}).Config())
+		ctx := t.Context()
+		if err := client.CoreV1().Namespaces().Delete(ctx, "kube-node-lease", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if _, err := client.CoreV1().Namespaces().Get(ctx, "kube-node-lease", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Fatalf("the namespace is still there: %v", err)
+		}
+		<-time.After(time.Minute)
+		if _, err := client.CoreV1().Namespaces().Get(ctx, "kube-node-lease", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+		// The node goes on saying that it is alive.
+		if _, err := client.CoordinationV1().Leases("kube-node-lease").Get(ctx, "flyball", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // lasting is a storage that outlives a control plane.
 type lasting struct{ *memory.Store }
 
