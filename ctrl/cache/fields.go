@@ -7,20 +7,20 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// membership is whether a part is to hold an object.
+// membership says whether an object matches the selectors of a part.
 type membership uint8
 
 const (
-	// unknown: only the server can tell.
+	// unknown: only the server can evaluate the selector.
 	unknown membership = iota
 	member
 	noMember
 )
 
-// selects tells whether the part is to hold an object that the server has answered
-// with. Labels, name and namespace are in the object. What another field selector
-// looks at, and how, is up to the server: it need not be a path in the object, nor
-// be compared as it is written there.
+// selects evaluates the part's selectors for an object that the server returned.
+// Labels, name and namespace are evaluated here. Any other field of a field selector
+// is defined by the server: it need not be a path in the object, nor have the value
+// that is written there.
 func (p *part) selects(obj client.Object) membership {
 	if s := p.config.LabelSelector; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
 		return noMember
@@ -28,8 +28,7 @@ func (p *part) selects(obj client.Object) membership {
 	return p.selectsKey(client.ObjectKeyFromObject(obj))
 }
 
-// selectsKey tells whether the part is to hold the object of a key, if its labels
-// match.
+// selectsKey evaluates the part's field selector for the object with a key.
 func (p *part) selectsKey(key client.ObjectKey) membership {
 	if p.config.FieldSelector == nil {
 		return member

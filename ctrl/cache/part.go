@@ -149,11 +149,10 @@ func (p *part) Complete(version string) {
 	p.missing = false
 }
 
-// prepare makes an object ready for the store: it sets its kind, which lists
-// leave out, and transforms it. Typed objects say no kind, as those that a client
-// returns, so that the object of an event equals the one that was written. The
-// timeout is how long it waits for other objects that are being transformed; zero
-// means until ctx is done.
+// prepare makes an object ready for the store: it sets its kind, which items of lists
+// lack, and transforms it. The kind of typed objects is empty, as in what a client
+// returns, so that the object of an event equals the one that was written. The timeout
+// is how long it waits for the lock of the transform; zero means until ctx is done.
 func (p *part) prepare(ctx context.Context, obj client.Object, timeout time.Duration) (client.Object, error) {
 	if p.informer.form == typedForm {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})

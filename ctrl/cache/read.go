@@ -61,8 +61,8 @@ func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Obj
 }
 
 // give puts an object, or a copy, into a struct or into a variable that holds
-// pointers to such structs. What it is put into is zero. Unlike the objects of
-// events, those of reads say of which kind they are, unless they are shared.
+// pointers to such structs. What it is put into is zero. Unlike the typed objects of
+// events, those of reads have their kind set, unless they are shared.
 func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error {
 	if into.Kind() == reflect.Struct {
 		if !shared {
@@ -95,8 +95,7 @@ func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error
 	return nil
 }
 
-// setKind makes an object that nobody shares say of which kind it is. Only typed
-// objects do not say it already.
+// setKind sets the kind of a typed object that is not shared. Others have it already.
 func (i *informer) setKind(obj client.Object) {
 	if i.form != typedForm {
 		return
@@ -169,8 +168,8 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	if options.Limit > 0 && int64(len(objs)) > options.Limit {
 		objs = objs[:options.Limit]
 	}
-	// Whoever pages through a list finds out at the first page already, and not
-	// only when there are many objects, that a cache has no pages.
+	// Always set, as in controller-runtime, so that a caller that pages through lists
+	// fails on the first page and not only once there are many objects.
 	out.SetContinue("continue-not-supported")
 	return i.fill(out, objs, options.UnsafeDisableDeepCopy)
 }

@@ -108,9 +108,10 @@ func (r *remote) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.
 // pageSize is how many objects a live read of many asks for at a time.
 const pageSize = 500
 
-// live lists what the server has now in a namespace, or in all that the resource is
-// watched in, as far as the selectors match; only the object of a name, if name is
-// not empty. It returns the resource version of the list.
+// live lists the objects that match the selectors, consistently with all writes before
+// the call: in a namespace, or wherever the resource is watched if namespace is empty,
+// and only the object with a name unless name is empty. It returns the resource version
+// of the list.
 func (r *remote) live(ctx context.Context, namespace, name string, each func(client.Object)) (version string, err error) {
 	opts := r.selected(metav1.ListOptions{Limit: pageSize})
 	if name != "" {

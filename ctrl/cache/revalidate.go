@@ -15,17 +15,17 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// This file has the reads that ask the server. The store knows which objects a
-// write has made out of date without telling what became of them; before one of
-// them is read, it is listed with the selectors of the watch, which takes no other
-// permission than the watch does. What is found is what reads see from then on.
+// This file has the live reads. The store knows which objects are stale because a
+// write changed them and its answer did not contain the result. Before such an object
+// is read, it is listed with the selectors of the watch, so that no permission is
+// needed that the watch does not need. Reads then see the result of the list.
 
-// mostByName is how many objects of a part are asked for one by one. For more of
-// them, one list is cheaper.
+// mostByName is how many objects of a part are listed one by one. For more of them,
+// one list is cheaper.
 const mostByName = 8
 
-// revalidate brings up to date what is known to be out of date under a name, or in
-// a namespace if name is empty, or everywhere if namespace is empty too.
+// revalidate updates what is invalid under a name, in a namespace if name is empty, or
+// everywhere if namespace is empty too.
 func (i *informer) revalidate(ctx context.Context, namespace, name string) error {
 	invalid := i.store.Invalid(namespace, name)
 	if len(invalid) == 0 {
@@ -96,13 +96,13 @@ func (r *liveRead) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	busy := time.NewTimer(turnPatience)
+	busy := time.NewTimer(lockTimeout)
 	defer busy.Stop()
 	select {
 	case <-r.done:
 		return r.err
 	case <-busy.C:
-		return errBusy
+		return errLocked
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -160,7 +160,7 @@ func (p *part) list(ctx context.Context, namespace, name string, invalid []*stor
 		p.informer.tally.error(err)
 	}
 	if refused(err) {
-		p.log().Error(err, "reads will not see some writes before the watch tells of them")
+		p.log().Error(err, "reads will not include some writes before the watch delivers them")
 		for _, v := range invalid {
 			p.informer.store.Validate(v)
 		}
@@ -172,10 +172,12 @@ func (p *part) list(ctx context.Context, namespace, name string, invalid []*stor
 	for _, v := range invalid {
 		obj := found[v.Key]
 		if obj != nil {
-			if obj, err = p.prepare(ctx, obj, lockTimeout); errors.Is(err, errLocked) || ctx.Err() != nil {
+			switch obj, err = p.prepare(ctx, obj, lockTimeout); {
+			case err == nil:
+			case errors.Is(err, errLocked), ctx.Err() != nil:
 				return err
-			} else if err != nil {
-				p.log().Error(err, "reads will not see a write")
+			default:
+				p.log().Error(err, "reads will not include a write before the watch delivers it")
 				p.informer.store.Validate(v)
 				continue
 			}
@@ -185,8 +187,7 @@ func (p *part) list(ctx context.Context, namespace, name string, invalid []*stor
 	return nil
 }
 
-// refused tells whether the server will not answer a request however often it is
-// sent.
+// refused reports whether a retry of the request would fail with the same error.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

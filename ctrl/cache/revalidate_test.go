@@ -205,7 +205,7 @@ func TestLiveReads(t *testing.T) {
 
 // Readers that need the same live read share it.
 func TestLiveReadsAreShared(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *plant) {
+	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		d := deployment("d")
 		if err := p.live.Create(ctx, d); err != nil {

@@ -180,8 +180,32 @@ func TestTransformThatReadsItsObject(t *testing.T) {
 		if err := c.Get(t.Context(), key("a", "new"), &corev1.ConfigMap{}); err != nil {
 			t.Error(err)
 		}
-		if len(nested) != 1 || !errors.Is(nested[0], errBusy) {
+		if len(nested) != 1 || !errors.Is(nested[0], errLocked) {
 			t.Errorf("nested reads: %v", nested)
+		}
+	})
+}
+
+// A live read whose context ends while its result is being transformed has the
+// result nevertheless, and not what the cache had before.
+func TestContextEndsDuringTransform(t *testing.T) {
+	cancel := func() {}
+	opts := Options{
+		DefaultFieldSelector: fields.OneTermEqualSelector("data.known", "to the server"),
+		DefaultTransform: func(obj any) (any, error) {
+			cancel()
+			return obj, nil
+		},
+	}
+	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		cm := configMap("a", "new")
+		cm.Data = map[string]string{"known": "to the server"}
+		c.Wrote(t.Context(), s.put(cm))
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		cancel = end
+		if err := c.Get(ctx, key("a", "new"), &corev1.ConfigMap{}); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 
 var _ overlay.Writes = &informerCache{}
 
-// Wrote implements overlay.Writes: reads see the object from now on. Where the
-// answer does not say what they are to see, they ask the server.
+// Wrote implements overlay.Writes: reads see the object from now on, or ask the server
+// where the object does not determine what they should see.
 func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 	version, ok := store.Version(obj)
 	if !ok {
@@ -42,7 +42,7 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 		case errors.Is(err, errIncomplete), errors.Is(err, errLocked):
 			i.store.Invalidate(key, version)
 		default:
-			p.log().Error(err, "reads will not see a write before the watch tells of it")
+			p.log().Error(err, "reads will not include a write before the watch delivers it")
 		}
 	})
 }
@@ -52,7 +52,7 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
 	version, ok := store.Version(obj)
 	if !ok && obj.GetResourceVersion() != "" {
-		return // Versions that are not numbers have no order.
+		return // Resource versions that are not numbers cannot be compared.
 	}
 	key := client.ObjectKeyFromObject(obj)
 	c.eachOf(obj, func(i *informer, p *part, _ bool) {
@@ -71,7 +71,7 @@ func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 }
 
 // Deleting implements overlay.Writes: reads of the object ask the server until the
-// watch has told that it is gone.
+// watch has delivered its deletion.
 func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	version, _ := store.Version(obj)
 	key := client.ObjectKeyFromObject(obj)
@@ -86,10 +86,10 @@ func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	})
 }
 
-// eachOf calls f for the informers of an object's kind that exist, in all forms and
-// API versions, and their parts that cover its namespace. Converted is set for
-// another API version than the object's: the server converts between them as it
-// likes, but for name, namespace, UID and resource version.
+// eachOf calls f for the existing informers of an object's kind, in all forms and API
+// versions, and for their parts that cover its namespace. Converted is set if the API
+// version is not the object's: conversion is up to the server, and keeps only name,
+// namespace, UID and resource version for certain.
 func (c *informerCache) eachOf(obj client.Object, f func(i *informer, p *part, converted bool)) {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {

@@ -24,11 +24,11 @@
 //
 // # Reading one's own writes
 //
-// What a client over a cache of package cache has written shows in the reads of all
-// clients over that cache, from the moment that the write returned. No read waits
-// for the watch. What the server's answer makes certain is read from memory; where
-// the answer leaves something open, the next read of the object, or of a list that
-// it may be in, asks the server once, and is read from memory after that:
+// Once a write through a client with a cache of package cache has returned, the reads
+// of all clients with that cache include it. No read waits for the watch. If the
+// server's answer shows the result of the write, reads take it from memory; if not,
+// the next read of the object, or of a list that it may be in, asks the server, and
+// later reads take that result from memory:
 //
 //	write                                              next read, if the watch has not caught up
 //	Create, Update, Patch, Apply, Status() of the      from memory, in the same form and as
@@ -48,32 +48,32 @@
 //	for more than name and namespace
 //	any of them, in another API version of the kind    from the server
 //
-// "From the server" is a list of the one name, or for more than eight objects of the
-// namespace or of all that is watched, with the selectors of the watch. It needs no
+// "From the server" is a list with the selectors of the watch: of the one name, or, for
+// more than eight objects, of the namespace or of all that is watched. It needs no
 // permission that the watch does not need. If it fails, so does the read; but if the
-// server refuses it, the read has what the watch has told. The metric
-// flyball_cache_live_reads_total counts them.
+// server refuses it, the read returns what the watch has delivered. The metric
+// flyball_cache_live_reads_total counts these lists.
 //
 // Not included are:
 //
-//   - writes of others, of clients that are not over the cache, and what the server
-//     and its controllers do in consequence of a write to other objects;
-//   - writes that returned an error, such as a timeout, but were done all the same;
-//   - the same object in another API group, as an Event can be read;
-//   - Delete of an object that the cache has not shown yet, if neither the
-//     object that is given nor the answer has its resource version;
+//   - writes of other processes and of clients without the cache, and changes that the
+//     server or controllers make to other objects in consequence of a write;
+//   - writes that returned an error, such as a timeout, but took effect;
+//   - the same object in another API group, as for Events;
+//   - Delete of an object that is not in the cache yet, if neither the object passed
+//     to Delete nor the answer has its resource version;
 //   - DeleteAllOf that is answered without a list of the objects;
 //   - resource versions that are not numbers, which no Kubernetes API server has;
 //   - objects for which the cache's transform fails, or removes the resource version;
-//   - what the watch has not told of five minutes after the write: reads see
-//     what it has told then, as without this client;
+//   - writes that the watch has not delivered after five minutes: reads then see
+//     what it has delivered;
 //   - dry runs, and reads and writes with DisableReadYourWritesConsistency.
 //
-// Informers and their handlers are told by the watch alone.
+// Informers' event handlers are notified of what the watch delivers, and of nothing else.
 //
-// A cache of the program's own around one of package cache has to embed that one in
-// a struct, so that the client finds it. Otherwise New logs that reads may be older
-// than writes, or fails if CacheOptions asks for the promise.
+// A program's own wrapper of a cache must embed it in a struct, so that the client
+// finds it. Otherwise New logs that reads may be stale, or fails if
+// CacheOptions.EnableReadYourWritesConsistency is set.
 //
 // # Concurrency and ownership
 //

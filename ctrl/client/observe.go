@@ -16,8 +16,8 @@ import (
 	"flyball.dev/ctrl/internal/overlay"
 )
 
-// This file tells the cache what was written, as far as the server's answer makes it
-// certain; see package overlay.
+// This file notifies the cache of writes, as far as the server's answer shows their
+// result; see package overlay.
 
 // target is the object that a write is about.
 type target struct {
@@ -27,7 +27,7 @@ type target struct {
 	subResource string
 }
 
-// metadata returns the metadata of the object, as far as they are known.
+// metadata returns an object with the target's kind and key, and the rest as given.
 func (t target) metadata(uid types.UID, version string) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: t.key.Name, UID: uid, ResourceVersion: version}}
 	if t.namespaced {
@@ -42,13 +42,14 @@ var (
 	metadataKind = schema.GroupKind{Group: metav1.GroupName, Kind: "PartialObjectMetadata"}
 )
 
-// holds reports whether an answer of a kind holds the target itself. The answer
-// about a subresource may be of a kind of its own, which metadata do not tell.
+// holds reports whether an answer of a kind contains the target itself. The answer to
+// the write of a subresource may be of another kind, which PartialObjectMetadata hides.
 func (t target) holds(kind schema.GroupVersionKind) bool {
 	return kind == t.gvk || t.view == asMetadata && kind.GroupKind() == metadataKind && t.subResource == ""
 }
 
-// wrote tells of the answer to a write that was not a dry run.
+// wrote notifies the cache and the context's observer of the answer to a write, unless
+// that was a dry run.
 func (c *client) wrote(ctx context.Context, t target, a *answer, dryRun []string, disabled bool) {
 	if len(dryRun) > 0 {
 		return
@@ -63,21 +64,21 @@ func (c *client) wrote(ctx context.Context, t target, a *answer, dryRun []string
 	case t.key.Name == "":
 		return
 	case a.kind.GroupKind() == statusKind:
-		// Such as after an eviction: it was done, and no more is said.
+		// As for an eviction: it succeeded, and its result is not known.
 		changed = t.metadata("", "")
 	case ok && obj.GetResourceVersion() != "":
-		// Such as a Scale, which has the resource version of what it scales.
+		// As for a Scale, which has the resource version of what it scales.
 		changed = t.metadata("", obj.GetResourceVersion())
 		overlay.Observe(ctx, changed)
 	default:
-		return // What has no resource version is not stored, such as a token.
+		return // What has no resource version is not stored, as a TokenRequest.
 	}
 	if c.writes != nil && !disabled {
 		c.writes.Changed(ctx, changed)
 	}
 }
 
-// observe tells what an object is after a write.
+// observe notifies of an object's state after a write.
 func (c *client) observe(ctx context.Context, obj Object, disabled bool) {
 	overlay.Observe(ctx, obj)
 	switch {
@@ -96,7 +97,7 @@ func (c *client) applied(ctx context.Context, t target, body runtime.ApplyConfig
 	}
 	a, err := c.decodeApplied(t, body, data)
 	if err != nil {
-		c.log.Error(err, "Reads will not include this apply until the watch brings it", "kind", t.gvk)
+		c.log.Error(err, "Reads will not include this apply before the watch delivers it", "kind", t.gvk)
 		return
 	}
 	c.wrote(ctx, t, a, o.DryRun, o.DisableReadYourWritesConsistency)
@@ -118,8 +119,8 @@ func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data [
 	return &answer{kind: *kind, decoded: u}, nil
 }
 
-// deleted tells what became of obj. The server answers with the object if it is
-// still there, or was just now, and with a status if not.
+// deleted notifies of the deletion of obj. The server answers with the object if it is
+// terminating, or, for some kinds, as it last was, and otherwise with a Status.
 func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.Result, o *metav1.DeleteOptions, disabled bool) {
 	if len(o.DryRun) > 0 {
 		return
@@ -150,8 +151,8 @@ func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.
 		}
 		return
 	}
-	// It may have been another object than the caller's that was deleted, unless
-	// the caller has made sure.
+	// Without a UID precondition, the object that was deleted may be another one with
+	// the caller's key.
 	uid := types.UID("")
 	if o.Preconditions != nil && o.Preconditions.UID != nil {
 		uid = *o.Preconditions.UID
@@ -159,7 +160,7 @@ func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.
 	c.writes.Deleting(ctx, t.metadata(uid, versionOf(obj, uid)))
 }
 
-// versionOf returns the resource version of obj if it is the object of the UID.
+// versionOf returns the resource version of obj if it has the UID.
 func versionOf(obj Object, uid types.UID) string {
 	if obj.GetUID() != uid {
 		return ""
@@ -167,8 +168,8 @@ func versionOf(obj Object, uid types.UID) string {
 	return obj.GetResourceVersion()
 }
 
-// deletedAll tells of the deletion of a collection. The server answers with the
-// objects as they were before, if with anything.
+// deletedAll notifies of the deletion of a collection. The server answers with the list
+// of the objects as they were before, if at all.
 func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o *metav1.DeleteOptions) {
 	if c.writes == nil || len(o.DryRun) > 0 {
 		return
@@ -186,13 +187,13 @@ func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o
 		})
 	}
 	if err != nil {
-		c.log.Info("Reads will not include the deletion of a collection before the watch tells of it", "kind", r.gvk, "reason", err.Error())
+		c.log.Info("Reads will not include the deletion of a collection before the watch delivers it", "kind", r.gvk, "reason", err.Error())
 	}
 }
 
-// finished reports whether nothing keeps an object any longer: it was to be
-// deleted, and its last finalizer is gone and its time has run out. Without a
-// time the object waits for something else, as a namespace does for its content.
+// finished reports whether the deletion of an object is complete: its last finalizer
+// was removed and its grace period is over. An object without a grace period waits
+// for something else, as a namespace does for its content.
 func finished(obj Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && grace != nil && *grace == 0

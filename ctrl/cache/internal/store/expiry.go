@@ -2,20 +2,20 @@ package store
 
 import "time"
 
-// overlayLife is how long reads prefer what they know of a write to what the watch
-// has told. The watch usually ends it within milliseconds. This bound is for what
-// the watch may never tell of; it needs no bookmarks.
+// overlayLife bounds how long an overlay or an invalidation lasts. The watch usually
+// ends it within milliseconds; the bound is for writes that the watch never delivers,
+// and does not depend on bookmarks.
 const overlayLife = 5 * time.Minute
 
-// deadline returns until when something stands that begins now, as the time since
-// the store was made.
+// deadline returns when an overlay or an invalidation that begins now expires, as the
+// time since the store was made.
 func (s *Store) deadline() time.Duration {
 	until := time.Since(s.made) + overlayLife
 	s.expireAt.CompareAndSwap(0, int64(until))
 	return until
 }
 
-// expire drops what is past its deadline, so that no read sees it.
+// expire drops the overlays and invalidations that are past their deadline.
 func (s *Store) expire() {
 	if s.overdue() {
 		s.writing.Lock()
@@ -29,7 +29,7 @@ func (s *Store) overdue() bool {
 	return at != 0 && int64(time.Since(s.made)) >= at
 }
 
-// dropExpired is expire for the writer.
+// dropExpired is expire. The caller is the writer.
 func (s *Store) dropExpired() {
 	if !s.overdue() {
 		return

@@ -8,26 +8,25 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Invalidation says that what a store shows under a key is out of date: a write of
-// this process has changed or deleted an object, and its answer did not hold it,
-// or not enough of it. A read of the key has to ask the server, unless the watch
-// has caught up by then. An Invalidation is never changed.
+// Invalidation marks a key whose object in the store is stale: a write of this process
+// changed or deleted it, and the answer did not contain the new state, or not all of
+// it. A read of the key must ask the server unless the watch has caught up by then.
+// An Invalidation is immutable once it is in the store.
 type Invalidation struct {
 	Key Key
 	// version is the resource version that the watch must reach. For a deletion it
 	// is one at which the object still existed. Zero if it is not known.
 	version uint64
-	// deleted is the UID of the object that was deleted, or that waits for its
-	// finalizers or its grace period since. It is empty if the write was not a
-	// deletion, or if nobody knows of what.
+	// deleted is the UID of the object that was deleted, or is terminating since. It is
+	// empty if the write was not a deletion, or if the UID is not known.
 	deleted types.UID
-	// until is how long the invalidation stands at most, as Store.deadline gives it.
+	// until is when the invalidation expires (see Store.deadline).
 	until time.Duration
 }
 
-// Invalidate takes note that a write brought an object to a resource version, but
-// not what became of it. If version is zero, not even that is known, and only a
-// live read makes the key valid again.
+// Invalidate records that a write brought an object to a resource version but did not
+// return its new state. If version is zero, the resource version is not known either,
+// and only a live read makes the key valid again.
 func (s *Store) Invalidate(key Key, version uint64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -42,8 +41,9 @@ func (s *Store) Invalidate(key Key, version uint64) {
 	s.invalidate(c, &Invalidation{Key: key, version: version})
 }
 
-// InvalidateDeleted takes note that the deletion of the object of a UID was
-// accepted, but not whether the object is gone. Version is one that it had before.
+// InvalidateDeleted records that the deletion of the object with a UID was accepted,
+// and that the object is now either terminating or gone. Version is a resource version
+// that it had before.
 func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -52,12 +52,12 @@ func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 	case c == nil:
 		return
 	case e == nil && version <= c.progress:
-		// The watch has told that the object is gone.
+		// The watch has delivered the deletion.
 		return
 	case e != nil && e.write != nil && e.write.deleted == uid:
 		return
 	case e != nil && e.shown != nil && e.shown.uid != "" && e.shown.uid != uid && e.shown.version > version && version != 0:
-		// There is a later object by that name.
+		// There is a newer object with that name.
 		return
 	}
 	s.invalidate(c, &Invalidation{Key: key, version: version, deleted: uid})
@@ -68,7 +68,7 @@ func (s *Store) invalidate(c *Scope, v *Invalidation) {
 	if other := s.invalid[v.Key]; other != nil {
 		switch {
 		case other.deleted != v.deleted, other.version == 0, v.version == 0:
-			// What would make the one valid does not make the other.
+			// No event ends both, so only a live read does.
 			v.version, v.deleted = 0, ""
 		default:
 			v.version = max(v.version, other.version)
@@ -80,9 +80,18 @@ func (s *Store) invalidate(c *Scope, v *Invalidation) {
 	if v.endsWithProgress() {
 		c.invalid.push(v)
 	} else {
+		s.pruneInvalidLong()
 		s.invalidLong.push(v)
 	}
 	s.dropExpired()
+}
+
+// pruneInvalidLong pops the oldest invalidations that no longer stand. The caller is
+// the writer.
+func (s *Store) pruneInvalidLong() {
+	for v, ok := s.invalidLong.peek(); ok && s.invalid[v.Key] != v; v, ok = s.invalidLong.peek() {
+		s.invalidLong.pop()
+	}
 }
 
 // validate removes an invalidation, if it still stands. The caller is the writer.
@@ -94,8 +103,8 @@ func (s *Store) validate(v *Invalidation) {
 	s.invalidKeys.Store(int64(len(s.invalid)))
 }
 
-// Invalid returns what has to be read live before a key is read, or a namespace if
-// name is empty, or everything if namespace is empty too.
+// Invalid returns the keys that must be read live before a read of one key, of a
+// namespace if name is empty, or of everything if namespace is empty too.
 func (s *Store) Invalid(namespace, name string) []*Invalidation {
 	if s.invalidKeys.Load() == 0 {
 		return nil
@@ -138,9 +147,9 @@ func (s *Store) Standing(invalid []*Invalidation) []*Invalidation {
 	return standing
 }
 
-// Revalidated takes what a live read found that began after the invalidation: the
-// object, or nil, as of a resource version. Only what matches the selector is
-// found. Reads see it until the watch has caught up.
+// Revalidated ends an invalidation with the result of a live read that began after
+// it: the object, or nil if none matches the selector, as of a resource version. Reads
+// see that until the watch has caught up.
 func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -152,22 +161,21 @@ func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) 
 	s.validate(v)
 }
 
-// Validate gives up on an invalidation: reads see what the store has.
+// Validate ends an invalidation without a live read: reads see what the store has.
 func (s *Store) Validate(v *Invalidation) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.validate(v)
 }
 
-// endsWithProgress tells whether the write is known to be among what the watch has
-// told once it has told everything up to the version.
+// endsWithProgress reports whether the invalidation ends once the watch has delivered
+// everything up to its version.
 func (v *Invalidation) endsWithProgress() bool {
 	return v.deleted == "" && v.version != 0
 }
 
-// catchUp removes the invalidation of a key if an object by that name is as late as
-// what the invalidation is about. Deleted is set if the object has gone. The caller
-// is the writer.
+// catchUp removes the invalidation of a key if r, an object with that key, is as new as
+// the write that caused it. Deleted is set if r was deleted. The caller is the writer.
 func (s *Store) catchUp(key Key, r *record, deleted bool) {
 	if len(s.invalid) == 0 {
 		return
@@ -181,8 +189,9 @@ func (s *Store) catchUp(key Key, r *record, deleted bool) {
 			return
 		}
 	case v.deleted != "" && v.deleted == r.uid:
-		// That it is terminating says nothing: it may have been before. It may also
-		// have left the selector before, and come back.
+		// The object may have been terminating before this deletion, so only its end
+		// counts, and only a later one: before, it may just have stopped matching the
+		// selector.
 		if !deleted || v.version == 0 || r.version <= v.version {
 			return
 		}
@@ -192,9 +201,8 @@ func (s *Store) catchUp(key Key, r *record, deleted bool) {
 	s.validate(v)
 }
 
-// validateAbsent removes the invalidations of deleted objects that a list of a
-// version, which would have held them otherwise, did not hold. The caller is the
-// writer.
+// validateAbsent removes the invalidations of deleted objects that a list at a version
+// no longer contained. The caller is the writer.
 func (c *Scope) validateAbsent(version uint64) {
 	s := c.store
 	for key, v := range s.invalid {
@@ -207,7 +215,7 @@ func (c *Scope) validateAbsent(version uint64) {
 	}
 }
 
-// reaches tells whether a record is of a version or a later one.
+// reaches reports whether a record is at a version or a later one.
 func (r *record) reaches(version uint64) bool {
 	return r != nil && r.version >= version
 }

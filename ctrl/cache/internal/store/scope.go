@@ -22,9 +22,9 @@ type Scope struct {
 	list uint32
 	// fresh is an entry whose object is not packed yet.
 	fresh *entry
-	// writes are those that the watch has not brought back, and invalid what they
-	// have made invalid, in the order in which they were answered. What does not
-	// end with the progress of the watch has queues of its own.
+	// writes are the overlays that the watch has not caught up with, and invalid the
+	// invalidations, in the order of the answers. Those that do not end with the
+	// progress of the watch are in the store's deletions and invalidLong.
 	writes  queue[pending]
 	invalid queue[*Invalidation]
 }
@@ -57,13 +57,13 @@ func (s *Store) scope(namespace string) *Scope {
 }
 
 // Version returns an object's resource version as a number, by which objects of
-// one kind are ordered. It returns false if that is no positive number.
+// one kind are ordered. It returns false if it is not a positive number.
 func Version(obj metav1.Object) (uint64, bool) {
 	v := ParseVersion(obj.GetResourceVersion())
 	return v, v != 0
 }
 
-// ParseVersion returns a resource version as a number, zero if it is none.
+// ParseVersion returns a resource version as a number, or zero if it is not one.
 func ParseVersion(version string) uint64 {
 	v, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

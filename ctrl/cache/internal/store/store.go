@@ -73,15 +73,16 @@ type Store struct {
 
 	scopes []*Scope
 
-	// invalid is what reads must not take from the store. It is the writer's;
-	// others look at invalidKeys, which is its length.
+	// invalid are the keys that reads must not take from the store. It belongs to the
+	// writer; others use invalidKeys, its length.
 	invalid     map[Key]*Invalidation
 	invalidKeys atomic.Int64
-	// deletions and invalidLong are what does not end with the progress of a watch.
+	// deletions and invalidLong are the overlays and invalidations that do not end with
+	// the progress of a watch.
 	deletions   queue[pending]
 	invalidLong queue[*Invalidation]
-	// expireAt is when the next of what is known of writes may be past its
-	// deadline, as the time since the store was made, or zero.
+	// expireAt is no later than the earliest deadline of an overlay or invalidation, as
+	// the time since the store was made, or zero if there are none.
 	made     time.Time
 	expireAt atomic.Int64
 }

@@ -500,7 +500,31 @@ func TestSharedForAsLongAsAsked(t *testing.T) {
 	})
 }
 
-// A deletion of which the watch never tells is forgotten after a while.
+// Deletions that the watch has confirmed are not kept until their deadline.
+func TestConfirmedDeletionsDoNotPileUp(t *testing.T) {
+	s := New(ShareAsked)
+	c := s.Scope("")
+	for i := range 1000 {
+		name, uid, version := fmt.Sprint(i), fmt.Sprint("uid-", i), 2*i+1
+		c.Changed(object(name, uid, version))
+		s.Deleted(key(name), types.UID(uid), uint64(version))
+		c.Deleted(object(name, uid, version+1))
+	}
+	if got := len(s.deletions.items); got > 2 {
+		t.Errorf("%d deletions are queued", got)
+	}
+	for i := range 1000 {
+		name, uid, version := fmt.Sprint(i), fmt.Sprint("new-", i), 5000+2*i
+		c.Changed(object(name, uid, version))
+		s.InvalidateDeleted(key(name), types.UID(uid), uint64(version))
+		c.Deleted(object(name, uid, version+1))
+	}
+	if got := len(s.invalidLong.items); got > 2 {
+		t.Errorf("%d invalidations are queued", got)
+	}
+}
+
+// A deletion that the watch never confirms is dropped at its deadline.
 func TestDeletionsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(ShareAsked)

@@ -8,32 +8,31 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// write is what a write of this process, or a live read after one, has shown for
-// certain and the watch has not brought yet. It takes the watched object's place
-// for reads.
+// write is the overlay of one entry: the state that a write of this process, or a
+// live read after one, proved, and that the watch has not delivered yet. Reads see it
+// in place of the watched object.
 type write struct {
-	// shown is the object. It is nil if reads should find nothing: the object was
-	// deleted or does not match the selector.
+	// shown is the object, nil if it was deleted or does not match the selector.
 	shown *record
-	// version is the resource version that the watch must reach. For a deletion
-	// it is one at which the object still existed.
+	// version is the resource version that the watch must reach to end the overlay.
+	// For a deletion it is one at which the object still existed.
 	version uint64
-	// deleted is the UID of an object that was deleted, whatever the watch still
-	// tells of it; empty if this is not a deletion.
+	// deleted is the UID of the deleted object, whose late events are ignored. It is
+	// empty if this is not a deletion.
 	deleted types.UID
 }
 
-// Wrote takes the server's answer to a write, which holds the whole object, and
-// the object is known to match the selector: reads see it until the watch has
-// caught up. It does nothing for a namespace that the store does not cover and for
-// resource versions that are not numbers.
+// Wrote makes reads see the object that the server returned for a write until the
+// watch has caught up. The object must be complete and match the selector. Wrote does
+// nothing for a namespace that the store does not cover, or for a resource version
+// that is not a number.
 func (s *Store) Wrote(obj client.Object) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.wrote(obj)
 }
 
-// wrote is Wrote for the writer.
+// wrote is Wrote. The caller holds s.writing.
 func (s *Store) wrote(obj client.Object) {
 	r := newRecord(obj)
 	key := client.ObjectKeyFromObject(obj)
@@ -52,15 +51,15 @@ func (s *Store) wrote(obj client.Object) {
 	s.lay(c, e, &write{shown: r, version: r.version})
 }
 
-// Absent takes note that the store is not to hold any object under a key as of a
-// resource version: reads do not find it until the watch has caught up.
+// Absent records that no object under the key matches the selector as of a resource
+// version: reads do not find one until the watch has caught up.
 func (s *Store) Absent(key Key, version uint64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.absent(key, version)
 }
 
-// absent is Absent for the writer.
+// absent is Absent. The caller holds s.writing.
 func (s *Store) absent(key Key, version uint64) {
 	if v := s.invalid[key]; v != nil && v.endsWithProgress() && v.version <= version {
 		s.validate(v)
@@ -83,9 +82,9 @@ func (s *Store) absent(key Key, version uint64) {
 	s.lay(c, e, w)
 }
 
-// Deleted takes note that a write deleted the object of a UID: reads do not find it
-// until the watch has told of the deletion or of a new object by that name.
-// Version is one that the object had, zero if none is known.
+// Deleted records that a write deleted the object with a UID: reads do not find it
+// until the watch delivers the deletion or a new object with that name. Version is a
+// resource version that the object had, or zero if none is known.
 func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -96,8 +95,7 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	e := s.entry(key)
 	switch {
 	case e == nil && version <= c.progress:
-		// The watch has told of the deletion already, or it is not known whether it
-		// has.
+		// The watch has delivered the deletion already, or, without a version, may have.
 		return
 	case e == nil:
 		e = s.obtain(key)
@@ -106,16 +104,16 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	case e.shown == nil && e.write.deleted != "" && version <= e.write.version:
 		return
 	case e.shown == nil:
-		// The object came after what is known of, and went.
+		// The object was created after what the overlay knows, and deleted.
 		version = max(version, e.write.version)
 	case uid == e.shown.uid:
 		version = max(version, e.shown.version)
 	case version == 0, e.shown.uid == "":
-		// Which of the two came first, or whether they are two, is not known.
+		// Without a version or a UID, the two objects cannot be ordered.
 		s.invalidate(c, &Invalidation{Key: e.key, deleted: uid})
 		return
 	case version <= e.shown.version:
-		// It was an earlier object by that name.
+		// It was an earlier object with that name.
 		return
 	}
 	if v := s.invalid[e.key]; v != nil && (v.deleted == uid || v.endsWithProgress() && v.version <= version) {
@@ -124,13 +122,14 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	s.lay(c, e, &write{version: version, deleted: uid})
 }
 
-// lay puts a write over what the watch has told. The caller is the writer.
+// lay overlays an entry with a write. The caller is the writer.
 func (s *Store) lay(c *Scope, e *entry, w *write) {
 	s.set(e, e.watched, w)
 	p := pending{key: e.key, write: w, until: s.deadline()}
 	if w.deleted != "" {
-		// It does not end with the progress of the watch, so it must not keep
-		// others from ending.
+		// It does not end with the progress of the watch, so it must not block those
+		// that do.
+		s.pruneDeletions()
 		s.deletions.push(p)
 	} else {
 		c.writes.push(p)
@@ -138,8 +137,8 @@ func (s *Store) lay(c *Scope, e *entry, w *write) {
 	s.dropExpired()
 }
 
-// outlives tells whether a write stands against an answer that came later but
-// tells of an earlier state.
+// outlives reports whether a write stays in place of r, an answer that arrived later
+// but has an older state.
 func (w *write) outlives(r *record) bool {
 	if w == nil {
 		return false
@@ -147,8 +146,8 @@ func (w *write) outlives(r *record) bool {
 	return w.version > r.version || w.deleted != "" && (w.deleted == r.uid || w.version == r.version)
 }
 
-// after returns the write if it still stands after the watch has told of an
-// object, and nil if the watch has caught up.
+// after returns the write if it still stands after the watch delivered r, and nil if
+// the watch has caught up.
 func (w *write) after(r *record) *write {
 	switch {
 	case w == nil, r.version == 0:
@@ -162,8 +161,8 @@ func (w *write) after(r *record) *write {
 	}
 }
 
-// afterDeletion is after for an event that tells of a deletion. The same object
-// may have left the selector, and come back, before that.
+// afterDeletion is after for a DELETED event, which the watch also sends when an
+// object stops matching the selector; the same object may match again later.
 func (w *write) afterDeletion(r *record) *write {
 	if w != nil && w.deleted != "" && w.deleted == r.uid && r.version >= w.version {
 		return nil
@@ -171,8 +170,8 @@ func (w *write) afterDeletion(r *record) *write {
 	return w.after(r)
 }
 
-// absentAt returns the write if it still stands after a list of that version did
-// not hold the object: the list is from before the write.
+// absentAt returns the write if it still stands after a list at that version did not
+// contain the object: the list is older than the write.
 func (w *write) absentAt(version uint64) *write {
 	if w != nil && version >= w.version {
 		return nil
@@ -180,8 +179,8 @@ func (w *write) absentAt(version uint64) *write {
 	return w
 }
 
-// watch puts what the watch has told into an entry. If later is set, it leaves it
-// to Settle to pack it. The caller is the writer.
+// watch stores an object that the watch delivered in an entry. If later is set,
+// Settle packs it. The caller is the writer.
 func (c *Scope) watch(e *entry, r *record, obj client.Object, later bool) Change {
 	s := c.store
 	var change Change
@@ -196,8 +195,8 @@ func (c *Scope) watch(e *entry, r *record, obj client.Object, later bool) Change
 	return change
 }
 
-// unwatch takes the watched object out of an entry if a deletion means it. The
-// caller is the writer.
+// unwatch removes the watched object from an entry, unless it is newer than the
+// deletion of r. The caller is the writer.
 func (s *Store) unwatch(e *entry, r *record, obj client.Object) Change {
 	w := e.write.afterDeletion(r)
 	if e.watched == nil {
@@ -215,17 +214,16 @@ func (s *Store) unwatch(e *entry, r *record, obj client.Object) Change {
 	return Change{Old: last}
 }
 
-// pending is a write, the name of the object that was written, and how long it
-// stands at most, as Store.deadline gives it.
+// pending is a write in a queue, with its key and its deadline (see Store.deadline).
 type pending struct {
 	key   Key
 	write *write
 	until time.Duration
 }
 
-// progressed notes that the watch has told everything up to a version: writes
-// up to it that still stand were of objects that the watch does not tell of.
-// The caller is the writer.
+// progressed records that the watch has delivered everything up to a version. Writes
+// up to it that still stand are of objects that the watch does not select. The caller
+// is the writer.
 func (c *Scope) progressed(version uint64) {
 	s := c.store
 	c.progress = max(c.progress, version)
@@ -247,7 +245,7 @@ func (c *Scope) progressed(version uint64) {
 	s.unshare()
 }
 
-// dropWrites drops all that is known of writes in a scope. The caller is the
+// dropWrites drops all overlays and invalidations of a scope. The caller is the
 // writer.
 func (s *Store) dropWrites(c *Scope) {
 	var standing []pending
@@ -266,10 +264,18 @@ func (s *Store) dropWrites(c *Scope) {
 	}
 }
 
-// standing tells whether reads still see the write.
+// standing reports whether reads still see the write.
 func (s *Store) standing(p pending) bool {
 	e := s.entry(p.key)
 	return e != nil && e.write == p.write
+}
+
+// pruneDeletions pops the oldest deletions that no longer stand, mostly because the
+// watch has confirmed them. The caller is the writer.
+func (s *Store) pruneDeletions() {
+	for p, ok := s.deletions.peek(); ok && !s.standing(p); p, ok = s.deletions.peek() {
+		s.deletions.pop()
+	}
 }
 
 // drop makes reads see the watched object again, if they still see the write.
