@@ -1,22 +1,23 @@
 package pods
 
 import (
+	"container/list"
 	"encoding/binary"
 	"net/netip"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/buffer"
 )
 
-// quarantine is how many released addresses wait before the first of them is given again while there are
-// others that were never given.
+// quarantine is how many released addresses are held back before the oldest of them is reused, as long as
+// some were never allocated. A client that still has an old address then hardly ever reaches another pod.
 const quarantine = 1 << 12
 
-// addresses is an allocator that gives each pod an address of its own from one IPv4 network. Whatever it
-// is asked takes constant time, amortized, however many addresses are taken. Its methods may be called
-// from several goroutines.
+// addresses allocates to each pod an address from one IPv4 network, in amortized constant time however
+// many are allocated. Its methods may be called from several goroutines.
 //
-// Addresses are counted from that of the network itself, which is never given.
+// Addresses are offsets from the network's own address, which is never allocated.
 type addresses struct {
 	network netip.Prefix
 	first   uint32
@@ -25,8 +26,8 @@ type addresses struct {
 	mu       sync.Mutex
 	of       map[types.NamespacedName]uint32
 	taken    bitmap
-	next     uint32 // none from here on was ever given, but some may have been kept
-	released fifo[uint32]
+	next     uint32 // from here on none was allocated by give, but some may be by keep
+	released buffer.TypedRingGrowing[uint32]
 	waiting  waiting
 }
 
@@ -39,12 +40,12 @@ func newAddresses(network netip.Prefix) *addresses {
 		size:    1<<(32-max(network.Bits(), 1)) - 1, // without the last one, the broadcast address
 		of:      map[types.NamespacedName]uint32{},
 		next:    1,
-		waiting: waiting{there: map[types.NamespacedName]struct{}{}},
+		waiting: waiting{at: map[types.NamespacedName]*list.Element{}},
 	}
 }
 
-// keep takes note of an address that a pod has already. Of two pods with the same address one keeps it;
-// the other is given another.
+// keep allocates to a pod the address that it has already. Of two pods with the same address the first
+// keeps it, and give returns another for the second.
 func (a *addresses) keep(pod types.NamespacedName, address string) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil || !a.network.Contains(addr) {
@@ -59,8 +60,8 @@ func (a *addresses) keep(pod types.NamespacedName, address string) {
 	}
 }
 
-// give returns the address of a pod, a free one if it has none. It returns "" if none is free; free then
-// returns the pod when it is to try again.
+// give returns the address of a pod, and allocates one if it has none. It returns "" if none is free; the
+// pod then waits until release returns it.
 func (a *addresses) give(pod types.NamespacedName) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,19 +79,18 @@ func (a *addresses) give(pod types.NamespacedName) string {
 	return netip.AddrFrom4(bytes).String()
 }
 
-// free finds a free address: one that was released long ago, or else one that was never given.
+// free returns a free address: one that was released long ago, or else one that was never allocated.
 func (a *addresses) free() (uint32, bool) {
 	for a.next < a.size && a.taken.has(a.next) {
 		a.next++
 	}
 	switch {
-	case a.released.len() > quarantine || a.next >= a.size && a.released.len() > 0:
-		return a.released.pop(), true
-	case a.next < a.size:
+	case a.next < a.size && a.released.Len() <= quarantine:
 		a.next++
 		return a.next - 1, true
+	default:
+		return a.released.ReadOne()
 	}
-	return 0, false
 }
 
 func (a *addresses) take(pod types.NamespacedName, n uint32) {
@@ -98,8 +98,8 @@ func (a *addresses) take(pod types.NamespacedName, n uint32) {
 	a.taken.set(n)
 }
 
-// release takes the address of a pod that needs none any more. It returns a pod that may now try again,
-// if there is one.
+// release frees the address of a pod, if it has one. If an address is free and a pod waits for one, it
+// returns that pod, which must call give again.
 func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedName, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,7 +108,7 @@ func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedNam
 		delete(a.of, pod)
 		a.taken.unset(n)
 		if n < a.next {
-			a.released.push(n)
+			a.released.WriteOne(n)
 		}
 	}
 	if uint32(len(a.of)) >= a.size-1 {
@@ -117,28 +117,33 @@ func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedNam
 	return a.waiting.pop()
 }
 
-// waiting are the pods that wait for an address, in order.
+// waiting are the pods that wait for an address, in the order in which they came.
 type waiting struct {
-	there map[types.NamespacedName]struct{}
-	order fifo[types.NamespacedName] // has those that wait, and some that no longer do
+	order list.List // of types.NamespacedName
+	at    map[types.NamespacedName]*list.Element
 }
 
 func (w *waiting) add(pod types.NamespacedName) {
-	if _, ok := w.there[pod]; !ok {
-		w.there[pod] = struct{}{}
-		w.order.push(pod)
+	if w.at[pod] == nil {
+		w.at[pod] = w.order.PushBack(pod)
 	}
 }
 
-func (w *waiting) remove(pod types.NamespacedName) { delete(w.there, pod) }
+func (w *waiting) remove(pod types.NamespacedName) {
+	if e := w.at[pod]; e != nil {
+		w.order.Remove(e)
+		delete(w.at, pod)
+	}
+}
 
 func (w *waiting) pop() (pod types.NamespacedName, ok bool) {
-	for w.order.len() > 0 && !ok {
-		pod = w.order.pop()
-		_, ok = w.there[pod]
+	e := w.order.Front()
+	if e == nil {
+		return pod, false
 	}
-	delete(w.there, pod)
-	return pod, ok
+	pod = e.Value.(types.NamespacedName)
+	w.remove(pod)
+	return pod, true
 }
 
 // bitmap is a set of small numbers.
@@ -154,28 +159,3 @@ func (b *bitmap) set(n uint32) {
 }
 
 func (b bitmap) unset(n uint32) { b[n/64] &^= 1 << (n % 64) }
-
-// fifo is a first-in-first-out queue. What is popped makes room before the queue grows.
-type fifo[T any] struct {
-	items []T
-	head  int
-}
-
-func (f *fifo[T]) len() int { return len(f.items) - f.head }
-
-func (f *fifo[T]) push(item T) {
-	if f.head > 0 && len(f.items) == cap(f.items) && f.head >= len(f.items)/2 {
-		rest := copy(f.items, f.items[f.head:])
-		clear(f.items[rest:])
-		f.items, f.head = f.items[:rest], 0
-	}
-	f.items = append(f.items, item)
-}
-
-func (f *fifo[T]) pop() T {
-	var none T
-	item := f.items[f.head]
-	f.items[f.head] = none
-	f.head++
-	return item
-}

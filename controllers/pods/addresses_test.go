@@ -69,6 +69,24 @@ func TestAWokenPodThatIsDeletedPassesItOn(t *testing.T) {
 	}
 }
 
+// TestWaitingPodsAreForgotten: pods that are deleted while the network is exhausted leave nothing behind.
+func TestWaitingPodsAreForgotten(t *testing.T) {
+	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
+	for _, n := range []string{"a", "b"} {
+		a.give(key(n))
+	}
+	for i := range 1000 {
+		pod := key(strconv.Itoa(i))
+		if ip := a.give(pod); ip != "" {
+			t.Fatalf("got %s from an exhausted network", ip)
+		}
+		a.release(pod)
+	}
+	if n := a.waiting.order.Len(); n > 0 {
+		t.Errorf("%d pods are still in the queue", n)
+	}
+}
+
 // TestAddressesAgainstModel compares with a plain set: no address is given twice, none is refused while
 // one is free, and a quarter of the pods is there from the start.
 func TestAddressesAgainstModel(t *testing.T) {
