@@ -1,20 +1,19 @@
-// Package gc collects garbage: objects whose owners are gone.
+// Package gc is the garbage collector: it deletes objects whose owners no longer exist.
 //
-// It knows who owns whom in a graph of all objects of all kinds, by UID, and it deletes nothing on the
-// word of that graph alone. An owner is taken for absent only after the server, asked for it by name,
-// answered that there is no such object or one with another UID. If the server does not serve the
-// owner's kind there is no answer, and the dependent stays until there is one; unless an informer has
-// reported before that the owner was deleted. Every write carries the UID and the resource version of
-// the object that it was decided for; if the object has changed since, the server refuses and the
-// decision is made again.
+// It keeps a graph of the owner references of all objects, by UID, but does not rely on it alone. An
+// owner is absent only once a live get by name found no object, or one with another UID. If the
+// server does not serve the owner's kind, the dependent stays until it does, unless an informer has
+// delivered the owner's deletion before. Every write has the UID and the resource version of the
+// object as preconditions, so that a change of the object in between causes a conflict and a new plan.
 //
-// Deletion has three manners, which the server writes down as finalizers. In the background, the
-// owner goes at once and its dependents after it. In the foreground, the owner waits for the
-// dependents that block it. Orphaning frees the dependents from the owner before it goes.
+// There are the three propagation policies of Kubernetes, of which two are finalizers of the owner.
+// Background: the owner is removed at once, and its dependents are deleted afterwards. Foreground: the
+// owner is terminating until no dependent with blockOwnerDeletion is left. Orphan: the references of the
+// dependents are removed before the owner is.
 //
-// An owner is in its dependent's namespace or in none. A reference that says otherwise is reported with
-// an event, OwnerRefInvalidNamespace. A dependent in a namespace loses it, as the owner is not found
-// there; a dependent in no namespace cannot be collected.
+// An owner is either cluster-scoped or in the namespace of its dependent. Any other reference is
+// reported with an event, OwnerRefInvalidNamespace. Such an owner is absent for a namespaced dependent,
+// which is collected; a cluster-scoped dependent is never collected because of it.
 package gc
 
 import (
@@ -40,11 +39,11 @@ import (
 
 const (
 	workers = 8
-	// initialSync is how long the collector waits at its start for all objects to be known. It could do
-	// without, at the price of more questions to the server, and does if some kind cannot be listed.
+	// initialSync bounds how long the collector waits for the informers of all kinds to sync before it
+	// starts. An incomplete graph is safe, and only costs more live reads.
 	initialSync = 30 * time.Second
-	// notFollowed is after how long a dependent is looked at again whose owner exists, but is not known
-	// to the inventory: it may be of a kind that cannot be watched.
+	// notFollowed is after how long a dependent is reconciled again whose owner exists but is not in the
+	// graph: it may be of a kind that cannot be watched.
 	notFollowed = time.Minute
 )
 
@@ -78,10 +77,10 @@ type collector struct {
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[types.UID]
-	early []types.UID // what was to be looked at before there was a queue
-	// parked are objects about which nothing can be done before other kinds are served than now.
+	early []types.UID // what was enqueued before Start
+	// parked are the objects for which nothing can be done until discovery changes.
 	parked map[types.UID]struct{}
-	epoch  int // counts how often they have been given another chance
+	epoch  int // counts the calls of unpark
 }
 
 // Start implements source.TypedSource.
@@ -107,6 +106,7 @@ func (c *collector) WaitForSync(ctx context.Context) error {
 
 func (c *collector) String() string { return "all objects" }
 
+// look enqueues UIDs.
 func (c *collector) look(uids []types.UID) {
 	c.mu.Lock()
 	queue := c.queue
@@ -149,7 +149,7 @@ func (c *collector) OnDiscovery() {
 	c.look(c.unpark())
 }
 
-// park puts an object aside that nothing could be done about since that epoch.
+// park sets an object aside until unpark is called, or enqueues it if unpark was called since epoch.
 func (c *collector) park(uid types.UID, epoch int) {
 	c.mu.Lock()
 	current := epoch == c.epoch
@@ -162,6 +162,7 @@ func (c *collector) park(uid types.UID, epoch int) {
 	}
 }
 
+// unpark returns the parked objects, which are then no longer parked.
 func (c *collector) unpark() []types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,14 +188,14 @@ func objectOf(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *ob
 	}
 }
 
-// Reconcile does what has to be done about one object.
+// Reconcile plans and makes the next change of one object.
 func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	c.mu.Lock()
 	epoch := c.epoch
 	c.mu.Unlock()
 	result, err := c.collect(ctx, uid)
 	if isUnserved(err) {
-		log.FromContext(ctx).V(1).Info("Nothing can be done before other kinds are served", "reason", err.Error())
+		log.FromContext(ctx).V(1).Info("Waiting for other kinds to be served", "reason", err.Error())
 		c.park(uid, epoch)
 		return reconcile.Result{}, nil
 	}
@@ -234,7 +235,7 @@ func (c *collector) collect(ctx context.Context, uid types.UID) (reconcile.Resul
 	}
 	switch {
 	case len(p.release) > 0:
-		c.look([]types.UID{uid}) // to give up the finalizer
+		c.look([]types.UID{uid}) // to remove the finalizer
 		return reconcile.Result{}, nil
 	case p.patch != nil:
 		return reconcile.Result{}, c.patch(ctx, &p.object, p.patch)
@@ -244,8 +245,8 @@ func (c *collector) collect(ctx context.Context, uid types.UID) (reconcile.Resul
 	return c.awaitOwners(found), nil
 }
 
-// awaitOwners sees to it that an object whose owners exist, but are not in the graph, is looked at again
-// even if they should never come to be there.
+// awaitOwners requeues an object with an owner that exists but is not in the graph, because no event of
+// the inventory may ever do so.
 func (c *collector) awaitOwners(found verdicts) reconcile.Result {
 	for owner, v := range found {
 		if (v == present || v == waiting) && !c.graph.has(owner.uid) {
@@ -271,10 +272,9 @@ func (c *collector) lookUp(ctx context.Context, o *object, owners []metav1.Owner
 	return found, nil
 }
 
-// searchDependents asks the server for dependents that the graph may not know of, before the last
-// patch of a plan lets their owner go. If they are to be freed from it, all of them must be found, or
-// they are collected once it has gone. If it only has to wait for them, it is enough to look where the
-// inventory does not yet.
+// searchDependents lists live the dependents that may be missing in the graph, before the finalizer of
+// their owner is removed. To orphan them, all must be found, as the others would be collected later; so
+// it lists every kind. To wait for them, it is enough to list the kinds that have not synced.
 func (c *collector) searchDependents(ctx context.Context, p *plan) error {
 	all, undiscovered, unparsed := c.inventory.Discover()
 	if err := errors.Join(undiscovered, unparsed); err != nil {
@@ -298,7 +298,7 @@ func (c *collector) searchDependents(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// verify finds out whether an object still exists.
+// verify reads an object live, and updates the graph with the result.
 func (c *collector) verify(ctx context.Context, o *object) error {
 	now, err := c.get(ctx, o)
 	if err != nil {
@@ -309,7 +309,7 @@ func (c *collector) verify(ctx context.Context, o *object) error {
 	return nil
 }
 
-// update takes in how an object is now, nil if it does not exist.
+// update updates the graph with an object that was read live, nil if it does not exist.
 func (c *collector) update(uid types.UID, now *object) {
 	if now == nil {
 		c.look(c.graph.forget(uid))
@@ -334,7 +334,7 @@ func (c *collector) delete(ctx context.Context, o *object, how metav1.DeletionPr
 		"kind", o.kind, "namespace", o.namespace, "name", o.name, "uid", o.uid, "propagation", how)
 	err := c.server.delete(ctx, o, how)
 	if apierrors.IsConflict(err) {
-		// An object that changes all the time could otherwise live for ever.
+		// An object that changes all the time could otherwise never be deleted.
 		now, unknown := c.get(ctx, o)
 		if unknown == nil && now != nil && slices.EqualFunc(now.owners, o.owners, sameReference) {
 			now.resourceVersion = ""
@@ -347,8 +347,8 @@ func (c *collector) delete(ctx context.Context, o *object, how metav1.DeletionPr
 	return nil
 }
 
-// catchUp follows a refused write: where the graph was behind, it learns how the object is now. The
-// refusal is returned, so that the controller tries again, unless there is nothing left to try.
+// catchUp handles the error of a write. If the graph was stale it is updated, and the error returned so
+// that the controller retries, unless the object no longer exists.
 func (c *collector) catchUp(ctx context.Context, o *object, refused error) error {
 	if !isOutdated(refused) {
 		return refused

@@ -21,7 +21,7 @@ type object struct {
 	owners          []metav1.OwnerReference
 	finalizers      []string
 	deleting        bool
-	// doubtful: it may have been deleted while nobody looked.
+	// doubtful: it may have been deleted while its kind was not watched.
 	doubtful bool
 }
 
@@ -33,8 +33,7 @@ func (o *object) orphansDependents() bool {
 	return o.deleting && slices.Contains(o.finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// answers reports whether o is what ref speaks of when the reference stands in the given namespace:
-// an owner is in the same namespace or in none.
+// answers reports whether o is the owner that ref refers to, in an object in the given namespace.
 func (o *object) answers(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	return err == nil && o.uid == ref.UID && o.name == ref.Name &&
@@ -42,16 +41,17 @@ func (o *object) answers(ref metav1.OwnerReference, namespace string) bool {
 		o.reachableFrom(namespace)
 }
 
-// reachableFrom reports whether something in that namespace, or in none, can be owned by o.
+// reachableFrom reports whether an object in that namespace, empty for cluster-scoped, can be owned by o.
 func (o *object) reachableFrom(namespace string) bool {
 	return o.namespace == "" || o.namespace == namespace
 }
 
-// graph is who owns whom, by UID. It does no I/O: it takes in what was seen, says which objects are
-// worth another look because of that, and plans what is to be done about one object.
+// graph has the owner references of all objects, by UID. It does no I/O: its methods record a change,
+// return which objects must be reconciled because of it, and plan what is to be done about one object.
 //
-// An owner may be known by its dependents' references only. Whether it exists is for the caller to find
-// out; the graph only remembers which owners were deleted.
+// An owner may be known by its dependents' references only, as a virtual node of the collector in
+// Kubernetes. Whether it exists is for the caller to find out; the graph only remembers which owners
+// were deleted.
 //
 // The methods may be called from many goroutines.
 type graph struct {
@@ -59,14 +59,14 @@ type graph struct {
 	objects map[types.UID]*object
 	// dependents is the reverse of owners, whether or not the owner was seen.
 	dependents map[types.UID]map[types.UID]*object
-	// deleted are owners that were deleted, kept for as long as something refers to them.
+	// deleted are the tombstones of owners, kept for as long as something refers to them.
 	deleted map[types.UID]*tombstone
 }
 
-// tombstone is what is left of an object that informers no longer have.
+// tombstone stands for an object whose deletion an informer delivered.
 type tombstone struct {
 	last *object // nil if it was never seen
-	// confirmed: the server, asked for it, does not have it either.
+	// confirmed: a live read did not find it either.
 	confirmed bool
 }
 
@@ -78,8 +78,8 @@ func newGraph() *graph {
 	}
 }
 
-// see takes in an object as it now is and returns the UIDs of those that need a look. What is older
-// than what the graph has is ignored. The graph keeps o.
+// see records the state of an object and returns the UIDs of the objects to reconcile. A state that is
+// older than that in the graph is ignored. The graph keeps o.
 func (g *graph) see(o *object) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,7 +97,7 @@ func (g *graph) seen(o *object) []types.UID {
 	look := newSet()
 	if old == nil {
 		g.link(o)
-		// They may wait to see it, or their references may have its UID but not its name or namespace.
+		// They may have been planned without it, or refer to its UID with another name or namespace.
 		look.addAll(slices.Collect(maps.Keys(g.dependents[o.uid])))
 	} else {
 		g.link(o)
@@ -118,7 +118,7 @@ func (g *graph) seen(o *object) []types.UID {
 	return look.list
 }
 
-// forget takes in that an object was deleted and returns the UIDs of those that need a look.
+// forget records the deletion of an object and returns the UIDs of the objects to reconcile.
 func (g *graph) forget(uid types.UID) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,8 +138,8 @@ func (g *graph) forget(uid types.UID) []types.UID {
 	return look.list
 }
 
-// refresh is see for an object that the graph has; any other it leaves out, because it may have been
-// seen to go since.
+// refresh is see for an object that is in the graph. Any other is ignored, because its deletion may have
+// been delivered since it was read.
 func (g *graph) refresh(o *object) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +149,7 @@ func (g *graph) refresh(o *object) []types.UID {
 	return g.seen(o)
 }
 
-// confirm takes in that the server, asked for what ref in that namespace names, does not have it.
+// confirm records that a live read did not find what ref, of an object in that namespace, refers to.
 func (g *graph) confirm(ref metav1.OwnerReference, namespace string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,7 +165,7 @@ func (g *graph) has(uid types.UID) bool {
 	return g.objects[uid] != nil
 }
 
-// doubt marks the objects of one kind, of whatever version, until they are seen again.
+// doubt marks the objects of one kind, in any version, as doubtful until they are seen again.
 func (g *graph) doubt(kind schema.GroupKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,7 +176,7 @@ func (g *graph) doubt(kind schema.GroupKind) {
 	}
 }
 
-// doubtful returns the objects of one kind that were not seen since they were marked.
+// doubtful returns the objects of one kind that are still doubtful.
 func (g *graph) doubtful(kind schema.GroupKind) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -223,7 +223,7 @@ func (g *graph) waitingOwners(o *object) []types.UID {
 	return uids
 }
 
-// relevant reports whether the change from old to o can matter to anyone.
+// relevant reports whether the change from old to o can change the plan of any object.
 func relevant(old, o *object) bool {
 	return old.deleting != o.deleting || !slices.Equal(old.finalizers, o.finalizers) ||
 		!slices.EqualFunc(old.owners, o.owners, sameReference)

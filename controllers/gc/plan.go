@@ -12,24 +12,24 @@ import (
 type plan struct {
 	object object
 
-	// verify: it must first be found out whether the object still exists.
+	// verify: the object must first be read live.
 	verify bool
-	// lookup are the owners of which the server must be asked whether they exist.
+	// lookup are the owners that must be read live.
 	lookup []metav1.OwnerReference
-	// invalid are the references that cannot be to what they name, because that is in another namespace.
+	// invalid are the references to owners that would be in another namespace.
 	invalid []metav1.OwnerReference
-	// unresolved: there is an owner of which nobody can say whether it exists, so nothing is to be done.
+	// unresolved: it cannot be determined whether an owner exists, so nothing is to be done.
 	unresolved bool
 	// patch replaces the owner references or the finalizers.
 	patch *patch
-	// final: the patch lets an owner go because none of the dependents that the graph knows of is to be
-	// waited for. Those it does not know of are to be searched for first.
+	// final: the patch removes a finalizer of an owner because the graph has no dependent to wait for.
+	// Dependents that are not in the graph must be searched for first.
 	final bool
 	// delete removes the object, with this propagation.
 	delete metav1.DeletionPropagation
 	// release are the dependents that are to lose their reference to the object, each with its patch.
 	release []release
-	// wake are dependents that have to go before the object can.
+	// wake are dependents to be enqueued, because they must be deleted before the object.
 	wake []types.UID
 }
 
@@ -44,22 +44,22 @@ type release struct {
 	patch     patch
 }
 
-// verdict is what the server said of an owner.
+// verdict is the result of a live read of an owner.
 type verdict int
 
 const (
-	// unserved: the server cannot say, because it does not serve the kind.
+	// unserved: the server does not serve the kind.
 	unserved verdict = iota
-	// unresolvable: the owner would be in a namespace, and the dependent is in none.
+	// unresolvable: the owner is namespaced and the dependent is cluster-scoped.
 	unresolvable
 	absent
 	present
-	// waiting: it is there, waiting for its dependents to go.
+	// waiting: it exists, and its foreground deletion waits for its dependents.
 	waiting
 )
 
-// verdicts are those on the owners of an object. A reference is known by all that it says of its owner:
-// there may be a right and a wrong one with the same UID.
+// verdicts are the verdicts on the owners of an object. Their key is all that a reference says of its
+// owner, as a valid and an invalid one may have the same UID.
 type verdicts map[coordinates]verdict
 
 type coordinates struct {
@@ -71,8 +71,8 @@ func coordinatesOf(ref metav1.OwnerReference) coordinates {
 	return coordinates{ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 }
 
-// plan says what is to be done about an object now. found has the verdicts on the owners that an
-// earlier plan wanted to be looked up.
+// plan returns what is to be done about an object now. found has the verdicts on the owners in the lookup
+// of an earlier plan.
 func (g *graph) plan(uid types.UID, found verdicts) plan {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +93,7 @@ func (g *graph) plan(uid types.UID, found verdicts) plan {
 	}
 }
 
-// planOrphaning lets all dependents go, then gives up the finalizer.
+// planOrphaning removes the references of all dependents, then the finalizer.
 func (g *graph) planOrphaning(o *object) plan {
 	p := plan{object: *o}
 	for _, d := range g.dependents[o.uid] {
@@ -106,7 +106,7 @@ func (g *graph) planOrphaning(o *object) plan {
 	return p
 }
 
-// planForeground waits for the dependents that block the deletion, then gives up the finalizer.
+// planForeground waits for the dependents that block the deletion, then removes the finalizer.
 func (g *graph) planForeground(o *object) plan {
 	p := plan{object: *o}
 	blocked := false
@@ -130,7 +130,7 @@ func (g *graph) planForeground(o *object) plan {
 	return p
 }
 
-// planDependent deletes an object that has lost all its owners, or whose last owners wait for it.
+// planDependent deletes an object whose owners are all absent, or wait for its deletion.
 func (g *graph) planDependent(o *object, found verdicts) plan {
 	p := plan{object: *o}
 	solid, waits := false, false
@@ -177,9 +177,9 @@ func (g *graph) planDependent(o *object, found verdicts) plan {
 	return p
 }
 
-// judge says what is known of an owner; ok is false if the server has to be asked. By itself the graph
-// says only that there is nothing to do: whatever costs an object its reference or its life is the
-// server's word, either the present one or that the owner with this UID was deleted, which is for ever.
+// judge returns the verdict on an owner; ok is false if the owner must be read live. From the graph alone
+// it follows only that an owner is present. That it is absent, for which a reference is removed or an
+// object deleted, follows from a live read, now or before: a UID that was deleted never exists again.
 func (g *graph) judge(o *object, ref metav1.OwnerReference, found verdicts) (v verdict, ok bool) {
 	buried := g.deleted[ref.UID]
 	if buried != nil && buried.confirmed {
@@ -198,8 +198,8 @@ func (g *graph) judge(o *object, ref metav1.OwnerReference, found verdicts) (v v
 	return unserved, false
 }
 
-// unblocked breaks a circle: if a dependent of o is itself waiting for its dependents, o and it may
-// wait for each other, so o no longer blocks anyone.
+// unblocked breaks a cycle: if a dependent of o is itself waiting for its dependents, the two may wait
+// for each other, so the references of o no longer block their owners.
 func (g *graph) unblocked(o *object) (owners []metav1.OwnerReference, changed bool) {
 	for _, d := range g.dependents[o.uid] {
 		if !d.waitsForDependents() {

@@ -18,7 +18,7 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// server is what the collector asks and tells the API server.
+// server has the collector's requests to the API server.
 type server struct {
 	client   client.Client
 	live     client.Reader
@@ -26,12 +26,12 @@ type server struct {
 	recorder recorder.EventRecorder
 }
 
-// errUnresolved says that an owner is of a kind that is not served.
+// errUnresolved is returned for an owner whose existence cannot be determined, mostly because its kind is
+// not served.
 var errUnresolved = errors.New("an owner cannot be resolved")
 
-// isUnserved reports whether an error says that a kind is not served, in the version asked for. The
-// server answers both that and that there is no such object with 404, but the former not in its API's
-// own form.
+// isUnserved reports whether an error means that a kind is not served in the requested version. The
+// answer to that is 404, as for an object that does not exist, but without a Status in the body.
 func isUnserved(err error) bool {
 	return errors.Is(err, errUnresolved) || meta.IsNoMatchError(err) ||
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -42,7 +42,7 @@ func isOutdated(err error) bool {
 	return (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && !isUnserved(err)
 }
 
-// ask asks whether an owner of o exists.
+// ask reads an owner of o live.
 func (s *server) ask(ctx context.Context, o *object, ref metav1.OwnerReference) (verdict, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -106,8 +106,7 @@ func (s *server) dependentsOf(ctx context.Context, o *object, kind schema.GroupV
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := s.live.List(ctx, list, client.InNamespace(o.namespace)); err != nil {
-		// Not wrapped: to try again is right even if the kind is not served any more, because then there
-		// are other kinds to be searched.
+		// Not wrapped, so that isUnserved does not park the owner: the next try uses a new discovery.
 		return nil, fmt.Errorf("search %s for dependents of %s %s: %v", kind, o.kind.Kind, client.ObjectKey{Namespace: o.namespace, Name: o.name}, err)
 	}
 	var dependents []*object

@@ -19,15 +19,15 @@ const (
 	orphaned            // its node does not exist
 	unscheduled         // it was deleted before it was bound
 	stranded            // it was deleted, and its node is out of service
-	tooMany             // it has ended, and so have many others since
+	tooMany             // it has terminated, and more pods since than are kept
 )
 
 func (v verdict) String() string {
 	return [...]string{"", "node no longer exists", "terminating and not scheduled", "terminating on a node that is out of service", "too many terminated pods"}[v]
 }
 
-// judge says what is to become of a pod on a node, which is nil if it does not exist, as has been so for
-// that long; if the pod is to be kept, possibly after how long to ask again.
+// judge returns whether a pod is to be deleted, and why. node is nil if the pod has none, or if it does not
+// exist, which has been known for the time missing. If the pod is kept only for now, after is for how long.
 func judge(pod *corev1.Pod, node *corev1.Node, missing time.Duration) (_ verdict, after time.Duration) {
 	terminating := pod.DeletionTimestamp != nil
 	switch {
@@ -48,12 +48,12 @@ func judge(pod *corev1.Pod, node *corev1.Node, missing time.Duration) (_ verdict
 	}
 }
 
-// removed reports whether a pod is only there for its finalizers.
+// removed reports whether a pod was deleted already and only has finalizers left.
 func removed(pod *corev1.Pod) bool {
 	return podstate.Finished(pod) && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }
 
-// outOfService reports whether somebody has said of a node that is not ready that it is shut down.
+// outOfService reports whether a node is not ready and has the out-of-service taint.
 func outOfService(node *corev1.Node) bool {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -61,7 +61,7 @@ func outOfService(node *corev1.Node) bool {
 	return !ready && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// fail makes a pod failed.
+// fail sets the phase of a pod to Failed and, if it is orphaned, the condition DisruptionTarget.
 func fail(pod *corev1.Pod, why verdict, now time.Time) {
 	pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodFailed, pod.Generation
 	if why != orphaned {
@@ -81,7 +81,7 @@ func fail(pod *corev1.Pod, why verdict, now time.Time) {
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-// firstToGo orders pods that have ended: evicted ones first, then the oldest.
+// firstToGo orders terminated pods for deletion: evicted ones first, then the oldest.
 func firstToGo(a, b corev1.Pod) int {
 	evicted := func(p *corev1.Pod) int {
 		if p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted" {

@@ -1,9 +1,9 @@
-// Package podgc deletes the pods that nobody else will: those bound to nodes that do not exist, those
-// that were deleted before they were bound, those on nodes that are out of service, and the oldest of
-// those that have ended, once there are too many.
+// Package podgc is the pod garbage collector. It deletes orphaned pods, which are bound to nodes that do
+// not exist, terminating pods that were never bound or are on nodes with the out-of-service taint, and
+// the oldest terminated pods once there are more than a threshold.
 //
-// What it deletes has the phase Failed first, unless it has ended already, and is then deleted without
-// grace, as there is no kubelet to confirm it.
+// It sets the phase of a pod to Failed, unless the pod has terminated, and then deletes it with a grace
+// period of zero, as no kubelet will confirm the deletion.
 package podgc
 
 import (
@@ -37,10 +37,10 @@ const Quarantine = 40 * time.Second
 // DefaultTerminatedPodThreshold is the threshold of kube-controller-manager.
 const DefaultTerminatedPodThreshold = 12500
 
-// Options direct the collection of pods.
+// Options configure the pod garbage collector.
 type Options struct {
-	// TerminatedPodThreshold is how many pods that have ended are kept. Zero means
-	// DefaultTerminatedPodThreshold, less than zero all.
+	// TerminatedPodThreshold is how many terminated pods are kept. Zero means
+	// DefaultTerminatedPodThreshold, and a negative number that all are kept.
 	TerminatedPodThreshold int
 }
 
@@ -62,17 +62,17 @@ func AddToManager(mgr manager.Manager, o Options) error {
 		Complete(r)
 }
 
-// reconciler looks at one pod, or, for the empty request, at all that have ended. Most pods live and go
-// without ever coming into its queue.
+// reconciler handles one pod, or, for the request allTerminated, all terminated pods. Most pods are never
+// enqueued, as the event handlers enqueue only those that may have to be deleted.
 type reconciler struct {
 	client    client.Client
 	live      client.Reader
 	threshold int
 
 	mu          sync.Mutex
-	nodes       map[string]bool // that exist, and whether they are in service
+	nodes       map[string]bool // of those that exist, whether they are in service
 	terminated  map[types.NamespacedName]bool
-	quarantined map[types.UID]time.Time // pods on nodes that do not exist, and since when they were seen
+	quarantined map[types.UID]time.Time // since when the node of a pod is known not to exist
 }
 
 var allTerminated reconcile.Request
@@ -143,7 +143,7 @@ func (r *reconciler) lookAtPodsOn(ctx context.Context, node string, queue reques
 	}
 }
 
-// Reconcile deletes one pod, or pods that have ended, if it is time to.
+// Reconcile deletes a pod, or the excess terminated pods, if they are due.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req == allTerminated {
 		return reconcile.Result{}, r.collectTerminated(ctx)
@@ -165,7 +165,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	why, after := judge(pod, node, r.missingFor(pod, node))
 	if why == orphaned {
-		// The cache may be behind, so the server has the last word.
+		// The cache may be stale, so confirm it with a live read.
 		err := r.live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &corev1.Node{})
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, err
@@ -177,7 +177,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, r.remove(ctx, pod, why)
 }
 
-// missingFor returns for how long the node of a pod is known not to exist.
+// missingFor returns for how long the node of a pod has been known not to exist.
 func (r *reconciler) missingFor(pod *corev1.Pod, node *corev1.Node) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +193,7 @@ func (r *reconciler) missingFor(pod *corev1.Pod, node *corev1.Node) time.Duratio
 	return time.Since(since)
 }
 
-// collectTerminated deletes as many pods that have ended as there are too many.
+// collectTerminated deletes the terminated pods in excess of the threshold.
 func (r *reconciler) collectTerminated(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods); err != nil {
@@ -210,13 +210,13 @@ func (r *reconciler) collectTerminated(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remove marks a pod as failed and deletes it at once.
+// remove sets the phase of a pod to Failed and deletes it without a grace period.
 func (r *reconciler) remove(ctx context.Context, pod *corev1.Pod, why verdict) error {
 	log.FromContext(ctx).Info("Deleting a pod by force", "pod", client.ObjectKeyFromObject(pod), "node", pod.Spec.NodeName, "reason", why.String())
 	if !podstate.Finished(pod) {
 		before := pod.DeepCopy()
 		fail(pod, why, time.Now())
-		// The lock makes it the same pod, in the same state.
+		// The optimistic lock ensures that it is the same pod, unchanged.
 		patch := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
 		if err := r.client.Status().Patch(ctx, pod, patch); err != nil {
 			return client.IgnoreNotFound(err)

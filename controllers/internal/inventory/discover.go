@@ -34,8 +34,8 @@ func (r Resource) equal(other Resource) bool {
 		slices.Equal(r.Versions, other.Versions) && slices.Equal(r.Verbs, other.Verbs)
 }
 
-// Discover asks the server for its resources. With an error there may be more than those it returns:
-// undiscovered says which groups the server could not tell of, unparsed which versions make no sense.
+// Discover returns the server's resources. If undiscovered is not nil, those of the groups that it names
+// are missing; if unparsed is not nil, those of the group-versions that it names.
 func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 	groups, lists, undiscovered := i.discovery.ServerGroupsAndResources()
 	if len(lists) == 0 && undiscovered == nil {

@@ -1,13 +1,13 @@
 // Package inventory follows every object of every kind that can be listed, watched and deleted, as
 // kinds and their versions come and go.
 //
-// Of each object it knows the metadata only, through the manager's cache. A [Handler] is called in order
-// for the objects of one kind; between two kinds there is no order. All methods of an [Inventory] may be
-// called from several goroutines at once.
+// It has metadata informers of the manager's cache, one for each kind. A [Handler] is called in order for
+// the objects of one kind; between two kinds there is no order. All methods of an [Inventory] but
+// AddHandler may be called from several goroutines at once.
 //
-// What it says of objects is what the server said of them. That a kind is not served says nothing about
-// its objects: they may be out of sight for a while only, as when the last version of a
-// CustomResourceDefinition is switched off and on again.
+// A kind that is no longer served has not lost its objects: they may be served again later, as when
+// served is set to false and back to true in a CustomResourceDefinition. So [Handler.OnDelete] is called
+// only for deletions that a watch delivered or a relist showed.
 package inventory
 
 import (
@@ -30,19 +30,19 @@ import (
 	"flyball.dev/ctrl/manager"
 )
 
-// Handler is called for what happens to objects and kinds. Objects are shared and must not be changed.
+// Handler is notified of changes of objects and kinds. Objects are shared and must not be changed.
 type Handler interface {
 	// OnUpdate: the object was added or has changed.
 	OnUpdate(r Resource, obj *metav1.PartialObjectMetadata)
-	// OnDelete: the object was deleted. Its state may be an older one than the last that existed.
+	// OnDelete: the object was deleted. The final state may be unknown; then obj is an older one.
 	OnDelete(r Resource, obj *metav1.PartialObjectMetadata)
-	// OnFollow: OnUpdate will be called for all objects of the kind. If it was called for this kind
-	// before, as when the version that was followed is not served any more, objects may have been deleted
-	// in between, without OnDelete.
+	// OnFollow: an informer of the kind was started, so OnUpdate will be called for all its objects. If it
+	// is not the first one, as when the version that was followed is no longer served, objects may have
+	// been deleted in between without OnDelete.
 	OnFollow(r Resource)
-	// OnSynced: OnUpdate was called for all objects that the kind had when it was begun to be followed.
+	// OnSynced: the informer has synced: OnUpdate was called for all objects of its initial list.
 	OnSynced(r Resource)
-	// OnDiscovery: there are other kinds or versions than before.
+	// OnDiscovery: the kinds or versions that are served have changed.
 	OnDiscovery()
 }
 
@@ -52,19 +52,19 @@ type Inventory struct {
 	mapper    meta.RESTMapper
 	cache     cache.Cache
 	handlers  []Handler
-	changed   chan struct{} // has room for one: there may be other kinds than before
+	changed   chan struct{} // requests another discovery; has room for one
 	syncing   sync.WaitGroup
 
 	mu        sync.Mutex
 	served    map[schema.GroupKind]Resource // by the last discovery
 	followed  map[schema.GroupKind]*informer
-	populated chan struct{} // closed when all kinds that were there at the start are followed
+	populated chan struct{} // closed when all kinds of the first discovery are followed
 }
 
 type informer struct {
 	Resource
 	synced toolscache.DoneChecker
-	// dropped is closed when the kind is not followed any more, at least not with this informer.
+	// dropped is closed when the informer is removed.
 	dropped chan struct{}
 	// unserved is when the server stopped serving the kind, or zero.
 	unserved time.Time
@@ -93,7 +93,7 @@ func New(mgr manager.Manager) (*Inventory, error) {
 // AddHandler adds a handler.
 func (i *Inventory) AddHandler(h Handler) { i.handlers = append(i.handlers, h) }
 
-// Wait waits until the handlers were called for all objects that were there at the start.
+// Wait waits until the informers of all kinds that were served at the start have synced.
 func (i *Inventory) Wait(ctx context.Context) error {
 	select {
 	case <-i.populated:
@@ -111,8 +111,7 @@ func (i *Inventory) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Synced reports whether the handlers were called for all objects of a kind, as of some time not long
-// ago.
+// Synced reports whether the informer of a kind has synced.
 func (i *Inventory) Synced(kind schema.GroupKind) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -126,7 +125,7 @@ func (i *Inventory) all() []*informer {
 	return slices.Collect(maps.Values(i.followed))
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: following may begin at once.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: informers need no leadership.
 func (i *Inventory) NeedLeaderElection() bool { return false }
 
 // Start follows the kinds until ctx ends. It discovers them once, and again whenever a
@@ -167,8 +166,8 @@ func (i *Inventory) Start(ctx context.Context) error {
 	}
 }
 
-// refresh begins to follow what is served now. A group that cannot be discovered keeps what it had, and
-// gives an error.
+// refresh starts informers for what is served now. A group that cannot be discovered keeps the resources
+// that it had, and causes an error.
 func (i *Inventory) refresh(ctx context.Context) error {
 	all, undiscovered, unparsed := i.Discover()
 	failure := errors.Join(undiscovered, unparsed)
@@ -189,7 +188,7 @@ func (i *Inventory) refresh(ctx context.Context) error {
 	i.mu.Unlock()
 
 	if changed {
-		// What the mapper has learned may be of kinds and versions that are not served any more.
+		// The mapper may have cached kinds and versions that are no longer served.
 		meta.MaybeResetRESTMapper(i.mapper)
 	}
 	errs := []error{failure}
@@ -206,8 +205,8 @@ func (i *Inventory) refresh(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// follow sees to it that a kind that is served is followed. As long as the version that is followed is
-// served it is as good as any other.
+// follow starts an informer for a kind that is served, unless there is one for a version that is still
+// served.
 func (i *Inventory) follow(ctx context.Context, r Resource) error {
 	i.mu.Lock()
 	was := i.followed[r.Kind.GroupKind()]
@@ -251,12 +250,12 @@ func (i *Inventory) awaitSync(ctx context.Context, f *informer) {
 	}
 }
 
-// grace is how long the informer of a kind that is not served any more is kept: it may still have to
-// deliver what the server sent before, such as the deletions that preceded that of a definition.
+// grace is how long the informer of a kind that is no longer served is kept. It may still have events to
+// deliver, such as the deletions that preceded that of a definition.
 const grace = 10 * time.Second
 
-// dropUnserved gives up the informers of kinds that have not been served for a while, and returns after
-// how long there will be others, if so.
+// dropUnserved removes the informers of kinds that have not been served for the grace period. If others
+// are within it, it returns after how long the first of them is due.
 func (i *Inventory) dropUnserved(ctx context.Context, now time.Time) (after time.Duration, ok bool) {
 	for _, f := range i.all() {
 		i.mu.Lock()
@@ -329,7 +328,7 @@ func (h *handler) OnDelete(obj any) {
 	h.kindsMayHaveChanged()
 }
 
-// kindsMayHaveChanged asks for another discovery if this is the kind that makes kinds.
+// kindsMayHaveChanged requests another discovery if this is the CustomResourceDefinition.
 func (h *handler) kindsMayHaveChanged() {
 	if h.resource.Kind.GroupKind() != definition.GroupKind() {
 		return
