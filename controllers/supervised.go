@@ -14,15 +14,15 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// Of the events that one component records, this many a second are written, after a burst; the others
-// are dropped, as kubelet does. What pods cost is then bounded by what is asked for, not doubled by what
-// is said about it.
+// The rate limit of the events that one component records. Events above it are dropped, as by kubelet, so
+// that a flood of pods is not slowed down by its own events.
 const (
 	eventsPerSecond = 100
 	eventsBurst     = 400
 )
 
-// supervised is a manager as one loop sees it: the end of the loop is noticed, and its events are bounded.
+// supervised is the manager that is passed to one loop: it reports the failure of the loop's runnables to
+// Options.OnFailure, and limits the rate of the loop's events.
 type supervised struct {
 	manager.Manager
 	loop    string
@@ -47,7 +47,7 @@ func (s *supervised) Add(r manager.Runnable) error {
 	return s.Manager.Add(r)
 }
 
-// watched is a runnable of a loop, whose failure is the loop's and not the manager's.
+// watched is a runnable of a loop. Its error is passed to OnFailure and does not stop the manager.
 type watched struct {
 	manager.Runnable
 	of *supervised
@@ -84,7 +84,7 @@ func never() bool { return false }
 
 func bounded() func() bool { return rate.NewLimiter(eventsPerSecond, eventsBurst).Allow }
 
-// coreRecorder records what it is allowed to.
+// coreRecorder records the core events that are within the rate limit.
 type coreRecorder struct {
 	to    record.EventRecorder
 	allow func() bool

@@ -12,8 +12,8 @@
 // dependents are removed before the owner is.
 //
 // An owner is either cluster-scoped or in the namespace of its dependent. Any other reference is
-// reported with an event, OwnerRefInvalidNamespace. Such an owner is absent for a namespaced dependent,
-// which is collected; a cluster-scoped dependent is never collected because of it.
+// reported with an event, OwnerRefInvalidNamespace. Such an owner counts as absent for a namespaced
+// dependent, while a cluster-scoped dependent with one is never collected.
 package gc
 
 import (

@@ -73,8 +73,8 @@ func inOrder(all []inventory.Resource) []inventory.Resource {
 	return list
 }
 
-// emptyOf deletes the objects of one kind and counts those that are left. If the kind is not served any
-// more that is an error like any other: its objects may be served in another version.
+// emptyOf deletes the objects of one kind and counts those that are left. That the kind is no longer served
+// is an error too: its objects may still exist, and be served in another version.
 func (r *reconciler) emptyOf(ctx context.Context, namespace string, res inventory.Resource, left *remains) error {
 	objects, err := r.list(ctx, namespace, res)
 	if err != nil || len(objects) == 0 {

@@ -1,4 +1,4 @@
-// Package namespace empties namespaces that are to go, and lets them go when they are empty.
+// Package namespace deletes the content of terminating namespaces, and finalizes them when they are empty.
 package namespace
 
 import (
@@ -24,14 +24,14 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// A namespace that is not empty is looked at again when an object in it was deleted. Should that be
-// missed, or be of a kind that nobody follows, it is looked at again all the same.
+// A namespace that is not empty is reconciled again when the inventory delivers the deletion of an object in
+// it. These intervals are for kinds that the inventory does not follow, and for deletions that it missed.
 const (
 	again           = time.Minute
 	againUnfollowed = 5 * time.Second
 )
 
-// AddToManager adds the controller. The inventory tells it when something in a namespace is gone.
+// AddToManager adds the controller. It is a handler of the inventory's deletions.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover}
 	objects.AddHandler(&r.waiting)
@@ -50,7 +50,7 @@ type reconciler struct {
 	waiting  waiting
 }
 
-// Reconcile moves a namespace on its way out.
+// Reconcile deletes what is left in a terminating namespace, and finalizes it if that is nothing.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns, err := r.terminating(ctx, req.NamespacedName)
 	if ns == nil || err != nil {
@@ -60,7 +60,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	r.waiting.add(req.Name)
 	left, err := r.empty(ctx, ns.Name)
 	if err == nil && left.none() {
-		log.FromContext(ctx).V(1).Info("The namespace is empty; letting it go")
+		log.FromContext(ctx).V(1).Info("The namespace is empty; removing its finalizer")
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
 	}
@@ -79,8 +79,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 }
 
-// terminating returns the namespace if it is to be emptied. Because everything in a namespace of that
-// name will be deleted, the cache is not enough to go by: there may be another one by now.
+// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or nil. It is
+// confirmed with a live read, as the cache may be stale and a new namespace may have the same name.
 func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) (ns *corev1.Namespace, err error) {
 	for _, reader := range []client.Reader{r.client, r.live} {
 		ns = &corev1.Namespace{}
@@ -94,8 +94,8 @@ func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) 
 	return ns, nil
 }
 
-// waiting are the namespaces that are not empty yet. It handles the inventory's events, and brings a
-// namespace back when an object in it was deleted, or when there are other kinds to be deleted.
+// waiting are the terminating namespaces that are not empty yet. As a handler of the inventory it enqueues
+// a namespace when an object in it was deleted, and all of them when the served kinds changed.
 type waiting struct {
 	mu    sync.Mutex
 	names map[string]bool

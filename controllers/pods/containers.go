@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// containers are the containers of a pod in the making of its status.
+// containers computes the container statuses of a pod.
 type containers struct {
 	pod     *corev1.Pod
 	up      bool     // they are being started, or were
@@ -17,8 +17,8 @@ type containers struct {
 	now     metav1.Time
 }
 
-// statuses are those of the init containers and of the others. initialized tells whether all init
-// containers have done their work.
+// statuses returns the statuses of the init containers and of the others, and whether all init containers
+// have completed, or started if they are sidecars.
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
 	before := "ContainerCreating"
 	if len(c.pod.Spec.InitContainers) > 0 {
@@ -53,7 +53,7 @@ func restarted(spec *corev1.Container) bool {
 	return spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// outcome is how a container is once it has started.
+// outcome is the state of a container once it has started.
 type outcome int
 
 const (
@@ -82,8 +82,8 @@ func (c *containers) waiting(spec *corev1.Container, reason string) corev1.Conta
 	}
 }
 
-// run is the status of a container that is to come to an outcome. One whose image was changed is
-// restarted; one whose image cannot be had waits for it.
+// run is the status of a container that starts, or has started, with an outcome. If its image was changed
+// it is restarted; if its image cannot be pulled it is waiting.
 func (c *containers) run(spec *corev1.Container, all []corev1.ContainerStatus, out outcome) corev1.ContainerStatus {
 	var old corev1.ContainerStatus
 	if i := slices.IndexFunc(all, func(s corev1.ContainerStatus) bool { return s.Name == spec.Name }); i >= 0 {
@@ -136,8 +136,8 @@ func (c *containers) run(spec *corev1.Container, all []corev1.ContainerStatus, o
 	return s
 }
 
-// withoutImage is how a container waits whose image cannot be had: after it was tried to pull, until it
-// is tried again. was is the reason why it waits for the same image now.
+// withoutImage is the waiting state of a container whose image cannot be pulled: ErrImagePull first, then
+// ImagePullBackOff. was is the reason why it is waiting for the same image now, if it is.
 func withoutImage(spec *corev1.Container, was string) *corev1.ContainerStateWaiting {
 	switch {
 	case spec.ImagePullPolicy == corev1.PullNever:

@@ -23,7 +23,7 @@ func recordAll(r record.EventRecorder, pod *corev1.Pod, events []containerEvent)
 	}
 }
 
-// changes are the events that kubelet records when a pod's status becomes this one.
+// changes are the events that kubelet records when a pod's status changes to this one.
 func changes(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	var events []containerEvent
 	was, is := condition(&pod.Status, corev1.PodReadyToStartContainers), condition(status, corev1.PodReadyToStartContainers)
@@ -41,7 +41,7 @@ func changes(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	return events
 }
 
-// killings are the events that kubelet records when it ends a pod.
+// killings are the events that kubelet records when it kills a pod.
 func killings(pod *corev1.Pod) []containerEvent {
 	var events []containerEvent
 	for i := range pod.Spec.Containers {

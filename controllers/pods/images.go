@@ -43,7 +43,7 @@ func match(pattern, s string) bool {
 	return rest == ""
 }
 
-// pullError is what a container runtime answers that cannot pull an image.
+// pullError is the error of a container runtime that cannot pull an image.
 func pullError(image string) string {
 	ref := reference(image)
 	host, path, _ := strings.Cut(ref, "/")

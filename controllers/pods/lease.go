@@ -36,7 +36,7 @@ func (r *nodeReconciler) renew(ctx context.Context, node *corev1.Node, now time.
 	return renewInterval, r.client.Update(ctx, lease)
 }
 
-// leaseOf is the lease with which the node says that it is alive.
+// leaseOf is the node's lease as of its renewal now.
 func leaseOf(node *corev1.Node, now time.Time) *coordinationv1.Lease {
 	seconds, at := int32(leaseDuration/time.Second), metav1.NewMicroTime(now)
 	return &coordinationv1.Lease{

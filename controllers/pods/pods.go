@@ -1,8 +1,8 @@
-// Package pods lets pods live without machines: it keeps one node that exists in name only, lets the
-// pods that are bound to it start, become ready and end there, and completes their deletion.
+// Package pods simulates a node and its kubelet: it registers one node without a machine, makes the pods
+// that are bound to it start, become ready and terminate, and completes their deletion.
 //
-// What a pod does next follows from the pod alone, so a restart changes nothing. [Options] and
-// [OutcomeAnnotation] direct it. Pods on other nodes are left to whoever runs those.
+// The next status of a pod follows from the pod alone, so a restart changes nothing. [Options] and
+// [OutcomeAnnotation] configure it. Pods on other nodes are left to the kubelets of those.
 package pods
 
 import (
@@ -26,7 +26,7 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// AddToManager adds the pods' life and the node that they live on.
+// AddToManager adds the controllers of the pods and of their node.
 func AddToManager(mgr manager.Manager, o Options) error {
 	if n := o.network(); !n.Addr().Is4() || n.Bits() > 30 {
 		return fmt.Errorf("the pods' network %s is not an IPv4 network with room for a pod", n)
@@ -60,10 +60,10 @@ type reconciler struct {
 	queue     workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 
 	mu      sync.Mutex
-	counted bool // the addresses of the pods that were there at the start are known
+	counted bool // the addresses that pods had at the start are allocated
 }
 
-// Reconcile lets one pod do what is next in its life.
+// Reconcile makes the next change of one pod.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
@@ -99,8 +99,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: s.after}, nil
 }
 
-// address is the address of a pod, or empty if it needs one and none is free. The pod is then reconciled
-// again when one is. A pod that has ended needs none, though its status goes on naming the one it had.
+// address returns the address of a pod, or "" if it needs one and none is free; the pod is then reconciled
+// again once one is. A terminated pod has released its address, but keeps it in its status.
 func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod) (string, error) {
 	switch {
 	case pod.Spec.HostNetwork:
@@ -123,7 +123,7 @@ func (r *reconciler) release(req reconcile.Request) {
 	}
 }
 
-// count takes note, once, of the addresses that the pods have already.
+// count allocates, once, the addresses that pods have already.
 func (r *reconciler) count(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

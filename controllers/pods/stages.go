@@ -12,7 +12,8 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// Options say how the pods behave. The zero value makes every pod ready at once whose images can be had.
+// Options configure the behaviour of pods. With the zero value, a pod whose images can be pulled is ready
+// at once.
 type Options struct {
 	// Delay is the time from a pod's being bound to its being ready.
 	Delay time.Duration
@@ -20,10 +21,10 @@ type Options struct {
 	Jitter time.Duration
 	// MissingImages are patterns of images that cannot be pulled, in which * stands for any characters.
 	// A container with such an image waits with ErrImagePull and then ImagePullBackOff until its image
-	// is changed. Nil means [DefaultMissingImages]; an empty list means that every image can be had.
+	// is changed. Nil means [DefaultMissingImages]; an empty list means that every image can be pulled.
 	MissingImages []string
-	// Network is where pods have their addresses, an IPv4 network. By default it is [DefaultNetwork].
-	// Pods that find no free address stay Pending until another pod ends or is deleted.
+	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When it is
+	// exhausted, further pods stay Pending until another pod terminates or is deleted.
 	Network netip.Prefix
 }
 
@@ -44,12 +45,12 @@ func (o *Options) network() netip.Prefix {
 	return o.Network
 }
 
-// noAddress says why a pod cannot start.
+// noAddress is the message of a pod without an address, as from kubelet.
 func (o *Options) noAddress() string {
 	return fmt.Sprintf("Failed to create pod sandbox: no IP addresses available in %s", o.network())
 }
 
-// OutcomeAnnotation on a pod says what becomes of it, in place of being ready for ever.
+// OutcomeAnnotation on a pod makes its containers end, or not become ready; without it, they run.
 const OutcomeAnnotation = "flyball.dev/outcome"
 
 // The values of the outcome annotation.
@@ -59,23 +60,23 @@ const (
 	Failed     = "Failed"     // its containers end with an error
 )
 
-// mine reports whether this loop looks after a pod: those on the node, and those that are deleted before
-// they are on any.
+// mine reports whether this controller is responsible for a pod: those on the node, and those that are
+// deleted before they are bound.
 func mine(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == NodeName || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
 }
 
-// lives reports whether a pod on the node is to run, or runs; only then does it need an address.
+// lives reports whether a pod on the node is neither terminating nor terminated, and so needs an address.
 func lives(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !podstate.Finished(pod) }
 
-// step is what is next in a pod's life.
+// step is the next change of a pod.
 type step struct {
 	remove bool              // the deletion is complete
 	status *corev1.PodStatus // to be written, if not nil
-	after  time.Duration     // when there will be something to do, if not zero
+	after  time.Duration     // to be reconciled again, if not zero
 }
 
-// next says what is to be done with one of the loop's pods now. ip is its address, empty if none is free.
+// next returns the next change of a pod. ip is its address, empty if none is free.
 func next(pod *corev1.Pod, ip string, o *Options, now time.Time) step {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -91,7 +92,7 @@ func next(pod *corev1.Pod, ip string, o *Options, now time.Time) step {
 	return step{status: &status, after: after}
 }
 
-// grace is how long the server still waits with a pod that is going.
+// grace is the grace period of a terminating pod, in seconds.
 func grace(pod *corev1.Pod) int64 {
 	if pod.DeletionGracePeriodSeconds == nil {
 		return 0
@@ -99,7 +100,7 @@ func grace(pod *corev1.Pod) int64 {
 	return *pod.DeletionGracePeriodSeconds
 }
 
-// hasStarted reports whether the delay of a bound pod is over, or for how long it goes on.
+// hasStarted reports whether the delay of a bound pod is over, and if not, how much of it is left.
 func hasStarted(pod *corev1.Pod, o *Options, now time.Time) (ok bool, after time.Duration) {
 	delay := o.Delay
 	if o.Jitter > 0 {

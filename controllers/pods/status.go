@@ -10,11 +10,11 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// noSandbox is the reason for which a pod without an address cannot start, as kubelet gives it.
+// noSandbox is kubelet's reason for a pod that cannot start because it has no address.
 const noSandbox = "FailedCreatePodSandBox"
 
-// statusOf is the status of a pod on the node that has this address, or none if none is free. up tells
-// whether its containers are being started. Conditions and containers that stay as they are keep their
+// statusOf returns the status of a pod on the node. ip is its address, empty if none is free; up is whether
+// the delay before its containers start is over. Conditions and containers that do not change keep their
 // times.
 func statusOf(pod *corev1.Pod, up bool, ip string, o *Options, at time.Time) corev1.PodStatus {
 	now := metav1.NewTime(at)
@@ -74,8 +74,8 @@ func unreadyIn(list []corev1.ContainerStatus) (names []string) {
 	return names
 }
 
-// phaseOf follows from the containers: a pod is pending while one of them has yet to start for the first
-// time, and runs until all have ended.
+// phaseOf derives the phase from the containers: a pod is Pending until all have started once, and Running
+// until all have terminated.
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodPhase {
 	ended, failed := 0, false
 	for _, c := range s.ContainerStatuses {
@@ -115,7 +115,7 @@ func statusIf(ok bool) corev1.ConditionStatus {
 	return corev1.ConditionFalse
 }
 
-// withCondition puts a condition into a list, in place of the one of its type.
+// withCondition sets a condition in a list, replacing the one of its type.
 func withCondition(list []corev1.PodCondition, c corev1.PodCondition) []corev1.PodCondition {
 	for i, old := range list {
 		if old.Type != c.Type {

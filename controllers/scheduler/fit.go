@@ -12,17 +12,17 @@ import (
 	"flyball.dev/controllers/internal/nodestate"
 )
 
-// node is a node with what its pods use of it.
+// node is a node with the sum of its pods' requests.
 type node struct {
 	name         string
-	*corev1.Node // nil while only pods name it
+	*corev1.Node // nil if it does not exist and pods are bound to it
 	taints       []corev1.Taint
 	allocatable  amounts
 	used         amounts
 	pods         int64
 }
 
-// set takes the node as it is now.
+// set sets the state of the node.
 func (n *node) set(object *corev1.Node) {
 	n.Node, n.taints, n.allocatable = object, nodestate.Taints(object), amounts{}
 	n.allocatable.add(object.Status.Allocatable)
@@ -31,12 +31,12 @@ func (n *node) set(object *corev1.Node) {
 // obstacle is a reason why a pod does not fit on a node.
 type obstacle struct {
 	reason string
-	// unresolvable: it would be so even if no other pod were there.
+	// unresolvable: preemption would not help, as it is so without any other pod.
 	unresolvable bool
 }
 
-// obstacles returns what keeps a pod with these requests from a node, or nothing. As in
-// kube-scheduler, only the first kind of obstacle is named.
+// obstacles returns why a pod with these requests does not fit on a node, or nothing. As in
+// kube-scheduler, only the first filter that fails is reported.
 func obstacles(pod *corev1.Pod, needs []need, n *node) []obstacle {
 	unschedulable := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	switch {

@@ -37,10 +37,9 @@ func (a amounts) atLeast(b amounts) {
 	}
 }
 
-// requests are what a pod needs on its node, by name: what its containers need together, or what the
-// most demanding of its init containers needs while it runs, whichever is more. Init containers that
-// are restarted always go on running beside all that follow. What the pod requests as a whole takes the
-// place of what its containers request. The overhead comes on top.
+// requests are the effective requests of a pod, sorted by name: the larger of the sum over its containers
+// and the maximum over its init containers, where sidecars (init containers that are always restarted)
+// count from their start on. Pod-level requests replace those of the containers. The overhead is added.
 func requests(spec *corev1.PodSpec) []need {
 	total := amounts{}
 	for i := range spec.Containers {

@@ -1,11 +1,10 @@
-// Package scheduler gives pods their nodes.
+// Package scheduler binds pods to nodes.
 //
-// It looks at what kube-scheduler looks at before it looks at other pods: whether a node is ready,
-// spec.unschedulable, taints and tolerations, the node selector, required node affinity, and requests
-// against what is allocatable. A pod that fits nowhere stays Pending, says why in its PodScheduled
-// condition and in an event, in kube-scheduler's words, and is tried again when a node changes or a pod
-// makes room. Pods with scheduling gates or another scheduler's name are left alone. Pod affinity,
-// topology spread, host ports, volumes and preemption are not looked at.
+// It filters nodes by readiness, spec.unschedulable, taints and tolerations, the node selector, required
+// node affinity, and the pods' requests against what is allocatable. A pod that fits nowhere stays
+// Pending, with kube-scheduler's messages in its PodScheduled condition and in an event, and is tried again
+// when a node changes or a pod makes room. Pods with scheduling gates or another scheduler's name are
+// ignored. There is no support for pod affinity, topology spread, host ports, volumes and preemption.
 package scheduler
 
 import (
@@ -31,12 +30,12 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// patience is how long a new pod waits for the first node of a cluster to be ready before it is told that
-// none is.
+// patience is how long a new pod waits for the first node of a cluster to be ready before it is reported
+// as unschedulable.
 const patience = 2 * time.Second
 
-// AddToManager adds the scheduler. Where a pod fits on the preferred node it goes there; nothing else is
-// known to run the pods of another.
+// AddToManager adds the scheduler. A pod that fits on the preferred node is bound there, because it is not
+// certain that anything runs the pods of another.
 func AddToManager(mgr manager.Manager, preferred string) error {
 	r := &reconciler{
 		client:   mgr.GetClient(),
@@ -65,7 +64,7 @@ type reconciler struct {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// podEvents keeps the state in step with the pods. The informer calls it in order.
+// podEvents updates the state. The informer calls it in order.
 func (r *reconciler) podEvents() handler.EventHandler {
 	observe := func(o client.Object, q queue) { again(q, r.state.observe(o.(*corev1.Pod))) }
 	return handler.Funcs{
@@ -105,7 +104,7 @@ func waits(o client.Object) bool {
 		pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Reconcile binds one pod to a node, or says why it cannot be.
+// Reconcile binds one pod to a node, or reports why it is unschedulable.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
@@ -135,12 +134,13 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) err
 	}
 	again(r.queue, r.state.forget(pod.UID))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // somebody else has bound, gated or deleted it, of which an event tells
+		return nil // it was bound, gated or deleted meanwhile, and an event of that follows
 	}
 	return err
 }
 
-// report says in the pod's condition and in an event why it fits nowhere, if it does not say so already.
+// report sets the PodScheduled condition to why the pod is unschedulable and records an event, unless the
+// condition has that reason already.
 func (r *reconciler) report(ctx context.Context, pod *corev1.Pod, why string) error {
 	c := podstate.Condition(pod, corev1.PodScheduled)
 	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == why {

@@ -14,8 +14,9 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// state is what the scheduler knows of the cluster: the nodes, what the pods on them use, and the pods
-// that fit nowhere. It follows the events of nodes and pods, and counts a pod that it assigns at once.
+// state is the scheduler's cache of the cluster: the nodes, the resources that the pods on them request,
+// and the unschedulable pods. The events of nodes and pods update it, and a pod that is assigned is
+// assumed to be on its node at once.
 type state struct {
 	preferred string
 
@@ -25,11 +26,11 @@ type state struct {
 	unschedulable map[types.NamespacedName]struct{}
 }
 
-// placement is what one pod uses of a node.
+// placement is what one pod requests on a node.
 type placement struct {
 	node    *node
 	needs   []need
-	assumed bool // assigned here, but not yet seen to be bound
+	assumed bool // assigned here, but the binding was not observed yet
 }
 
 func newState(preferred string) *state {
@@ -41,8 +42,8 @@ func newState(preferred string) *state {
 	}
 }
 
-// assign chooses a node for a pod and counts the pod there. If there is none, it says why, and keeps
-// the pod's key for woken.
+// assign chooses a node for a pod and assumes the pod there. If none fits, it returns why, and the pod is
+// unschedulable until woken returns it.
 func (s *state) assign(pod *corev1.Pod) (node, why string) {
 	needs := requests(&pod.Spec)
 	key := keyOf(pod)
@@ -73,13 +74,13 @@ func (s *state) ready() bool {
 
 func gone(n *node) bool { return n.Node == nil }
 
-// observe counts a pod where it is now, and returns the pods to be tried again because of that.
+// observe records where a pod is, and returns the pods to be tried again because of that.
 func (s *state) observe(pod *corev1.Pod) []types.NamespacedName {
 	if podstate.Finished(pod) {
 		return s.remove(pod.UID)
 	}
 	if pod.Spec.NodeName == "" {
-		return nil // one that was just assigned stays where it will be
+		return nil // if it is assumed, it stays so
 	}
 	needs := requests(&pod.Spec)
 	s.mu.Lock()
@@ -95,8 +96,8 @@ func (s *state) observe(pod *corev1.Pod) []types.NamespacedName {
 	return nil
 }
 
-// forget takes back the assignment of a pod that could not be bound, and returns the pods to be tried
-// again because of that. A pod that was seen to be bound stays.
+// forget removes an assumed pod that could not be bound from its node, and returns the pods to be tried
+// again because of that. A pod whose binding was observed stays.
 func (s *state) forget(pod types.UID) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +108,7 @@ func (s *state) forget(pod types.UID) []types.NamespacedName {
 	return s.woken()
 }
 
-// remove counts a pod no more, and returns the pods to be tried again because of that.
+// remove removes a pod from its node, and returns the pods to be tried again because of that.
 func (s *state) remove(pod types.UID) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,14 +118,14 @@ func (s *state) remove(pod types.UID) []types.NamespacedName {
 	return s.woken()
 }
 
-// drop stops keeping the key of a pod that is no more.
+// drop removes a deleted pod from the unschedulable ones.
 func (s *state) drop(pod types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.unschedulable, pod)
 }
 
-// observeNode takes a node as it is now, and returns the pods to be tried again because of that.
+// observeNode records the state of a node, and returns the pods to be tried again because of that.
 func (s *state) observeNode(object *corev1.Node) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,7 @@ func (s *state) observeNode(object *corev1.Node) []types.NamespacedName {
 	return s.woken()
 }
 
-// removeNode: no pod is assigned to the node from now on.
+// removeNode records the deletion of a node. Its pods stay counted until they are deleted too.
 func (s *state) removeNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *state) removeNode(name string) {
 	}
 }
 
-// sameToPods reports whether two states of a node have room for the same pods.
+// sameToPods reports whether the same pods fit on a node in two states.
 func sameToPods(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable && nodestate.Ready(a) == nodestate.Ready(b) &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(nodestate.Taints(a), nodestate.Taints(b)) &&
@@ -195,7 +196,7 @@ func (s *state) displace(pod types.UID) bool {
 	return true
 }
 
-// woken takes all pods that fitted nowhere.
+// woken returns all unschedulable pods, to be tried again, and clears them.
 func (s *state) woken() []types.NamespacedName {
 	keys := slices.Collect(maps.Keys(s.unschedulable))
 	clear(s.unschedulable)
