@@ -23,14 +23,13 @@ import (
 
 const (
 	serviceName = "kubernetes"
-	// endpointInterval is the time after which the Service "kubernetes" and its endpoints are looked at
-	// again, as in kube-apiserver.
+	// endpointInterval is how often the Service "kubernetes" and its endpoints are reconciled, as in
+	// kube-apiserver.
 	endpointInterval = 10 * time.Second
 )
 
-// notReachable is advertised by a server that listens nowhere, or only on an address that means
-// something else on every machine, which no endpoint may have. The address is of the network that is
-// reserved for documentation (RFC 5737), so nothing ever answers there.
+// notReachable is advertised by a server that does not listen, or only on loopback, which is not valid in
+// endpoints. The address is reserved for documentation (RFC 5737), so nothing answers there.
 var notReachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
 // Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and
@@ -39,7 +38,7 @@ var notReachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 64
 // once.
 //
 // The address is where the server listens. For an unspecified one, the endpoints have an address of the
-// host; for one on loopback, or none, they have the address 192.0.2.1, where nothing is.
+// host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
 func (s *Server) Advertise(address netip.AddrPort) {
 	k := &kubernetesService{server: s, address: advertised(address)}
 	k.reconcile()

@@ -12,7 +12,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// objects is the way of the admission plugins to what is stored.
+// objects gives the admission plugins access to stored objects.
 type objects struct {
 	server  *Server
 	changes []*changes
@@ -44,8 +44,8 @@ func (o *objects) close() {
 	}
 }
 
-// changes tells whether anything below a path has been written. Its watcher is read when somebody asks,
-// so nothing runs and no answer is late.
+// changes reports whether anything below a path was written. It reads its watcher when it is asked, so it
+// needs no goroutine and is never stale.
 type changes struct {
 	storage storage.Store
 	path    string
@@ -55,7 +55,7 @@ type changes struct {
 	closed  bool
 }
 
-// any tells whether there was a write since the last call, or may have been.
+// any reports whether there may have been a write since the last call.
 func (c *changes) any() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -122,7 +122,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	return c, err
 }
 
-// complete fills in what the controllers need and is still open.
+// complete sets the defaults of the controllers' options.
 func (o *Options) complete(ca *authority) {
 	if o.Logger.GetSink() == nil {
 		o.Logger = klog.Background()

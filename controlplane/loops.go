@@ -31,7 +31,7 @@ type loops struct {
 	logger logr.Logger
 	cancel context.CancelFunc // nil before the start
 	done   chan struct{}      // closed when all have ended
-	err    error              // how; read after done
+	err    error              // of the manager; read after done
 
 	mu     sync.Mutex
 	synced func() error     // checks the cache; nil before the start
@@ -51,7 +51,7 @@ func newLoops(logger logr.Logger, o controllers.Options) (*loops, error) {
 func (l *loops) start(cfg *rest.Config, o controllers.Options) error {
 	skipNames := true // several control planes may run in one process
 	mgr, err := manager.New(cfg, manager.Options{
-		// That controllers start and stop is not what a user of the control plane looks for in a log.
+		// Users of the control plane do not need the info messages of its controllers.
 		Logger:                 l.logger.V(1),
 		Cache:                  cache.Options{DefaultWatchErrorHandler: (&watchErrors{logger: l.logger, last: map[string]time.Time{}}).log},
 		Metrics:                server.Options{BindAddress: "0"},
@@ -115,7 +115,7 @@ func (w *watchErrors) log(_ context.Context, r *toolscache.Reflector, err error)
 	}
 }
 
-// fail takes note that a loop is no more.
+// fail records that a loop has failed.
 func (l *loops) fail(name string, err error) {
 	l.logger.Error(err, "A controller has ended", "controller", name)
 	l.mu.Lock()

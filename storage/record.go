@@ -45,7 +45,7 @@ func (r *Record) Memo(owner any) any {
 }
 
 // Memoize keeps value as owner's memo and returns it; if somebody was faster, it returns theirs, so that
-// all share one. A record that was told to Forget keeps nothing.
+// all share one. After Forget, it keeps nothing.
 func (r *Record) Memoize(owner, value any) any {
 	for {
 		first := r.memos.Load()
@@ -73,8 +73,8 @@ func (r *Record) Memos() iter.Seq2[any, any] {
 	}
 }
 
-// Forget drops all memos, for good: the record keeps none from now on. Stores do that with records of the
-// past, which are rarely read and would otherwise take several times the memory of their values.
+// Forget drops all memos; the record keeps none from now on. Stores call it for replaced records, which are
+// rarely read and whose memos take several times the memory of their values.
 func (r *Record) Forget() {
 	r.memos.Store(forgotten)
 }

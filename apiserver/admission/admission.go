@@ -1,8 +1,6 @@
-// Package admission decides whether a write that is well-formed and allowed should happen now, and
-// completes what it writes.
+// Package admission has the admission plugins, which mutate and validate requests that are authorized.
 //
-// The plugins have the names and the order that they have in kube-apiserver. They decide by what is stored
-// at that moment: none has a cache that could be behind.
+// They have the names and the order of kube-apiserver's, but no informers: what they read is never stale.
 package admission
 
 import (
@@ -45,7 +43,7 @@ func Names() []string {
 	return names
 }
 
-// New returns the chosen plugins in their order. It fails for the name of a plugin that there is not.
+// New returns the chain of the plugins that are not disabled. It fails for an unknown name.
 func New(o Options, objects Objects) (admission.Interface, error) {
 	for _, name := range o.Disable {
 		if !slices.Contains(Names(), name) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// priority gives a pod the priority of its class, or of the default class, and sees to it that there is
-// at most one default.
+// priority sets a pod's priority to that of its class, or of the default class, and allows at most one
+// default class.
 type priority struct {
 	*admission.Handler
 	classes *stored[*schedulingv1.PriorityClass]
@@ -61,7 +61,7 @@ func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// classOf finds the class that the pod names, or else the default. It must not be changed.
+// classOf returns the class that the pod names, or else the default. It must not be changed.
 func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	if name := pod.Spec.PriorityClassName; name != "" {
 		class, err := p.classes.get(ctx, "", name)

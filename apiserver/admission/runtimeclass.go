@@ -12,7 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// runtimeClass gives a new pod the overhead, the node selector and the tolerations of its runtime class.
+// runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of its
+// RuntimeClass.
 type runtimeClass struct {
 	*admission.Handler
 	classes *stored[*nodev1.RuntimeClass]

@@ -20,11 +20,11 @@ const (
 
 	tokenVolumePrefix = "kube-api-access-"
 	tokenMountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is the lifetime that kube-apiserver takes as a sign that it chose it itself.
+	// tokenSeconds is the lifetime by which kube-apiserver recognizes the tokens of this plugin.
 	tokenSeconds int64 = 3607
 )
 
-// serviceAccount gives each new pod its service account, which must exist, and a volume with the
+// serviceAccount sets the service account of each new pod, which must exist, and mounts a volume with the
 // account's token in every container.
 type serviceAccount struct {
 	*admission.Handler
@@ -65,7 +65,7 @@ func (s *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 	return nil
 }
 
-// account finds an account, and waits for the default one, which is created after its namespace.
+// account returns an account. It waits for the default one, which is created after its namespace.
 func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 	account, err := s.accounts.get(ctx, namespace, name)
 	if errors.IsNotFound(err) && name == defaultAccount {
@@ -79,7 +79,7 @@ func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*
 	return account, err
 }
 
-// Validate refuses what a mirror pod, of which a kubelet only reports that it runs, cannot have.
+// Validate refuses a mirror pod, which represents a static pod of a kubelet, with a service account.
 func (s *serviceAccount) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || !mirrors(pod) {
@@ -134,8 +134,8 @@ func mountToken(s *corev1.PodSpec) {
 	}
 }
 
-// tokenSource is what a program in a pod needs to reach the API server: a token, the certificate of the
-// authority, and the namespace.
+// tokenSource is what a program in a pod needs to reach the API server: a token, the CA certificate, and the
+// namespace.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),

@@ -17,25 +17,26 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Objects is the way to what is stored.
+// Objects gives access to stored objects.
 type Objects interface {
-	// Storage finds the storage of a resource, or nil if the resource is not served.
+	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage(schema.GroupVersionResource) rest.Storage
-	// Changed returns a function that tells whether any object of a resource may have been written since
-	// the last call; it returns true at first. It is safe for concurrent use.
+	// Changed returns a function that reports whether any object of a resource may have been written since
+	// its last call; the first call returns true. It is safe for concurrent use.
 	Changed(schema.GroupResource) func() bool
 }
 
-// maxCached bounds how many objects of a resource are kept.
+// maxCached bounds how many objects of a resource are cached.
 const maxCached = 1024
 
-// stored reads the objects of one resource as they are stored now. What was read is kept until any object
-// of the resource is written, and it is known of a write before the next read.
+// stored reads objects of one resource. It caches them until any object of the resource is written, and a
+// read always sees the writes before it.
 type stored[T runtime.Object] struct {
 	objects  Objects
 	resource schema.GroupVersionResource
 	changed  func() bool
-	// info is about the object that is looked up, so that errors do not speak of the one in the request.
+	// info is put into the context of reads, so that errors name the object that is read and not that of
+	// the request.
 	info *request.RequestInfo
 
 	mu    sync.Mutex
@@ -69,7 +70,7 @@ func (s *stored[T]) get(ctx context.Context, namespace, name string) (T, error) 
 	})
 }
 
-// cached returns what load has returned under that key since the last write, or else loads it.
+// cached returns the object that is cached under the key, or else loads it.
 func (s *stored[T]) cached(key types.NamespacedName, load func() (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +103,7 @@ func (s *stored[T]) each(ctx context.Context, namespace string, yield func(T)) e
 	})
 }
 
-// await is get for an object that may not be there yet. It returns the error of the last get when ctx
-// ends first.
+// await waits for an object to exist. It returns NotFound when ctx ends first.
 func (s *stored[T]) await(ctx context.Context, namespace, name string) (T, error) {
 	var none T
 	notFound := errors.NewNotFound(s.resource.GroupResource(), name)
@@ -111,7 +111,7 @@ func (s *stored[T]) await(ctx context.Context, namespace, name string) (T, error
 	if !ok {
 		return none, notFound
 	}
-	// The watch begins with what is there already.
+	// The watch begins with ADDED events for the objects that exist already.
 	w, err := storage.Watch(s.scope(ctx, namespace), &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
 	if err != nil {
 		return none, err

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
 
-// deleting is a store that asks the kind before it deletes.
+// deleting is a store that calls the kind's BeforeDelete.
 type deleting[T Object] struct {
 	*registry.Store
 	before func(ctx context.Context, name string, options *metav1.DeleteOptions) error
@@ -36,7 +36,7 @@ func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.Validat
 	return d.Store.DeleteCollection(ctx, validate, options, list)
 }
 
-// terminating is a store whose objects may stay for a while after their deletion was requested.
+// terminating is a store whose objects may be terminating without finalizers in their metadata.
 type terminating[T Object] struct {
 	*registry.Store
 	terminate func(obj T) bool
@@ -89,8 +89,7 @@ func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.V
 	return nil, false, storeerr.InterpretDeleteError(err, t.DefaultQualifiedResource, name)
 }
 
-// propagate sets the finalizers by which the garbage collector knows what becomes of the dependents, as
-// the registry does with other kinds.
+// propagate sets the finalizers for the propagation policy, as the registry does for other kinds.
 func propagate(obj metav1.Object, options *metav1.DeleteOptions) {
 	was := obj.GetFinalizers()
 	orphan, foreground := slices.Contains(was, metav1.FinalizerOrphanDependents), slices.Contains(was, metav1.FinalizerDeleteDependents)

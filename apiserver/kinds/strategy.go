@@ -32,7 +32,7 @@ var _ rest.RESTCreateUpdateStrategy = (*strategy[Object])(nil)
 var _ rest.RESTGracefulDeleteStrategy = (*strategy[Object])(nil)
 var _ rest.GarbageCollectionDeleteStrategy = (*strategy[Object])(nil)
 
-// rules are what a request's objects are held against in the version that the request came in.
+// rules returns the rules for objects in the group-version of a request.
 func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
 	rules := Alias[T]{Name: s.kind.Name, Validate: s.kind.Validate, ValidateUpdate: s.kind.ValidateUpdate}
 	if rules.Name == nil {

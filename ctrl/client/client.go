@@ -50,7 +50,7 @@ type Options struct {
 	// "Strict". Applies are always strict.
 	FieldValidation string
 
-	// Log is for what the caller of a method cannot be told. Log of package log
+	// Log is for what a method cannot return to its caller. Log of package log
 	// if it is not set.
 	Log logr.Logger
 }
@@ -200,7 +200,7 @@ func (c *client) readFrom(o *CacheOptions) error {
 		switch c.writes = overlay.Find(o.Reader); {
 		case c.writes != nil:
 		case o.EnableReadYourWritesConsistency != nil:
-			return errors.New("reads cannot include this client's own writes: the cache cannot be told of them")
+			return errors.New("reads cannot include this client's own writes: the cache neither is one of package cache, nor embeds one")
 		default:
 			c.log.Info("Reads from the cache may be older than what this client has written: the cache neither is one of package cache, nor embeds one", "cache", fmt.Sprintf("%T", o.Reader))
 		}

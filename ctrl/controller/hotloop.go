@@ -16,15 +16,15 @@ import (
 const (
 	loopRuns   = 20 // so many in a row
 	loopWithin = time.Minute
-	loopDoubt  = loopRuns / 2     // from here on it is found out what changes
+	loopDoubt  = loopRuns / 2     // from here on causes include what changed
 	loopAgain  = 10 * time.Minute // until it is reported once more
 
 	suspectsAtMost = 256
 )
 
-// loops finds hot loops. Of every request whose reconciles write it remembers, for a minute and as
-// hashes, how many reconciles in a row were caused by writes of those before, and the writes. Only
-// requests for which that are many are known by name, and only so many of them.
+// loops detects hot loops: requests that are reconciled again and again because of their own writes. It
+// keeps, as hashes and for a minute, the writes of each reconcile and how many reconciles in a row were
+// caused by writes of those before. Requests for which that are many become suspects, which are few.
 type loops[request comparable] struct {
 	controller *controller[request]
 	metrics    *counters
@@ -45,7 +45,7 @@ type suspect struct {
 	reported time.Time
 }
 
-// newLoops returns nil, which finds nothing and costs nothing, if that is what the options say.
+// newLoops returns nil, which detects nothing and costs nothing, if the options disable the detection.
 func newLoops[request comparable](c *controller[request], m *counters, queue any) *loops[request] {
 	if !c.detectsHotLoops() {
 		return nil
@@ -62,7 +62,7 @@ func (c *controller[request]) detectsHotLoops() bool {
 	return ptr.Deref(c.options.DetectHotLoops, true)
 }
 
-// inDoubt reports whether it is worth finding out what an update changes that leads to req.
+// inDoubt reports whether the causes of req should include what an update changed, which is expensive.
 func (l *loops[request]) inDoubt(req request) bool {
 	if l.suspected.Load() == 0 {
 		return false
@@ -73,7 +73,7 @@ func (l *loops[request]) inDoubt(req request) bool {
 	return s != nil && s.runs >= loopDoubt
 }
 
-// ran takes note of a reconcile that has just ended.
+// ran records a reconcile that has just ended, and reports a hot loop.
 func (l *loops[request]) ran(c *call[request], began time.Time) {
 	if l == nil {
 		return
@@ -109,8 +109,8 @@ func (l *loops[request]) ran(c *call[request], began time.Time) {
 		"reconciles", loop.Reconciles, "within", loop.Within, "causes", loop.Causes)
 }
 
-// note remembers what a reconcile wrote, and returns how many reconciles of the request up to this one
-// each wrote something and were caused by nothing but writes of those before, and since when.
+// note records what a reconcile wrote. It returns how many reconciles of the request in a row, up to this
+// one, wrote something and were caused only by writes of those before, and when the first of them began.
 func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (runs int, since time.Time) {
 	since = now
 	id := l.hash(c.req, write{})
@@ -129,7 +129,7 @@ func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (r
 	l.recent.put(id, runs, since, now)
 	for _, w := range wrote {
 		l.recent.put(l.hash(c.req, w), runs, since, now)
-		// The event of a deletion has a version that the client was not told.
+		// The resource version in the event of a deletion is not in the answer to the client.
 		l.recent.put(l.hash(c.req, write{object: w.object}), runs, since, now)
 	}
 	return runs, since
@@ -162,8 +162,7 @@ func (l *loops[request]) hash(req request, w write) uint64 {
 	}{req, w})
 }
 
-// suspect brings up to date what is known of a request that may be in a hot loop, and says whether it
-// is to be reported.
+// suspect updates the suspect of a request, and returns whether a hot loop is to be reported.
 func (l *loops[request]) suspect(req request, runs int, now time.Time) (report bool) {
 	if runs < loopDoubt && len(l.suspects) == 0 {
 		return false
@@ -176,7 +175,7 @@ func (l *loops[request]) suspect(req request, runs int, now time.Time) (report b
 		if runs < loopDoubt || len(l.suspects) >= suspectsAtMost {
 			return false
 		}
-		// It is not known what has changed until now.
+		// Wait for a cause that includes what changed.
 		l.suspects[req] = &suspect{runs: runs, seen: now}
 		l.suspected.Store(int32(len(l.suspects)))
 		return false
@@ -189,7 +188,7 @@ func (l *loops[request]) suspect(req request, runs int, now time.Time) (report b
 	return true
 }
 
-// sweep forgets the suspects that are none any more and whose report is long ago.
+// sweep removes suspects that are no longer in a loop and were not reported recently.
 func (l *loops[request]) sweep(now time.Time) {
 	l.swept = now
 	for req, s := range l.suspects {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// recent is a set-associative cache of fixed-size entries that are found by a 64-bit hash. It holds
-// neither keys nor pointers. It grows only while entries of the last minute would be lost otherwise,
-// and never beyond slotsAtMost; then the entries that have come back most often and latest stay.
+// recent is a set-associative cache of fixed-size entries by 64-bit hash, without keys and pointers. It
+// grows only if an entry of the last minute would be evicted otherwise, and never beyond slotsAtMost.
+// Then the entry with the fewest runs and, among those, the oldest is evicted.
 type recent struct {
 	slots []slot
-	// epoch is what slots count time from. It is so long ago that an empty slot looks expired.
+	// epoch is the zero of the times in slots, early enough for an empty slot to count as expired.
 	epoch time.Time
 }
 
@@ -35,9 +35,9 @@ func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * loopWit
 
 func (r *recent) ticks(now time.Time) uint32 { return uint32(now.Sub(r.epoch) / slotTick) }
 
-// age is right for two years, after which entries of a minute two years ago look like new ones. An
-// entry may be from after ticks, which are those of when a reconcile began: a shorter one that began
-// later has put it meanwhile.
+// age overflows after two years, when entries that were put two years ago would count as new. An entry
+// may be younger than ticks, the time at which a reconcile began: a shorter reconcile that began later
+// has put it. Its age is zero.
 func (s *slot) age(ticks uint32) uint32 {
 	if s.at-ticks <= slotAhead {
 		return 0
@@ -81,8 +81,8 @@ func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 	*s = in
 }
 
-// victim returns the slot in which an entry belongs: that of the entry with the same hash, of one that
-// has expired, or of the one that has come back least often and, of those, is oldest.
+// victim returns the slot for an entry: that of the entry with the same hash, of one that has expired, or
+// of the one with the fewest runs and, among those, the oldest.
 func (r *recent) victim(in slot) *slot {
 	set := r.set(in.hash)
 	least := &set[0]

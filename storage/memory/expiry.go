@@ -22,7 +22,7 @@ func deadline(r *storage.Record) string {
 	return string(append(key, r.Key...))
 }
 
-// replace takes notice of a write.
+// replace updates the queue for a write.
 func (x *expiry) replace(s *Store, event *storage.Event) {
 	if old := event.Prev; old != nil && !old.Expires.IsZero() {
 		x.queue.remove(deadline(old))

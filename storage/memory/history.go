@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// overhead is about what an event takes besides values.
+	// overhead is about how many bytes an event takes besides values.
 	overhead = 256
-	// memoEvents is how many events back the memos of records that were replaced are kept, for watchers
-	// that are a little behind, and memoShare the share of the history that these events may be of, as
-	// memos are several times as large as values.
+	// The memos of replaced records are kept for watchers that are a little behind: those of the latest
+	// memoEvents events, as far as these cost no more than one memoShare-th of the history. Memos are
+	// several times as large as values.
 	memoEvents = 1024
 	memoShare  = 8
 )
@@ -25,14 +25,15 @@ type history struct {
 	// there, so a slice of it can be read without the lock.
 	log       []*storage.Event
 	compacted uint64
-	bytes     int // that are there because of the log
+	bytes     int // the cost of the events in log
 
-	// Records that were replaced up to the revision forgotten have no memos. The events since then are of
-	// memoBytes.
+	// Records that were replaced up to the revision forgotten have no memos. memoBytes is the cost of the
+	// events since then.
 	forgotten uint64
 	memoBytes int
 
-	// The timer is running while there are events. Those up to mark were there when it was set.
+	// The timer is running while log is not empty. When it fires, the events up to mark, the latest
+	// revision when it was set, are compacted.
 	timer *time.Timer
 	mark  uint64
 }
@@ -42,7 +43,7 @@ func (h *history) after(revision uint64) []*storage.Event {
 	return h.log[revision-h.compacted:]
 }
 
-// cost is about how many bytes would be free without an event.
+// cost is about how many bytes are retained because of an event.
 func cost(e *storage.Event) int {
 	if e.Prev == nil {
 		return overhead
@@ -50,7 +51,8 @@ func cost(e *storage.Event) int {
 	return overhead + len(e.Prev.Value)
 }
 
-// append adds the event of the latest write to the log, and makes room for it. The lock is held.
+// append adds the event of the latest write to the log, and compacts the log if it is too large. The lock
+// is held.
 func (s *Store) append(event *storage.Event) {
 	h := &s.history
 	if h.timer == nil {
@@ -72,7 +74,7 @@ func (s *Store) append(event *storage.Event) {
 	}
 }
 
-// compactByTime drops the events that were there when it was called last. The timer calls it.
+// compactByTime compacts the events that were in the log when the timer was set. The timer calls it.
 func (s *Store) compactByTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +93,8 @@ func (s *Store) compactByTime() {
 	h.timer.Reset(h.retention)
 }
 
-// compact drops the events up to a revision, and the snapshots before it. Others may be reading the log,
-// so what is left of it moves to a new one. The lock is held.
+// compact drops the events up to a revision, and the snapshots before it. The rest is copied, because
+// others may be reading the old log without the lock. The lock is held.
 func (s *Store) compact(revision uint64) {
 	h := &s.history
 	h.forget(revision)

@@ -1,14 +1,13 @@
 // Package memory keeps records in memory: the whole of a small or short-lived control plane, and the
 // measure of what other stores must do.
 //
-// Records stand in a tree that counts and is copied on write, so that a range is read from a snapshot
-// while writers go on, and any page of it takes logarithmic time besides that for its records. Events
-// stand in one log that all watchers read, each at its own pace; it holds the latest writes only, by size
-// and by time, and who falls behind its beginning gets [storage.ErrCompacted]. A snapshot of a revision
-// within the log is made by undoing the writes since, and kept for the pages that follow.
+// Records are in a copy-on-write, order-statistic tree, so that a range is read from a snapshot without
+// blocking writers, and a page takes logarithmic time plus that for its records. Events are in one log,
+// which all watchers read at their own pace. It is compacted by size and by time, and a watcher that has
+// not read a compacted event gets [storage.ErrCompacted]. A snapshot at a revision within the log is made
+// by undoing the writes since, and kept for the pages that follow.
 //
-// A store has no goroutines, and a timer for each of two things: records that expire, and a log that is
-// not empty.
+// A store has no goroutines. It has a timer while any record expires, and one while its log is not empty.
 package memory
 
 import (
@@ -21,12 +20,12 @@ import (
 
 // Options configure a store. The zero value is ready to use.
 type Options struct {
-	// History is about how many bytes of the past are kept, at the least, for watchers and for reads in
-	// the past: of records that have been replaced or deleted since, and of the log itself. The most is
-	// twice that. By default 32 MiB, which is some 15,000 changes of pods.
+	// History is about how many bytes the log and the records that were replaced or deleted may take
+	// without being compacted, for watchers and for reads at old revisions. With twice as many, they are
+	// compacted to that. By default 32 MiB, which is some 15,000 changes of pods.
 	History int
-	// Retention is how long the past is kept if there is room for it; what is more than twice as old is
-	// forgotten. By default 5 minutes.
+	// Retention is the age up to which events are not compacted by time. They are by twice that age. By
+	// default 5 minutes.
 	Retention time.Duration
 }
 
@@ -167,7 +166,7 @@ func (s *Store) remove(old *storage.Record) *storage.Record {
 	return tombstone
 }
 
-// commit makes a write that is in the tree the latest one. The lock is held.
+// commit records a write that is in the tree as the latest one. The lock is held.
 func (s *Store) commit(event *storage.Event) {
 	s.revision = event.Record.Revision
 	s.append(event)

@@ -16,8 +16,8 @@ type snapshot struct {
 	root     *node
 }
 
-// snapshots are those that pages are being read from, the one that was used last at the end. They are
-// guarded by the store's lock.
+// snapshots is an LRU cache of the snapshots that pages are read from, with the most recently used one at
+// the end. It is guarded by the store's lock.
 type snapshots []snapshot
 
 // view returns the tree at a revision; zero is the latest.
@@ -46,8 +46,8 @@ func (s *Store) view(revision uint64) (snapshot, error) {
 	return v, nil
 }
 
-// base returns the snapshot that is closest to a revision, and the events that lie between: those to be
-// undone, or those to be done again.
+// base returns the snapshot that is closest to a revision, and the events between the two: those to undo,
+// or those to redo.
 func (s *Store) base(revision uint64) (base snapshot, undo, redo []*storage.Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Store) base(revision uint64) (base snapshot, undo, redo []*storage.Even
 	return base, undo, redo, nil
 }
 
-// keep makes a snapshot the one that was used last, dropping another if there are too many.
+// keep caches a snapshot, or marks it as the most recently used.
 func (s *Store) keep(v snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Store) keep(v snapshot) {
 	s.snapshots = append(kept, v)
 }
 
-// compact drops the snapshots of revisions that can no longer be read at.
+// compact drops the snapshots before a revision.
 func (s *snapshots) compact(revision uint64) {
 	*s = slices.DeleteFunc(*s, func(v snapshot) bool { return v.revision < revision })
 }

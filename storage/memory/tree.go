@@ -6,24 +6,24 @@ import (
 	"flyball.dev/storage"
 )
 
-// fanout bounds the items of a node, which has fewer, and sparse is how few make it share the items of a
-// sibling.
+// A node has fewer than fanout items; one with fewer than sparse is merged with a sibling, or balanced
+// with it.
 const (
 	fanout = 64
 	sparse = fanout / 4
 )
 
-// tree is an ordered map of records by key, and an order-statistic tree: it knows how many records there
-// are before a key, so that counting takes no longer than finding. It is a B+ tree that is copied on
-// write: a snapshot costs nothing, and afterwards each node is copied once, when it is changed first.
-// The zero value is an empty tree. It must be used by one goroutine at a time; its snapshots never change
-// and may be read by any.
+// tree is an ordered map of records by key: a copy-on-write B+ tree that is also an order-statistic tree,
+// so that the rank of a key takes logarithmic time. A snapshot takes constant time; afterwards a node is
+// copied when it is changed for the first time. The zero value is an empty tree. It must be used by one
+// goroutine at a time; its snapshots never change and may be read by any.
 type tree struct {
 	root  *node
 	owner *owner
 }
 
-// owner is the identity of a tree between two snapshots. Only nodes of that owner are changed in place.
+// owner is the identity of a tree between two snapshots. Only nodes with the tree's owner are changed in
+// place; others may be part of a snapshot.
 type owner struct{ _ byte }
 
 // node is a leaf, whose items are records, or has other nodes below it. All leaves have the same depth. A
@@ -31,7 +31,7 @@ type owner struct{ _ byte }
 type node struct {
 	owner *owner
 	leaf  bool
-	size  int // the records in and below the node
+	size  int // how many records are in and below the node
 	items []item
 }
 
@@ -91,8 +91,8 @@ func (t *tree) put(key string, r *storage.Record) {
 	t.root = root
 }
 
-// insert puts a record in or below a node that is owned, and says whether there is one more now. If the
-// node is full then, the upper part of it moves to the node that is returned.
+// insert puts a record in or below a node that is owned, and returns whether the key is new. If the node
+// is full then, its upper part moves to the node that is returned.
 func (t *tree) insert(n *node, key string, r *storage.Record) (added bool, right *node) {
 	i := n.search(key)
 	if n.leaf {
@@ -119,7 +119,7 @@ func (t *tree) insert(n *node, key string, r *storage.Record) (added bool, right
 		return added, nil
 	}
 	if i == fanout-1 {
-		return added, t.split(n, i) // keys in ascending order fill their nodes
+		return added, t.split(n, i) // so that keys in ascending order leave full nodes behind
 	}
 	return added, t.split(n, fanout/2)
 }
@@ -167,7 +167,7 @@ func (t *tree) delete(n *node, key string) {
 	}
 }
 
-// merge makes one node of those at i and i+1, or two of equal size if they are too many for one.
+// merge makes one node of those at i and i+1, or two of equal size if they do not fit in one.
 func (t *tree) merge(n *node, i int) {
 	left, right := t.own(n.items[i].below), n.items[i+1].below
 	left.items = append(left.items, right.items...)

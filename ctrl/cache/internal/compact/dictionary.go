@@ -154,15 +154,13 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 	return d.add(entry{part: &shared{plan: plan, alone: e.alone(part)}}, r), true
 }
 
-// worth tells whether something is to have a place that has come a number of times,
-// if a use of the place saves some bytes and the place costs some.
+// worth reports whether a string or part that occurred count times gets a place, if each
+// use of the place saves gain bytes and the place costs cost bytes.
 //
-// Nobody knows how often it will come again, and most of what comes a few times
-// never does. So a place must have been worth half of its cost by now, and what the
-// places cost and have not saved yet may be no more than a small share of what the
-// values take: if most things come a few times only, the share is soon used up. What
-// has come so often that a place would have saved its cost several times always gets
-// one.
+// Most of what occurs a few times never does again. So a place must have been worth
+// half of its cost by now, and the debt, which is what the places cost and have not
+// saved yet, may be only a small share of the size of the values. What has occurred so
+// often that a place would have saved its cost several times always gets one.
 func (d *dictionary) worth(gain, cost, count int) bool {
 	saved := gain * count
 	return count > 1 && 2*saved >= cost && (saved >= 4*cost || d.debt+cost-gain <= debtFrom+d.values/debtShare)
@@ -208,7 +206,7 @@ func (d *dictionary) model(place uint32) {
 	sh.model.Store(m)
 }
 
-// use counts that a place is used more often, or less.
+// use adds to the uses of a place.
 func (d *dictionary) use(place uint32, more int) {
 	r := &d.records[place]
 	d.debt -= r.debt()

@@ -1,9 +1,9 @@
 package compact
 
-// sightings are counts of what came not long ago and has no place, in fixed memory:
-// upper bits of its hash, a few bits of whose it was, and how often it was somebody
-// else's. What comes once wears down the count that is in its way, and takes its slot
-// only when nothing is left of it.
+// sightings is a hash table of approximate counts: in how many values a string or part
+// without a place occurred recently. A slot has a fingerprint of the hash, a few bits of
+// the last value's owner, and the count. On a collision the count is decremented, and
+// the slot is taken over once it is at most one.
 type sightings []uint32
 
 const (
@@ -17,8 +17,8 @@ const (
 	fingerprintShift = 14
 )
 
-// count notes that something came and tells of how many values it was of late.
-// What comes again and again in packings of one object is not shared for that.
+// count records an occurrence and returns in how many values there were recent ones.
+// Occurrences in repeated packings of one object count once.
 func (s sightings) count(hash uint64, owner uint8) int {
 	seen := &s[hash%uint64(len(s))]
 	fingerprint, count := uint32(hash>>(32+fingerprintShift)), *seen&countMask
@@ -36,6 +36,6 @@ func (s sightings) count(hash uint64, owner uint8) int {
 	return int(count)
 }
 
-// grown returns twice the slots. What was seen may stand in either of two now, so
-// it stands in both.
+// grown returns a table with twice the slots. Each count is copied to both slots that
+// its hash may belong to now.
 func (s sightings) grown() sightings { return append(s[:len(s):len(s)], s...) }
