@@ -13,7 +13,6 @@ package handler
 
 import (
 	"context"
-	"reflect"
 
 	"k8s.io/client-go/util/workqueue"
 
@@ -75,17 +74,5 @@ func (h TypedFuncs[object, request]) Delete(ctx context.Context, e event.TypedDe
 func (h TypedFuncs[object, request]) Generic(ctx context.Context, e event.TypedGenericEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
 	if h.GenericFunc != nil {
 		h.GenericFunc(ctx, e, q)
-	}
-}
-
-// isNil tells whether an event came without its object.
-func isNil(v any) bool {
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Interface, reflect.Map, reflect.Slice, reflect.Chan, reflect.Func:
-		return r.IsNil()
-	default:
-		return false
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/reconcile"
 )
@@ -27,7 +28,7 @@ func (*TypedEnqueueRequestForObject[T]) Create(_ context.Context, e event.TypedC
 // Update adds a request for the object.
 func (*TypedEnqueueRequestForObject[T]) Update(_ context.Context, e event.TypedUpdateEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	obj := e.ObjectNew
-	if isNil(obj) {
+	if reflectutil.IsNil(obj) {
 		obj = e.ObjectOld
 	}
 	enqueue(lowered(q, unchanged(e)), obj)
@@ -44,7 +45,7 @@ func (*TypedEnqueueRequestForObject[T]) Generic(_ context.Context, e event.Typed
 }
 
 func enqueue[T client.Object](q workqueue.TypedRateLimitingInterface[reconcile.Request], obj T) {
-	if isNil(obj) {
+	if reflectutil.IsNil(obj) {
 		log.Log.WithName("handler").Error(nil, "event without an object")
 		return
 	}

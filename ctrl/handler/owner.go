@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/reconcile"
 )
@@ -53,7 +54,7 @@ func TypedEnqueueRequestForOwner[object client.Object](scheme *runtime.Scheme, m
 		opt(o)
 	}
 	return TypedEnqueueRequestsFromMapFunc(func(_ context.Context, obj object) []reconcile.Request {
-		if isNil(obj) {
+		if reflectutil.IsNil(obj) {
 			return nil
 		}
 		return o.requests(obj)

@@ -8,6 +8,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/internal/reflectutil"
 )
 
 // LowPriority is the priority of requests that stem from the initial list or
@@ -30,11 +31,11 @@ func WithLowPriorityWhenUnchanged[object client.Object, request comparable](u Ty
 // unchanged tells whether an update event carries no change, as at a resync.
 func unchanged[object any](e event.TypedUpdateEvent[object]) bool {
 	before, ok := any(e.ObjectOld).(client.Object)
-	if !ok || isNil(before) {
+	if !ok || reflectutil.IsNil(before) {
 		return false
 	}
 	after, ok := any(e.ObjectNew).(client.Object)
-	return ok && !isNil(after) && before.GetResourceVersion() == after.GetResourceVersion()
+	return ok && !reflectutil.IsNil(after) && before.GetResourceVersion() == after.GetResourceVersion()
 }
 
 // lowered returns q or, if low is set, what prioritized makes of it.

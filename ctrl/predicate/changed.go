@@ -2,12 +2,12 @@ package predicate
 
 import (
 	"maps"
-	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/log"
 )
 
@@ -75,14 +75,9 @@ type (
 // complete tells whether both objects of an update are there. A source that
 // leaves one out has a mistake that is worth a line in the log.
 func complete[object metav1.Object](e event.TypedUpdateEvent[object]) bool {
-	if isNil(e.ObjectOld) || isNil(e.ObjectNew) {
+	if reflectutil.IsNil(e.ObjectOld) || reflectutil.IsNil(e.ObjectNew) {
 		log.Log.WithName("predicate").Error(nil, "update event without both objects")
 		return false
 	}
 	return true
-}
-
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }

@@ -8,6 +8,7 @@ import (
 
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -38,7 +39,7 @@ func explain[object any, request comparable](q workqueue.TypedRateLimitingInterf
 		return q
 	}
 	why := cause.Cause{Kind: kind}
-	if !isNil(after) {
+	if !reflectutil.IsNil(after) {
 		why = cause.Of(kind, after)
 	}
 	if why.GVK.Empty() {
@@ -51,7 +52,7 @@ func explain[object any, request comparable](q workqueue.TypedRateLimitingInterf
 func updated(before, after any) cause.Kind {
 	a, okA := before.(interface{ GetResourceVersion() string })
 	b, okB := after.(interface{ GetResourceVersion() string })
-	if okA && okB && !isNil(before) && !isNil(after) && a.GetResourceVersion() == b.GetResourceVersion() {
+	if okA && okB && !reflectutil.IsNil(before) && !reflectutil.IsNil(after) && a.GetResourceVersion() == b.GetResourceVersion() {
 		return cause.Resync
 	}
 	return cause.Updated

@@ -12,6 +12,7 @@ import (
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
@@ -80,7 +81,7 @@ func (c *channel[object, request]) Start(ctx context.Context, queue workqueue.Ty
 	if c.source == nil {
 		return errors.New("must specify Channel.Source")
 	}
-	if isNil(c.handler) {
+	if reflectutil.IsNil(c.handler) {
 		return errors.New("must specify Channel.Handler")
 	}
 	l := listener[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize)}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +15,7 @@ import (
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
@@ -63,11 +63,11 @@ type kind[object client.Object, request comparable] struct {
 // Start implements TypedSource.
 func (k *kind[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	switch {
-	case isNil(k.of):
+	case reflectutil.IsNil(k.of):
 		return errors.New("must create Kind with a non-nil object")
-	case isNil(k.cache):
+	case reflectutil.IsNil(k.cache):
 		return errors.New("must create Kind with a non-nil cache")
-	case isNil(k.handler):
+	case reflectutil.IsNil(k.handler):
 		return errors.New("must create Kind with non-nil handler")
 	case k.started != nil:
 		return fmt.Errorf("%s was started before", k)
@@ -165,7 +165,7 @@ func (k *kind[object, request]) WaitForSync(ctx context.Context) error {
 
 // String names the source in logs.
 func (k *kind[object, request]) String() string {
-	if isNil(k.of) {
+	if reflectutil.IsNil(k.of) {
 		return "kind source: unknown type"
 	}
 	switch obj := any(k.of).(type) {
@@ -174,16 +174,5 @@ func (k *kind[object, request]) String() string {
 		return fmt.Sprintf("kind source: %T[%s %s]", obj, apiVersion, kind)
 	default:
 		return fmt.Sprintf("kind source: %T", obj)
-	}
-}
-
-func isNil(v any) bool {
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Interface, reflect.Map, reflect.Slice, reflect.Chan, reflect.Func:
-		return r.IsNil()
-	default:
-		return false
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
 )
@@ -76,10 +77,10 @@ type Informer = TypedInformer[client.Object, reconcile.Request]
 
 // Start adds the handler to the informer until ctx is done.
 func (s *TypedInformer[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
-	if isNil(s.Informer) {
+	if reflectutil.IsNil(s.Informer) {
 		return errors.New("must specify Informer.Informer")
 	}
-	if isNil(s.Handler) {
+	if reflectutil.IsNil(s.Handler) {
 		return errors.New("must specify Informer.Handler")
 	}
 	_, err := subscribe(ctx, s.Informer, newDelivery(ctx, queue, s.Informer, s.Handler, s.Predicates))
