@@ -55,8 +55,8 @@ type Of[T Object] struct {
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
 	Warnings func(obj, old T) []string
-	// Unenforced is set for a kind that is stored and has no effect yet. It says what does not happen,
-	// and is sent as a warning with every write.
+	// Unenforced is set for a kind that is stored and has no effect yet. It says what does not happen, and
+	// is part of a warning in the answer to every create and update.
 	Unenforced string
 
 	// Status adds the status subresource.
@@ -82,18 +82,17 @@ type Of[T Object] struct {
 	DeletesOnUpdate func(obj, old T) bool
 	// ReturnsDeleted answers a deletion with the object as it last was, instead of a status.
 	ReturnsDeleted bool
-	// BeforeDelete is asked before a deletion, and may warn by way of ctx. An error refuses the deletion.
-	// The name is empty for the deletion of a collection.
+	// BeforeDelete is called before a deletion. An error refuses the deletion; warnings go through ctx. The
+	// name is empty for the deletion of a collection.
 	BeforeDelete func(ctx context.Context, name string, options *metav1.DeleteOptions) error
-	// Orphans says that dependents are orphaned by a deletion that does not say otherwise.
+	// Orphans makes Orphan the default propagation policy, instead of Background.
 	Orphans bool
 	// TTL is how long an object is kept after it was written; zero is for ever.
 	TTL time.Duration
 
 	// Terminate is called when the deletion of an object is requested, whether or not it has finalizers.
-	// If it returns true, the object is terminating, and is removed by an update of which DeletesOnUpdate
-	// says that it completes the deletion. It may change the object. Such a kind has no deletion of
-	// collections.
+	// If it returns true, the object becomes terminating, and is removed by the update for which
+	// DeletesOnUpdate returns true. It may change the object. Such a kind has no deletecollection.
 	Terminate func(obj T) bool
 	// Claims makes what hands out the things that only one object can have, such as cluster IPs. It is
 	// made once for each server, and asked on every write of an object but those of its subresources.
@@ -118,8 +117,8 @@ type Of[T Object] struct {
 	AlsoServed []Alias[T]
 }
 
-// Alias is a further group-version of a kind, with the rules that are different there. Only Type must
-// be set. The rules see objects as they are stored.
+// Alias is a further group-version of a kind, with the rules that differ there. Only Type must be set. The
+// rules are called with objects of the stored type.
 type Alias[T Object] struct {
 	// Type is a new, empty value. The scheme must convert between it and the kind's own type.
 	Type runtime.Object

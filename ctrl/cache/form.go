@@ -30,7 +30,7 @@ func formOf(obj runtime.Object) form {
 	}
 }
 
-// errIncomplete is why an object in one form does not make it in another one.
+// errIncomplete is returned if the form of an object may lack fields of another form.
 var errIncomplete = errors.New("the form of the object lacks fields")
 
 // convert returns a copy of an object in a form. It fails with errIncomplete if the

@@ -166,7 +166,7 @@ func (i *informer) partOf(namespace string) *part {
 }
 
 // WaitForSync waits until the informer has synced. It returns false if ctx is
-// done, or the informer has ended, before that. Kind sources look for it.
+// done, or the informer has ended, before that. Kind sources check for this method.
 func (i *informer) WaitForSync(ctx context.Context) bool {
 	select {
 	case <-i.synced:
@@ -302,8 +302,8 @@ func (i *informer) HasSyncedChecker() toolscache.DoneChecker {
 	return syncedChecker{i}
 }
 
-// GroupVersionKind returns the kind of the objects, which typed objects in events
-// do not say. Sources look for it.
+// GroupVersionKind returns the kind of the objects, which is not set in the typed
+// objects of events. Sources check for this method.
 func (i *informer) GroupVersionKind() schema.GroupVersionKind { return i.gvk }
 
 // IsStopped implements Informer.

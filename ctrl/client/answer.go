@@ -5,13 +5,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// answer is where the server's answer is decoded into. The target alone does not
-// tell what came: what is of another kind may overwrite it, or leave it as it was.
+// answer is what the server's answer is decoded into. It records the kind of the
+// answer, as an object of another kind may be decoded into the target, or beside it.
 type answer struct {
 	// Object is the target.
 	runtime.Object
-	// kind is what the answer says that it is, and decoded is what it became: the
-	// target, unless it is of a Go type of its own.
+	// kind is the kind in the answer, and decoded the object that was decoded: the
+	// target, or a new object if the kind has another Go type.
 	kind    schema.GroupVersionKind
 	decoded runtime.Object
 }

@@ -57,9 +57,9 @@ type Controller struct {
 	// minutes if zero; never if negative.
 	HungAfter time.Duration
 
-	// DetectHotLoops makes a controller look for requests that its reconciler's
-	// own writes bring back without end; see HotLoop for what is found and what
-	// that costs. If false, nothing is remembered, OnHotLoop is not called and
+	// DetectHotLoops makes a controller detect requests that are reconciled again
+	// and again because of the reconciler's own writes; see HotLoop for the criteria
+	// and the cost. If false, no writes are recorded, OnHotLoop is not called and
 	// nothing is logged or counted. True if nil.
 	DetectHotLoops *bool
 

@@ -46,10 +46,9 @@ func lowered[request comparable](q workqueue.TypedRateLimitingInterface[request]
 	return q
 }
 
-// prioritized returns a view of q through which everything is added with LowPriority if low is set, and
-// otherwise with no priority, unless it comes with one. Whatever is added becomes an AddWithOpts of q,
-// the one method that a priority queue, such as a fake of a test, is sure to implement. A queue that
-// knows no priorities is returned as it is.
+// prioritized returns a view of q that adds items without a priority with LowPriority if low is set, and
+// with none otherwise. All its methods that add call AddWithOpts of q, which may be the only one that a
+// priority queue, such as a test's fake, implements. A queue without priorities is returned as it is.
 func prioritized[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
 	pq, ok := q.(priorityqueue.PriorityQueue[request])
 	if !ok {

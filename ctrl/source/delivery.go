@@ -23,8 +23,8 @@ type delivery[object any, request comparable] struct {
 	queue      workqueue.TypedRateLimitingInterface[request]
 	handler    handler.TypedEventHandler[object, request]
 	predicates []predicate.TypedPredicate[object]
-	// gvk is the kind of the objects, if the informer tells it: typed objects do
-	// not say it themselves.
+	// gvk is the kind of the objects, if the informer provides it, as it is not set
+	// in typed objects.
 	gvk schema.GroupVersionKind
 }
 

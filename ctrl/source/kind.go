@@ -105,8 +105,8 @@ func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRa
 
 // waitForInformer waits until the informer has synced. It returns false if ctx is
 // done, or the informer has ended, before that. The other informers of the cache
-// are not waited for, as one of them may be of a kind that never syncs, unless the
-// cache is of another make and has no other way to tell.
+// are not waited for, as one of them may never sync, unless the cache is another
+// implementation, whose informers cannot be waited for one by one.
 func (k *kind[object, request]) waitForInformer(ctx context.Context, informer cache.Informer) bool {
 	if i, ok := informer.(interface{ WaitForSync(context.Context) bool }); ok {
 		return i.WaitForSync(ctx)
