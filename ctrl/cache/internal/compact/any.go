@@ -85,7 +85,7 @@ func (d *decoder) any() any {
 		if shared == nil {
 			return d.anyMap()
 		}
-		if m := shared.model.Load(); m != nil {
+		if m := d.model(shared); m != nil {
 			return copyAnyMap(*(*map[string]any)(m.variable))
 		}
 		defer d.leave(d.enter(shared.alone))
@@ -95,7 +95,7 @@ func (d *decoder) any() any {
 		if shared == nil {
 			return d.anySlice()
 		}
-		if m := shared.model.Load(); m != nil {
+		if m := d.model(shared); m != nil {
 			return copyAnySlice(*(*[]any)(m.variable))
 		}
 		defer d.leave(d.enter(shared.alone))

@@ -109,17 +109,7 @@ func (p *Packer) Release(v Value) {
 	if v.IsZero() {
 		return
 	}
-	at, end, _ := v.sections()
-	for at < end {
-		var token uint64
-		token, at = uvarint(v.code, at)
-		switch token & tokenMask {
-		case tokenShared:
-			p.dictionary.release(uint32(token >> tokenBits))
-		case tokenAgain:
-			_, at = uvarint(v.code, at)
-		}
-	}
+	p.dictionary.releaseAll(v)
 	p.dictionary.released(v)
 }
 

@@ -320,6 +320,7 @@ func balanced(t *testing.T, p *Packer) {
 
 func unused(t *testing.T, p *Packer) {
 	t.Helper()
+	p.dictionary.freeIdle()
 	for place, r := range p.dictionary.records {
 		if r.uses != 0 {
 			t.Fatalf("%q is used %d times", p.dictionary.entries[place].text, r.uses)

@@ -113,6 +113,15 @@ func (d *decoder) enter(part Value) (outer cursor) {
 
 func (d *decoder) leave(outer cursor) { d.cursor = outer }
 
+// model returns the model of a part, if there is one to copy. What is to be a model
+// itself is made piece by piece, so that it is known what there is to it.
+func (d *decoder) model(part *shared) *model {
+	if d.stock.single {
+		return nil
+	}
+	return part.model.Load()
+}
+
 // part returns the next part if the dictionary has it; if not, nil, and what it
 // is made of comes next.
 func (d *decoder) part() *shared {

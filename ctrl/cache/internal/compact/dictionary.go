@@ -31,6 +31,8 @@ type dictionary struct {
 	sightings sightings
 	// owner is whose value is being packed.
 	owner uint8
+	// closed is set while nothing new is to be shared.
+	closed bool
 }
 
 // entry is what readers need to know of a place: a string or a part.
@@ -39,8 +41,8 @@ type entry struct {
 	part *shared
 }
 
-// shared is a part that is shared: as a value that shares nothing and, if that is
-// worth it, as a model to copy.
+// shared is a part that is shared: as a value of its own, which may share in turn, and,
+// if that is worth it, as a model to copy.
 type shared struct {
 	plan  *part
 	alone Value
@@ -54,8 +56,8 @@ type model struct {
 }
 
 // newModel returns the model of a part, and how many bytes there are to it.
-func newModel(sh *shared) (*model, int) {
-	made := decoder{stock: stock{single: true}}
+func (d *dictionary) newModel(sh *shared) (*model, int) {
+	made := decoder{entries: d.entries, stock: stock{single: true}}
 	made.open(sh.alone)
 	variable := sh.plan.variable()
 	sh.plan.decode(&made, variable)
@@ -63,7 +65,7 @@ func newModel(sh *shared) (*model, int) {
 	if m.image != nil {
 		size += imageCost + linkCost*(len(m.image.links)+len(m.image.loose))
 	}
-	return m, size
+	return m, size + size/8 // what is allocated is rounded up
 }
 
 // own gives a variable that is a shallow copy of the model what it leads to.
@@ -120,6 +122,9 @@ func (d *dictionary) text(s string, hash uint64) (uint32, bool) {
 		d.use(place, 1)
 		return place, true
 	}
+	if d.closed {
+		return 0, false
+	}
 	gain, cost := len(s)+1-tokenCost, len(s)+textCost
 	if !d.worth(gain, cost, d.sightings.count(hash, d.owner)) {
 		return 0, false
@@ -135,23 +140,28 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 	}
 	plan := e.marks[part].plan
 	if place, ok := d.places[hash]; ok {
-		if sh := d.entries[place].part; sh == nil || sh.plan != plan || !e.is(part, sh.alone) {
+		if sh := d.entries[place].part; sh == nil || sh.plan != plan || !d.is(e, part, sh.alone) {
 			return 0, false
 		}
 		d.use(place, 1)
 		d.model(place)
 		return place, true
 	}
-	cost, count := weight+partCost, d.sightings.count(hash, d.owner)
-	if !d.worth(weight, cost, count) {
+	if d.closed {
 		return 0, false
 	}
-	gain := d.inline(e, part) - tokenCost
-	if !d.worth(gain, cost, count) {
+	count := d.sightings.count(hash, d.owner)
+	if !d.worth(weight, weight+partCost, count) {
 		return 0, false
 	}
-	r := record{hash: hash, gain: uint32(gain), cost: uint32(cost), model: uint32(3 * cost)}
-	return d.add(entry{part: &shared{plan: plan, alone: e.alone(part)}}, r), true
+	inline := d.inline(e, part)
+	if !d.worth(inline-tokenCost, inline+partCost, count) {
+		return 0, false
+	}
+	alone := e.alone(d, part)
+	cost := alone.Size() + partCost
+	r := record{hash: hash, gain: uint32(inline - tokenCost), cost: uint32(cost), model: uint32(3 * cost)}
+	return d.add(entry{part: &shared{plan: plan, alone: alone}}, r), true
 }
 
 // worth reports whether a string or part that occurred count times gets a place, if each
@@ -197,7 +207,7 @@ func (d *dictionary) model(place uint32) {
 	if r.saved() < int(r.model) || sh.model.Load() != nil {
 		return
 	}
-	m, size := newModel(sh)
+	m, size := d.newModel(sh)
 	if r.model = r.cost + uint32(size); r.saved() < int(r.model) {
 		return
 	}
@@ -255,18 +265,23 @@ func (d *dictionary) packed(v Value) {
 func (d *dictionary) released(v Value) {
 	d.values -= v.Size()
 	d.count--
-	if len(d.idle) < idleAtLeast || len(d.idle) < len(d.entries)/4 {
-		return
+	if len(d.idle) >= idleAtLeast && len(d.idle) >= len(d.entries)/4 {
+		d.freeIdle()
 	}
+}
+
+func (d *dictionary) freeIdle() {
 	// The places that were free until now go on waiting, as they are in the
 	// copies that readers hold; in the new copy they can be filled, because
 	// nobody can read it at a place before a value uses that.
 	entries := make([]entry, len(d.entries), cap(d.entries))
 	copy(entries, d.entries)
 	d.entries, d.changed = entries, true
-	for _, place := range d.idle {
-		r := &d.records[place]
-		if r.uses > 0 || d.entries[place] == (entry{}) {
+	// What a part shares may be idle in turn when the part is gone.
+	for i := 0; i < len(d.idle); i++ {
+		place := d.idle[i]
+		r, e := &d.records[place], d.entries[place]
+		if r.uses > 0 || e == (entry{}) {
 			continue
 		}
 		delete(d.places, r.hash)
@@ -274,6 +289,24 @@ func (d *dictionary) released(v Value) {
 		d.debt -= r.debt()
 		d.entries[place], *r = entry{}, record{}
 		d.free = append(d.free, place)
+		if e.part != nil {
+			d.releaseAll(e.part.alone)
+		}
 	}
 	d.idle = nil
+}
+
+// releaseAll releases everything that a value shares.
+func (d *dictionary) releaseAll(v Value) {
+	at, end, _ := v.sections()
+	for at < end {
+		var token uint64
+		token, at = uvarint(v.code, at)
+		switch token & tokenMask {
+		case tokenShared:
+			d.release(uint32(token >> tokenBits))
+		case tokenAgain:
+			_, at = uvarint(v.code, at)
+		}
+	}
 }

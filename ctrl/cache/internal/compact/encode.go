@@ -151,8 +151,23 @@ func (e *encoder) end(part int) {
 // pack puts together what was taken apart, with what the dictionary has of it.
 func (e *encoder) pack(d *dictionary) Value {
 	e.tokens, e.pressed, e.text = e.tokens[:0], e.pressed[:0], e.text[:0]
-	from := 0
-	for i := 0; i < len(e.marks); {
+	return e.put(d, 0, len(e.marks), 0, len(e.data))
+}
+
+// alone returns a part as a value of its own, with what the dictionary has of it by
+// now.
+func (e *encoder) alone(d *dictionary, part int) Value {
+	m := &e.marks[part]
+	inner := encoder{data: e.data, marks: e.marks}
+	inner.token(tokenOwn, 0)
+	d.closed = true
+	defer func() { d.closed = false }()
+	return inner.put(d, part+1, m.end, m.data, m.dataEnd)
+}
+
+// put puts together some of the marks and of the data.
+func (e *encoder) put(d *dictionary, i, end, from, to int) Value {
+	for i < end {
 		m := &e.marks[i]
 		if m.plan == nil {
 			e.press(d, m)
@@ -166,7 +181,7 @@ func (e *encoder) pack(d *dictionary) Value {
 			i++
 		}
 	}
-	e.pressed = append(e.pressed, e.data[from:]...)
+	e.pressed = append(e.pressed, e.data[from:to]...)
 	return newValue(e.tokens, e.pressed, e.text)
 }
 
@@ -200,37 +215,46 @@ func (e *encoder) press(d *dictionary, m *mark) {
 	e.text = append(e.text, m.text...)
 }
 
-// alone returns a part as a value that shares nothing.
-func (e *encoder) alone(part int) Value {
+// is tells whether a part would be that value alone.
+func (d *dictionary) is(e *encoder, part int, v Value) bool {
 	m := &e.marks[part]
-	e2 := encoder{}
-	for _, inner := range e.marks[part:m.end] {
-		e2.token(tokenOwn, uint64(len(inner.text)))
-		e2.text = append(e2.text, inner.text...)
+	c := decoder{entries: d.entries}
+	c.open(v)
+	tokens, end := c.data, c.textBegin
+	c.part()
+	from := m.data
+	for i := part + 1; i < m.end; {
+		inner := &e.marks[i]
+		if c.token == tokens {
+			return false
+		}
+		if inner.plan == nil {
+			if c.string() != inner.text {
+				return false
+			}
+			i++
+			continue
+		}
+		shared := c.part()
+		if shared == nil {
+			i++
+			continue
+		}
+		if shared.plan != inner.plan || !d.is(e, i, shared.alone) || !c.skip(e.data[from:inner.data], end) {
+			return false
+		}
+		from, i = inner.dataEnd, inner.end
 	}
-	return newValue(e2.tokens, e.data[m.data:m.dataEnd], e2.text)
+	return c.token == tokens && c.skip(e.data[from:m.dataEnd], end) && c.data == end
 }
 
-// is tells whether a part would be that value alone.
-func (e *encoder) is(part int, v Value) bool {
-	m := &e.marks[part]
-	at, data, text := v.sections()
-	if v.code[data:text] != string(e.data[m.data:m.dataEnd]) {
+// skip reads data, if that is what comes next before the end.
+func (d *decoder) skip(data []byte, end int) bool {
+	if d.data+len(data) > end || d.code[d.data:d.data+len(data)] != string(data) {
 		return false
 	}
-	for _, inner := range e.marks[part:m.end] {
-		if at == data {
-			return false
-		}
-		var token uint64
-		token, at = uvarint(v.code, at)
-		n := int(token >> tokenBits)
-		if n != len(inner.text) || v.code[text:text+n] != inner.text {
-			return false
-		}
-		text += n
-	}
-	return at == data
+	d.data += len(data)
+	return true
 }
 
 // sum returns a hash of a part and about how much there is to it.

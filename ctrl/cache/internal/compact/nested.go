@@ -42,7 +42,7 @@ func (t *part) decode(d *decoder, p unsafe.Pointer) {
 		t.plan.decode(d, p)
 		return
 	}
-	m := shared.model.Load()
+	m := d.model(shared)
 	switch {
 	case m == nil:
 		outer := d.enter(shared.alone)
