@@ -165,6 +165,8 @@ func TestOddValues(t *testing.T) {
 	for range 100_000 {
 		bottomless = []any{bottomless}
 	}
+	empty := &metav1.FieldsV1{}
+	empty.SetRawBytes([]byte{})
 	pp := new(new(new("three steps away")))
 	for name, c := range map[string]struct {
 		in     any
@@ -236,7 +238,7 @@ func TestOddValues(t *testing.T) {
 		"numbers or strings":  {[]intstr.IntOrString{{}, intstr.FromInt32(-1), intstr.FromString("80%"), {Type: 7, IntVal: 1, StrVal: "both"}}, true},
 		"raw":                 {[]runtime.RawExtension{{}, {Raw: []byte{}}, {Raw: []byte(`{"kind":"A"}`)}}, true},
 		"raw, with an object": {[]runtime.RawExtension{{Object: &corev1.Pod{}}}, false},
-		"fields":              {[]*metav1.FieldsV1{nil, {}, {Raw: []byte{}}, metav1.NewFieldsV1(`{"f:a":{}}`), metav1.NewFieldsV1(`"k:{"k:{`), metav1.NewFieldsV1("\xff")}, true},
+		"fields":              {[]*metav1.FieldsV1{nil, {}, empty, metav1.NewFieldsV1(`{"f:a":{}}`), metav1.NewFieldsV1(`"k:{"k:{`), metav1.NewFieldsV1("\xff")}, true},
 		"not UTF-8":           {map[string]string{"\xff\xfe": "\x00\xff a text to share"}, true},
 		"all numbers": {struct {
 			A int8
