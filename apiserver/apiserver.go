@@ -73,20 +73,21 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}}
 	s.objects = &objects{server: s}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	builtin, err := kinds.Resources(kinds.Options{
+	resources, err := kinds.Resources(kinds.Options{
+		Scheme:        kinds.Scheme(),
+		Codecs:        kinds.Codecs(),
 		Storage:       store.RESTOptions(o.Storage, kinds.StorageCodec),
 		TypeConverter: kindschema.TypeConverter(kinds.Scheme()),
 		Own: func(kind reflect.Type, reset *fieldpath.Set) kinds.Owner {
 			return kindschema.NewCreation(kind, reset).Own
 		},
-		Authenticator:       o.Authenticator,
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
-	})
+	}, append(kinds.All(), kinds.Reviews(o.Authenticator, o.Authorizer)...))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
-	s.catalog.Set("built-in", builtin...)
+	s.catalog.Set("built-in", resources...)
 	if s.custom, err = crd.New(crd.Options{
 		Storage:             o.Storage,
 		Catalog:             s.catalog,

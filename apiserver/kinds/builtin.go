@@ -1,8 +1,8 @@
 package kinds
 
-// all describes every built-in kind. What a description keeps for itself, such as the cluster IPs that
+// All describes every built-in kind that is stored. What a description keeps for itself, such as the cluster IPs that
 // are taken, belongs to the server whose list it is in.
-func all() []Kind {
+func All() []Kind {
 	return []Kind{
 		namespaces(), nodes(), pods(), podTemplates(), services(), endpoints(), configMaps(), secrets(), serviceAccounts(), events(),
 		replicationControllers(), persistentVolumes(), persistentVolumeClaims(), resourceQuotas(), limitRanges(),

@@ -9,23 +9,23 @@ import (
 )
 
 // convertor converts between a kind's stored and served form. Nearly always they are the same.
-func convertor(stored, served schema.GroupVersion) runtime.ObjectConvertor {
-	same := runtime.UnsafeObjectConvertor(Scheme())
+func convertor(scheme *runtime.Scheme, stored, served schema.GroupVersion) runtime.ObjectConvertor {
+	same := runtime.UnsafeObjectConvertor(scheme)
 	if stored == served {
 		return same
 	}
-	return crossGroup{same, [2]schema.GroupVersion{stored, served}}
+	return crossGroup{same, scheme, [2]schema.GroupVersion{stored, served}}
 }
 
 // crossGroup converts between Go types of different groups, which a scheme alone refuses to do.
 type crossGroup struct {
 	runtime.ObjectConvertor
+	scheme   *runtime.Scheme
 	versions [2]schema.GroupVersion
 }
 
 func (c crossGroup) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
-	scheme := Scheme()
-	kinds, _, err := scheme.ObjectKinds(in)
+	kinds, _, err := c.scheme.ObjectKinds(in)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +37,11 @@ func (c crossGroup) ConvertToVersion(in runtime.Object, target runtime.GroupVers
 		if !ok {
 			continue
 		}
-		out, err := scheme.New(gvk)
+		out, err := c.scheme.New(gvk)
 		if err != nil {
 			return nil, err
 		}
-		if err := scheme.Convert(in, out, nil); err != nil {
+		if err := c.scheme.Convert(in, out, nil); err != nil {
 			return nil, err
 		}
 		out.GetObjectKind().SetGroupVersionKind(gvk)
@@ -50,25 +50,26 @@ func (c crossGroup) ConvertToVersion(in runtime.Object, target runtime.GroupVers
 	return nil, fmt.Errorf("no conversion of %s to %s", kinds[0], target.Identifier())
 }
 
-// serializerFor is the codecs of [Scheme] with another convertor.
-func serializerFor(convert runtime.ObjectConvertor) runtime.NegotiatedSerializer {
-	if _, ok := convert.(crossGroup); ok {
-		return convertingSerializer{Codecs(), convert}
+// serializerFor returns codecs that convert with convert.
+func serializerFor(codecs runtime.NegotiatedSerializer, convert runtime.ObjectConvertor) runtime.NegotiatedSerializer {
+	if c, ok := convert.(crossGroup); ok {
+		return convertingSerializer{codecs, c}
 	}
-	return Codecs()
+	return codecs
 }
 
+// convertingSerializer encodes and decodes objects of a kind that is served by two groups.
 type convertingSerializer struct {
 	runtime.NegotiatedSerializer
-	convert runtime.ObjectConvertor
+	convert crossGroup
 }
 
 func (s convertingSerializer) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
-	scheme := Scheme()
+	scheme := s.convert.scheme
 	return versioning.NewCodec(e, nil, s.convert, scheme, scheme, scheme, gv, nil, "crossgroup")
 }
 
 func (s convertingSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	scheme := Scheme()
+	scheme := s.convert.scheme
 	return versioning.NewCodec(nil, d, s.convert, scheme, scheme, scheme, nil, gv, "crossgroup")
 }

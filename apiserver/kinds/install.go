@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/deprecation"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
@@ -37,16 +36,17 @@ var metadataPath = field.NewPath("metadata")
 
 // Options are what the built-in kinds need from the server around them.
 type Options struct {
+	// Scheme has the Go types of the kinds, with their defaults, and Codecs their encodings.
+	Scheme *runtime.Scheme
+	Codecs runtime.NegotiatedSerializer
 	// Storage gives the place where the objects of a resource are kept.
 	Storage generic.RESTOptionsGetter
 	// TypeConverter knows how objects merge, for managed fields and server-side apply.
 	TypeConverter managedfields.TypeConverter
 	// Own makes the owner for a kind's Go type and the fields that its strategy resets.
 	Own func(kind reflect.Type, reset *fieldpath.Set) Owner
-	// Authenticator and Authorizer answer reviews; the authorizer is also asked by handlers that check a
-	// second permission.
-	Authenticator authenticator.Request
-	Authorizer    authorizer.UnconditionalAuthorizer
+	// Authorizer is asked by handlers that check a second permission.
+	Authorizer authorizer.UnconditionalAuthorizer
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
@@ -54,16 +54,11 @@ type Options struct {
 // Owner writes down who owns the fields of a new object, as [resource.Resource.Own] does.
 type Owner = func(obj metav1.Object, apiVersion, manager string) bool
 
-// Resources returns the resources of all built-in kinds.
-func Resources(o Options) ([]*resource.Resource, error) {
-	i := &installer{Options: o, parameters: runtime.NewParameterCodec(Scheme()), equivalents: runtime.NewEquivalentResourceRegistry()}
-	for _, kind := range all() {
+// Resources returns the resources of the kinds, each of which is registered in o.Scheme.
+func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
+	i := &installer{Options: o, parameters: runtime.NewParameterCodec(o.Scheme), equivalents: runtime.NewEquivalentResourceRegistry()}
+	for _, kind := range kinds {
 		if err := kind.install(i); err != nil {
-			return nil, err
-		}
-	}
-	for _, r := range i.reviews() {
-		if err := r.install(i); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +72,8 @@ type installer struct {
 	resources   []*resource.Resource
 }
 
-// register adds the kind's defaults and selectable fields to the scheme.
-func (k Of[T]) register(scheme *runtime.Scheme) {
+// Register adds the kind's defaults and selectable fields to the scheme.
+func (k Of[T]) Register(scheme *runtime.Scheme) {
 	if k.Default != nil {
 		scheme.AddTypeDefaultingFunc(k.Type, func(obj any) { k.Default(obj.(T)) })
 		scheme.AddTypeDefaultingFunc(k.List, defaultItems(k.Default))
@@ -122,18 +117,18 @@ func defaultItems[T Object](one func(T)) func(any) {
 }
 
 func (k Of[T]) install(i *installer) error {
-	gvk, err := kindOf(k.Type)
+	gvk, err := i.kindOf(k.Type)
 	if err != nil {
 		return err
 	}
 	group := schema.GroupResource{Group: gvk.Group, Resource: k.Plural}
 	main := &strategy[T]{
-		ObjectTyper: Scheme(), NameGenerator: names.SimpleNameGenerator,
+		ObjectTyper: i.Scheme, NameGenerator: names.SimpleNameGenerator,
 		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), reset: map[fieldpath.APIVersion]*fieldpath.Set{},
 	}
 	versions := []schema.GroupVersionKind{gvk}
 	for _, other := range k.AlsoServed {
-		alias, err := kindOf(other.Type)
+		alias, err := i.kindOf(other.Type)
 		if err != nil {
 			return err
 		}
@@ -204,7 +199,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		StorageVersionHash: discovery.StorageVersionHash(stored.Group, stored.Version, stored.Kind),
 		Storage:            store,
 		PatchTypes:         patchTypes,
-		Warning:            deprecated(served),
+		Warning:            i.deprecated(served),
 	}
 	if served == stored {
 		r.Own = i.Own(reflect.TypeOf(k.Type).Elem(), s.reset[fieldpath.APIVersion(served.GroupVersion().String())])
@@ -243,7 +238,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	}
 	if k.More != nil {
 		for name, storage := range k.More(newStored(store, s)) {
-			kind, err := subresourceKind(storage, served.GroupVersion())
+			kind, err := i.subresourceKind(storage, served.GroupVersion())
 			if err != nil {
 				return nil, err
 			}
@@ -257,11 +252,11 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 
 func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
 	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
-	scheme := Scheme()
-	convert := convertor(hub, kind.GroupVersion())
+	scheme := i.Scheme
+	convert := convertor(scheme, hub, kind.GroupVersion())
 	scope := &endpoint.RequestScope{
 		Namer:                    endpoint.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !namespaced},
-		Serializer:               serializerFor(convert),
+		Serializer:               serializerFor(i.Codecs, convert),
 		ParameterCodec:           i.parameters,
 		Creater:                  scheme,
 		Convertor:                convert,
@@ -341,8 +336,9 @@ func (k *Of[T]) warnings(obj, old T) []string {
 	return all
 }
 
-func kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
-	kinds, _, err := Scheme().ObjectKinds(obj)
+// kindOf returns the kind of a registered Go type.
+func (i *installer) kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
+	kinds, _, err := i.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return schema.GroupVersionKind{}, err
 	}
@@ -350,8 +346,8 @@ func kindOf(obj runtime.Object) (schema.GroupVersionKind, error) {
 }
 
 // deprecated is the warning for a kind that Kubernetes advises against, or empty.
-func deprecated(kind schema.GroupVersionKind) string {
-	obj, err := Scheme().New(kind)
+func (i *installer) deprecated(kind schema.GroupVersionKind) string {
+	obj, err := i.Scheme.New(kind)
 	if err != nil {
 		return ""
 	}
@@ -365,11 +361,11 @@ func deprecated(kind schema.GroupVersionKind) string {
 }
 
 // subresourceKind asks the storage for its kind, or finds that of its objects.
-func subresourceKind(storage rest.Storage, gv schema.GroupVersion) (schema.GroupVersionKind, error) {
+func (i *installer) subresourceKind(storage rest.Storage, gv schema.GroupVersion) (schema.GroupVersionKind, error) {
 	if p, ok := storage.(rest.GroupVersionKindProvider); ok {
 		return p.GroupVersionKind(gv), nil
 	}
-	return kindOf(storage.New())
+	return i.kindOf(storage.New())
 }
 
 func newOf(example runtime.Object) func() runtime.Object {

@@ -164,8 +164,9 @@ type Claims[T Object] interface {
 	Free(obj T)
 }
 
-// Kind is a description whose Go type is no longer visible; only [Of] implements it.
+// Kind is a description whose Go type is no longer visible; [Of] and [Review] implement it.
 type Kind interface {
-	register(*runtime.Scheme)
+	// Register adds the defaults and selectable fields of the kind to the scheme that has its type.
+	Register(*runtime.Scheme)
 	install(*installer) error
 }

@@ -80,7 +80,7 @@ func (k Of[T]) run(t testing.TB, obj, old runtime.Object) {
 }
 
 func TestEveryKindBearsAnEmptyObject(t *testing.T) {
-	for _, k := range all() {
+	for _, k := range All() {
 		e := k.(exercise)
 		e.run(t, e.blank(), e.blank())
 	}
@@ -89,7 +89,7 @@ func TestEveryKindBearsAnEmptyObject(t *testing.T) {
 // FuzzEveryKind fills objects of all kinds from the fuzzer's bytes: no rule may panic, and defaults
 // must be idempotent.
 func FuzzEveryKind(f *testing.F) {
-	kinds := all()
+	kinds := All()
 	for i := range kinds {
 		f.Add(uint8(i), int64(i), []byte("a"))
 	}
@@ -125,7 +125,7 @@ func TestRandomObjects(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	for _, k := range all() {
+	for _, k := range All() {
 		e := k.(exercise)
 		for seed := range rounds {
 			filler := randfill.NewWithSeed(int64(seed)).NilChance(0.3).NumElements(0, 2).MaxDepth(14).Funcs(fills...)
@@ -139,7 +139,7 @@ func TestRandomObjects(t *testing.T) {
 
 func TestEveryKindIsRegisteredOnce(t *testing.T) {
 	seen := map[reflect.Type]bool{}
-	for _, k := range all() {
+	for _, k := range All() {
 		e := k.(exercise)
 		typ := reflect.TypeOf(e.blank())
 		if seen[typ] {

@@ -62,8 +62,8 @@ func newScheme() *runtime.Scheme {
 	} {
 		utilruntime.Must(add(scheme))
 	}
-	for _, kind := range all() {
-		kind.register(scheme)
+	for _, kind := range All() {
+		kind.Register(scheme)
 	}
 	return scheme
 }

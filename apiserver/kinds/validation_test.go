@@ -39,7 +39,7 @@ func (k Of[T]) judgeStatus(obj, old runtime.Object) field.ErrorList {
 
 func judgeOf(t *testing.T, obj runtime.Object) judge {
 	t.Helper()
-	for _, k := range all() {
+	for _, k := range All() {
 		if j := k.(judge); j.of(obj) {
 			return j
 		}
