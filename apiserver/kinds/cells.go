@@ -2,10 +2,12 @@ package kinds
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // none stands in tables where there is nothing.
@@ -42,3 +44,42 @@ func containerCells(containers []corev1.Container) (names, images string) {
 func labelCell(m map[string]string) string { return labels.FormatLabels(m) }
 
 func selectorCell(s *metav1.LabelSelector) string { return metav1.FormatLabelSelector(s) }
+
+var createdAt = []metav1.TableColumnDefinition{
+	nameColumn,
+	{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
+}
+
+func createdRow(obj metav1.Object) []any {
+	t := obj.GetCreationTimestamp()
+	return []any{obj.GetName(), t.UTC().Format("2006-01-02T15:04:05Z")}
+}
+
+var (
+	nameColumn = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
+	ageColumn = metav1.TableColumnDefinition{Name: "Age", Type: "string",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
+)
+
+// age says how long ago something was, as kubectl does.
+func age(t metav1.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(t.Time))
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func orUnset(s *string) string {
+	if s == nil {
+		return "<unset>"
+	}
+	return *s
+}

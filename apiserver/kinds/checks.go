@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -277,4 +279,17 @@ func orSet[T comparable](p *T, v T) {
 	if *p == zero {
 		*p = v
 	}
+}
+
+// pathSegment is the rule for names that may be anything which can stand in a URL's path.
+func pathSegment(name string, prefix bool) []string {
+	return pathvalidation.ValidatePathSegmentName(name, prefix)
+}
+
+// serviceName is the rule for names that are also host names.
+func serviceName(name string, prefix bool) []string {
+	if prefix {
+		name = strings.TrimSuffix(name, "-") + "a"
+	}
+	return validation.IsDNS1035Label(name)
 }

@@ -43,17 +43,6 @@ func TestServiceValidation(t *testing.T) {
 	})
 }
 
-func TestServiceNames(t *testing.T) {
-	for name, ok := range map[string]bool{"web": true, "web-1": true, "1web": false, "web.a": false, strings.Repeat("a", 64): false} {
-		if got := len(serviceName(name, false)) == 0; got != ok {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-	if errs := serviceName("web-", true); len(errs) > 0 {
-		t.Errorf("a prefix may end in a dash: %v", errs)
-	}
-}
-
 func TestConfigMapValidation(t *testing.T) {
 	const manifest = `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {key: value}}`
 	invalidWhen(t, manifest, map[string]change{
@@ -142,14 +131,6 @@ func TestRBACValidation(t *testing.T) {
 		"role":     {`roleRef: {name: other}`, []string{`roleRef: Invalid value: …`}},
 		"subjects": {`subjects: null`, nil},
 	})
-}
-
-func TestPathSegmentNames(t *testing.T) {
-	for name, ok := range map[string]bool{"system:admin": true, "A b": true, "a/b": false, "a%b": false, "..": false} {
-		if got := len(pathSegment(name, false)) == 0; got != ok {
-			t.Errorf("%q: %v", name, got)
-		}
-	}
 }
 
 func TestLeaseValidation(t *testing.T) {

@@ -11,13 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Defaults of workloads.
-const (
-	defaultReplicas         int32 = 1
-	defaultHistory          int32 = 10
-	defaultProgressDeadline int32 = 600
-)
-
 func deployments() Kind {
 	return Of[*appsv1.Deployment]{
 		Type: &appsv1.Deployment{}, List: &appsv1.DeploymentList{},

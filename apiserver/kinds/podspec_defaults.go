@@ -194,3 +194,11 @@ func requestLimits(r *corev1.ResourceRequirements) {
 		r.Requests[name] = limit.DeepCopy()
 	}
 }
+
+func fillFrom(to, from corev1.ResourceList) {
+	for k, q := range from {
+		if _, ok := to[k]; !ok {
+			to[k] = q.DeepCopy()
+		}
+	}
+}

@@ -5,25 +5,9 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
-
-// pathSegment is the rule for names that may be anything which can stand in a URL's path.
-func pathSegment(name string, prefix bool) []string {
-	return pathvalidation.ValidatePathSegmentName(name, prefix)
-}
-
-var createdAt = []metav1.TableColumnDefinition{
-	nameColumn,
-	{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
-}
-
-func createdRow(obj metav1.Object) []any {
-	t := obj.GetCreationTimestamp()
-	return []any{obj.GetName(), t.UTC().Format("2006-01-02T15:04:05Z")}
-}
 
 func roles() Kind {
 	return Of[*rbacv1.Role]{

@@ -45,14 +45,6 @@ func services() Kind {
 	}
 }
 
-// serviceName is the rule for names that are also host names.
-func serviceName(name string, prefix bool) []string {
-	if prefix {
-		name = strings.TrimSuffix(name, "-") + "a"
-	}
-	return validation.IsDNS1035Label(name)
-}
-
 const stickySeconds = int32(corev1.DefaultClientIPServiceAffinitySeconds)
 
 func defaultService(s *corev1.Service) {

@@ -6,19 +6,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
-)
-
-var (
-	nameColumn = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name",
-		Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
-	ageColumn = metav1.TableColumnDefinition{Name: "Age", Type: "string",
-		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
 )
 
 // tables prints objects of one kind as rows.
@@ -79,14 +70,6 @@ func (t tables[T]) narrow() int {
 		}
 	}
 	return len(t.kind.Columns)
-}
-
-// age says how long ago something was, as kubectl does.
-func age(t metav1.Time) string {
-	if t.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(time.Since(t.Time))
 }
 
 func jsonName(f reflect.StructField) string {

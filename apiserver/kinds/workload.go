@@ -2,8 +2,10 @@ package kinds
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,3 +121,37 @@ func wideContainerCells(t *corev1.PodTemplateSpec, s *metav1.LabelSelector) []an
 	names, images := containerCells(t.Spec.Containers)
 	return []any{names, images, selectorCell(s)}
 }
+
+var replicaColumns = slices.Concat([]metav1.TableColumnDefinition{
+	column("Desired", "integer", appsv1.ReplicaSetSpec{}.SwaggerDoc()["replicas"]),
+	column("Current", "integer", appsv1.ReplicaSetStatus{}.SwaggerDoc()["replicas"]),
+	column("Ready", "integer", appsv1.ReplicaSetStatus{}.SwaggerDoc()["readyReplicas"]),
+}, wideContainers)
+
+// replicaCount is the status of the kinds that keep a number of equal pods.
+type replicaCount struct {
+	replicas, labeled, ready, available int32
+	terminating                         *int32
+	observed                            int64
+}
+
+func replicaCounts(s appsv1.ReplicaSetStatus) replicaCount {
+	return replicaCount{s.Replicas, s.FullyLabeledReplicas, s.ReadyReplicas, s.AvailableReplicas, s.TerminatingReplicas, s.ObservedGeneration}
+}
+
+func replicaStatus(s replicaCount) field.ErrorList {
+	errs := counts(map[string]int32{"replicas": s.replicas, "fullyLabeledReplicas": s.labeled, "readyReplicas": s.ready, "availableReplicas": s.available})
+	errs = append(errs, nonNegative(s.observed, &statusAt, "observedGeneration")...)
+	errs = append(errs, nonNegativeIf(s.terminating, &statusAt, "terminatingReplicas")...)
+	errs = append(errs, notMoreThan(s.labeled, "fullyLabeledReplicas", s.replicas, "status.replicas")...)
+	errs = append(errs, notMoreThan(s.ready, "readyReplicas", s.replicas, "status.replicas")...)
+	errs = append(errs, notMoreThan(s.available, "availableReplicas", s.replicas, "status.replicas")...)
+	return append(errs, notMoreThan(s.available, "availableReplicas", s.ready, "readyReplicas")...)
+}
+
+// Defaults of workloads.
+const (
+	defaultReplicas         int32 = 1
+	defaultHistory          int32 = 10
+	defaultProgressDeadline int32 = 600
+)

@@ -6,59 +6,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
-
-func podDisruptionBudgets() Kind {
-	return Of[*policyv1.PodDisruptionBudget]{
-		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
-		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Generation: true, NoUnconditionalUpdate: true,
-		Unenforced: "no eviction is refused",
-		Name:       subdomain,
-		Validate:   validateBudget,
-		Status:     true,
-		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
-			s := &b.Status
-			return counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed, "currentHealthy": s.CurrentHealthy,
-				"desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
-		},
-		Columns: []metav1.TableColumnDefinition{
-			column("Min Available", "string", "How many pods must stay."),
-			column("Max Unavailable", "string", "How many pods may be missing."),
-			column("Allowed Disruptions", "integer", "How many pods may be evicted now."),
-		},
-		Row: func(b *policyv1.PodDisruptionBudget) []any {
-			return []any{countCell(b.Spec.MinAvailable), countCell(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed)}
-		},
-	}
-}
-
-func countCell(v *intstr.IntOrString) string {
-	if v == nil {
-		return "N/A"
-	}
-	return v.String()
-}
-
-func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
-	s := &b.Spec
-	var errs field.ErrorList
-	if s.MinAvailable != nil && s.MaxUnavailable != nil {
-		errs = append(errs, field.Invalid(specAt.path(), *s, "minAvailable and maxUnavailable cannot be both set"))
-	}
-	errs = append(errs, count(s.MinAvailable, &specAt, "minAvailable")...)
-	errs = append(errs, atMostAll(s.MinAvailable, &specAt, "minAvailable")...)
-	errs = append(errs, count(s.MaxUnavailable, &specAt, "maxUnavailable")...)
-	errs = append(errs, atMostAll(s.MaxUnavailable, &specAt, "maxUnavailable")...)
-	errs = append(errs, oneOfIf(s.UnhealthyPodEvictionPolicy, &specAt, "unhealthyPodEvictionPolicy", policyv1.AlwaysAllow, policyv1.IfHealthyBudget)...)
-	return append(errs, labelSelector(s.Selector, &specAt, "selector")...)
-}
 
 // maxUserPriority is the highest priority that is not kept for the system's own classes.
 const (
@@ -130,31 +82,4 @@ func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
 		errs = append(errs, field.Forbidden(root.of("value"), fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
 	}
 	return append(errs, oneOfIf(p.PreemptionPolicy, &root, "preemptionPolicy", corev1.PreemptNever, corev1.PreemptLowerPriority)...)
-}
-
-func runtimeClasses() Kind {
-	return Of[*nodev1.RuntimeClass]{
-		Type: &nodev1.RuntimeClass{}, List: &nodev1.RuntimeClassList{},
-		Plural: "runtimeclasses", Cluster: true,
-		Name: subdomain,
-		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
-			errs := invalid(label(r.Handler, false), r.Handler, &root, "handler")
-			if r.Overhead != nil {
-				overhead := root.at("overhead")
-				at := overhead.at("podFixed")
-				errs = append(errs, amounts(r.Overhead.PodFixed, &at)...)
-			}
-			if r.Scheduling != nil {
-				at := root.at("scheduling")
-				errs = append(errs, labelMap(r.Scheduling.NodeSelector, &at, "nodeSelector")...)
-				errs = append(errs, tolerations(r.Scheduling.Tolerations, &at)...)
-			}
-			return errs
-		},
-		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
-			return unchanged(r.Handler, old.Handler, &root, "handler")
-		},
-		Columns: []metav1.TableColumnDefinition{column("Handler", "string", nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
-		Row:     func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
-	}
 }
