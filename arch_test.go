@@ -33,7 +33,13 @@ var may = []struct {
 	{path: "apiserver/endpoints", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/openapi", imports: []string{"apiserver/resource", "apiserver/schema"}},
+	{path: "apiserver/builtin", imports: []string{"apiserver/kinds"}},
 	{path: "apiserver/kinds", imports: []string{"apiserver/resource"}},
+	{path: "apiserver/kinds/fieldrules"},
+	{path: "apiserver/kinds/columns"},
+	{path: "apiserver/kinds/allocator", outside: []string{"k8s.io/apimachinery"}},
+	{path: "apiserver/kinds/podspec", imports: []string{"apiserver/kinds/fieldrules"}},
+	{path: "apiserver/kinds/workload", imports: []string{"apiserver/kinds/fieldrules", "apiserver/kinds/columns", "apiserver/kinds/podspec"}},
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/store", "storage"}},
 
 	{path: "ctrl", imports: []string{"ctrl"}},

@@ -29,6 +29,8 @@ import (
 	kindschema "flyball.dev/apiserver/schema"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
+
+	"flyball.dev/apiserver/builtin"
 )
 
 // maxRequestBody is the largest body that a request may have, as in a real API server.
@@ -74,16 +76,16 @@ func New(o Options) (*Server, error) {
 	s.objects = &objects{server: s}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	resources, err := kinds.Resources(kinds.Options{
-		Scheme:        kinds.Scheme(),
-		Codecs:        kinds.Codecs(),
-		Storage:       store.RESTOptions(o.Storage, kinds.StorageCodec),
-		TypeConverter: kindschema.TypeConverter(kinds.Scheme()),
+		Scheme:        builtin.Scheme(),
+		Codecs:        builtin.Codecs(),
+		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec),
+		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
 		Own: func(kind reflect.Type, reset *fieldpath.Set) kinds.Owner {
 			return kindschema.NewCreation(kind, reset).Own
 		},
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
-	}, append(kinds.All(), kinds.Reviews(o.Authenticator, o.Authorizer)...))
+	}, append(builtin.All(), builtin.Reviews(o.Authenticator, o.Authorizer)...))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
@@ -126,18 +128,18 @@ func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
 	health := &health{ready: &s.ready, checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
-	described := discovery.New(s.catalog, kinds.Codecs())
+	described := discovery.New(s.catalog, builtin.Codecs())
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}", "/version"} {
 		mux.Handle("GET "+path, described)
 		mux.Handle("GET "+path+"/{$}", described)
 	}
-	mux.Handle("GET /openapi/", openapi.New(s.catalog, kinds.Scheme()))
+	mux.Handle("GET /openapi/", openapi.New(s.catalog, builtin.Scheme()))
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
 		mux.Handle("GET "+path, health)
 		mux.Handle("GET "+path+"/", health)
 	}
 	mux.Handle("/", notFound)
-	resources := endpoints.New(s.catalog, s.admission, kinds.Codecs(), notFound)
+	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
 			resources.ServeHTTP(w, r)

@@ -14,6 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/kinds"
+
+	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/kinds/scheduling"
 )
 
 // manager owns the fields of what the server itself writes.
@@ -24,7 +27,7 @@ func (s *Server) bootstrap() error {
 	if err := s.createSystemNamespaces(); err != nil {
 		return err
 	}
-	for _, class := range kinds.SystemPriorityClasses() {
+	for _, class := range scheduling.SystemPriorityClasses() {
 		if err := s.create(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), class); err != nil {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
@@ -49,7 +52,7 @@ func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), obj.GetName())
 	}
-	kinds.Scheme().Default(obj)
+	builtin.Scheme().Default(obj)
 	r.Own(obj, gvr.GroupVersion().String(), manager)
 	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), obj.GetNamespace()), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if errors.IsAlreadyExists(err) {

@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/apiserver/kinds"
+
+	"flyball.dev/apiserver/kinds/core"
 )
 
 const (
@@ -156,7 +158,7 @@ func (k *kubernetesService) service() *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: k.meta(map[string]string{"component": "apiserver", "provider": "kubernetes"}),
 		Spec: corev1.ServiceSpec{
-			ClusterIP:      kinds.APIServerIP().String(),
+			ClusterIP:      core.APIServerIP().String(),
 			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
 			Ports:          []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(int32(k.address.Port()))}},
 		},

@@ -7,9 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
+
+	"flyball.dev/apiserver/builtin"
 )
 
 // objects gives the admission plugins access to stored objects.
@@ -29,7 +30,7 @@ func (o *objects) Storage(gvr schema.GroupVersionResource) rest.Storage {
 
 // Changed implements [admission.Objects].
 func (o *objects) Changed(r schema.GroupResource) func() bool {
-	options, err := store.RESTOptions(o.server.options.Storage, kinds.StorageCodec).GetRESTOptions(r, nil)
+	options, err := store.RESTOptions(o.server.options.Storage, builtin.StorageCodec).GetRESTOptions(r, nil)
 	if err != nil {
 		return func() bool { return true }
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
-	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/builtin"
 )
 
 var infoFactory = &request.RequestInfoFactory{
@@ -85,7 +85,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 }
 
 func (s *Server) impersonate(next http.Handler) http.Handler {
-	as := impersonation.WithImpersonation(next, s.options.Authorizer, kinds.Codecs())
+	as := impersonation.WithImpersonation(next, s.options.Authorizer, builtin.Codecs())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for header := range r.Header {
 			if strings.HasPrefix(header, "Impersonate-") {
@@ -111,7 +111,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 		case err != nil:
 			refuse(w, r, errors.NewInternalError(err))
 		default:
-			responsewriters.Forbidden(attributes, w, r, reason, kinds.Codecs())
+			responsewriters.Forbidden(attributes, w, r, reason, builtin.Codecs())
 		}
 	})
 }
@@ -122,5 +122,5 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
 		gv = schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
 	}
-	responsewriters.ErrorNegotiated(err, kinds.Codecs(), gv, w, r)
+	responsewriters.ErrorNegotiated(err, builtin.Codecs(), gv, w, r)
 }

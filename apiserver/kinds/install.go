@@ -156,8 +156,8 @@ func (k Of[T]) install(i *installer) error {
 
 func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *strategy[T]) (*registry.Store, error) {
 	store := &registry.Store{
-		NewFunc:                   newOf(k.Type),
-		NewListFunc:               newOf(k.List),
+		NewFunc:                   NewOf(k.Type),
+		NewListFunc:               NewOf(k.List),
 		DefaultQualifiedResource:  group,
 		SingularQualifiedResource: schema.GroupResource{Group: group.Group, Resource: k.singular(kind)},
 		CreateStrategy:            s,
@@ -179,8 +179,8 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: i.Storage, AttrFunc: attributes[T](k)}); err != nil {
 		return nil, err
 	}
-	if k.Claims != nil {
-		claim(store, k.Claims(newStored(store, s)))
+	if k.Allocator != nil {
+		allocate(store, k.Allocator(newStored(store, s)))
 	}
 	return store, nil
 }
@@ -325,6 +325,7 @@ func (k *Of[T]) singular(kind string) string {
 	return strings.ToLower(kind)
 }
 
+// warnings are all that a write of the object is answered with.
 func (k *Of[T]) warnings(obj, old T) []string {
 	var all []string
 	if k.Unenforced != "" {
@@ -368,7 +369,7 @@ func (i *installer) subresourceKind(storage rest.Storage, gv schema.GroupVersion
 	return i.kindOf(storage.New())
 }
 
-func newOf(example runtime.Object) func() runtime.Object {
+func NewOf(example runtime.Object) func() runtime.Object {
 	t := reflect.TypeOf(example).Elem()
 	return func() runtime.Object { return reflect.New(t).Interface().(runtime.Object) }
 }

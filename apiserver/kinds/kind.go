@@ -94,9 +94,10 @@ type Of[T Object] struct {
 	// If it returns true, the object becomes terminating, and is removed by the update for which
 	// DeletesOnUpdate returns true. It may change the object. Such a kind has no deletecollection.
 	Terminate func(obj T) bool
-	// Claims makes what hands out the things that only one object can have, such as cluster IPs. It is
-	// made once for each server, and asked on every write of an object but those of its subresources.
-	Claims func(s Stored[T]) Claims[T]
+	// Allocator returns the allocator of what only one object can have, such as cluster IPs. It is called
+	// once for each server; the allocator is used for every write of an object but those of its
+	// subresources.
+	Allocator func(s Stored[T]) ResourceAllocator[T]
 
 	// Columns are those of a table between "Name" and "Age", but those with a priority stand after the
 	// age; Bare leaves out both of these. Row gives the cells of Columns.
@@ -153,15 +154,15 @@ type Stored[T Object] interface {
 	Delete(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
-// Claims hands out what only one object can have. It is safe for concurrent use.
-type Claims[T Object] interface {
-	// Take finds what the object needs and writes it into the object, which has not been validated.
+// ResourceAllocator allocates what only one object can have. It is safe for concurrent use.
+type ResourceAllocator[T Object] interface {
+	// Allocate allocates what the object needs and sets it in the object, which has not been validated.
 	// old is nil on create. If the write then fails, release is called.
-	Take(ctx context.Context, obj, old T) (release func(), err error)
-	// Keep takes back what the object, as it was written, has no longer.
-	Keep(obj T)
-	// Free takes back all that a deleted object had.
-	Free(obj T)
+	Allocate(ctx context.Context, obj, old T) (release func(), err error)
+	// Commit releases what the object, as it was written, no longer has.
+	Commit(obj T)
+	// Release releases all that a deleted object had.
+	Release(obj T)
 }
 
 // Kind is a description whose Go type is no longer visible; [Of] and [Review] implement it.

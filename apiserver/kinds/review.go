@@ -46,7 +46,7 @@ type reviewREST[T Object] struct{ review Review[T] }
 
 var _ rest.Creater = reviewREST[Object]{}
 
-func (r reviewREST[T]) New() runtime.Object     { return newOf(r.review.Type)() }
+func (r reviewREST[T]) New() runtime.Object     { return NewOf(r.review.Type)() }
 func (r reviewREST[T]) Destroy()                {}
 func (r reviewREST[T]) NamespaceScoped() bool   { return r.review.Namespaced }
 func (r reviewREST[T]) GetSingularName() string { return strings.TrimSuffix(r.review.Plural, "s") }

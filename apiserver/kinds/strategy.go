@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // strategy answers upstream's registry for a kind: the rules that all kinds share, and then the
@@ -107,8 +109,8 @@ func (s *strategy[T]) Validate(ctx context.Context, obj runtime.Object) field.Er
 	o, rules := obj.(T), s.rules(ctx)
 	errs := apivalidation.ValidateObjectMetaAccessor(o, !s.kind.Cluster, rules.Name, metadataPath)
 	if names := o.GetFinalizers(); len(names) > 0 {
-		at := metadataAt.at("finalizers")
-		errs = append(errs, finalizers(names, &at)...)
+		at := fieldrules.Metadata.Child("finalizers")
+		errs = append(errs, fieldrules.Finalizers(names, &at)...)
 	}
 	if rules.Validate != nil {
 		errs = append(errs, rules.Validate(o)...)
@@ -216,7 +218,7 @@ func layoutOf(t reflect.Type) layout {
 			l.statusField = i
 		default:
 			l.wanted = append(l.wanted, i)
-			l.wantedNames = append(l.wantedNames, jsonName(f))
+			l.wantedNames = append(l.wantedNames, JsonName(f))
 		}
 	}
 	return l

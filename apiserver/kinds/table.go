@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/apiserver/kinds/columns"
 )
 
 // tables prints objects of one kind as rows.
@@ -47,8 +49,8 @@ func (t tables[T]) columns() []metav1.TableColumnDefinition {
 		return t.kind.Columns
 	}
 	at := t.narrow()
-	return slices.Concat([]metav1.TableColumnDefinition{nameColumn}, t.kind.Columns[:at],
-		[]metav1.TableColumnDefinition{ageColumn}, t.kind.Columns[at:])
+	return slices.Concat([]metav1.TableColumnDefinition{columns.NameColumn}, t.kind.Columns[:at],
+		[]metav1.TableColumnDefinition{columns.AgeColumn}, t.kind.Columns[at:])
 }
 
 func (t tables[T]) cells(obj T) []any {
@@ -60,7 +62,7 @@ func (t tables[T]) cells(obj T) []any {
 		return cells
 	}
 	at := t.narrow()
-	return slices.Concat([]any{obj.GetName()}, cells[:at], []any{age(obj.GetCreationTimestamp())}, cells[at:])
+	return slices.Concat([]any{obj.GetName()}, cells[:at], []any{columns.Age(obj.GetCreationTimestamp())}, cells[at:])
 }
 
 func (t tables[T]) narrow() int {
@@ -72,7 +74,7 @@ func (t tables[T]) narrow() int {
 	return len(t.kind.Columns)
 }
 
-func jsonName(f reflect.StructField) string {
+func JsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }

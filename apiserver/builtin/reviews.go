@@ -1,0 +1,173 @@
+package builtin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"flyball.dev/apiserver/kinds"
+)
+
+// reviewer answers questions about users and what they may do.
+type reviewer struct {
+	Authenticator authenticator.Request
+	Authorizer    authorizer.UnconditionalAuthorizer
+}
+
+// Reviews describes the kinds that ask who a user is and what they may do.
+func Reviews(authenticator authenticator.Request, authorizer authorizer.UnconditionalAuthorizer) []kinds.Kind {
+	a := reviewer{authenticator, authorizer}
+	return []kinds.Kind{
+		kinds.Review[*authenticationv1.SelfSubjectReview]{Type: &authenticationv1.SelfSubjectReview{}, Plural: "selfsubjectreviews", Answer: whoAmI},
+		kinds.Review[*authenticationv1.TokenReview]{Type: &authenticationv1.TokenReview{}, Plural: "tokenreviews", Answer: a.whoseToken},
+		kinds.Review[*authorizationv1.SelfSubjectAccessReview]{Type: &authorizationv1.SelfSubjectAccessReview{}, Plural: "selfsubjectaccessreviews", Answer: a.mayI},
+		kinds.Review[*authorizationv1.SubjectAccessReview]{Type: &authorizationv1.SubjectAccessReview{}, Plural: "subjectaccessreviews", Answer: a.mayThey},
+		kinds.Review[*authorizationv1.LocalSubjectAccessReview]{Type: &authorizationv1.LocalSubjectAccessReview{}, Plural: "localsubjectaccessreviews", Namespaced: true, Answer: a.mayTheyHere},
+		kinds.Review[*authorizationv1.SelfSubjectRulesReview]{Type: &authorizationv1.SelfSubjectRulesReview{}, Plural: "selfsubjectrulesreviews", Answer: a.whatMayI},
+	}
+}
+
+func whoAmI(ctx context.Context, r *authenticationv1.SelfSubjectReview) error {
+	if u, ok := request.UserFrom(ctx); ok {
+		r.Status.UserInfo = describeUser(u)
+	}
+	return nil
+}
+
+// whoseToken authenticates a request that brings nothing but the token.
+func (a reviewer) whoseToken(ctx context.Context, r *authenticationv1.TokenReview) error {
+	if r.Spec.Token == "" {
+		return errors.NewBadRequest("token is required for TokenReview in authentication")
+	}
+	asked := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}).WithContext(context.WithoutCancel(ctx))
+	response, ok, err := a.Authenticator.AuthenticateRequest(asked)
+	if err != nil || !ok {
+		r.Status.Error = "the token is not known"
+		return nil
+	}
+	r.Status.Authenticated = true
+	r.Status.User = describeUser(response.User)
+	r.Status.Audiences = response.Audiences
+	return nil
+}
+
+func describeUser(u user.Info) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
+	for key, values := range u.GetExtra() {
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		info.Extra[key] = values
+	}
+	return info
+}
+
+func (a reviewer) mayI(ctx context.Context, r *authorizationv1.SelfSubjectAccessReview) error {
+	who, _ := request.UserFrom(ctx)
+	if errs := oneKindOfAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes); len(errs) > 0 {
+		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview").GroupKind(), "", errs)
+	}
+	r.Status = a.decide(ctx, who, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	return nil
+}
+
+func (a reviewer) mayThey(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
+	if errs := validateSubject(r.Spec); len(errs) > 0 {
+		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview").GroupKind(), "", errs)
+	}
+	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	return nil
+}
+
+func (a reviewer) mayTheyHere(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
+	errs := validateSubject(r.Spec)
+	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
+	}
+	if r.Spec.NonResourceAttributes != nil {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
+	}
+	if len(errs) > 0 {
+		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("LocalSubjectAccessReview").GroupKind(), "", errs)
+	}
+	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, nil)
+	return nil
+}
+
+// whatMayI knows of two sets of rules: everything, and those that it cannot list.
+func (a reviewer) whatMayI(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {
+	if r.Spec.Namespace == "" {
+		return errors.NewBadRequest("no namespace on request")
+	}
+	who, _ := request.UserFrom(ctx)
+	all := []string{"*"}
+	r.Status.ResourceRules = []authorizationv1.ResourceRule{}
+	r.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
+	if a.decide(ctx, who, &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*", Namespace: r.Spec.Namespace}, nil).Allowed {
+		r.Status.ResourceRules = append(r.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: all, APIGroups: all, Resources: all})
+		r.Status.NonResourceRules = append(r.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: all, NonResourceURLs: all})
+		return nil
+	}
+	r.Status.Incomplete = true
+	return nil
+}
+
+func (a reviewer) decide(ctx context.Context, who user.Info, on *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
+	asked := authorizer.AttributesRecord{User: who}
+	if on != nil {
+		asked.ResourceRequest = true
+		asked.Verb, asked.Namespace, asked.Name = on.Verb, on.Namespace, on.Name
+		asked.APIGroup, asked.APIVersion, asked.Resource, asked.Subresource = on.Group, on.Version, on.Resource, on.Subresource
+		if asked.APIVersion == "" {
+			asked.APIVersion = "*"
+		}
+	} else {
+		asked.Verb, asked.Path = path.Verb, path.Path
+	}
+	decision, reason, err := a.Authorizer.Authorize(ctx, asked)
+	status := authorizationv1.SubjectAccessReviewStatus{
+		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny, Reason: reason,
+	}
+	if err != nil {
+		status.EvaluationError = err.Error()
+	}
+	return status
+}
+
+func subject(spec authorizationv1.SubjectAccessReviewSpec) user.Info {
+	u := &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: slices.Clone(spec.Groups)}
+	for key, values := range spec.Extra {
+		if u.Extra == nil {
+			u.Extra = map[string][]string{}
+		}
+		u.Extra[key] = values
+	}
+	return u
+}
+
+func validateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
+	errs := oneKindOfAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
+	if spec.User == "" && len(spec.Groups) == 0 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
+	}
+	return errs
+}
+
+func oneKindOfAttributes(on *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) field.ErrorList {
+	switch at := field.NewPath("spec"); {
+	case on != nil && path != nil:
+		return field.ErrorList{field.Invalid(at.Child("nonResourceAttributes"), path, "cannot be specified in combination with resourceAttributes")}
+	case on == nil && path == nil:
+		return field.ErrorList{field.Invalid(at.Child("resourceAttributes"), on, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package builtin
+
+import (
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"flyball.dev/apiserver/kinds/core"
+)
+
+// Scheme returns the types of all built-in kinds, with their defaults. It is built once and must not
+// be added to.
+var Scheme = sync.OnceValue(newScheme)
+
+// Codecs returns the encodings of the types in [Scheme]. Lists are encoded while they are written.
+var Codecs = sync.OnceValue(func() serializer.CodecFactory {
+	return serializer.NewCodecFactory(Scheme(),
+		serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+})
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		admissionregistrationv1.AddToScheme,
+		apiextensionsv1.AddToScheme, // served by apiserver/crd, described like the others
+		appsv1.AddToScheme,
+		authenticationv1.AddToScheme,
+		authorizationv1.AddToScheme,
+		autoscalingv1.AddToScheme,
+		autoscalingv2.AddToScheme,
+		batchv1.AddToScheme,
+		coordinationv1.AddToScheme,
+		corev1.AddToScheme,
+		discoveryv1.AddToScheme,
+		eventsv1.AddToScheme,
+		networkingv1.AddToScheme,
+		nodev1.AddToScheme,
+		policyv1.AddToScheme,
+		rbacv1.AddToScheme,
+		schedulingv1.AddToScheme,
+		storagev1.AddToScheme,
+		core.ConvertEvents,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	for _, kind := range All() {
+		kind.Register(scheme)
+	}
+	return scheme
+}
+
+// StorageCodec writes objects of a built-in group as protobuf, in the version they are stored in, and
+// reads any encoding.
+func StorageCodec(group schema.GroupResource) runtime.Codec {
+	codecs := Codecs()
+	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	versions := schema.GroupVersions(Scheme().PrioritizedVersionsForGroup(group.Group))
+	return codecs.CodecForVersions(info.Serializer, codecs.UniversalDeserializer(), versions, versions)
+}

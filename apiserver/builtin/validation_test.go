@@ -1,0 +1,106 @@
+package builtin
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// describeKindOf returns the kind whose Go type an object has.
+func describeKindOf(t *testing.T, obj runtime.Object) described {
+	t.Helper()
+	for _, k := range All() {
+		if d := describe(k); reflect.TypeOf(d.blank()) == reflect.TypeOf(obj) {
+			return d
+		}
+	}
+	t.Fatalf("no kind has the type %T", obj)
+	return described{}
+}
+
+// validate returns what is wrong with an object, or with a change of it.
+func (d described) validate(obj, old runtime.Object) field.ErrorList {
+	errs := d.errors("Validate", obj)
+	if old != nil {
+		errs = append(errs, d.errors("ValidateUpdate", obj, old)...)
+	}
+	return errs
+}
+
+// change is a merge patch of a manifest and what is then wrong with it.
+type change struct {
+	patch string
+	want  []string
+}
+
+func patched(t *testing.T, base, patch string) string {
+	t.Helper()
+	a, err := yaml.YAMLToJSON([]byte(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := yaml.YAMLToJSON([]byte(patch))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, patch)
+	}
+	out, err := jsonpatch.MergePatch(a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func messages(errs field.ErrorList) []string {
+	var list []string
+	for _, err := range errs {
+		list = append(list, err.Error())
+	}
+	slices.Sort(list)
+	return list
+}
+
+// same compares messages; a wanted one that ends in "…" is only the beginning.
+func same(t *testing.T, want, got []string) {
+	t.Helper()
+	for i := range want {
+		if begin, ok := strings.CutSuffix(want[i], "…"); ok && i < len(got) && strings.HasPrefix(got[i], begin) {
+			got[i] = want[i]
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("errors (-want +got):\n%s", d)
+	}
+}
+
+// invalidWhen checks that a manifest is right as it is, and what is wrong with it after each change.
+func invalidWhen(t *testing.T, base string, changes map[string]change) {
+	t.Helper()
+	good := read(t, base)
+	same(t, nil, messages(describeKindOf(t, good).validate(good, nil)))
+	for name, c := range changes {
+		t.Run(name, func(t *testing.T) {
+			bad := read(t, patched(t, base, c.patch))
+			same(t, c.want, messages(describeKindOf(t, bad).validate(bad, nil)))
+		})
+	}
+}
+
+// forbiddenWhen checks what is wrong with changing a manifest. The change itself is to a right object.
+func forbiddenWhen(t *testing.T, base string, changes map[string]change) {
+	t.Helper()
+	old := read(t, base)
+	same(t, nil, messages(describeKindOf(t, old).validate(old, old.DeepCopyObject())))
+	for name, c := range changes {
+		t.Run("update/"+name, func(t *testing.T) {
+			obj := read(t, patched(t, base, c.patch))
+			same(t, c.want, messages(describeKindOf(t, obj).validate(obj, old.DeepCopyObject())))
+		})
+	}
+}

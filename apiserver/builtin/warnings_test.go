@@ -1,0 +1,175 @@
+package builtin_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"flyball.dev/controlplane"
+)
+
+// warnings collects what the server warns of.
+type warnings struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (w *warnings) HandleWarningHeader(code int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if code == 299 {
+		w.seen = append(w.seen, text)
+	}
+}
+
+// take returns the warnings since the last call.
+func (w *warnings) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := w.seen
+	w.seen = nil
+	return seen
+}
+
+func serveWarned(t *testing.T) (context.Context, dynamic.Interface, *warnings) {
+	t.Helper()
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w, cfg := &warnings{}, plane.Config()
+	cfg.WarningHandler = w
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return t.Context(), client, w
+}
+
+func manifest(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestWhatIsNotEnforcedIsWarnedOf(t *testing.T) {
+	ctx, client, seen := serveWarned(t)
+	const webhook = `, webhooks: [{name: w.example.com, admissionReviewVersions: [v1], sideEffects: None, failurePolicy: Fail, clientConfig: {url: "https://example.com"}}]}`
+	for _, tc := range []struct {
+		resource   schema.GroupVersionResource
+		namespaced bool
+		manifest   string
+		want       string // empty for none
+	}{
+		{schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}, true,
+			`{apiVersion: v1, kind: ResourceQuota, metadata: {name: x}, spec: {hard: {pods: "1"}}}`,
+			"this server stores resourcequotas but does not enforce them: nothing is counted or refused"},
+		{schema.GroupVersionResource{Version: "v1", Resource: "limitranges"}, true,
+			`{apiVersion: v1, kind: LimitRange, metadata: {name: x}, spec: {limits: [{type: Pod, max: {cpu: "1"}}]}}`,
+			"this server stores limitranges but does not enforce them: nothing is defaulted or refused"},
+		{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, true,
+			`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x}, spec: {minAvailable: 1, selector: {}}}`,
+			"this server stores poddisruptionbudgets but does not enforce them: no eviction is refused"},
+		{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, false,
+			`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: x}` + webhook,
+			"this server stores validatingwebhookconfigurations but does not enforce them: no webhook is called"},
+		{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}, false,
+			`{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x}` + webhook,
+			"this server stores mutatingwebhookconfigurations but does not enforce them: no webhook is called"},
+		{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, true,
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}}`,
+			"this server stores rolebindings but does not enforce them: nobody is granted anything"},
+		{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}, false,
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}}`,
+			"this server stores clusterrolebindings but does not enforce them: nobody is granted anything"},
+		{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}, true,
+			`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}}}`,
+			"this server stores networkpolicies but does not enforce them: there is no network"},
+		{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, false,
+			`{apiVersion: v1, kind: Namespace, metadata: {name: x, labels: {pod-security.kubernetes.io/enforce: restricted}}}`,
+			"this server stores the label pod-security.kubernetes.io/enforce but does not enforce it: no pod is refused"},
+		{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, true, `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}`, ""},
+		{schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}, false,
+			`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: x}, value: 1}`, ""},
+	} {
+		t.Run(tc.resource.Resource, func(t *testing.T) {
+			var objects dynamic.ResourceInterface = client.Resource(tc.resource)
+			if tc.namespaced {
+				objects = client.Resource(tc.resource).Namespace("default")
+			}
+			var want []string
+			if tc.want != "" {
+				want = []string{tc.want}
+			}
+			seen.take()
+			check := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				if got := seen.take(); !slices.Equal(got, want) {
+					t.Errorf("%s: warned %q, want %q", what, got, want)
+				}
+			}
+			obj, err := objects.Create(ctx, manifest(t, tc.manifest), metav1.CreateOptions{})
+			check("create", err)
+			obj.SetAnnotations(map[string]string{"a": "b"})
+			_, err = objects.Update(ctx, obj, metav1.UpdateOptions{})
+			check("update", err)
+			_, err = objects.Patch(ctx, "x", types.MergePatchType, []byte(`{"metadata":{"annotations":{"c":"d"}}}`), metav1.PatchOptions{})
+			check("patch", err)
+			want = nil
+			_, err = objects.Get(ctx, "x", metav1.GetOptions{})
+			check("get", err)
+			check("delete", objects.Delete(ctx, "x", metav1.DeleteOptions{}))
+		})
+	}
+}
+
+func TestDeletedJobsOrphanTheirPods(t *testing.T) {
+	ctx, client, seen := serveWarned(t)
+	jobs := client.Resource(schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}).Namespace("default")
+	background, orphan := metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan
+	for name, tc := range map[string]struct {
+		options      metav1.DeleteOptions
+		warns, stays bool // with the finalizer that the garbage collector acts on
+	}{
+		"by-default": {metav1.DeleteOptions{}, true, true},
+		"background": {metav1.DeleteOptions{PropagationPolicy: &background}, false, false},
+		"orphan":     {metav1.DeleteOptions{PropagationPolicy: &orphan}, false, true},
+	} {
+		_, err := jobs.Create(ctx, manifest(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: `+name+`}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}`), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen.take()
+		if err := jobs.Delete(ctx, name, tc.options); err != nil {
+			t.Fatal(err)
+		}
+		warned := seen.take()
+		if tc.warns != (len(warned) == 1 && strings.HasPrefix(warned[0], "child pods are preserved by default when jobs are deleted")) {
+			t.Errorf("%s: warned %q", name, warned)
+		}
+		left, err := jobs.Get(ctx, name, metav1.GetOptions{})
+		if tc.stays != (err == nil && slices.Equal(left.GetFinalizers(), []string{metav1.FinalizerOrphanDependents})) {
+			t.Errorf("%s: %v, %v", name, left, err)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package admissionregistration describes the kinds of the admissionregistration.k8s.io API group.
+package admissionregistration
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "integer", "How many webhooks the configuration has.")}
+
+func ValidatingWebhooks() kinds.Kind {
+	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
+		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
+		Plural: "validatingwebhookconfigurations", Cluster: true, Generation: true,
+		Unenforced: "no webhook is called",
+		Name:       fieldrules.NameIsSubdomain,
+		Default: func(c *admissionv1.ValidatingWebhookConfiguration) {
+			for i := range c.Webhooks {
+				defaultWebhook(ofValidating(&c.Webhooks[i]))
+			}
+		},
+		Validate: func(c *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
+			return validateWebhooks(len(c.Webhooks), func(i int) webhook { return ofValidating(&c.Webhooks[i]) })
+		},
+		Columns: webhooksColumn,
+		Row:     func(c *admissionv1.ValidatingWebhookConfiguration) []any { return []any{int64(len(c.Webhooks))} },
+	}
+}
+
+func MutatingWebhooks() kinds.Kind {
+	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
+		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
+		Plural: "mutatingwebhookconfigurations", Cluster: true, Generation: true,
+		Unenforced: "no webhook is called",
+		Name:       fieldrules.NameIsSubdomain,
+		Default: func(c *admissionv1.MutatingWebhookConfiguration) {
+			for i := range c.Webhooks {
+				defaultWebhook(ofMutating(&c.Webhooks[i]))
+				fieldrules.DefaultPointer(&c.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+			}
+		},
+		Validate: func(c *admissionv1.MutatingWebhookConfiguration) field.ErrorList {
+			errs := validateWebhooks(len(c.Webhooks), func(i int) webhook { return ofMutating(&c.Webhooks[i]) })
+			list := fieldrules.Root.Child("webhooks")
+			for i := range c.Webhooks {
+				at := list.Index(i)
+				errs = append(errs, fieldrules.OptionalOneOf(c.Webhooks[i].ReinvocationPolicy, &at, "reinvocationPolicy", admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
+			}
+			return errs
+		},
+		Columns: webhooksColumn,
+		Row:     func(c *admissionv1.MutatingWebhookConfiguration) []any { return []any{int64(len(c.Webhooks))} },
+	}
+}
+
+// webhook is what both kinds of webhooks have in common: pointers into one of them.
+type webhook struct {
+	name            string
+	client          *admissionv1.WebhookClientConfig
+	rules           []admissionv1.RuleWithOperations
+	failure         **admissionv1.FailurePolicyType
+	match           **admissionv1.MatchPolicyType
+	namespaces      **metav1.LabelSelector
+	objects         **metav1.LabelSelector
+	sideEffects     *admissionv1.SideEffectClass
+	timeout         **int32
+	reviews         []string
+	matchConditions []admissionv1.MatchCondition
+}
+
+func ofValidating(w *admissionv1.ValidatingWebhook) webhook {
+	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
+}
+
+func ofMutating(w *admissionv1.MutatingWebhook) webhook {
+	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
+}
+
+// Defaults of webhooks.
+const (
+	webhookTimeout int32 = 10
+	webhookPort    int32 = 443
+)
+
+func defaultWebhook(h webhook) {
+	fieldrules.DefaultPointer(h.failure, admissionv1.Fail)
+	fieldrules.DefaultPointer(h.match, admissionv1.Equivalent)
+	fieldrules.DefaultPointer(h.namespaces, metav1.LabelSelector{})
+	fieldrules.DefaultPointer(h.objects, metav1.LabelSelector{})
+	fieldrules.DefaultPointer(h.timeout, webhookTimeout)
+	for i := range h.rules {
+		fieldrules.DefaultPointer(&h.rules[i].Scope, admissionv1.AllScopes)
+	}
+	if s := h.client.Service; s != nil {
+		fieldrules.DefaultPointer(&s.Port, webhookPort)
+	}
+}
+
+func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Root.Child("webhooks")
+	names := map[string]bool{}
+	for i := range n {
+		h, w := at(i), list.Index(i)
+		errs = append(errs, validateWebhook(h, &w)...)
+		if h.name != "" && names[h.name] {
+			errs = append(errs, field.Duplicate(w.ChildField("name"), h.name))
+		}
+		names[h.name] = true
+	}
+	return errs
+}
+
+func validateWebhook(h webhook, w *fieldrules.Path) field.ErrorList {
+	errs := validation.IsFullyQualifiedName(w.ChildField("name"), h.name)
+	errs = append(errs, reviewVersions(h.reviews, w)...)
+	list := w.Child("rules")
+	for i := range h.rules {
+		at := list.Index(i)
+		errs = append(errs, webhookRule(&h.rules[i], &at)...)
+	}
+	errs = append(errs, fieldrules.OptionalOneOf(*h.failure, w, "failurePolicy", admissionv1.Fail, admissionv1.Ignore)...)
+	errs = append(errs, fieldrules.OptionalOneOf(*h.match, w, "matchPolicy", admissionv1.Equivalent, admissionv1.Exact)...)
+	allowed := []admissionv1.SideEffectClass{admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun}
+	if h.sideEffects == nil {
+		errs = append(errs, field.Required(w.ChildField("sideEffects"), "must specify one of None, NoneOnDryRun"))
+	} else {
+		errs = append(errs, fieldrules.OneOf(*h.sideEffects, w, "sideEffects", allowed...)...)
+	}
+	if t := *h.timeout; t != nil && (*t < 1 || *t > 30) {
+		errs = append(errs, field.Invalid(w.ChildField("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds"))
+	}
+	errs = append(errs, fieldrules.LabelSelector(*h.namespaces, w, "namespaceSelector")...)
+	errs = append(errs, fieldrules.LabelSelector(*h.objects, w, "objectSelector")...)
+	conditions := w.Child("matchConditions")
+	for i, c := range h.matchConditions {
+		at := conditions.Index(i)
+		errs = append(errs, fieldrules.Required(strings.TrimSpace(c.Expression), &at, "expression")...)
+		errs = append(errs, fieldrules.Required(c.Name, &at, "name")...)
+		if c.Name != "" {
+			errs = append(errs, fieldrules.QualifiedName(c.Name, &at, "name")...)
+		}
+	}
+	at := w.Child("clientConfig")
+	return append(errs, webhookClient(h.client, &at)...)
+}
+
+func reviewVersions(versions []string, w *fieldrules.Path) field.ErrorList {
+	list := w.Child("admissionReviewVersions")
+	if len(versions) == 0 {
+		return field.ErrorList{field.Required(list.Field(), fmt.Sprintf("must specify one of %s", "v1, v1beta1"))}
+	}
+	var errs field.ErrorList
+	known := false
+	for i, v := range versions {
+		at := list.Index(i)
+		if slices.Contains(versions[:i], v) {
+			errs = append(errs, field.Invalid(at.Field(), v, "duplicate version"))
+		}
+		errs = append(errs, fieldrules.Invalid(validation.IsDNS1035Label(v), v, &at, "")...)
+		known = known || v == "v1" || v == "v1beta1"
+	}
+	if !known && len(errs) == 0 {
+		errs = append(errs, field.Invalid(list.Field(), versions, "must include at least one of v1, v1beta1"))
+	}
+	return errs
+}
+
+func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(r.Operations) == 0 {
+		errs = append(errs, field.Required(w.ChildField("operations"), ""))
+	}
+	operations := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect, admissionv1.OperationAll}
+	for i, o := range r.Operations {
+		if !slices.Contains(operations, o) {
+			errs = append(errs, field.NotSupported(w.ChildField("operations").Index(i), o, slices.Sorted(slices.Values(operations))))
+		}
+	}
+	if len(r.Operations) > 1 && slices.Contains(r.Operations, admissionv1.OperationAll) {
+		errs = append(errs, field.Invalid(w.ChildField("operations"), r.Operations, "if '*' is present, must not specify other operations"))
+	}
+	for _, part := range []struct {
+		name string
+		list []string
+		all  string // what "*" stands for; resources can have it beside others
+	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"}, {"resources", r.Resources, ""}} {
+		if len(part.list) == 0 {
+			errs = append(errs, field.Required(w.ChildField(part.name), ""))
+		}
+		if part.all != "" && len(part.list) > 1 && slices.Contains(part.list, "*") {
+			errs = append(errs, field.Invalid(w.ChildField(part.name), part.list, "if '*' is present, must not specify other "+part.all))
+		}
+		for i, v := range part.list {
+			if v == "" && part.name != "apiGroups" {
+				errs = append(errs, field.Required(w.ChildField(part.name).Index(i), ""))
+			}
+		}
+	}
+	return append(errs, fieldrules.OptionalOneOf(r.Scope, w, "scope", admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
+}
+
+func webhookClient(c *admissionv1.WebhookClientConfig, w *fieldrules.Path) field.ErrorList {
+	switch {
+	case (c.URL == nil) == (c.Service == nil):
+		return field.ErrorList{field.Required(w.Field(), "exactly one of url or service is required")}
+	case c.URL != nil:
+		return webhookURL(*c.URL, w)
+	}
+	at := w.Child("service")
+	errs := append(fieldrules.Required(c.Service.Name, &at, "name"), fieldrules.Required(c.Service.Namespace, &at, "namespace")...)
+	if c.Service.Port != nil {
+		errs = append(errs, fieldrules.Port(*c.Service.Port, &at, "port")...)
+	}
+	if p := c.Service.Path; p != nil && *p != "" && !strings.HasPrefix(*p, "/") {
+		errs = append(errs, field.Invalid(at.ChildField("path"), *p, "must start with a '/'"))
+	}
+	return errs
+}
+
+// webhookURL allows nothing in a URL but the host, the port and the path.
+func webhookURL(s string, w *fieldrules.Path) field.ErrorList {
+	const form = "; desired format: https://host[/path]"
+	u, err := url.Parse(s)
+	if err != nil {
+		return field.ErrorList{field.Required(w.ChildField("url"), "url must be a valid URL: "+err.Error()+form)}
+	}
+	var errs field.ErrorList
+	for _, bad := range [...]struct {
+		is    bool
+		value string
+		why   string
+	}{
+		{u.Scheme != "https", u.Scheme, "'https' is the only allowed URL scheme" + form},
+		{u.Host == "", u.Host, "host must be specified" + form},
+		{u.User != nil, "", "user information is not permitted in the URL"},
+		{u.Fragment != "", u.Fragment, "fragments are not permitted in the URL"},
+		{u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL"},
+	} {
+		if bad.is {
+			errs = append(errs, field.Invalid(w.ChildField("url"), bad.value, bad.why))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,43 @@
+package kinds
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/util/dryrun"
+)
+
+// allocate makes every write of a store allocate what the object needs, and every removal release it.
+// What a dry run allocates is released when it ends.
+func allocate[T Object](store *registry.Store, allocator ResourceAllocator[T]) {
+	begin := func(ctx context.Context, obj, old T, dryRun []string) (registry.FinishFunc, error) {
+		release, err := allocator.Allocate(ctx, obj, old)
+		if err != nil {
+			return nil, err
+		}
+		return func(_ context.Context, written bool) {
+			if !written || dryrun.IsDryRun(dryRun) {
+				release()
+			}
+		}, nil
+	}
+	store.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc, error) {
+		var none T
+		return begin(ctx, obj.(T), none, options.DryRun)
+	}
+	store.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, options *metav1.UpdateOptions) (registry.FinishFunc, error) {
+		return begin(ctx, obj.(T), old.(T), options.DryRun)
+	}
+	store.AfterUpdate = func(obj runtime.Object, options *metav1.UpdateOptions) {
+		if o, ok := obj.(T); ok && !dryrun.IsDryRun(options.DryRun) {
+			allocator.Commit(o)
+		}
+	}
+	store.AfterDelete = func(obj runtime.Object, options *metav1.DeleteOptions) {
+		if o, ok := obj.(T); ok && !dryrun.IsDryRun(options.DryRun) {
+			allocator.Release(o)
+		}
+	}
+}

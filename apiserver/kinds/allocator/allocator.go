@@ -1,0 +1,86 @@
+// Package allocator keeps track of what only one object can have, such as cluster IPs and node ports.
+package allocator
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Allocator has the owner of each resource of one kind; a resource has at most one.
+//
+// Several writes of one owner can be in flight at once, of which one succeeds. The allocator is notified
+// of success late and of some failures never, so each allocation has the revision of its owner that the
+// write was based on: a commit releases what earlier revisions had and this one has not, and keeps what
+// later writes allocate. What a lost failure leaves stays allocated until the owner's next write or its
+// deletion; no resource is ever allocated twice. The caller must serialize all calls.
+type Allocator[K comparable] struct {
+	allocations map[K]allocation
+	owners      map[types.UID][]K
+}
+
+// allocation is the state of one resource.
+type allocation struct {
+	owner    types.UID
+	revision uint64 // the owner's revision that the write changes
+	write    *Write // the last write that allocated it
+	fresh    bool   // the owner did not have it before that write
+}
+
+// Write is one write of an owner that allocates resources.
+type Write struct {
+	Owner    types.UID
+	Revision uint64
+}
+
+// New returns an allocator in which everything is free.
+func New[K comparable]() *Allocator[K] {
+	return &Allocator[K]{allocations: map[K]allocation{}, owners: map[types.UID][]K{}}
+}
+
+// Owner returns the owner of k; ok is false if k is free.
+func (a *Allocator[K]) Owner(k K) (types.UID, bool) {
+	e, ok := a.allocations[k]
+	return e.owner, ok
+}
+
+// Allocate allocates k to the owner of the write. It returns false if k has another owner.
+func (a *Allocator[K]) Allocate(k K, t *Write) bool {
+	e, taken := a.allocations[k]
+	if taken && e.owner != t.Owner {
+		return false
+	}
+	if !taken {
+		a.owners[t.Owner] = append(a.owners[t.Owner], k)
+	}
+	a.allocations[k] = allocation{owner: t.Owner, revision: max(e.revision, t.Revision), write: t, fresh: !taken}
+	return true
+}
+
+// Rollback takes back what only this write took.
+func (a *Allocator[K]) Rollback(t *Write) {
+	a.drop(t.Owner, func(_ K, e allocation) bool { return e.write == t && e.fresh })
+}
+
+// Commit takes back what the owner had before a revision and has not in it.
+func (a *Allocator[K]) Commit(owner types.UID, revision uint64, has []K) {
+	a.drop(owner, func(k K, e allocation) bool { return e.revision < revision && !slices.Contains(has, k) })
+}
+
+// Release takes back all that the owner has.
+func (a *Allocator[K]) Release(owner types.UID) {
+	a.drop(owner, func(K, allocation) bool { return true })
+}
+
+func (a *Allocator[K]) drop(owner types.UID, which func(K, allocation) bool) {
+	kept := slices.DeleteFunc(a.owners[owner], func(k K) bool {
+		if !which(k, a.allocations[k]) {
+			return false
+		}
+		delete(a.allocations, k)
+		return true
+	})
+	if a.owners[owner] = kept; len(kept) == 0 {
+		delete(a.owners, owner)
+	}
+}

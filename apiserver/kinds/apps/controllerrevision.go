@@ -1,0 +1,45 @@
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func ControllerRevisions() kinds.Kind {
+	return kinds.Of[*appsv1.ControllerRevision]{
+		Type: &appsv1.ControllerRevision{}, List: &appsv1.ControllerRevisionList{},
+		Plural: "controllerrevisions", Name: fieldrules.NameIsSubdomain,
+		Validate: func(r *appsv1.ControllerRevision) field.ErrorList {
+			errs := fieldrules.NonNegative(r.Revision, &fieldrules.Root, "revision")
+			if r.Data.Raw == nil && r.Data.Object == nil {
+				errs = append(errs, field.Required(fieldrules.Root.ChildField("data"), "data is mandatory"))
+			}
+			return errs
+		},
+		ValidateUpdate: func(r, old *appsv1.ControllerRevision) field.ErrorList {
+			if apiequality.Semantic.DeepEqual(dataOf(r.Data), dataOf(old.Data)) {
+				return nil
+			}
+			return fieldrules.Immutable(r.Data, old.Data, &fieldrules.Root, "data")
+		},
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Controller", "string", "Whose revision it is."),
+			columns.Column("Revision", "string", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
+		},
+		Row: func(r *appsv1.ControllerRevision) []any { return []any{ownerCell(r), r.Revision} },
+	}
+}
+
+func dataOf(e runtime.RawExtension) any {
+	if e.Raw != nil {
+		return string(e.Raw)
+	}
+	return e.Object
+}

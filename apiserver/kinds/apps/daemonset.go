@@ -1,0 +1,134 @@
+package apps
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/apiserver/kinds/workload"
+)
+
+func DaemonSets() kinds.Kind {
+	return kinds.Of[*appsv1.DaemonSet]{
+		Type: &appsv1.DaemonSet{}, List: &appsv1.DaemonSetList{},
+		Plural: "daemonsets", ShortNames: []string{"ds"}, Categories: []string{"all"},
+		Name:     fieldrules.NameIsSubdomain,
+		Default:  defaultDaemonSet,
+		Prepare:  prepareDaemonSet,
+		Validate: validateDaemonSet,
+		ValidateUpdate: func(d, old *appsv1.DaemonSet) field.ErrorList {
+			return workload.SameSelector(d.Spec.Selector, old.Spec.Selector)
+		},
+		Warnings:       func(d, _ *appsv1.DaemonSet) []string { return workload.TemplateWarnings(&d.Spec.Template) },
+		Status:         true,
+		ValidateStatus: validateDaemonSetStatus,
+		Generation:     true,
+		Columns: slices.Concat([]metav1.TableColumnDefinition{
+			columns.Column("Desired", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["desiredNumberScheduled"]),
+			columns.Column("Current", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["currentNumberScheduled"]),
+			columns.Column("Ready", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["numberReady"]),
+			columns.Column("Up-to-date", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["updatedNumberScheduled"]),
+			columns.Column("Available", "integer", appsv1.DaemonSetStatus{}.SwaggerDoc()["numberAvailable"]),
+			columns.Column("Node Selector", "string", "The labels that a node must have to run the pod."),
+		}, workload.WideContainers),
+		Row: func(d *appsv1.DaemonSet) []any {
+			s := d.Status
+			return append([]any{int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady), int64(s.UpdatedNumberScheduled),
+				int64(s.NumberAvailable), columns.LabelCell(d.Spec.Template.Spec.NodeSelector)}, workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
+		},
+	}
+}
+
+func defaultDaemonSet(d *appsv1.DaemonSet) {
+	s := &d.Spec
+	fieldrules.DefaultPointer(&s.RevisionHistoryLimit, workload.DefaultHistory)
+	fieldrules.DefaultValue(&s.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+	if s.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		if s.UpdateStrategy.RollingUpdate == nil {
+			s.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
+		}
+		fieldrules.DefaultPointer(&s.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		fieldrules.DefaultPointer(&s.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+	}
+	podspec.SetDefaults(&s.Template.Spec)
+}
+
+// prepareDaemonSet counts the versions of the template, in the annotation that has held the number
+// since there was a field for it.
+func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
+	n := int64(1)
+	if old != nil {
+		n, _ = strconv.ParseInt(old.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+		if !apiequality.Semantic.DeepEqual(d.Spec.Template, old.Spec.Template) {
+			n++
+		}
+	}
+	if d.Annotations == nil {
+		d.Annotations = map[string]string{}
+	}
+	d.Annotations[appsv1.DeprecatedTemplateGeneration] = fieldrules.Decimal(n)
+}
+
+func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
+	s := &d.Spec
+	errs := workload.Selects(s.Selector, &s.Template, "daemonset")
+	errs = append(errs, workload.RestartsAlways(&s.Template, "DaemonSet")...)
+	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec, "revisionHistoryLimit")...)
+	at := fieldrules.Spec.Child("updateStrategy")
+	switch s.UpdateStrategy.Type {
+	case appsv1.OnDeleteDaemonSetStrategyType:
+	case appsv1.RollingUpdateDaemonSetStrategyType:
+		rolling := at.Child("rollingUpdate")
+		r := s.UpdateStrategy.RollingUpdate
+		if r == nil {
+			return append(errs, field.Required(rolling.Field(), ""))
+		}
+		errs = append(errs, fieldrules.IntOrPercent(r.MaxUnavailable, &rolling, "maxUnavailable")...)
+		errs = append(errs, fieldrules.IntOrPercent(r.MaxSurge, &rolling, "maxSurge")...)
+		errs = append(errs, fieldrules.AtMost100Percent(r.MaxUnavailable, &rolling, "maxUnavailable")...)
+		errs = append(errs, fieldrules.AtMost100Percent(r.MaxSurge, &rolling, "maxSurge")...)
+		switch some, more := !fieldrules.IsZero(r.MaxUnavailable), !fieldrules.IsZero(r.MaxSurge); {
+		case some && more:
+			errs = append(errs, field.Invalid(rolling.ChildField("maxSurge"), *r.MaxSurge, "may not be set when maxUnavailable is non-zero"))
+		case !some && !more:
+			errs = append(errs, field.Required(rolling.ChildField("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(at.ChildField("type"), s.UpdateStrategy.Type,
+			[]appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType}))
+	}
+	return errs
+}
+
+func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
+	s := &d.Status
+	errs := workload.Counts(map[string]int32{
+		"currentNumberScheduled": s.CurrentNumberScheduled, "numberMisscheduled": s.NumberMisscheduled, "desiredNumberScheduled": s.DesiredNumberScheduled,
+		"numberReady": s.NumberReady, "updatedNumberScheduled": s.UpdatedNumberScheduled, "numberAvailable": s.NumberAvailable, "numberUnavailable": s.NumberUnavailable,
+	})
+	errs = append(errs, fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
+	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
+}
+
+// ownerCell names what controls an object.
+func ownerCell(obj metav1.Object) string {
+	owner := metav1.GetControllerOf(obj)
+	if owner == nil {
+		return columns.None
+	}
+	gk := schema.FromAPIVersionAndKind(owner.APIVersion, strings.ToLower(owner.Kind)).GroupKind()
+	return gk.String() + "/" + owner.Name
+}

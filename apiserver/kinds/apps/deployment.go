@@ -1,0 +1,140 @@
+// Package apps describes the kinds of the apps API group.
+package apps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/apiserver/kinds/workload"
+)
+
+func Deployments() kinds.Kind {
+	return kinds.Of[*appsv1.Deployment]{
+		Type: &appsv1.Deployment{}, List: &appsv1.DeploymentList{},
+		Plural: "deployments", ShortNames: []string{"deploy"}, Categories: []string{"all"},
+		Name:    fieldrules.NameIsSubdomain,
+		Default: defaultDeployment,
+		Prepare: func(_ context.Context, d, old *appsv1.Deployment) {
+			if old != nil && workload.AnnotationsChanged(d, old) {
+				d.Generation = old.Generation + 1
+			}
+		},
+		Validate: validateDeployment,
+		ValidateUpdate: func(d, old *appsv1.Deployment) field.ErrorList {
+			return workload.SameSelector(d.Spec.Selector, old.Spec.Selector)
+		},
+		Warnings:       func(d, _ *appsv1.Deployment) []string { return workload.TemplateWarnings(&d.Spec.Template) },
+		Status:         true,
+		ValidateStatus: validateDeploymentStatus,
+		Generation:     true,
+		Scale: &kinds.ScaleOf[*appsv1.Deployment]{
+			Replicas:       func(d *appsv1.Deployment) int32 { return *d.Spec.Replicas },
+			SetReplicas:    func(d *appsv1.Deployment, n int32) { d.Spec.Replicas = &n },
+			StatusReplicas: func(d *appsv1.Deployment) int32 { return d.Status.Replicas },
+			Selector:       func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector },
+		},
+		Columns: slices.Concat([]metav1.TableColumnDefinition{
+			columns.Column("Ready", "string", "The pods that are ready, of all that are wanted."),
+			columns.Column("Up-to-date", "string", appsv1.DeploymentStatus{}.SwaggerDoc()["updatedReplicas"]),
+			columns.Column("Available", "string", appsv1.DeploymentStatus{}.SwaggerDoc()["availableReplicas"]),
+		}, workload.WideContainers),
+		Row: func(d *appsv1.Deployment) []any {
+			s := d.Status
+			return append([]any{fmt.Sprintf("%d/%d", s.ReadyReplicas, *d.Spec.Replicas), int64(s.UpdatedReplicas), int64(s.AvailableReplicas)},
+				workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
+		},
+	}
+}
+
+func defaultDeployment(d *appsv1.Deployment) {
+	s := &d.Spec
+	fieldrules.DefaultPointer(&s.Replicas, workload.DefaultReplicas)
+	fieldrules.DefaultPointer(&s.RevisionHistoryLimit, workload.DefaultHistory)
+	fieldrules.DefaultPointer(&s.ProgressDeadlineSeconds, workload.DefaultProgressDeadline)
+	fieldrules.DefaultValue(&s.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	if s.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		if s.Strategy.RollingUpdate == nil {
+			s.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+		}
+		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
+		fieldrules.DefaultPointer(&s.Strategy.RollingUpdate.MaxSurge, intstr.FromString("25%"))
+	}
+	podspec.SetDefaults(&s.Template.Spec)
+}
+
+func validateDeployment(d *appsv1.Deployment) field.ErrorList {
+	s := &d.Spec
+	errs := fieldrules.OptionalNonNegative(s.Replicas, &fieldrules.Spec, "replicas")
+	errs = append(errs, workload.Selects(s.Selector, &s.Template, "deployment")...)
+	errs = append(errs, workload.RestartsAlways(&s.Template, "ReplicaSet")...)
+	errs = append(errs, deploymentStrategy(&s.Strategy)...)
+	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec, "revisionHistoryLimit")...)
+	if deadline := s.ProgressDeadlineSeconds; deadline != nil {
+		errs = append(errs, fieldrules.NonNegative(*deadline, &fieldrules.Spec, "progressDeadlineSeconds")...)
+		if *deadline <= s.MinReadySeconds {
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("progressDeadlineSeconds"), *deadline, "must be greater than minReadySeconds"))
+		}
+	}
+	return errs
+}
+
+func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
+	w := fieldrules.Spec.Child("strategy")
+	switch s.Type {
+	case appsv1.RecreateDeploymentStrategyType:
+		if s.RollingUpdate != nil {
+			return field.ErrorList{field.Forbidden(w.ChildField("rollingUpdate"), "may not be specified when strategy `type` is '"+string(s.Type)+"'")}
+		}
+	case appsv1.RollingUpdateDeploymentStrategyType:
+		if s.RollingUpdate == nil {
+			return field.ErrorList{field.Required(w.ChildField("rollingUpdate"), "this should be defaulted and never be nil")}
+		}
+		at := w.Child("rollingUpdate")
+		return rollingUpdate(s.RollingUpdate.MaxUnavailable, s.RollingUpdate.MaxSurge, &at)
+	default:
+		return field.ErrorList{field.NotSupported(w.ChildField("type"), s.Type,
+			[]appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType})}
+	}
+	return nil
+}
+
+// rollingUpdate checks that an update of all pods can go on: some may be missing, or some may be
+// there too many.
+func rollingUpdate(maxUnavailable, maxSurge *intstr.IntOrString, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.IntOrPercent(maxUnavailable, w, "maxUnavailable")
+	errs = append(errs, fieldrules.IntOrPercent(maxSurge, w, "maxSurge")...)
+	if fieldrules.IsZero(maxUnavailable) && fieldrules.IsZero(maxSurge) {
+		var value intstr.IntOrString
+		if maxUnavailable != nil {
+			value = *maxUnavailable
+		}
+		errs = append(errs, field.Invalid(w.ChildField("maxUnavailable"), value, "may not be 0 when `maxSurge` is 0"))
+	}
+	return append(errs, fieldrules.AtMost100Percent(maxUnavailable, w, "maxUnavailable")...)
+}
+
+func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
+	s := &d.Status
+	errs := fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")
+	errs = append(errs, workload.Counts(map[string]int32{
+		"replicas": s.Replicas, "updatedReplicas": s.UpdatedReplicas, "readyReplicas": s.ReadyReplicas,
+		"availableReplicas": s.AvailableReplicas, "unavailableReplicas": s.UnavailableReplicas,
+	})...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status, "terminatingReplicas")...)
+	errs = append(errs, workload.NotMoreThan(s.UpdatedReplicas, "updatedReplicas", s.Replicas, "status.replicas")...)
+	errs = append(errs, workload.NotMoreThan(s.ReadyReplicas, "readyReplicas", s.Replicas, "status.replicas")...)
+	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.Replicas, "status.replicas")...)
+	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas, "readyReplicas")...)
+	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
+}

@@ -1,0 +1,56 @@
+package apps
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/apiserver/kinds/workload"
+)
+
+func ReplicaSets() kinds.Kind {
+	return kinds.Of[*appsv1.ReplicaSet]{
+		Type: &appsv1.ReplicaSet{}, List: &appsv1.ReplicaSetList{},
+		Plural: "replicasets", ShortNames: []string{"rs"}, Categories: []string{"all"},
+		Name: fieldrules.NameIsSubdomain,
+		Default: func(r *appsv1.ReplicaSet) {
+			fieldrules.DefaultPointer(&r.Spec.Replicas, workload.DefaultReplicas)
+			podspec.SetDefaults(&r.Spec.Template.Spec)
+		},
+		Validate: validateReplicaSet,
+		ValidateUpdate: func(r, old *appsv1.ReplicaSet) field.ErrorList {
+			return workload.SameSelector(r.Spec.Selector, old.Spec.Selector)
+		},
+		Warnings: func(r, _ *appsv1.ReplicaSet) []string { return workload.TemplateWarnings(&r.Spec.Template) },
+		Status:   true,
+		ValidateStatus: func(r, _ *appsv1.ReplicaSet) field.ErrorList {
+			return workload.ReplicaStatus(r.Status)
+		},
+		Generation: true,
+		Scale: &kinds.ScaleOf[*appsv1.ReplicaSet]{
+			Replicas:       func(r *appsv1.ReplicaSet) int32 { return *r.Spec.Replicas },
+			SetReplicas:    func(r *appsv1.ReplicaSet, n int32) { r.Spec.Replicas = &n },
+			StatusReplicas: func(r *appsv1.ReplicaSet) int32 { return r.Status.Replicas },
+			Selector:       func(r *appsv1.ReplicaSet) *metav1.LabelSelector { return r.Spec.Selector },
+		},
+		Columns: workload.ReplicaColumns,
+		Row: func(r *appsv1.ReplicaSet) []any {
+			return append([]any{int64(*r.Spec.Replicas), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas)},
+				workload.WideContainerCells(&r.Spec.Template, r.Spec.Selector)...)
+		},
+		Fields: func(r *appsv1.ReplicaSet) fields.Set {
+			return fields.Set{"status.replicas": fieldrules.Decimal(r.Status.Replicas)}
+		},
+	}
+}
+
+func validateReplicaSet(r *appsv1.ReplicaSet) field.ErrorList {
+	errs := fieldrules.OptionalNonNegative(r.Spec.Replicas, &fieldrules.Spec, "replicas")
+	errs = append(errs, fieldrules.NonNegative(r.Spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
+	errs = append(errs, workload.Selects(r.Spec.Selector, &r.Spec.Template, "deployment")...)
+	return append(errs, workload.RestartsAlways(&r.Spec.Template, "ReplicaSet")...)
+}

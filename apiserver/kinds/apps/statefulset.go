@@ -1,0 +1,165 @@
+package apps
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/apiserver/kinds/workload"
+)
+
+func StatefulSets() kinds.Kind {
+	return kinds.Of[*appsv1.StatefulSet]{
+		Type: &appsv1.StatefulSet{}, List: &appsv1.StatefulSetList{},
+		Plural: "statefulsets", ShortNames: []string{"sts"}, Categories: []string{"all"},
+		Name:           fieldrules.NameIsLabel,
+		Default:        defaultStatefulSet,
+		Validate:       validateStatefulSet,
+		ValidateUpdate: validateStatefulSetUpdate,
+		Warnings:       func(s, _ *appsv1.StatefulSet) []string { return workload.TemplateWarnings(&s.Spec.Template) },
+		Status:         true,
+		ValidateStatus: validateStatefulSetStatus,
+		Generation:     true,
+		Scale: &kinds.ScaleOf[*appsv1.StatefulSet]{
+			Replicas:       func(s *appsv1.StatefulSet) int32 { return *s.Spec.Replicas },
+			SetReplicas:    func(s *appsv1.StatefulSet, n int32) { s.Spec.Replicas = &n },
+			StatusReplicas: func(s *appsv1.StatefulSet) int32 { return s.Status.Replicas },
+			Selector:       func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector },
+		},
+		Columns: slices.Concat([]metav1.TableColumnDefinition{
+			columns.Column("Ready", "string", "The pods that are ready, of all that are wanted."),
+		}, workload.WideContainers[:2]),
+		Row: func(s *appsv1.StatefulSet) []any {
+			names, images := columns.ContainerCells(s.Spec.Template.Spec.Containers)
+			return []any{fmt.Sprintf("%d/%d", s.Status.ReadyReplicas, *s.Spec.Replicas), names, images}
+		},
+	}
+}
+
+func defaultStatefulSet(s *appsv1.StatefulSet) {
+	spec := &s.Spec
+	fieldrules.DefaultPointer(&spec.Replicas, workload.DefaultReplicas)
+	fieldrules.DefaultPointer(&spec.RevisionHistoryLimit, workload.DefaultHistory)
+	fieldrules.DefaultValue(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
+	if spec.UpdateStrategy.Type == "" {
+		spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
+		if spec.UpdateStrategy.RollingUpdate == nil {
+			spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
+		}
+	}
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil && spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+		fieldrules.DefaultPointer(&r.Partition, 0)
+		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(1))
+	}
+	if spec.PersistentVolumeClaimRetentionPolicy == nil {
+		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
+	}
+	fieldrules.DefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	fieldrules.DefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	podspec.SetDefaults(&spec.Template.Spec)
+	for i := range spec.VolumeClaimTemplates {
+		c := &spec.VolumeClaimTemplates[i]
+		c.APIVersion, c.Kind = "v1", "PersistentVolumeClaim"
+		podspec.SetClaimDefaults(c)
+	}
+}
+
+func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
+	spec := &s.Spec
+	var errs field.ErrorList
+	errs = append(errs, fieldrules.OneOf(spec.PodManagementPolicy, &fieldrules.Spec, "podManagementPolicy", appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
+	errs = append(errs, statefulStrategy(&spec.UpdateStrategy)...)
+	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
+		at := fieldrules.Spec.Child("persistentVolumeClaimRetentionPolicy")
+		const retain, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		errs = append(errs, fieldrules.OneOf(p.WhenDeleted, &at, "whenDeleted", retain, remove)...)
+		errs = append(errs, fieldrules.OneOf(p.WhenScaled, &at, "whenScaled", retain, remove)...)
+	}
+	errs = append(errs, fieldrules.OptionalNonNegative(spec.Replicas, &fieldrules.Spec, "replicas")...)
+	errs = append(errs, fieldrules.NonNegative(spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(spec.RevisionHistoryLimit, &fieldrules.Spec, "revisionHistoryLimit")...)
+	if spec.Ordinals != nil {
+		at := fieldrules.Spec.Child("ordinals")
+		errs = append(errs, fieldrules.NonNegative(spec.Ordinals.Start, &at, "start")...)
+	}
+	errs = append(errs, workload.Selects(spec.Selector, &spec.Template, "statefulset")...)
+	return append(errs, statefulTemplate(spec)...)
+}
+
+// statefulTemplate checks the template as if the claims' volumes were in it already.
+func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
+	if len(spec.VolumeClaimTemplates) == 0 {
+		return workload.RestartsAlways(&spec.Template, "ReplicaSet")
+	}
+	t := spec.Template
+	t.Spec.Volumes = slices.Clone(t.Spec.Volumes)
+	for _, c := range spec.VolumeClaimTemplates {
+		t.Spec.Volumes = slices.DeleteFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == c.Name })
+		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}})
+	}
+	return workload.RestartsAlways(&t, "ReplicaSet")
+}
+
+func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
+	at := fieldrules.Spec.Child("updateStrategy")
+	switch s.Type {
+	case "":
+		return field.ErrorList{field.Required(at.Field(), "")}
+	case appsv1.OnDeleteStatefulSetStrategyType:
+		if s.RollingUpdate != nil {
+			return field.ErrorList{field.Invalid(at.ChildField("rollingUpdate"), s.RollingUpdate, "only allowed for updateStrategy 'RollingUpdate'")}
+		}
+	case appsv1.RollingUpdateStatefulSetStrategyType:
+		if s.RollingUpdate == nil {
+			return nil
+		}
+		rolling := at.Child("rollingUpdate")
+		errs := fieldrules.OptionalNonNegative(s.RollingUpdate.Partition, &rolling, "partition")
+		if m := s.RollingUpdate.MaxUnavailable; m != nil {
+			errs = append(errs, fieldrules.IntOrPercent(m, &rolling, "maxUnavailable")...)
+			if fieldrules.IsZero(m) {
+				errs = append(errs, field.Invalid(rolling.ChildField("maxUnavailable"), *m, "cannot be 0"))
+			}
+			errs = append(errs, fieldrules.AtMost100Percent(m, &rolling, "maxUnavailable")...)
+		}
+		return errs
+	default:
+		return field.ErrorList{field.Invalid(at.Field(), *s, "must be 'RollingUpdate' or 'OnDelete'")}
+	}
+	return nil
+}
+
+func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
+	now := s.Spec
+	now.Replicas, now.Template, now.UpdateStrategy = old.Spec.Replicas, old.Spec.Template, old.Spec.UpdateStrategy
+	now.MinReadySeconds, now.Ordinals, now.RevisionHistoryLimit = old.Spec.MinReadySeconds, old.Spec.Ordinals, old.Spec.RevisionHistoryLimit
+	now.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
+	if apiequality.Semantic.DeepEqual(now, old.Spec) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(fieldrules.Spec.Field(), "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")}
+}
+
+func validateStatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
+	st := &s.Status
+	errs := workload.Counts(map[string]int32{"replicas": st.Replicas, "readyReplicas": st.ReadyReplicas, "currentReplicas": st.CurrentReplicas,
+		"updatedReplicas": st.UpdatedReplicas, "availableReplicas": st.AvailableReplicas})
+	errs = append(errs, fieldrules.NonNegative(st.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
+	errs = append(errs, workload.NotMoreThan(st.ReadyReplicas, "readyReplicas", st.Replicas, "status.replicas")...)
+	errs = append(errs, workload.NotMoreThan(st.CurrentReplicas, "currentReplicas", st.Replicas, "status.replicas")...)
+	errs = append(errs, workload.NotMoreThan(st.UpdatedReplicas, "updatedReplicas", st.Replicas, "status.replicas")...)
+	errs = append(errs, workload.NotMoreThan(st.AvailableReplicas, "availableReplicas", st.Replicas, "status.replicas")...)
+	errs = append(errs, workload.NotMoreThan(st.AvailableReplicas, "availableReplicas", st.ReadyReplicas, "status.readyReplicas")...)
+	return append(errs, workload.NotBackwards(st.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
+}

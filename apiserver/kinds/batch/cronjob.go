@@ -1,0 +1,183 @@
+package batch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/apiserver/kinds/workload"
+)
+
+// maxCronJobName leaves room for what is added to the names of its jobs.
+const maxCronJobName = 63 - 11
+
+func CronJobs() kinds.Kind {
+	return kinds.Of[*batchv1.CronJob]{
+		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},
+		Plural: "cronjobs", ShortNames: []string{"cj"}, Categories: []string{"all"},
+		Name:       fieldrules.NameIsSubdomain,
+		Default:    defaultCronJob,
+		Validate:   validateCronJob,
+		Status:     true,
+		Generation: true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Schedule", "string", batchv1.CronJobSpec{}.SwaggerDoc()["schedule"]),
+			columns.Column("Timezone", "string", batchv1.CronJobSpec{}.SwaggerDoc()["timeZone"]),
+			columns.Column("Suspend", "boolean", batchv1.CronJobSpec{}.SwaggerDoc()["suspend"]),
+			columns.Column("Active", "integer", batchv1.CronJobStatus{}.SwaggerDoc()["active"]),
+			columns.Column("Last Schedule", "string", batchv1.CronJobStatus{}.SwaggerDoc()["lastScheduleTime"]),
+			workload.WideContainers[0], workload.WideContainers[1], workload.WideContainers[2],
+		},
+		Row: func(c *batchv1.CronJob) []any {
+			zone, last := columns.None, columns.None
+			if c.Spec.TimeZone != nil {
+				zone = *c.Spec.TimeZone
+			}
+			if c.Status.LastScheduleTime != nil {
+				last = columns.Age(*c.Status.LastScheduleTime)
+			}
+			job := &c.Spec.JobTemplate.Spec
+			return append([]any{c.Spec.Schedule, zone, c.Spec.Suspend != nil && *c.Spec.Suspend, int64(len(c.Status.Active)), last},
+				workload.WideContainerCells(&job.Template, job.Selector)...)
+		},
+	}
+}
+
+func defaultCronJob(c *batchv1.CronJob) {
+	s := &c.Spec
+	fieldrules.DefaultValue(&s.ConcurrencyPolicy, batchv1.AllowConcurrent)
+	fieldrules.DefaultPointer(&s.Suspend, false)
+	fieldrules.DefaultPointer(&s.SuccessfulJobsHistoryLimit, 3)
+	fieldrules.DefaultPointer(&s.FailedJobsHistoryLimit, 1)
+	podspec.SetDefaults(&s.JobTemplate.Spec.Template.Spec)
+	if p := s.JobTemplate.Spec.PodFailurePolicy; p != nil {
+		defaultFailurePolicy(p)
+	}
+}
+
+func validateCronJob(c *batchv1.CronJob) field.ErrorList {
+	s := &c.Spec
+	var errs field.ErrorList
+	if len(c.Name) > maxCronJobName {
+		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), c.Name, fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
+	}
+	if s.Schedule == "" {
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("schedule"), ""))
+	} else if err := schedule(s.Schedule); err != nil {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("schedule"), s.Schedule, err.Error()))
+	}
+	if z := s.TimeZone; z != nil {
+		if _, err := time.LoadLocation(*z); err != nil || *z == "" || strings.EqualFold(*z, "Local") {
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("timeZone"), *z, fmt.Sprintf("unknown time zone %s", *z)))
+		}
+	}
+	errs = append(errs, fieldrules.OptionalNonNegative(s.StartingDeadlineSeconds, &fieldrules.Spec, "startingDeadlineSeconds")...)
+	errs = append(errs, fieldrules.OneOf(s.ConcurrencyPolicy, &fieldrules.Spec, "concurrencyPolicy", batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.SuccessfulJobsHistoryLimit, &fieldrules.Spec, "successfulJobsHistoryLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.FailedJobsHistoryLimit, &fieldrules.Spec, "failedJobsHistoryLimit")...)
+	template := fieldrules.Spec.Child("jobTemplate")
+	at := template.Child("spec")
+	if s.JobTemplate.Spec.ManualSelector != nil && *s.JobTemplate.Spec.ManualSelector {
+		errs = append(errs, field.NotSupported(at.ChildField("manualSelector"), true, []string{"nil", "false"}))
+	}
+	return append(errs, jobSpec(&s.JobTemplate.Spec, &at)...)
+}
+
+// cronField is one of the five parts of a schedule: its range, and the names that numbers have in it.
+type cronField struct {
+	name     string
+	min, max int
+	names    []string
+}
+
+var cronFields = []cronField{
+	{"minute", 0, 59, nil},
+	{"hour", 0, 23, nil},
+	{"day of month", 1, 31, nil},
+	{"month", 1, 12, []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{"day of week", 0, 6, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+}
+
+// schedule says what is wrong with the times at which a cron job runs.
+func schedule(s string) error {
+	if strings.HasPrefix(s, "@") {
+		switch s {
+		case "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly":
+			return nil
+		}
+		if every, ok := strings.CutPrefix(s, "@every "); ok {
+			_, err := time.ParseDuration(every)
+			return err
+		}
+		return fmt.Errorf("unrecognized descriptor: %s", s)
+	}
+	parts := strings.Fields(s)
+	if len(parts) != len(cronFields) {
+		return fmt.Errorf("expected exactly %d fields, found %d: %s", len(cronFields), len(parts), parts)
+	}
+	for i, f := range cronFields {
+		for part := range strings.SplitSeq(parts[i], ",") {
+			if err := f.check(part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// check takes *, a number or a range of them, each with or without a step.
+func (f cronField) check(part string) error {
+	span, step, stepped := strings.Cut(part, "/")
+	if stepped {
+		if n, err := strconv.Atoi(step); err != nil {
+			return fmt.Errorf("failed to parse int from %s: %w", step, err)
+		} else if n <= 0 {
+			return fmt.Errorf("step of range should be a positive number: %s", part)
+		}
+	}
+	if span == "*" || span == "?" {
+		return nil
+	}
+	from, to, ranged := strings.Cut(span, "-")
+	first, err := f.number(from)
+	if err != nil {
+		return err
+	}
+	last := first
+	if ranged {
+		if last, err = f.number(to); err != nil {
+			return err
+		}
+	}
+	switch {
+	case first < f.min:
+		return fmt.Errorf("beginning of range (%d) below minimum (%d): %s", first, f.min, part)
+	case last > f.max:
+		return fmt.Errorf("end of range (%d) above maximum (%d): %s", last, f.max, part)
+	case first > last:
+		return fmt.Errorf("beginning of range (%d) beyond end of range (%d): %s", first, last, part)
+	}
+	return nil
+}
+
+func (f cronField) number(s string) (int, error) {
+	for i, name := range f.names {
+		if strings.EqualFold(name, s) {
+			return f.min + i, nil
+		}
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, fmt.Errorf("failed to parse int from %s: %w", s, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,42 @@
+// Package coordination describes the kinds of the coordination.k8s.io API group.
+package coordination
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func Leases() kinds.Kind {
+	return kinds.Of[*coordinationv1.Lease]{
+		Type: &coordinationv1.Lease{}, List: &coordinationv1.LeaseList{},
+		Plural: "leases", Name: fieldrules.NameIsSubdomain, CreateOnUpdate: true, NoUnconditionalUpdate: true,
+		Validate: validateLease,
+		Columns:  []metav1.TableColumnDefinition{columns.Column("Holder", "string", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"])},
+		Row: func(l *coordinationv1.Lease) []any {
+			if h := l.Spec.HolderIdentity; h != nil {
+				return []any{*h}
+			}
+			return []any{""}
+		},
+	}
+}
+
+func validateLease(l *coordinationv1.Lease) field.ErrorList {
+	var errs field.ErrorList
+	s := &l.Spec
+	if d := s.LeaseDurationSeconds; d != nil && *d <= 0 {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("leaseDurationSeconds"), *d, "must be greater than 0"))
+	}
+	if t := s.LeaseTransitions; t != nil && *t < 0 {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("leaseTransitions"), *t, "must be greater than or equal to 0"))
+	}
+	if s.PreferredHolder != nil && *s.PreferredHolder != "" && (s.Strategy == nil || *s.Strategy == "") {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("preferredHolder"), "may only be specified if `strategy` is defined"))
+	}
+	return errs
+}

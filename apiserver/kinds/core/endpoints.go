@@ -1,0 +1,105 @@
+package core
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func Endpoints() kinds.Kind {
+	return kinds.Of[*corev1.Endpoints]{
+		Type: &corev1.Endpoints{}, List: &corev1.EndpointsList{},
+		Plural: "endpoints", ShortNames: []string{"ep"}, CreateOnUpdate: true,
+		Name: fieldrules.NameIsSubdomain,
+		Default: func(e *corev1.Endpoints) {
+			for i := range e.Subsets {
+				for j := range e.Subsets[i].Ports {
+					fieldrules.DefaultValue(&e.Subsets[i].Ports[j].Protocol, corev1.ProtocolTCP)
+				}
+			}
+		},
+		Validate: validateEndpoints,
+		Columns:  []metav1.TableColumnDefinition{columns.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"])},
+		Row:      func(e *corev1.Endpoints) []any { return []any{endpointCell(e)} },
+	}
+}
+
+func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Root.Child("subsets")
+	for i := range e.Subsets {
+		s, at := &e.Subsets[i], list.Index(i)
+		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
+			errs = append(errs, field.Required(at.Field(), "must specify `addresses` or `notReadyAddresses`"))
+		}
+		ready, notReady := at.Child("addresses"), at.Child("notReadyAddresses")
+		errs = append(errs, endpointAddresses(s.Addresses, &ready)...)
+		errs = append(errs, endpointAddresses(s.NotReadyAddresses, &notReady)...)
+		ports := at.Child("ports")
+		for j, p := range s.Ports {
+			item := ports.Index(j)
+			switch {
+			case p.Name == "" && len(s.Ports) > 1:
+				errs = append(errs, field.Required(item.ChildField("name"), ""))
+			case p.Name != "":
+				errs = append(errs, fieldrules.DNSLabel(p.Name, &item, "name")...)
+			}
+			errs = append(errs, fieldrules.Port(p.Port, &item, "port")...)
+			errs = append(errs, fieldrules.OneOf(p.Protocol, &item, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		}
+	}
+	return errs
+}
+
+func endpointAddresses(list []corev1.EndpointAddress, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, a := range list {
+		at := w.Index(i)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
+		if ip, err := netip.ParseAddr(a.IP); err == nil {
+			errs = append(errs, fieldrules.PublicIP(ip, a.IP, &at, "ip")...)
+		}
+		if a.Hostname != "" {
+			errs = append(errs, fieldrules.DNSLabel(a.Hostname, &at, "hostname")...)
+		}
+		if a.NodeName != nil {
+			errs = append(errs, fieldrules.DNSName(*a.NodeName, &at, "nodeName")...)
+		}
+	}
+	return errs
+}
+
+// MaxEndpointCell is how many endpoints a table shows of an object.
+const MaxEndpointCell = 3
+
+func endpointCell(e *corev1.Endpoints) string {
+	var cells []string
+	for _, s := range e.Subsets {
+		for _, a := range s.Addresses {
+			if len(s.Ports) == 0 {
+				cells = append(cells, a.IP)
+			}
+			for _, p := range s.Ports {
+				cells = append(cells, netip.AddrPortFrom(addr(a.IP), uint16(p.Port)).String())
+			}
+		}
+	}
+	if more := len(cells) - MaxEndpointCell; more > 0 {
+		return strings.Join(cells[:MaxEndpointCell], ",") + fmt.Sprintf(" + %d more...", more)
+	}
+	return columns.OrNone(strings.Join(cells, ","))
+}
+
+func addr(s string) netip.Addr {
+	ip, _ := netip.ParseAddr(s)
+	return ip
+}

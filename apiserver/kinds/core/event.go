@@ -1,0 +1,286 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// eventLife is how long an event is kept.
+const eventLife = time.Hour
+
+func Events() kinds.Kind {
+	return kinds.Of[*corev1.Event]{
+		Type: &corev1.Event{}, List: &corev1.EventList{},
+		Plural: "events", ShortNames: []string{"ev"},
+		Name:           fieldrules.NameIsPathSegment,
+		CreateOnUpdate: true,
+		Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
+		TTL:            eventLife,
+		Columns:        eventColumns,
+		Row:            eventRow,
+		Bare:           true,
+		Fields:         eventFields,
+		AlsoServed: []kinds.Alias[*corev1.Event]{{
+			Type:           &eventsv1.Event{},
+			Name:           fieldrules.NameIsSubdomain,
+			Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingController") },
+			ValidateCreate: validateNewEvent,
+			ValidateUpdate: validateEventUpdate,
+			Fields: map[string]string{
+				"regarding.kind":            "involvedObject.kind",
+				"regarding.namespace":       "involvedObject.namespace",
+				"regarding.name":            "involvedObject.name",
+				"regarding.uid":             "involvedObject.uid",
+				"regarding.apiVersion":      "involvedObject.apiVersion",
+				"regarding.resourceVersion": "involvedObject.resourceVersion",
+				"regarding.fieldPath":       "involvedObject.fieldPath",
+				"reason":                    "reason",
+				"reportingController":       "reportingComponent",
+				"type":                      "type",
+			},
+		}},
+	}
+}
+
+func eventFields(e *corev1.Event) fields.Set {
+	source := e.Source.Component
+	if source == "" {
+		source = e.ReportingController
+	}
+	o := e.InvolvedObject
+	return fields.Set{
+		"involvedObject.kind":            o.Kind,
+		"involvedObject.namespace":       o.Namespace,
+		"involvedObject.name":            o.Name,
+		"involvedObject.uid":             string(o.UID),
+		"involvedObject.apiVersion":      o.APIVersion,
+		"involvedObject.resourceVersion": o.ResourceVersion,
+		"involvedObject.fieldPath":       o.FieldPath,
+		"reason":                         e.Reason,
+		"reportingComponent":             e.ReportingController,
+		"source":                         source,
+		"type":                           e.Type,
+	}
+}
+
+// Limits of what an event says, in characters.
+const (
+	maxEventWord = 128
+	maxEventNote = 1024
+)
+
+// validateEvent checks where the event is: with the object it is about, or in the default namespace
+// if that object is in none. An event with a time of its own must also say who reports what; controller
+// is the field that names the reporting controller.
+func validateEvent(e *corev1.Event, controller string) field.ErrorList {
+	var errs field.ErrorList
+	about, isNew := e.InvolvedObject.Namespace, !e.EventTime.IsZero()
+	here := about == e.Namespace
+	if about == "" {
+		here = e.Namespace == "" || e.Namespace == metav1.NamespaceDefault || isNew && e.Namespace == metav1.NamespaceSystem
+	}
+	if !here && (about == "" || !isNew) {
+		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("involvedObject").Child("namespace"), about, "does not match event.namespace"))
+	}
+	if !isNew {
+		return errs
+	}
+	errs = append(errs, fieldrules.Required(e.ReportingController, &fieldrules.Root, controller)...)
+	errs = append(errs, fieldrules.QualifiedName(e.ReportingController, &fieldrules.Root, controller)...)
+	for _, word := range [...]struct{ name, value string }{
+		{"reportingInstance", e.ReportingInstance}, {"action", e.Action}, {"reason", e.Reason},
+	} {
+		errs = append(errs, fieldrules.Required(word.value, &fieldrules.Root, word.name)...)
+		if len(word.value) > maxEventWord {
+			errs = append(errs, field.Invalid(fieldrules.Root.ChildField(word.name), "", fmt.Sprintf("can have at most %d characters", maxEventWord)))
+		}
+	}
+	if len(e.Message) > maxEventNote {
+		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("message"), "", fmt.Sprintf("can have at most %d characters", maxEventNote)))
+	}
+	return errs
+}
+
+// validateNewEvent checks what events.k8s.io demands of a new event, and forbids in it.
+func validateNewEvent(e *corev1.Event) field.ErrorList {
+	errs := eventSeries(e.Series)
+	if e.EventTime.IsZero() {
+		errs = append(errs, field.Required(fieldrules.Root.ChildField("eventTime"), ""))
+	}
+	if e.Type != corev1.EventTypeNormal && e.Type != corev1.EventTypeWarning {
+		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("type"), "", "has invalid value: "+e.Type))
+	}
+	for _, old := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"firstTimestamp", !e.FirstTimestamp.IsZero()}, {"lastTimestamp", !e.LastTimestamp.IsZero()},
+		{"count", e.Count != 0}, {"source", e.Source != corev1.EventSource{}},
+	} {
+		if old.set {
+			errs = append(errs, field.Invalid(fieldrules.Root.ChildField(old.name), "", "needs to be unset"))
+		}
+	}
+	return errs
+}
+
+func eventSeries(s *corev1.EventSeries) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if s.Count < 2 {
+		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("series.count"), "", "should be at least 2"))
+	}
+	if s.LastObservedTime.IsZero() {
+		errs = append(errs, field.Required(fieldrules.Root.ChildField("series.lastObservedTime"), ""))
+	}
+	return errs
+}
+
+// validateEventUpdate lets only the series of an event change. A time may lose what is finer than a
+// microsecond, which JSON cannot carry.
+func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
+	var errs field.ErrorList
+	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
+		errs = append(errs, eventSeries(e.Series)...)
+	}
+	errs = append(errs, fieldrules.Immutable(e.InvolvedObject, old.InvolvedObject, &fieldrules.Root, "involvedObject")...)
+	errs = append(errs, fieldrules.Immutable(e.Reason, old.Reason, &fieldrules.Root, "reason")...)
+	errs = append(errs, fieldrules.Immutable(e.Message, old.Message, &fieldrules.Root, "message")...)
+	errs = append(errs, fieldrules.Immutable(e.Source, old.Source, &fieldrules.Root, "source")...)
+	errs = append(errs, fieldrules.Immutable(e.FirstTimestamp, old.FirstTimestamp, &fieldrules.Root, "firstTimestamp")...)
+	errs = append(errs, fieldrules.Immutable(e.LastTimestamp, old.LastTimestamp, &fieldrules.Root, "lastTimestamp")...)
+	errs = append(errs, fieldrules.Immutable(e.Count, old.Count, &fieldrules.Root, "count")...)
+	errs = append(errs, fieldrules.Immutable(e.Type, old.Type, &fieldrules.Root, "type")...)
+	if !e.EventTime.Truncate(time.Microsecond).Equal(old.EventTime.Truncate(time.Microsecond)) {
+		errs = append(errs, fieldrules.Immutable(e.EventTime, old.EventTime, &fieldrules.Root, "eventTime")...)
+	}
+	errs = append(errs, fieldrules.Immutable(e.Action, old.Action, &fieldrules.Root, "action")...)
+	errs = append(errs, fieldrules.Immutable(e.Related, old.Related, &fieldrules.Root, "related")...)
+	errs = append(errs, fieldrules.Immutable(e.ReportingController, old.ReportingController, &fieldrules.Root, "reportingController")...)
+	return append(errs, fieldrules.Immutable(e.ReportingInstance, old.ReportingInstance, &fieldrules.Root, "reportingInstance")...)
+}
+
+// ConvertEvents lets the scheme turn events of one group into those of the other.
+func ConvertEvents(s *runtime.Scheme) error {
+	if err := s.AddConversionFunc((*corev1.Event)(nil), (*eventsv1.Event)(nil), func(in, out any, _ conversion.Scope) error {
+		toEventsV1(in.(*corev1.Event), out.(*eventsv1.Event))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*eventsv1.Event)(nil), (*corev1.Event)(nil), func(in, out any, _ conversion.Scope) error {
+		toCoreV1(in.(*eventsv1.Event), out.(*corev1.Event))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*corev1.EventList)(nil), (*eventsv1.EventList)(nil), func(in, out any, _ conversion.Scope) error {
+		from, to := in.(*corev1.EventList), out.(*eventsv1.EventList)
+		to.ListMeta, to.Items = from.ListMeta, make([]eventsv1.Event, len(from.Items))
+		for i := range from.Items {
+			toEventsV1(&from.Items[i], &to.Items[i])
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return s.AddConversionFunc((*eventsv1.EventList)(nil), (*corev1.EventList)(nil), func(in, out any, _ conversion.Scope) error {
+		from, to := in.(*eventsv1.EventList), out.(*corev1.EventList)
+		to.ListMeta, to.Items = from.ListMeta, make([]corev1.Event, len(from.Items))
+		for i := range from.Items {
+			toCoreV1(&from.Items[i], &to.Items[i])
+		}
+		return nil
+	})
+}
+
+// toEventsV1 shares what it can with the event it is given.
+func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
+	*out = eventsv1.Event{
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		Action: e.Action, Reason: e.Reason, Regarding: e.InvolvedObject, Related: e.Related, Note: e.Message, Type: e.Type,
+		DeprecatedSource: e.Source, DeprecatedFirstTimestamp: e.FirstTimestamp, DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count,
+	}
+	if s := e.Series; s != nil {
+		out.Series = &eventsv1.EventSeries{Count: s.Count, LastObservedTime: s.LastObservedTime}
+	}
+}
+
+// toCoreV1 shares what it can with the event it is given.
+func toCoreV1(e *eventsv1.Event, out *corev1.Event) {
+	*out = corev1.Event{
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		Action: e.Action, Reason: e.Reason, InvolvedObject: e.Regarding, Related: e.Related, Message: e.Note, Type: e.Type,
+		Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
+	}
+	if s := e.Series; s != nil {
+		out.Series = &corev1.EventSeries{Count: s.Count, LastObservedTime: s.LastObservedTime}
+	}
+}
+
+var eventColumns = []metav1.TableColumnDefinition{
+	columns.Column("Last Seen", "string", corev1.Event{}.SwaggerDoc()["lastTimestamp"]),
+	columns.Column("Type", "string", corev1.Event{}.SwaggerDoc()["type"]),
+	columns.Column("Reason", "string", corev1.Event{}.SwaggerDoc()["reason"]),
+	columns.Column("Object", "string", corev1.Event{}.SwaggerDoc()["involvedObject"]),
+	columns.Wide("Subobject", "string", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"]),
+	columns.Wide("Source", "string", corev1.Event{}.SwaggerDoc()["source"]),
+	columns.Column("Message", "string", corev1.Event{}.SwaggerDoc()["message"]),
+	columns.Wide("First Seen", "string", corev1.Event{}.SwaggerDoc()["firstTimestamp"]),
+	columns.Wide("Count", "string", corev1.Event{}.SwaggerDoc()["count"]),
+	{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
+}
+
+func eventRow(e *corev1.Event) []any {
+	first, last, count := e.FirstTimestamp.Time, e.LastTimestamp.Time, int64(e.Count)
+	if e.FirstTimestamp.IsZero() {
+		first = e.EventTime.Time
+	}
+	if e.Series != nil {
+		last, count = e.Series.LastObservedTime.Time, int64(e.Series.Count)
+	}
+	if last.IsZero() {
+		last = first
+	}
+	if count == 0 {
+		count = 1
+	}
+	source := e.Source.Component
+	if source == "" {
+		source = e.ReportingController
+	}
+	if host := e.Source.Host; host != "" {
+		source += ", " + host
+	} else if e.ReportingInstance != "" {
+		source += ", " + e.ReportingInstance
+	}
+	about := strings.ToLower(e.InvolvedObject.Kind)
+	if e.InvolvedObject.Name != "" {
+		about = fmt.Sprintf("%s/%s", about, e.InvolvedObject.Name)
+	}
+	return []any{ago(last), e.Type, e.Reason, about, e.InvolvedObject.FieldPath, source, strings.TrimSpace(e.Message), ago(first), count, e.Name}
+}
+
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(t))
+}

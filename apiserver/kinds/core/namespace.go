@@ -1,0 +1,165 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func Namespaces() kinds.Kind {
+	return kinds.Of[*corev1.Namespace]{
+		Type: &corev1.Namespace{}, List: &corev1.NamespaceList{},
+		Plural: "namespaces", ShortNames: []string{"ns"}, Cluster: true,
+		Name:     fieldrules.NameIsLabel,
+		Default:  defaultNamespace,
+		Prepare:  prepareNamespace,
+		Validate: func(n *corev1.Namespace) field.ErrorList { return namespaceFinalizers(n, &fieldrules.Spec) },
+		Status:   true,
+		PrepareStatus: func(_ context.Context, n, old *corev1.Namespace) {
+			n.DeletionTimestamp = old.DeletionTimestamp
+		},
+		ValidateStatus: validateNamespaceStatus,
+		Terminate:      TerminateNamespace,
+		Warnings:       warnOfPodSecurity,
+		DeletesOnUpdate: func(n, _ *corev1.Namespace) bool {
+			return len(n.Spec.Finalizers) == 0
+		},
+		Columns: []metav1.TableColumnDefinition{columns.Column("Status", "string", "Whether the namespace is in use or on its way out.")},
+		Row:     func(n *corev1.Namespace) []any { return []any{string(n.Status.Phase)} },
+		Fields: func(n *corev1.Namespace) fields.Set {
+			return fields.Set{"status.phase": string(n.Status.Phase), "name": n.Name}
+		},
+		More: func(s kinds.Stored[*corev1.Namespace]) map[string]rest.Storage {
+			return map[string]rest.Storage{"finalize": &finalizeREST{s}}
+		},
+	}
+}
+
+// defaultNamespace labels the namespace with its own name, so that selectors can name it.
+func defaultNamespace(n *corev1.Namespace) {
+	fieldrules.DefaultValue(&n.Status.Phase, corev1.NamespaceActive)
+	if n.Name == "" || n.Labels[corev1.LabelMetadataName] == n.Name {
+		return
+	}
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[corev1.LabelMetadataName] = n.Name
+}
+
+func prepareNamespace(_ context.Context, n, old *corev1.Namespace) {
+	if old != nil {
+		n.Spec.Finalizers = old.Spec.Finalizers
+		return
+	}
+	n.Status.Phase = corev1.NamespaceActive
+	if n.Name == "" {
+		return
+	}
+	defaultNamespace(n)
+	if !slices.Contains(n.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		n.Spec.Finalizers = append(n.Spec.Finalizers, corev1.FinalizerKubernetes)
+	}
+}
+
+func namespaceFinalizers(n *corev1.Namespace, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range n.Spec.Finalizers {
+		errs = append(errs, apivalidation.ValidateFinalizerName(string(f), w.ChildField("finalizers"))...)
+		if !strings.Contains(string(f), "/") && !slices.Contains(fieldrules.StandardFinalizers, string(f)) {
+			errs = append(errs, field.Invalid(w.ChildField("finalizers"), f, fieldrules.UnknownFinalizer))
+		}
+	}
+	return errs
+}
+
+func validateNamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
+	want := corev1.NamespaceActive
+	if n.DeletionTimestamp != nil {
+		want = corev1.NamespaceTerminating
+	}
+	if n.Status.Phase == want {
+		return nil
+	}
+	message := "may only be 'Active' if `deletionTimestamp` is empty"
+	if n.DeletionTimestamp != nil {
+		message = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+	}
+	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("phase"), n.Status.Phase, message)}
+}
+
+// TerminateNamespace keeps a namespace until it has been emptied, which the absence of its own
+// finalizers tells.
+func TerminateNamespace(n *corev1.Namespace) bool {
+	if n.DeletionTimestamp == nil {
+		if len(n.Spec.Finalizers) == 0 && len(n.Finalizers) == 0 {
+			return false
+		}
+		n.Status.Phase = corev1.NamespaceTerminating
+		return true
+	}
+	return len(n.Spec.Finalizers) > 0
+}
+
+// podSecurityLabel is where a namespace says which pods are too privileged for it.
+const podSecurityLabel = "pod-security.kubernetes.io/enforce"
+
+// warnOfPodSecurity tells that nobody keeps privileged pods out of the namespace.
+func warnOfPodSecurity(n, _ *corev1.Namespace) []string {
+	if level := n.Labels[podSecurityLabel]; level == "" || level == "privileged" {
+		return nil
+	}
+	return []string{"this server stores the label " + podSecurityLabel + " but does not enforce it: no pod is refused"}
+}
+
+// finalizeREST changes the finalizers in the spec of a namespace, and nothing else.
+type finalizeREST struct {
+	namespaces kinds.Stored[*corev1.Namespace]
+}
+
+var _ rest.Updater = (*finalizeREST)(nil)
+
+func (r *finalizeREST) New() runtime.Object { return &corev1.Namespace{} }
+func (r *finalizeREST) Destroy()            {}
+
+func (r *finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
+	validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	obj, err := r.namespaces.Update(ctx, name, options.DryRun, func(n *corev1.Namespace) error {
+		old := n.DeepCopy()
+		wanted, err := info.UpdatedObject(ctx, old)
+		if err != nil {
+			return err
+		}
+		w, ok := wanted.(*corev1.Namespace)
+		if !ok {
+			return errors.NewBadRequest(fmt.Sprintf("not a Namespace: %T", wanted))
+		}
+		if w.ResourceVersion != "" && w.ResourceVersion != old.ResourceVersion {
+			return errors.NewConflict(corev1.Resource("namespaces"), name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+		}
+		n.Spec.Finalizers = w.Spec.Finalizers
+		n.ManagedFields = w.ManagedFields
+		if errs := namespaceFinalizers(n, &fieldrules.Spec); len(errs) > 0 {
+			return errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(), name, errs)
+		}
+		if validate == nil {
+			return nil
+		}
+		return validate(ctx, n.DeepCopy(), old)
+	})
+	return obj, false, err
+}

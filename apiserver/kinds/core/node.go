@@ -1,0 +1,188 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+)
+
+func Nodes() kinds.Kind {
+	return kinds.Of[*corev1.Node]{
+		Type: &corev1.Node{}, List: &corev1.NodeList{},
+		Plural: "nodes", ShortNames: []string{"no"}, Cluster: true,
+		Name:           fieldrules.NameIsSubdomain,
+		Default:        defaultNode,
+		Prepare:        prepareNode,
+		Validate:       validateNode,
+		ValidateUpdate: validateNodeUpdate,
+		Status:         true,
+		ValidateStatus: func(n, _ *corev1.Node) field.ErrorList { return nodeStatus(n) },
+		Columns:        nodeColumns,
+		Row:            nodeRow,
+		Bare:           true,
+		Fields: func(n *corev1.Node) fields.Set {
+			return fields.Set{"spec.unschedulable": strconv.FormatBool(n.Spec.Unschedulable)}
+		},
+	}
+}
+
+// defaultNode lets all of a node be used, unless it says otherwise, and keeps both forms of its pod
+// network in step.
+func defaultNode(n *corev1.Node) {
+	switch s := &n.Spec; {
+	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
+		s.PodCIDR = s.PodCIDRs[0]
+	case s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR):
+		s.PodCIDRs = []string{s.PodCIDR}
+	}
+	podspec.RoundUp(n.Status.Capacity)
+	podspec.RoundUp(n.Status.Allocatable)
+	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+}
+
+func prepareNode(_ context.Context, n, old *corev1.Node) {
+	if old == nil || old.Spec.ConfigSource == nil {
+		n.Spec.ConfigSource = nil
+	}
+}
+
+func validateNode(n *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Spec.Child("taints")
+	for i := range n.Spec.Taints {
+		t, at := &n.Spec.Taints[i], list.Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.ChildField("key"))...)
+		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "value")...)
+		errs = append(errs, podspec.TaintEffect(t.Effect, &at)...)
+		same := func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }
+		if slices.ContainsFunc(n.Spec.Taints[:i], same) {
+			d := field.Duplicate(at.Field(), *t)
+			d.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, d)
+		}
+	}
+	for i, cidr := range n.Spec.PodCIDRs {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("podCIDRs").Index(i), cidr, false, nil)...)
+	}
+	return errs
+}
+
+func nodeStatus(n *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Status.Child("addresses")
+	for i, a := range n.Status.Addresses {
+		if at := list.Index(i); slices.Contains(n.Status.Addresses[:i], a) {
+			errs = append(errs, field.Duplicate(at.Field(), a))
+		}
+	}
+	for _, amounts := range [...]struct {
+		name string
+		list corev1.ResourceList
+	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
+		of := fieldrules.Status.Child(amounts.name)
+		for _, name := range fieldrules.SortedKeys(amounts.list) {
+			at := of.Key(string(name))
+			errs = append(errs, fieldrules.QualifiedName(string(name), &at, "")...)
+			errs = append(errs, fieldrules.ResourceQuantity(name, amounts.list[name], &at)...)
+		}
+	}
+	return errs
+}
+
+func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
+	}
+	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("providerID"), "node updates may not change providerID except from \"\" to valid"))
+	}
+	if !apiequality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("configSource"), "configSource may not be set"))
+	}
+	return errs
+}
+
+var nodeColumns = []metav1.TableColumnDefinition{
+	columns.NameColumn,
+	columns.Column("Status", "string", "Whether the node is ready, and takes new pods."),
+	columns.Column("Roles", "string", "What the labels of the node say that it is for."),
+	columns.AgeColumn,
+	columns.Column("Version", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["kubeletVersion"]),
+	columns.Wide("Internal-IP", "string", corev1.NodeStatus{}.SwaggerDoc()["addresses"]),
+	columns.Wide("External-IP", "string", corev1.NodeStatus{}.SwaggerDoc()["addresses"]),
+	columns.Wide("OS-Image", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["osImage"]),
+	columns.Wide("Kernel-Version", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["kernelVersion"]),
+	columns.Wide("Container-Runtime", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["containerRuntimeVersion"]),
+}
+
+func nodeRow(n *corev1.Node) []any {
+	info := n.Status.NodeInfo
+	return []any{
+		n.Name, nodeStatusCell(n), roleCell(n), columns.Age(n.CreationTimestamp), info.KubeletVersion,
+		addressCell(n, corev1.NodeInternalIP), addressCell(n, corev1.NodeExternalIP),
+		orUnknown(info.OSImage), orUnknown(info.KernelVersion), orUnknown(info.ContainerRuntimeVersion),
+	}
+}
+
+func nodeStatusCell(n *corev1.Node) string {
+	status := "Unknown"
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			status = "NotReady"
+			if c.Status == corev1.ConditionTrue {
+				status = "Ready"
+			}
+		}
+	}
+	if n.Spec.Unschedulable {
+		status += ",SchedulingDisabled"
+	}
+	return status
+}
+
+// roleCell are the roles that a node's labels give it.
+func roleCell(n *corev1.Node) string {
+	var roles []string
+	for _, k := range fieldrules.SortedKeys(n.Labels) {
+		if role, ok := strings.CutPrefix(k, "node-role.kubernetes.io/"); ok && role != "" {
+			roles = append(roles, role)
+		} else if v := n.Labels[k]; k == "kubernetes.io/role" && v != "" {
+			roles = append(roles, v)
+		}
+	}
+	slices.Sort(roles)
+	return columns.OrNone(strings.Join(slices.Compact(roles), ","))
+}
+
+func addressCell(n *corev1.Node, kind corev1.NodeAddressType) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == kind {
+			return a.Address
+		}
+	}
+	return columns.None
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "<unknown>"
+	}
+	return s
+}

@@ -1,0 +1,245 @@
+// Package core describes the kinds of the core API group, and Event, which events.k8s.io serves too.
+package core
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+)
+
+func Pods() kinds.Kind {
+	return kinds.Of[*corev1.Pod]{
+		Type: &corev1.Pod{}, List: &corev1.PodList{},
+		Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
+		ReturnsDeleted: true,
+		Name:           fieldrules.NameIsSubdomain,
+		Default:        DefaultPod,
+		Prepare:        preparePod,
+		Validate:       ValidatePod,
+		ValidateUpdate: validatePodUpdate,
+		Status:         true,
+		PrepareStatus:  func(_ context.Context, p, old *corev1.Pod) { p.Status.QOSClass = old.Status.QOSClass },
+		ValidateStatus: validatePodStatus,
+		Generation:     true,
+		GracePeriod:    podGracePeriod,
+		Columns:        podColumns,
+		Row:            podRow,
+		Fields:         podFields,
+		More:           podSubresources,
+	}
+}
+
+func DefaultPod(p *corev1.Pod) {
+	podspec.SetDefaults(&p.Spec)
+	podspec.SetPodDefaults(&p.Spec)
+	switch s := &p.Status; {
+	case s.PodIP == "" && len(s.PodIPs) > 0:
+		s.PodIP = s.PodIPs[0].IP
+	case s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP):
+		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
+	}
+}
+
+func preparePod(_ context.Context, p, old *corev1.Pod) {
+	if old != nil {
+		return
+	}
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: QOSClass(&p.Spec)}
+	if len(p.Spec.SchedulingGates) > 0 {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+			Message: "Scheduling is blocked due to non-empty scheduling gates",
+		}}
+	}
+}
+
+// QOSClass tells how a pod fares when its node runs short, by what its containers ask for.
+func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass {
+	any, all := false, true
+	consider := func(r *corev1.ResourceRequirements) {
+		for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, requested := r.Requests[name]
+			limit, limited := r.Limits[name]
+			any = any || requested && !request.IsZero() || limited && !limit.IsZero()
+			all = all && limited && !limit.IsZero() && (!requested || request.Cmp(limit) == 0)
+		}
+	}
+	if s.Resources != nil {
+		consider(s.Resources)
+	} else {
+		for i := range s.InitContainers {
+			consider(&s.InitContainers[i].Resources)
+		}
+		for i := range s.Containers {
+			consider(&s.Containers[i].Resources)
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case all:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+func ValidatePod(p *corev1.Pod) field.ErrorList {
+	w := &fieldrules.Spec
+	errs := podspec.Validate(&p.Spec, w)
+	for _, list := range [...]struct {
+		field      string
+		containers []corev1.Container
+	}{{"containers", p.Spec.Containers}, {"initContainers", p.Spec.InitContainers}} {
+		for i := range list.containers {
+			if image := list.containers[i].Image; image != strings.TrimSpace(image) {
+				errs = append(errs, field.Invalid(w.ChildField(list.field).Index(i).Child("image"), image, "must not have leading or trailing whitespace"))
+			}
+		}
+	}
+	return errs
+}
+
+// FrozenPod is what a user is told who changes more of a pod than may be changed.
+const FrozenPod = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+
+func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
+	w := fieldrules.Spec
+	var errs field.ErrorList
+	if len(p.Spec.Containers) != len(old.Spec.Containers) {
+		return append(errs, field.Forbidden(w.ChildField("containers"), "pod updates may not add or remove containers"))
+	}
+	if len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
+		return append(errs, field.Forbidden(w.ChildField("initContainers"), "pod updates may not add or remove containers"))
+	}
+	if now, was := p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds; was != nil {
+		if now == nil {
+			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), now, "must not update from a positive integer to nil value"))
+		} else if *now > *was {
+			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *now, "must be less than or equal to previous value"))
+		}
+	}
+	errs = append(errs, fewerGates(p, old, &w)...)
+	errs = append(errs, moreTolerations(p.Spec.Tolerations, old.Spec.Tolerations, &w)...)
+	if len(errs) > 0 || apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+		return errs
+	}
+	if frozen := thawed(p, old); !apiequality.Semantic.DeepEqual(frozen, old.Spec) {
+		errs = append(errs, field.Forbidden(w.Field(), FrozenPod+"\n"+diff.Diff(old.Spec, frozen)))
+	}
+	return errs
+}
+
+// thawed is the new spec with everything that may change put back to what it was.
+func thawed(p, old *corev1.Pod) corev1.PodSpec {
+	s := *p.Spec.DeepCopy()
+	for i := range s.Containers {
+		s.Containers[i].Image = old.Spec.Containers[i].Image
+	}
+	for i := range s.InitContainers {
+		s.InitContainers[i].Image = old.Spec.InitContainers[i].Image
+	}
+	s.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
+	s.Tolerations = old.Spec.Tolerations
+	s.SchedulingGates = old.Spec.SchedulingGates
+	if was := old.Spec.TerminationGracePeriodSeconds; was != nil && *was < 0 && s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
+		s.TerminationGracePeriodSeconds = was
+	}
+	if len(old.Spec.SchedulingGates) > 0 {
+		thawGated(&s, &old.Spec)
+	}
+	return s
+}
+
+// thawGated lets the node selector of a pod that no scheduler has seen yet become narrower.
+func thawGated(s, old *corev1.PodSpec) {
+	for k, v := range old.NodeSelector {
+		if s.NodeSelector[k] != v {
+			return
+		}
+	}
+	s.NodeSelector = old.NodeSelector
+}
+
+func fewerGates(p, old *corev1.Pod, w *fieldrules.Path) field.ErrorList {
+	for i, g := range p.Spec.SchedulingGates {
+		if !slices.Contains(old.Spec.SchedulingGates, g) {
+			return field.ErrorList{field.Forbidden(w.ChildField("schedulingGates").Index(i), "only deletion is allowed, but found new scheduling gate '"+g.Name+"'")}
+		}
+	}
+	return nil
+}
+
+// moreTolerations lets tolerations be added, and the time of an existing one be changed.
+func moreTolerations(now, was []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
+	for _, old := range was {
+		kept := slices.ContainsFunc(now, func(t corev1.Toleration) bool {
+			o := old
+			o.TolerationSeconds, t.TolerationSeconds = nil, nil
+			return o == t
+		})
+		if !kept {
+			return field.ErrorList{field.Forbidden(w.ChildField("tolerations"), "existing toleration can not be modified except its tolerationSeconds")}
+		}
+	}
+	return nil
+}
+
+func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
+	w := fieldrules.Status
+	var errs field.ErrorList
+	if now, was := p.Status.NominatedNodeName, old.Status.NominatedNodeName; now != "" && now != was {
+		errs = append(errs, fieldrules.DNSName(now, &w, "nominatedNodeName")...)
+	}
+	if p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		return errs
+	}
+	for i, c := range p.Status.ContainerStatuses {
+		for _, was := range old.Status.ContainerStatuses {
+			if was.Name == c.Name && was.State.Terminated != nil && c.State.Terminated == nil && old.Status.Phase == corev1.PodFailed {
+				errs = append(errs, field.Forbidden(w.ChildField("containerStatuses").Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+			}
+		}
+	}
+	return errs
+}
+
+// podGracePeriod is none for pods that run nowhere: not yet, or no longer.
+func podGracePeriod(p *corev1.Pod) time.Duration {
+	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		return 0
+	}
+	seconds := podspec.DefaultGracePeriod
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil {
+		seconds = *s
+	}
+	if seconds < 0 {
+		seconds = 1
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+func podFields(p *corev1.Pod) fields.Set {
+	return fields.Set{
+		"spec.nodeName":            p.Spec.NodeName,
+		"spec.restartPolicy":       string(p.Spec.RestartPolicy),
+		"spec.schedulerName":       p.Spec.SchedulerName,
+		"spec.serviceAccountName":  p.Spec.ServiceAccountName,
+		"spec.hostNetwork":         strconv.FormatBool(p.Spec.HostNetwork),
+		"status.phase":             string(p.Status.Phase),
+		"status.podIP":             p.Status.PodIP,
+		"status.nominatedNodeName": p.Status.NominatedNodeName,
+	}
+}

@@ -1,0 +1,140 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/kinds"
+)
+
+func podSubresources(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
+	return map[string]rest.Storage{"binding": &bindingREST{s}, "eviction": &evictionREST{s}}
+}
+
+var podBindings = corev1.Resource("pods/binding")
+
+// bindingREST gives a pod its node.
+type bindingREST struct{ pods kinds.Stored[*corev1.Pod] }
+
+var _ rest.NamedCreater = (*bindingREST)(nil)
+
+func (r *bindingREST) New() runtime.Object { return &corev1.Binding{} }
+func (r *bindingREST) Destroy()            {}
+
+// Create binds the pod. A pod that has a node already, is going, or waits at a scheduling gate is not
+// bound.
+func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	binding, ok := obj.(*corev1.Binding)
+	if !ok {
+		return nil, errors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
+	}
+	if binding.Name != name {
+		return nil, errors.NewBadRequest("name in URL does not match name in Binding object")
+	}
+	if errs := validateBinding(binding); len(errs) > 0 {
+		return nil, errors.NewInvalid(schema.GroupKind{Kind: "Binding"}, name, errs)
+	}
+	if validate != nil {
+		if err := validate(ctx, binding.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	_, err := r.pods.Update(ctx, name, options.DryRun, func(p *corev1.Pod) error {
+		if err := bindable(p, binding); err != nil {
+			return errors.NewConflict(podBindings, name, err)
+		}
+		bind(p, binding)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
+}
+
+func validateBinding(b *corev1.Binding) field.ErrorList {
+	var errs field.ErrorList
+	target := field.NewPath("target")
+	if k := b.Target.Kind; k != "" && k != "Node" {
+		errs = append(errs, field.NotSupported(target.Child("kind"), k, []string{"Node", "<empty>"}))
+	}
+	if b.Target.Name == "" {
+		errs = append(errs, field.Required(target.Child("name"), ""))
+	}
+	return errs
+}
+
+func bindable(p *corev1.Pod, b *corev1.Binding) error {
+	switch {
+	case b.UID != "" && b.UID != p.UID:
+		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", b.UID, p.UID)
+	case p.DeletionTimestamp != nil:
+		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", p.Name)
+	case p.Spec.NodeName != "":
+		return fmt.Errorf("pod %v is already assigned to node %q", p.Name, p.Spec.NodeName)
+	case len(p.Spec.SchedulingGates) > 0:
+		return fmt.Errorf("pod %v has non-empty .spec.schedulingGates", p.Name)
+	}
+	return nil
+}
+
+func bind(p *corev1.Pod, b *corev1.Binding) {
+	p.Spec.NodeName = b.Target.Name
+	if len(b.Annotations) > 0 && p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	maps.Copy(p.Annotations, b.Annotations)
+	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
+	if c := podCondition(p, corev1.PodScheduled); c != nil {
+		*c = scheduled
+	} else {
+		p.Status.Conditions = append(p.Status.Conditions, scheduled)
+	}
+}
+
+// evictionREST deletes a pod on behalf of somebody who empties its node.
+type evictionREST struct{ pods kinds.Stored[*corev1.Pod] }
+
+var _ rest.NamedCreater = (*evictionREST)(nil)
+
+func (r *evictionREST) New() runtime.Object { return &policyv1.Eviction{} }
+func (r *evictionREST) Destroy()            {}
+
+func (r *evictionREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return policyv1.SchemeGroupVersion.WithKind("Eviction")
+}
+
+func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	eviction, ok := obj.(*policyv1.Eviction)
+	if !ok {
+		return nil, errors.NewBadRequest(fmt.Sprintf("not a Eviction object: %s", dump.OneLine(obj)))
+	}
+	if eviction.Name != name {
+		return nil, errors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	if validate != nil {
+		if err := validate(ctx, eviction.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	how := eviction.DeleteOptions
+	if how == nil {
+		how = &metav1.DeleteOptions{}
+	}
+	how.DryRun = append(how.DryRun, options.DryRun...)
+	if err := r.pods.Delete(ctx, name, how); err != nil {
+		return nil, err
+	}
+	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
+}

@@ -1,0 +1,121 @@
+package core
+
+import (
+	"encoding/json"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func Secrets() kinds.Kind {
+	return kinds.Of[*corev1.Secret]{
+		Type: &corev1.Secret{}, List: &corev1.SecretList{},
+		Plural: "secrets",
+		Name:   fieldrules.NameIsSubdomain,
+		Default: func(s *corev1.Secret) {
+			fieldrules.DefaultValue(&s.Type, corev1.SecretTypeOpaque)
+			mergeStringData(s)
+		},
+		Validate:       validateSecret,
+		ValidateUpdate: validateSecretUpdate,
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Type", "string", corev1.Secret{}.SwaggerDoc()["type"]),
+			columns.Column("Data", "string", corev1.Secret{}.SwaggerDoc()["data"]),
+		},
+		Row:    func(s *corev1.Secret) []any { return []any{string(s.Type), int64(len(s.Data))} },
+		Fields: func(s *corev1.Secret) fields.Set { return fields.Set{"type": string(s.Type)} },
+	}
+}
+
+// mergeStringData moves what was written as strings to the data, where it is kept.
+func mergeStringData(s *corev1.Secret) {
+	if len(s.StringData) > 0 && s.Data == nil {
+		s.Data = map[string][]byte{}
+	}
+	for k, v := range s.StringData {
+		s.Data[k] = []byte(v)
+	}
+	s.StringData = nil
+}
+
+func validateSecret(s *corev1.Secret) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	for _, key := range fieldrules.SortedKeys(s.Data) {
+		errs = append(errs, dataKey(key, &fieldrules.Root, "data")...)
+		size += len(s.Data[key])
+	}
+	if size > maxData {
+		errs = append(errs, field.TooLong(field.NewPath("data"), "", maxData))
+	}
+	return append(errs, secretOfType(s)...)
+}
+
+// secretOfType checks that a secret has what its type promises.
+func secretOfType(s *corev1.Secret) field.ErrorList {
+	data := field.NewPath("data")
+	must := func(keys ...string) field.ErrorList {
+		var errs field.ErrorList
+		for _, k := range keys {
+			if _, ok := s.Data[k]; !ok {
+				errs = append(errs, field.Required(data.Key(k), ""))
+			}
+		}
+		return errs
+	}
+	switch s.Type {
+	case corev1.SecretTypeServiceAccountToken:
+		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
+			return field.ErrorList{field.Required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), "")}
+		}
+	case corev1.SecretTypeDockercfg:
+		return registryConfig(s.Data, corev1.DockerConfigKey)
+	case corev1.SecretTypeDockerConfigJson:
+		return registryConfig(s.Data, corev1.DockerConfigJsonKey)
+	case corev1.SecretTypeBasicAuth:
+		_, user := s.Data[corev1.BasicAuthUsernameKey]
+		_, password := s.Data[corev1.BasicAuthPasswordKey]
+		if !user && !password {
+			return must(corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey)
+		}
+	case corev1.SecretTypeSSHAuth:
+		if len(s.Data[corev1.SSHAuthPrivateKey]) == 0 {
+			return field.ErrorList{field.Required(data.Key(corev1.SSHAuthPrivateKey), "")}
+		}
+	case corev1.SecretTypeTLS:
+		return must(corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	}
+	return nil
+}
+
+// registryConfig checks the credentials of image registries, and keeps them out of the error.
+func registryConfig(data map[string][]byte, key string) field.ErrorList {
+	path := field.NewPath("data").Key(key)
+	config, ok := data[key]
+	if !ok {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	if err := json.Unmarshal(config, &map[string]any{}); err != nil {
+		return field.ErrorList{field.Invalid(path, "<secret contents redacted>", err.Error())}
+	}
+	return nil
+}
+
+func validateSecretUpdate(s, old *corev1.Secret) field.ErrorList {
+	errs := fieldrules.Immutable(s.Type, old.Type, &fieldrules.Root, "type")
+	if old.Immutable == nil || !*old.Immutable {
+		return errs
+	}
+	errs = append(errs, staysImmutable(s.Immutable)...)
+	if !maps.EqualFunc(s.Data, old.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
+		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
+	}
+	return errs
+}

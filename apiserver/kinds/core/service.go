@@ -1,0 +1,342 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func Services() kinds.Kind {
+	return kinds.Of[*corev1.Service]{
+		Type: &corev1.Service{}, List: &corev1.ServiceList{},
+		Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
+		ReturnsDeleted: true,
+		Name:           fieldrules.NameIsServiceName,
+		CreateOnUpdate: true,
+		Default:        defaultService,
+		Prepare:        prepareService,
+		Validate:       validateService,
+		ValidateUpdate: validateServiceUpdate,
+		Status:         true,
+		Allocator: func(s kinds.Stored[*corev1.Service]) kinds.ResourceAllocator[*corev1.Service] {
+			return &serviceAllocator{services: s}
+		},
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Type", "string", corev1.ServiceSpec{}.SwaggerDoc()["type"]),
+			columns.Column("Cluster-IP", "string", corev1.ServiceSpec{}.SwaggerDoc()["clusterIP"]),
+			columns.Column("External-IP", "string", corev1.ServiceSpec{}.SwaggerDoc()["externalIPs"]),
+			columns.Column("Port(s)", "string", corev1.ServiceSpec{}.SwaggerDoc()["ports"]),
+			columns.Wide("Selector", "string", corev1.ServiceSpec{}.SwaggerDoc()["selector"]),
+		},
+		Row: func(s *corev1.Service) []any {
+			return []any{string(s.Spec.Type), columns.OrNone(s.Spec.ClusterIP), externalCell(s), portCell(s.Spec.Ports), columns.LabelCell(s.Spec.Selector)}
+		},
+		Fields: func(s *corev1.Service) fields.Set {
+			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
+		},
+	}
+}
+
+const stickySeconds = int32(corev1.DefaultClientIPServiceAffinitySeconds)
+
+func defaultService(s *corev1.Service) {
+	spec := &s.Spec
+	fieldrules.DefaultValue(&spec.SessionAffinity, corev1.ServiceAffinityNone)
+	if spec.SessionAffinity == corev1.ServiceAffinityNone {
+		spec.SessionAffinityConfig = nil
+	}
+	if spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		if c := spec.SessionAffinityConfig; c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
+			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(stickySeconds)}}
+		}
+	}
+	fieldrules.DefaultValue(&spec.Type, corev1.ServiceTypeClusterIP)
+	for i := range spec.Ports {
+		p := &spec.Ports[i]
+		fieldrules.DefaultValue(&p.Protocol, corev1.ProtocolTCP)
+		if p.TargetPort == (intstr.IntOrString{}) || p.TargetPort == intstr.FromString("") {
+			p.TargetPort = intstr.FromInt32(p.Port)
+		}
+	}
+	if fromOutside(s) {
+		fieldrules.DefaultValue(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
+	}
+	if hasClusterIP(spec.Type) {
+		fieldrules.DefaultPointer(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer {
+		fieldrules.DefaultPointer(&spec.AllocateLoadBalancerNodePorts, true)
+		for i := range s.Status.LoadBalancer.Ingress {
+			if in := &s.Status.LoadBalancer.Ingress[i]; in.IP != "" {
+				fieldrules.DefaultPointer(&in.IPMode, corev1.LoadBalancerIPModeVIP)
+			}
+		}
+	}
+}
+
+// hasClusterIP tells whether services of a type are reached inside the cluster by an address.
+func hasClusterIP(t corev1.ServiceType) bool {
+	return t == corev1.ServiceTypeClusterIP || hasNodePort(t)
+}
+
+// hasNodePort tells whether services of a type are reached at a port of every node.
+func hasNodePort(t corev1.ServiceType) bool {
+	return t == corev1.ServiceTypeNodePort || t == corev1.ServiceTypeLoadBalancer
+}
+
+// fromOutside tells whether a service is reached from outside the cluster.
+func fromOutside(s *corev1.Service) bool {
+	return hasNodePort(s.Spec.Type) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
+}
+
+// prepareService drops what belonged to the type that the service had before, where the user has left
+// it as it was.
+func prepareService(_ context.Context, s, old *corev1.Service) {
+	if old == nil || s.Spec.Type == old.Spec.Type {
+		return
+	}
+	now, was := &s.Spec, &old.Spec
+	if !fromOutside(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
+		now.ExternalTrafficPolicy = ""
+	}
+	if now.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if apiequality.Semantic.DeepEqual(now.AllocateLoadBalancerNodePorts, was.AllocateLoadBalancerNodePorts) {
+		now.AllocateLoadBalancerNodePorts = nil
+	}
+	if apiequality.Semantic.DeepEqual(now.LoadBalancerClass, was.LoadBalancerClass) {
+		now.LoadBalancerClass = nil
+	}
+	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+}
+
+func validateService(s *corev1.Service) field.ErrorList {
+	spec := &s.Spec
+	errs := fieldrules.OneOf(spec.Type, &fieldrules.Spec, "type", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)
+	if len(spec.Ports) == 0 && spec.Type != corev1.ServiceTypeExternalName && spec.ClusterIP != corev1.ClusterIPNone {
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("ports"), ""))
+	}
+	errs = append(errs, servicePorts(spec)...)
+	errs = append(errs, fieldrules.LabelMap(spec.Selector, &fieldrules.Spec, "selector")...)
+	errs = append(errs, affinity(spec)...)
+	errs = append(errs, ofType(s)...)
+	errs = append(errs, addresses(spec)...)
+	errs = append(errs, outside(s)...)
+	return errs
+}
+
+func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Spec.Child("ports")
+	for i := range spec.Ports {
+		p, at := &spec.Ports[i], list.Index(i)
+		switch {
+		case p.Name == "" && len(spec.Ports) > 1:
+			errs = append(errs, field.Required(at.ChildField("name"), ""))
+		case p.Name != "":
+			errs = append(errs, fieldrules.DNSLabel(p.Name, &at, "name")...)
+			if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool { return o.Name == p.Name }) {
+				errs = append(errs, field.Duplicate(at.ChildField("name"), p.Name))
+			}
+		}
+		errs = append(errs, fieldrules.Port(p.Port, &at, "port")...)
+		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.PortOrName(p.TargetPort, &at, "targetPort")...)
+		if p.AppProtocol != nil {
+			errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &at, "appProtocol")...)
+		}
+		if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool { return o.Port == p.Port && o.Protocol == p.Protocol }) {
+			errs = append(errs, field.Duplicate(at.Field(), corev1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
+		}
+		if p.NodePort == 0 {
+			continue
+		}
+		if !hasNodePort(spec.Type) {
+			errs = append(errs, field.Forbidden(at.ChildField("nodePort"), "may not be used when `type` is '"+string(spec.Type)+"'"))
+		} else if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool { return o.NodePort == p.NodePort && o.Protocol == p.Protocol }) {
+			errs = append(errs, field.Duplicate(at.ChildField("nodePort"), p.NodePort))
+		}
+	}
+	return errs
+}
+
+func affinity(spec *corev1.ServiceSpec) field.ErrorList {
+	errs := fieldrules.OneOf(spec.SessionAffinity, &fieldrules.Spec, "sessionAffinity", corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP)
+	c := spec.SessionAffinityConfig
+	switch at := fieldrules.Spec.Child("sessionAffinityConfig"); spec.SessionAffinity {
+	case corev1.ServiceAffinityNone:
+		if c != nil {
+			errs = append(errs, field.Forbidden(at.Field(), "must not be set when session affinity is None"))
+		}
+	case corev1.ServiceAffinityClientIP:
+		if c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
+			return append(errs, field.Required(at.Field(), "when session affinity type is ClientIP"))
+		}
+		const day int32 = 24 * 60 * 60
+		if t := *c.ClientIP.TimeoutSeconds; t <= 0 || t > day {
+			errs = append(errs, field.Invalid(at.ChildField("clientIP").Child("timeoutSeconds"), t, fmt.Sprintf("must be greater than 0 and less than %d", day)))
+		}
+	}
+	return errs
+}
+
+// ofType checks what only services of some types have.
+func ofType(s *corev1.Service) field.ErrorList {
+	spec := &s.Spec
+	var errs field.ErrorList
+	if spec.Type == corev1.ServiceTypeExternalName {
+		if spec.ExternalName == "" {
+			errs = append(errs, field.Required(fieldrules.Spec.ChildField("externalName"), ""))
+		} else {
+			errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.TrimSuffix(spec.ExternalName, ".")), spec.ExternalName, &fieldrules.Spec, "externalName")...)
+		}
+		if spec.ClusterIP == corev1.ClusterIPNone {
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs").Index(0), "may not be set to 'None' for ExternalName services"))
+		} else if len(spec.ClusterIPs) > 0 {
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs"), "may not be set for ExternalName services"))
+		}
+		return errs
+	}
+	if spec.ClusterIP == corev1.ClusterIPNone && hasNodePort(spec.Type) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), spec.ClusterIP, "may not be set to 'None' for "+string(spec.Type)+" services"))
+	}
+	if spec.Type != corev1.ServiceTypeLoadBalancer {
+		if spec.AllocateLoadBalancerNodePorts != nil {
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("allocateLoadBalancerNodePorts"), "may only be used when `type` is 'LoadBalancer'"))
+		}
+		if spec.LoadBalancerClass != nil {
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"))
+		}
+		if len(spec.LoadBalancerSourceRanges) > 0 {
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("loadBalancerSourceRanges"), "may only be used when `type` is 'LoadBalancer'"))
+		}
+	} else if spec.AllocateLoadBalancerNodePorts == nil {
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("allocateLoadBalancerNodePorts"), ""))
+	}
+	return errs
+}
+
+// addresses checks the addresses themselves.
+func addresses(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), spec.ClusterIPs, "first value must match `clusterIP`"))
+	}
+	list := fieldrules.Spec.Child("clusterIPs")
+	for i, ip := range spec.ClusterIPs {
+		if at := list.Index(i); ip != corev1.ClusterIPNone {
+			errs = append(errs, validation.IsValidIPForLegacyField(at.Field(), ip, false, nil)...)
+		} else if i > 0 || len(spec.ClusterIPs) > 1 {
+			errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "'None' must be the first and only value"))
+		}
+	}
+	if len(spec.ClusterIPs) > 2 {
+		errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "may only hold up to 2 values"))
+	}
+	for i, ip := range spec.ExternalIPs {
+		at := fieldrules.Spec.ChildField("externalIPs").Index(i)
+		errs = append(errs, validation.IsValidIPForLegacyField(at, ip, false, nil)...)
+		if parsed := net.ParseIP(ip); parsed != nil && (parsed.IsUnspecified() || parsed.IsLoopback() || parsed.IsLinkLocalUnicast() || parsed.IsLinkLocalMulticast()) {
+			errs = append(errs, field.Invalid(at, ip, "may not be an unspecified, loopback or link-local address"))
+		}
+	}
+	for i, cidr := range spec.LoadBalancerSourceRanges {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("loadBalancerSourceRanges").Index(i), strings.TrimSpace(cidr), false, nil)...)
+	}
+	for i, f := range spec.IPFamilies {
+		if f != corev1.IPv4Protocol && f != corev1.IPv6Protocol {
+			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("ipFamilies").Index(i), f, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
+		}
+	}
+	return append(errs, fieldrules.OptionalOneOf(spec.IPFamilyPolicy, &fieldrules.Spec, "ipFamilyPolicy",
+		corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
+}
+
+// outside checks how traffic comes in.
+func outside(s *corev1.Service) field.ErrorList {
+	spec := &s.Spec
+	var errs field.ErrorList
+	local := spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	switch {
+	case fromOutside(s):
+		errs = append(errs, fieldrules.OneOf(spec.ExternalTrafficPolicy, &fieldrules.Spec, "externalTrafficPolicy",
+			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
+	case spec.ExternalTrafficPolicy != "":
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("externalTrafficPolicy"), spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
+	}
+	if n := spec.HealthCheckNodePort; n != 0 && (spec.Type != corev1.ServiceTypeLoadBalancer || !local) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("healthCheckNodePort"), n, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+	}
+	if hasClusterIP(spec.Type) && spec.InternalTrafficPolicy == nil {
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("internalTrafficPolicy"), ""))
+	}
+	errs = append(errs, fieldrules.OptionalOneOf(spec.InternalTrafficPolicy, &fieldrules.Spec, "internalTrafficPolicy",
+		corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
+	return append(errs, fieldrules.OptionalOneOf(spec.TrafficDistribution, &fieldrules.Spec, "trafficDistribution",
+		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)...)
+}
+
+func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
+	if !hasClusterIP(s.Spec.Type) || !hasClusterIP(old.Spec.Type) {
+		return nil
+	}
+	var errs field.ErrorList
+	if was := old.Spec.ClusterIP; was != "" && s.Spec.ClusterIP != was {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), s.Spec.ClusterIPs, "may not change once set"))
+	}
+	if now, was := s.Spec.IPFamilies, old.Spec.IPFamilies; len(was) > 0 && len(now) > 0 && now[0] != was[0] {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(0), now[0], "may not change once set"))
+	}
+	if was := old.Spec.LoadBalancerClass; was != nil && old.Spec.Type == s.Spec.Type && (s.Spec.LoadBalancerClass == nil || *s.Spec.LoadBalancerClass != *was) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
+	}
+	return errs
+}
+
+func externalCell(s *corev1.Service) string {
+	switch s.Spec.Type {
+	case corev1.ServiceTypeExternalName:
+		return s.Spec.ExternalName
+	case corev1.ServiceTypeLoadBalancer:
+		var at []string
+		for _, in := range s.Status.LoadBalancer.Ingress {
+			if in.IP != "" {
+				at = append(at, in.IP)
+			} else if in.Hostname != "" {
+				at = append(at, in.Hostname)
+			}
+		}
+		if at = append(at, s.Spec.ExternalIPs...); len(at) > 0 {
+			return strings.Join(at, ",")
+		}
+		return "<pending>"
+	}
+	return columns.OrNone(strings.Join(s.Spec.ExternalIPs, ","))
+}
+
+func portCell(ports []corev1.ServicePort) string {
+	var cells []string
+	for _, p := range ports {
+		if p.NodePort > 0 {
+			cells = append(cells, fmt.Sprintf("%d:%d/%s", p.Port, p.NodePort, p.Protocol))
+		} else {
+			cells = append(cells, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
+		}
+	}
+	return columns.OrNone(strings.Join(cells, ","))
+}

@@ -1,0 +1,348 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/allocator"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// serviceNetwork is where cluster IPs come from; its first address is that of the API server itself.
+var serviceNetwork = netip.MustParsePrefix("10.96.0.0/12")
+
+// APIServerIP is the address of the API server in the service network.
+func APIServerIP() netip.Addr { return serviceNetwork.Addr().Next() }
+
+// serviceAddresses is how many addresses of the network services can have: all but the network's own
+// and the last.
+const serviceAddresses = 1<<(32-12) - 2
+
+// Node ports come from this range.
+const (
+	firstNodePort = 30000
+	lastNodePort  = 32767
+)
+
+func wantsHealthPort(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// serviceAllocator hands out cluster IPs and node ports. It learns which are taken from the stored
+// services when it is first asked.
+type serviceAllocator struct {
+	services kinds.Stored[*corev1.Service]
+
+	mu     sync.Mutex
+	loaded bool
+	ips    *allocator.Allocator[netip.Addr]
+	ports  *allocator.Allocator[nodePort]
+}
+
+type nodePort struct {
+	protocol corev1.Protocol
+	number   int32
+}
+
+// Allocate gives the service the address and the node ports that its type has, keeps those it had before,
+// and takes away those that its type has no longer.
+func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service) (func(), error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.load(ctx); err != nil {
+		return nil, err
+	}
+	carryOverAddresses(s, old)
+	carryOverPorts(s, old)
+	t := &serviceAllocation{serviceAllocator: c, start: spread(s.Namespace + "/" + s.Name)}
+	t.Owner = s.UID
+	if old != nil {
+		t.Owner, t.Revision = old.UID, revision(old)
+	}
+	if hasClusterIP(s.Spec.Type) {
+		t.families(s)
+		t.address(s)
+	}
+	t.nodePorts(s)
+	if len(t.errs) > 0 {
+		t.undo()
+		return nil, errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, t.errs)
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		t.undo()
+	}, nil
+}
+
+// Commit takes back the addresses and ports that the service has no longer.
+func (c *serviceAllocator) Commit(s *corev1.Service) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ips.Commit(s.UID, revision(s), addressesOf(s))
+	c.ports.Commit(s.UID, revision(s), portsOf(s))
+}
+
+// Release takes back all that a service had.
+func (c *serviceAllocator) Release(s *corev1.Service) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loaded {
+		c.ips.Release(s.UID)
+		c.ports.Release(s.UID)
+	}
+}
+
+// revision is what a stored object's resource version means.
+func revision(obj metav1.Object) uint64 {
+	n, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	return n
+}
+
+// addressesOf are the cluster IPs that a service has.
+func addressesOf(s *corev1.Service) []netip.Addr {
+	var ips []netip.Addr
+	for _, ip := range s.Spec.ClusterIPs {
+		if a, err := netip.ParseAddr(ip); err == nil {
+			ips = append(ips, a)
+		}
+	}
+	return ips
+}
+
+// portsOf are the ports of the nodes that a service has.
+func portsOf(s *corev1.Service) []nodePort {
+	var ports []nodePort
+	for _, p := range s.Spec.Ports {
+		if p.NodePort != 0 {
+			ports = append(ports, nodePort{p.Protocol, p.NodePort})
+		}
+	}
+	if n := s.Spec.HealthCheckNodePort; n != 0 {
+		ports = append(ports, nodePort{corev1.ProtocolTCP, n})
+	}
+	return ports
+}
+
+func (c *serviceAllocator) load(ctx context.Context) error {
+	if c.loaded {
+		return nil
+	}
+	c.ips, c.ports = allocator.New[netip.Addr](), allocator.New[nodePort]()
+	err := c.services.List(ctx, func(s *corev1.Service) {
+		t := &allocator.Write{Owner: s.UID, Revision: revision(s)}
+		for _, a := range addressesOf(s) {
+			c.ips.Allocate(a, t)
+		}
+		for _, p := range portsOf(s) {
+			c.ports.Allocate(p, t)
+		}
+	})
+	c.loaded = err == nil
+	return err
+}
+
+// carryOverAddresses makes clusterIP and clusterIPs say the same, and decides the families.
+func carryOverAddresses(s, old *corev1.Service) {
+	spec := &s.Spec
+	if !hasClusterIP(spec.Type) {
+		if old != nil && hasClusterIP(old.Spec.Type) && spec.ClusterIP == old.Spec.ClusterIP {
+			spec.ClusterIP, spec.ClusterIPs = "", nil
+		}
+		if spec.Type == corev1.ServiceTypeExternalName && old != nil && hasClusterIP(old.Spec.Type) {
+			spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
+		}
+		return
+	}
+	if old != nil && hasClusterIP(old.Spec.Type) {
+		switch {
+		case spec.ClusterIP == "" && len(spec.ClusterIPs) == 0:
+			spec.ClusterIP, spec.ClusterIPs = old.Spec.ClusterIP, slices.Clone(old.Spec.ClusterIPs)
+		case spec.ClusterIP != old.Spec.ClusterIP && slices.Equal(spec.ClusterIPs, old.Spec.ClusterIPs):
+			spec.ClusterIPs = nil
+		}
+		if len(spec.IPFamilies) == 0 {
+			spec.IPFamilies = old.Spec.IPFamilies
+		}
+		if spec.IPFamilyPolicy == nil {
+			spec.IPFamilyPolicy = old.Spec.IPFamilyPolicy
+		}
+	}
+	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
+		spec.ClusterIPs = []string{spec.ClusterIP}
+	}
+	carryOverFamilies(spec)
+}
+
+// carryOverFamilies decides the families. A headless service without a selector has endpoints that the
+// cluster knows nothing of, and may have both.
+func carryOverFamilies(spec *corev1.ServiceSpec) {
+	foreign := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
+	if foreign {
+		fieldrules.DefaultPointer(&spec.IPFamilyPolicy, corev1.IPFamilyPolicyRequireDualStack)
+	}
+	fieldrules.DefaultPointer(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	if foreign && len(spec.IPFamilies) == 1 && *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
+		other := corev1.IPv6Protocol
+		if spec.IPFamilies[0] == other {
+			other = corev1.IPv4Protocol
+		}
+		spec.IPFamilies = append(slices.Clip(spec.IPFamilies), other)
+	}
+}
+
+// carryOverPorts keeps the node ports of ports that were there before, and drops them all when the type
+// of the service has none any more.
+func carryOverPorts(s, old *corev1.Service) {
+	if old == nil {
+		return
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		j := slices.IndexFunc(old.Spec.Ports, func(o corev1.ServicePort) bool { return o.Port == p.Port && o.Protocol == p.Protocol })
+		if j < 0 {
+			continue
+		}
+		was := old.Spec.Ports[j].NodePort
+		switch {
+		case hasNodePort(s.Spec.Type) && p.NodePort == 0 && hasNodePort(old.Spec.Type):
+			p.NodePort = was
+		case !hasNodePort(s.Spec.Type) && hasNodePort(old.Spec.Type) && p.NodePort == was:
+			p.NodePort = 0
+		}
+	}
+	if !wantsHealthPort(s) && wantsHealthPort(old) && s.Spec.HealthCheckNodePort == old.Spec.HealthCheckNodePort {
+		s.Spec.HealthCheckNodePort = 0
+	}
+}
+
+// serviceAllocation is what one write of a service allocates. The allocator is locked meanwhile.
+type serviceAllocation struct {
+	*serviceAllocator
+	allocator.Write
+	start uint32 // where to begin to look
+	errs  field.ErrorList
+}
+
+func (t *serviceAllocation) undo() {
+	t.ips.Rollback(&t.Write)
+	t.ports.Rollback(&t.Write)
+}
+
+// families refuses what a cluster of one family cannot give.
+func (t *serviceAllocation) families(s *corev1.Service) {
+	if s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Selector) == 0 {
+		return
+	}
+	if p := s.Spec.IPFamilyPolicy; *p == corev1.IPFamilyPolicyRequireDualStack {
+		t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p, "this cluster is not configured for dual-stack services"))
+	}
+	for i, f := range s.Spec.IPFamilies {
+		if f == corev1.IPv6Protocol {
+			t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f, "not configured on this cluster"))
+		}
+	}
+}
+
+func (t *serviceAllocation) address(s *corev1.Service) {
+	if len(s.Spec.ClusterIPs) == 0 {
+		ip, ok := t.freeAddress()
+		if !ok {
+			t.errs = append(t.errs, field.InternalError(fieldrules.Spec.ChildField("clusterIPs"), fmt.Errorf("failed to allocate a serviceIP: range is full")))
+			return
+		}
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip.String(), []string{ip.String()}
+		return
+	}
+	for _, a := range addressesOf(s) {
+		switch _, taken := t.ips.Owner(a); {
+		case !taken && !serviceNetwork.Contains(a):
+			t.refuseAddress(s, a, "the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
+		case !t.ips.Allocate(a, &t.Write):
+			t.refuseAddress(s, a, "provided IP is already allocated")
+		}
+	}
+}
+
+func (t *serviceAllocation) refuseAddress(s *corev1.Service, ip netip.Addr, why string) {
+	t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
+}
+
+// freeAddress starts to look at a place that depends on the service's name, so that the same services
+// get the same addresses in every run.
+func (t *serviceAllocation) freeAddress() (netip.Addr, bool) {
+	base := serviceNetwork.Addr().As4()
+	first := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
+	for i := range uint32(serviceAddresses) {
+		n := first + 1 + (t.start+i)%serviceAddresses
+		a := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+		if _, taken := t.ips.Owner(a); !taken && n != first+1 {
+			return a, t.ips.Allocate(a, &t.Write)
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func (t *serviceAllocation) nodePorts(s *corev1.Service) {
+	if hasNodePort(s.Spec.Type) {
+		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts
+		list := fieldrules.Spec.Child("ports")
+		for i := range s.Spec.Ports {
+			at := list.Index(i)
+			t.nodePort(&s.Spec.Ports[i].NodePort, s.Spec.Ports[i].Protocol, allocate, &at, "nodePort")
+		}
+	}
+	if wantsHealthPort(s) {
+		t.nodePort(&s.Spec.HealthCheckNodePort, corev1.ProtocolTCP, true, &fieldrules.Spec, "healthCheckNodePort")
+	}
+}
+
+// nodePort takes the port that is asked for, or any if none is and one is wanted.
+func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *fieldrules.Path, name string) {
+	if *number == 0 {
+		if allocate && !t.freeNodePort(number, protocol) {
+			t.errs = append(t.errs, field.InternalError(w.ChildField(name), fmt.Errorf("failed to allocate a nodePort: range is full")))
+		}
+		return
+	}
+	p := nodePort{protocol, *number}
+	switch _, taken := t.ports.Owner(p); {
+	case !taken && (*number < firstNodePort || *number > lastNodePort):
+		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
+	case !t.ports.Allocate(p, &t.Write):
+		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number, "provided port is already allocated"))
+	}
+}
+
+func (t *serviceAllocation) freeNodePort(number *int32, protocol corev1.Protocol) bool {
+	const n = lastNodePort - firstNodePort + 1
+	start := int32(t.start % n)
+	for i := range int32(n) {
+		p := nodePort{protocol, firstNodePort + (start+i)%n}
+		if _, taken := t.ports.Owner(p); !taken {
+			*number = p.number
+			return t.ports.Allocate(p, &t.Write)
+		}
+	}
+	return false
+}
+
+func spread(s string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(s))
+	return h.Sum32()
+}

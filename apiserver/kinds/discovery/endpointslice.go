@@ -1,0 +1,150 @@
+// Package discovery describes the kinds of the discovery.k8s.io API group.
+package discovery
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/core"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func EndpointSlices() kinds.Kind {
+	return kinds.Of[*discoveryv1.EndpointSlice]{
+		Type: &discoveryv1.EndpointSlice{}, List: &discoveryv1.EndpointSliceList{},
+		Plural: "endpointslices", Generation: true,
+		Name: fieldrules.NameIsSubdomain,
+		Default: func(s *discoveryv1.EndpointSlice) {
+			for i := range s.Ports {
+				fieldrules.DefaultPointer(&s.Ports[i].Name, "")
+				fieldrules.DefaultPointer(&s.Ports[i].Protocol, corev1.ProtocolTCP)
+			}
+		},
+		Validate: validateEndpointSlice,
+		ValidateUpdate: func(s, old *discoveryv1.EndpointSlice) field.ErrorList {
+			return fieldrules.Immutable(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
+		},
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("AddressType", "string", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
+			columns.Column("Ports", "string", discoveryv1.EndpointSlice{}.SwaggerDoc()["ports"]),
+			columns.Column("Endpoints", "string", discoveryv1.EndpointSlice{}.SwaggerDoc()["endpoints"]),
+		},
+		Row: endpointSliceRow,
+	}
+}
+
+// Limits of an endpoint slice.
+const (
+	maxSliceEndpoints = 1000
+	maxSlicePorts     = 20000
+	maxSliceAddresses = 100
+)
+
+func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
+	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN}
+	errs := fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...)
+	list := fieldrules.Root.Child("endpoints")
+	if n := len(s.Endpoints); n > maxSliceEndpoints {
+		errs = append(errs, field.TooMany(list.Field(), n, maxSliceEndpoints))
+	}
+	for i := range s.Endpoints {
+		e, at := &s.Endpoints[i], list.Index(i)
+		addresses := at.Child("addresses")
+		if n := len(e.Addresses); n == 0 {
+			errs = append(errs, field.Required(addresses.Field(), "must contain at least 1 address"))
+		} else if n > maxSliceAddresses {
+			errs = append(errs, field.TooMany(addresses.Field(), n, maxSliceAddresses))
+		}
+		for j, a := range e.Addresses {
+			item := addresses.Index(j)
+			errs = append(errs, sliceAddress(a, s.AddressType, &item)...)
+		}
+		if e.Hostname != nil {
+			errs = append(errs, fieldrules.DNSLabel(*e.Hostname, &at, "hostname")...)
+		}
+		if e.NodeName != nil {
+			errs = append(errs, fieldrules.DNSName(*e.NodeName, &at, "nodeName")...)
+		}
+	}
+	return append(errs, slicePorts(s.Ports)...)
+}
+
+func sliceAddress(a string, t discoveryv1.AddressType, w *fieldrules.Path) field.ErrorList {
+	if t == discoveryv1.AddressTypeFQDN {
+		return validation.IsFullyQualifiedDomainName(w.Field(), a)
+	}
+	errs := validation.IsValidIPForLegacyField(w.Field(), a, false, nil)
+	ip, err := netip.ParseAddr(a)
+	if err != nil {
+		return errs
+	}
+	if ip.Is4() != (t == discoveryv1.AddressTypeIPv4) {
+		return append(errs, field.Invalid(w.Field(), a, fmt.Sprintf("must be an %s address", t)))
+	}
+	return append(errs, fieldrules.PublicIP(ip, a, w, "")...)
+}
+
+func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Root.Child("ports")
+	if n := len(ports); n > maxSlicePorts {
+		errs = append(errs, field.TooMany(list.Field(), n, maxSlicePorts))
+	}
+	for i := range ports {
+		p, at := &ports[i], list.Index(i)
+		name := columns.OrEmpty(p.Name)
+		if name != "" {
+			errs = append(errs, fieldrules.DNSLabel(name, &at, "name")...)
+		}
+		if slices.ContainsFunc(ports[:i], func(o discoveryv1.EndpointPort) bool { return columns.OrEmpty(o.Name) == name }) {
+			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
+		}
+		if p.Protocol == nil {
+			errs = append(errs, field.Required(at.ChildField("protocol"), ""))
+		}
+		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		if p.AppProtocol != nil {
+			errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &at, "appProtocol")...)
+		}
+	}
+	return errs
+}
+
+func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {
+	var ports, addresses []string
+	for _, p := range s.Ports {
+		switch {
+		case p.Port != nil:
+			ports = append(ports, fieldrules.Decimal(*p.Port))
+		case columns.OrEmpty(p.Name) != "":
+			ports = append(ports, *p.Name)
+		default:
+			ports = append(ports, "*")
+		}
+	}
+	for _, e := range s.Endpoints {
+		addresses = append(addresses, e.Addresses...)
+	}
+	return []any{string(s.AddressType), shorten(ports), shorten(addresses)}
+}
+
+// shorten joins the first few of a list.
+func shorten(list []string) string {
+	if len(list) == 0 {
+		return "<unset>"
+	}
+	if more := len(list) - core.MaxEndpointCell; more > 0 {
+		return strings.Join(list[:core.MaxEndpointCell], ",") + fmt.Sprintf(" + %d more...", more)
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,295 @@
+package fieldrules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// These are the rules that many kinds share. Each takes the place that holds the value and the
+// value's field, and returns nil when all is well.
+
+type number interface{ ~int | ~int32 | ~int64 }
+
+// NonNegative checks a number that may not be below zero.
+func NonNegative[N number](n N, w *Path, name string) field.ErrorList {
+	if n >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), apivalidation.IsNegativeErrorMsg).WithOrigin("minimum")}
+}
+
+// OptionalNonNegative is nonNegative for a number that may be absent.
+func OptionalNonNegative[N number](n *N, w *Path, name string) field.ErrorList {
+	if n == nil {
+		return nil
+	}
+	return NonNegative(*n, w, name)
+}
+
+// Positive checks a number that must be above zero.
+func Positive[N number](n N, w *Path, name string) field.ErrorList {
+	if n > 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), "must be greater than zero")}
+}
+
+// Required checks a string that may not be empty.
+func Required[S ~string](s S, w *Path, name string) field.ErrorList {
+	if s != "" {
+		return nil
+	}
+	return field.ErrorList{field.Required(w.ChildField(name), "")}
+}
+
+// OneOf checks a value that must be there and be one of the allowed ones.
+func OneOf[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorList {
+	if slices.Contains(allowed, s) {
+		return nil
+	}
+	if s == "" {
+		return field.ErrorList{field.Required(w.ChildField(name), "")}
+	}
+	return NotSupported(s, w, name, allowed)
+}
+
+// OptionalOneOf is oneOf for a value that may be absent.
+func OptionalOneOf[S ~string](s *S, w *Path, name string, allowed ...S) field.ErrorList {
+	if s == nil || slices.Contains(allowed, *s) {
+		return nil
+	}
+	return NotSupported(*s, w, name, allowed)
+}
+
+func NotSupported[S ~string](s S, w *Path, name string, allowed []S) field.ErrorList {
+	return field.ErrorList{field.NotSupported(w.ChildField(name), s, slices.Sorted(slices.Values(allowed)))}
+}
+
+// Invalid is an error for each message of one of upstream's checks.
+func Invalid(messages []string, value any, w *Path, name string) field.ErrorList {
+	var errs field.ErrorList
+	for _, m := range messages {
+		errs = append(errs, field.Invalid(w.ChildField(name), value, m))
+	}
+	return errs
+}
+
+// DNSLabel checks a name without dots.
+func DNSLabel(s string, w *Path, name string) field.ErrorList {
+	if plainLabel(s) {
+		return nil
+	}
+	if s == "" {
+		return field.ErrorList{field.Required(w.ChildField(name), "")}
+	}
+	return Invalid(validation.IsDNS1123Label(s), s, w, name)
+}
+
+// plainLabel is a quick answer for nearly all names that are DNS labels.
+func plainLabel(s string) bool {
+	if len(s) == 0 || len(s) > validation.DNS1123LabelMaxLength || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// DNSName checks a name that may have dots.
+func DNSName(s string, w *Path, name string) field.ErrorList {
+	if plainLabel(s) {
+		return nil
+	}
+	return Invalid(validation.IsDNS1123Subdomain(s), s, w, name)
+}
+
+// NameIsSubdomain is the rule for names of most kinds; labels need no regular expression.
+func NameIsSubdomain(name string, prefix bool) []string {
+	if plainLabel(name) {
+		return nil
+	}
+	return apivalidation.NameIsDNSSubdomain(name, prefix)
+}
+
+// NameIsLabel is the rule for names that are DNS labels.
+func NameIsLabel(name string, prefix bool) []string {
+	if plainLabel(name) {
+		return nil
+	}
+	return apivalidation.NameIsDNSLabel(name, prefix)
+}
+
+// QualifiedName checks a name such as example.com/thing.
+func QualifiedName(s string, w *Path, name string) field.ErrorList {
+	if plainQualified(s) {
+		return nil
+	}
+	return Invalid(validation.IsQualifiedName(s), s, w, name)
+}
+
+// plainQualified is a quick answer for nearly all names that are right.
+func plainQualified(s string) bool {
+	domain, name, ok := strings.Cut(s, "/")
+	if !ok {
+		return plainLabel(s)
+	}
+	if len(domain) > validation.DNS1123SubdomainMaxLength || !plainLabel(name) {
+		return false
+	}
+	for part := range strings.SplitSeq(domain, ".") {
+		if !plainLabel(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// Port checks a port's number.
+func Port[N number](n N, w *Path, name string) field.ErrorList {
+	if n >= 1 && n <= 65535 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), validation.InclusiveRangeError(1, 65535))}
+}
+
+// PortOrName checks a port that is given by its number or its name.
+func PortOrName(p intstr.IntOrString, w *Path, name string) field.ErrorList {
+	if p.Type == intstr.String {
+		return Invalid(validation.IsValidPortName(p.StrVal), p.StrVal, w, name)
+	}
+	return Port(p.IntVal, w, name)
+}
+
+// IntOrPercent checks a number of things, or a percentage of them up to a hundred.
+func IntOrPercent(v *intstr.IntOrString, w *Path, name string) field.ErrorList {
+	if v == nil {
+		return nil
+	}
+	if v.Type == intstr.Int {
+		return NonNegative(v.IntVal, w, name)
+	}
+	if len(validation.IsValidPercent(v.StrVal)) > 0 {
+		return field.ErrorList{field.Invalid(w.ChildField(name), *v, "must be an integer or percentage (e.g '5%%')")}
+	}
+	return nil
+}
+
+// AtMost100Percent checks that a percentage is not above a hundred.
+func AtMost100Percent(v *intstr.IntOrString, w *Path, name string) field.ErrorList {
+	if p, ok := percent(v); !ok || p <= 100 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField(name), *v, "must not be greater than 100%")}
+}
+
+func percent(v *intstr.IntOrString) (int, bool) {
+	if v == nil || v.Type != intstr.String || len(validation.IsValidPercent(v.StrVal)) > 0 {
+		return 0, false
+	}
+	var p int
+	_, err := fmt.Sscanf(v.StrVal, "%d%%", &p)
+	return p, err == nil
+}
+
+// IsZero tells whether a count is none, as a number or as a percentage.
+func IsZero(v *intstr.IntOrString) bool {
+	if p, ok := percent(v); ok {
+		return p == 0
+	}
+	return v == nil || v.Type == intstr.Int && v.IntVal == 0
+}
+
+// quantity checks an amount that may not be below zero.
+func quantity(q resource.Quantity, w *Path, name string) field.ErrorList {
+	if q.Sign() >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField(name), q.String(), apivalidation.IsNegativeErrorMsg)}
+}
+
+// Immutable checks a field that no update may change.
+func Immutable(now, was any, w *Path, name string) field.ErrorList {
+	return apivalidation.ValidateImmutableField(now, was, w.ChildField(name))
+}
+
+// LabelSelector checks a selector's operators, keys and values.
+func LabelSelector(s *metav1.LabelSelector, w *Path, name string) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, w.ChildField(name))
+}
+
+// LabelName checks the key of a label or a taint.
+func LabelName(key string, w *Path, name string) field.ErrorList {
+	if plainQualified(key) {
+		return nil
+	}
+	return metav1validation.ValidateLabelName(key, w.ChildField(name))
+}
+
+// LabelMap checks the keys and values of labels.
+func LabelMap(m map[string]string, w *Path, name string) field.ErrorList {
+	if len(m) == 0 {
+		return nil
+	}
+	return metav1validation.ValidateLabels(m, w.ChildField(name))
+}
+
+// SortedKeys are a map's keys in order, so that errors come in order too.
+func SortedKeys[K ~string, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}
+
+// ordered sorts errors that were found in a map's order, which spares the search where there are none.
+func ordered(errs field.ErrorList) field.ErrorList {
+	slices.SortStableFunc(errs, func(a, b *field.Error) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
+	})
+	return errs
+}
+
+// DefaultPointer fills in a value that is absent.
+func DefaultPointer[T any](p **T, v T) {
+	if *p == nil {
+		*p = &v
+	}
+}
+
+// DefaultValue fills in a value that is its type's zero.
+func DefaultValue[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// NameIsPathSegment is the rule for names that may be anything which can stand in a URL's path.
+func NameIsPathSegment(name string, prefix bool) []string {
+	return pathvalidation.ValidatePathSegmentName(name, prefix)
+}
+
+// NameIsServiceName is the rule for names that are also host names.
+func NameIsServiceName(name string, prefix bool) []string {
+	if prefix {
+		name = strings.TrimSuffix(name, "-") + "a"
+	}
+	return validation.IsDNS1035Label(name)
+}

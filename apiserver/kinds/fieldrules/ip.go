@@ -1,0 +1,26 @@
+package fieldrules
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// PublicIP refuses addresses that only mean something on one machine.
+func PublicIP(ip netip.Addr, text string, w *Path, name string) field.ErrorList {
+	for _, bad := range [...]struct {
+		is  bool
+		why string
+	}{
+		{ip.IsUnspecified(), fmt.Sprintf("may not be unspecified (%s)", text)},
+		{ip.IsLoopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"},
+		{ip.IsLinkLocalUnicast(), "may not be in the link-local range (169.254.0.0/16, fe80::/10)"},
+		{ip.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
+	} {
+		if bad.is {
+			return field.ErrorList{field.Invalid(w.ChildField(name), text, bad.why)}
+		}
+	}
+	return nil
+}

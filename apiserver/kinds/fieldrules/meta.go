@@ -1,0 +1,34 @@
+package fieldrules
+
+import (
+	"slices"
+	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Annotations checks the keys and the size of annotations.
+func Annotations(m map[string]string, w *Path) field.ErrorList {
+	if len(m) == 0 {
+		return nil
+	}
+	return apivalidation.ValidateAnnotations(m, w.ChildField("annotations"))
+}
+
+const UnknownFinalizer = "name is neither a standard finalizer name nor is it fully qualified"
+
+var StandardFinalizers = []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+
+// Finalizers checks that every finalizer tells by its domain whose it is, but for Kubernetes' own.
+func Finalizers(names []string, w *Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, name := range names {
+		if !strings.Contains(name, "/") && !slices.Contains(StandardFinalizers, name) {
+			at := w.Index(i)
+			errs = append(errs, field.Invalid(at.Field(), name, UnknownFinalizer))
+		}
+	}
+	return errs
+}

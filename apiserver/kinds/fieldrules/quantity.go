@@ -1,0 +1,99 @@
+package fieldrules
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ResourceRequirements checks what a container or a pod asks for and may have at most.
+func ResourceRequirements(r *corev1.ResourceRequirements, w *Path) field.ErrorList {
+	at := w.Child("limits")
+	errs := ResourceList(r.Limits, &at)
+	at = w.Child("requests")
+	errs = append(errs, ResourceList(r.Requests, &at)...)
+	for name, request := range r.Requests {
+		limit, limited := r.Limits[name]
+		switch {
+		case !limited:
+			if !overcommit(name) {
+				errs = append(errs, field.Required(w.ChildField("limits"), "Limit must be set for non overcommitable resources"))
+			}
+		case !overcommit(name) && request.Cmp(limit) != 0:
+			errs = append(errs, field.Invalid(at.Field(), request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
+		case request.Cmp(limit) > 0:
+			errs = append(errs, field.Invalid(at.Field(), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+		}
+	}
+	return ordered(errs)
+}
+
+// ResourceList checks the names and amounts of a list of resources of a container.
+func ResourceList(list corev1.ResourceList, w *Path) field.ErrorList {
+	var errs field.ErrorList
+	for name, q := range list {
+		at := w.Key(string(name))
+		if !native(name) {
+			errs = append(errs, extendedName(name, &at)...)
+		}
+		errs = append(errs, ResourceQuantity(name, q, &at)...)
+	}
+	return ordered(errs)
+}
+
+// ResourceQuantity checks how much there is of a resource: whole numbers only, where parts make no sense.
+func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, w *Path) field.ErrorList {
+	errs := quantity(q, w, "")
+	if whole(name) && q.MilliValue()%1000 != 0 {
+		errs = append(errs, field.Invalid(w.Field(), q.String(), "must be an integer"))
+	}
+	return errs
+}
+
+// native tells whether Kubernetes itself knows the resource of a container.
+func native(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return true
+	}
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// overcommit tells whether more of a resource may be allowed than is asked for.
+func overcommit(name corev1.ResourceName) bool {
+	return native(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// whole tells whether a resource comes in whole units: objects, and whatever vendors add.
+func whole(name corev1.ResourceName) bool {
+	return slices.Contains(countedObjects, name) || strings.HasPrefix(string(name), "count/") ||
+		strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) && !strings.Contains(string(name), "storageclass")
+}
+
+var countedObjects = []corev1.ResourceName{
+	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
+	corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+}
+
+// extendedName checks the name of a resource that is not Kubernetes' own.
+func extendedName(name corev1.ResourceName, w *Path) field.ErrorList {
+	if errs := QualifiedName(string(name), w, ""); len(errs) > 0 {
+		return errs
+	}
+	if !strings.Contains(string(name), "/") {
+		return field.ErrorList{field.Invalid(w.Field(), name, "must be a standard resource for containers")}
+	}
+	if strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) ||
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0 {
+		return field.ErrorList{field.Invalid(w.Field(), name, "doesn't follow extended resource name standard")}
+	}
+	return nil
+}
+
+func Decimal[N number](n N) string { return strconv.FormatInt(int64(n), 10) }

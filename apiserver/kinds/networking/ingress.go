@@ -1,0 +1,189 @@
+// Package networking describes the kinds of the networking.k8s.io API group.
+package networking
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func Ingresses() kinds.Kind {
+	return kinds.Of[*networkingv1.Ingress]{
+		Type: &networkingv1.Ingress{}, List: &networkingv1.IngressList{},
+		Plural: "ingresses", ShortNames: []string{"ing"},
+		Name:       fieldrules.NameIsSubdomain,
+		Validate:   validateIngress,
+		Status:     true,
+		Generation: true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Class", "string", "The class whose controller serves the ingress."),
+			columns.Column("Hosts", "string", "The hosts that the rules are for."),
+			columns.Column("Address", "string", "Where the load balancer is reached."),
+			columns.Column("Ports", "string", "The ports that are open, which depend on TLS."),
+		},
+		Row: ingressRow,
+	}
+}
+
+func validateIngress(in *networkingv1.Ingress) field.ErrorList {
+	s := &in.Spec
+	var errs field.ErrorList
+	if len(s.Rules) == 0 && s.DefaultBackend == nil {
+		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), s.Rules, "either `defaultBackend` or `rules` must be specified"))
+	}
+	if s.DefaultBackend != nil {
+		at := fieldrules.Spec.Child("defaultBackend")
+		errs = append(errs, ingressBackend(s.DefaultBackend, &at)...)
+	}
+	list := fieldrules.Spec.Child("rules")
+	for i := range s.Rules {
+		at := list.Index(i)
+		errs = append(errs, ingressRule(&s.Rules[i], &at)...)
+	}
+	list = fieldrules.Spec.Child("tls")
+	for i := range s.TLS {
+		item := list.Index(i)
+		hosts := item.Child("hosts")
+		for j, h := range s.TLS[i].Hosts {
+			at := hosts.Index(j)
+			errs = append(errs, hostPattern(h, &at, "")...)
+		}
+	}
+	if c := s.IngressClassName; c != nil {
+		errs = append(errs, fieldrules.DNSName(*c, &fieldrules.Spec, "ingressClassName")...)
+	}
+	return errs
+}
+
+// hostPattern checks a host name whose first label may be a wildcard.
+func hostPattern(h string, w *fieldrules.Path, name string) field.ErrorList {
+	if strings.Contains(h, "*") {
+		return fieldrules.Invalid(validation.IsWildcardDNS1123Subdomain(h), h, w, name)
+	}
+	return fieldrules.Invalid(validation.IsDNS1123Subdomain(h), h, w, name)
+}
+
+func ingressRule(r *networkingv1.IngressRule, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if r.Host != "" {
+		if _, err := netip.ParseAddr(r.Host); err == nil {
+			errs = append(errs, field.Invalid(w.ChildField("host"), r.Host, "must be a DNS name, not an IP address"))
+		} else {
+			errs = append(errs, hostPattern(r.Host, w, "host")...)
+		}
+	}
+	if r.HTTP == nil {
+		return errs
+	}
+	http := w.Child("http")
+	list := http.Child("paths")
+	if len(r.HTTP.Paths) == 0 {
+		errs = append(errs, field.Required(list.Field(), ""))
+	}
+	for i := range r.HTTP.Paths {
+		p, at := &r.HTTP.Paths[i], list.Index(i)
+		errs = append(errs, ingressPath(p, &at)...)
+		backend := at.Child("backend")
+		errs = append(errs, ingressBackend(&p.Backend, &backend)...)
+	}
+	return errs
+}
+
+func ingressPath(p *networkingv1.HTTPIngressPath, w *fieldrules.Path) field.ErrorList {
+	if p.PathType == nil {
+		return field.ErrorList{field.Required(w.ChildField("pathType"), "pathType must be specified")}
+	}
+	var errs field.ErrorList
+	switch *p.PathType {
+	case networkingv1.PathTypeExact, networkingv1.PathTypePrefix:
+		if !strings.HasPrefix(p.Path, "/") {
+			errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, "must be an absolute path"))
+			break
+		}
+		for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F"} {
+			if strings.Contains(p.Path, bad) {
+				errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, fmt.Sprintf("must not contain '%s'", bad)))
+			}
+		}
+		for _, bad := range []string{"/..", "/."} {
+			if strings.HasSuffix(p.Path, bad) {
+				errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, fmt.Sprintf("cannot end with '%s'", bad)))
+			}
+		}
+	case networkingv1.PathTypeImplementationSpecific:
+		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
+			errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, "must be an absolute path"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(w.ChildField("pathType"), *p.PathType, []networkingv1.PathType{
+			networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix}))
+	}
+	return errs
+}
+
+func ingressBackend(b *networkingv1.IngressBackend, w *fieldrules.Path) field.ErrorList {
+	switch {
+	case b.Service != nil && b.Resource != nil:
+		return field.ErrorList{field.Invalid(w.Field(), "", "cannot set both resource and service backends")}
+	case b.Resource != nil:
+		at := w.Child("resource")
+		return append(fieldrules.Required(b.Resource.Kind, &at, "kind"), fieldrules.Required(b.Resource.Name, &at, "name")...)
+	case b.Service == nil:
+		return field.ErrorList{field.Required(w.Field(), "")}
+	}
+	at := w.Child("service")
+	var errs field.ErrorList
+	if b.Service.Name == "" {
+		errs = append(errs, field.Required(at.ChildField("name"), ""))
+	} else {
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsServiceName(b.Service.Name, false), b.Service.Name, &at, "name")...)
+	}
+	ports := at.Child("port")
+	switch p := b.Service.Port; {
+	case p.Name != "" && p.Number != 0:
+		errs = append(errs, field.Invalid(at.Field(), "", "cannot set both port name & port number"))
+	case p.Name != "":
+		errs = append(errs, fieldrules.Invalid(validation.IsValidPortName(p.Name), p.Name, &ports, "name")...)
+	case p.Number != 0:
+		errs = append(errs, fieldrules.Port(p.Number, &ports, "number")...)
+	default:
+		errs = append(errs, field.Required(at.Field(), "port name or number is required"))
+	}
+	return errs
+}
+
+func ingressRow(in *networkingv1.Ingress) []any {
+	var hosts, at []string
+	for _, r := range in.Spec.Rules {
+		if r.Host != "" {
+			hosts = append(hosts, r.Host)
+		}
+	}
+	for _, p := range in.Status.LoadBalancer.Ingress {
+		if p.IP != "" {
+			at = append(at, p.IP)
+		} else if p.Hostname != "" {
+			at = append(at, p.Hostname)
+		}
+	}
+	class, host, ports := columns.None, "*", "80"
+	if in.Spec.IngressClassName != nil {
+		class = *in.Spec.IngressClassName
+	}
+	if len(hosts) > 0 {
+		host = strings.Join(hosts, ",")
+	}
+	if len(in.Spec.TLS) > 0 {
+		ports = "80, 443"
+	}
+	return []any{class, host, strings.Join(at, ","), ports}
+}

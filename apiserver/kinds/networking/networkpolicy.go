@@ -1,0 +1,132 @@
+package networking
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func NetworkPolicies() kinds.Kind {
+	return kinds.Of[*networkingv1.NetworkPolicy]{
+		Type: &networkingv1.NetworkPolicy{}, List: &networkingv1.NetworkPolicyList{},
+		Plural: "networkpolicies", ShortNames: []string{"netpol"}, Generation: true,
+		Unenforced: "there is no network",
+		Name:       fieldrules.NameIsSubdomain,
+		Default:    defaultNetworkPolicy,
+		Validate:   validateNetworkPolicy,
+		Columns:    []metav1.TableColumnDefinition{columns.Column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
+		Row:        func(n *networkingv1.NetworkPolicy) []any { return []any{columns.SelectorCell(&n.Spec.PodSelector)} },
+	}
+}
+
+func defaultNetworkPolicy(n *networkingv1.NetworkPolicy) {
+	if len(n.Spec.PolicyTypes) == 0 {
+		n.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+		if len(n.Spec.Egress) > 0 {
+			n.Spec.PolicyTypes = append(n.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		}
+	}
+	ports := func(list []networkingv1.NetworkPolicyPort) {
+		for i := range list {
+			fieldrules.DefaultPointer(&list[i].Protocol, corev1.ProtocolTCP)
+		}
+	}
+	for i := range n.Spec.Ingress {
+		ports(n.Spec.Ingress[i].Ports)
+	}
+	for i := range n.Spec.Egress {
+		ports(n.Spec.Egress[i].Ports)
+	}
+}
+
+func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
+	s := &n.Spec
+	errs := fieldrules.LabelSelector(&s.PodSelector, &fieldrules.Spec, "podSelector")
+	list := fieldrules.Spec.Child("ingress")
+	for i := range s.Ingress {
+		at := list.Index(i)
+		errs = append(errs, policySide(s.Ingress[i].Ports, s.Ingress[i].From, &at, "from")...)
+	}
+	list = fieldrules.Spec.Child("egress")
+	for i := range s.Egress {
+		at := list.Index(i)
+		errs = append(errs, policySide(s.Egress[i].Ports, s.Egress[i].To, &at, "to")...)
+	}
+	if len(s.PolicyTypes) > 2 {
+		return append(errs, field.Invalid(fieldrules.Spec.ChildField("policyTypes"), s.PolicyTypes, "may not specify more than two policyTypes"))
+	}
+	for i, t := range s.PolicyTypes {
+		if t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress {
+			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("policyTypes").Index(i), t, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}))
+		}
+	}
+	return errs
+}
+
+func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, w *fieldrules.Path, name string) field.ErrorList {
+	var errs field.ErrorList
+	list := w.Child("ports")
+	for i := range ports {
+		p, at := &ports[i], list.Index(i)
+		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		if p.Port != nil {
+			errs = append(errs, fieldrules.PortOrName(*p.Port, &at, "port")...)
+		}
+		if p.EndPort != nil {
+			switch {
+			case p.Port == nil:
+				errs = append(errs, field.Required(at.ChildField("port"), "must be specified if `endPort` is set"))
+			case p.Port.StrVal != "":
+				errs = append(errs, field.Required(at.ChildField("endPort"), "must not be specified if `port` is not a number"))
+			case *p.EndPort < p.Port.IntVal:
+				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort, "must be greater than or equal to `port`"))
+			default:
+				errs = append(errs, fieldrules.Port(*p.EndPort, &at, "endPort")...)
+			}
+		}
+	}
+	list = w.Child(name)
+	for i := range peers {
+		at := list.Index(i)
+		errs = append(errs, policyPeer(&peers[i], &at)...)
+	}
+	return errs
+}
+
+func policyPeer(p *networkingv1.NetworkPolicyPeer, w *fieldrules.Path) field.ErrorList {
+	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
+		return field.ErrorList{field.Required(w.Field(), "must specify a peer")}
+	}
+	errs := fieldrules.LabelSelector(p.PodSelector, w, "podSelector")
+	errs = append(errs, fieldrules.LabelSelector(p.NamespaceSelector, w, "namespaceSelector")...)
+	if p.IPBlock == nil {
+		return errs
+	}
+	at := w.Child("ipBlock")
+	if p.PodSelector != nil || p.NamespaceSelector != nil {
+		errs = append(errs, field.Forbidden(w.Field(), "may not specify both ipBlock and another peer"))
+	}
+	if p.IPBlock.CIDR == "" {
+		return append(errs, field.Required(at.ChildField("cidr"), ""))
+	}
+	if bad := validation.IsValidCIDRForLegacyField(at.ChildField("cidr"), p.IPBlock.CIDR, false, nil); len(bad) > 0 {
+		return append(errs, bad...)
+	}
+	outer, err := netip.ParsePrefix(p.IPBlock.CIDR)
+	for i, except := range p.IPBlock.Except {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at.ChildField("except").Index(i), except, false, nil)...)
+		inner, innerErr := netip.ParsePrefix(except)
+		if err == nil && innerErr == nil && (!outer.Contains(inner.Addr()) || outer.Bits() >= inner.Bits()) {
+			errs = append(errs, field.Invalid(at.ChildField("except").Index(i), except, "must be a strict subset of `cidr`"))
+		}
+	}
+	return errs
+}

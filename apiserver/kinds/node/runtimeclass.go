@@ -1,0 +1,40 @@
+// Package node describes the kinds of the node.k8s.io API group.
+package node
+
+import (
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+)
+
+func RuntimeClasses() kinds.Kind {
+	return kinds.Of[*nodev1.RuntimeClass]{
+		Type: &nodev1.RuntimeClass{}, List: &nodev1.RuntimeClassList{},
+		Plural: "runtimeclasses", Cluster: true,
+		Name: fieldrules.NameIsSubdomain,
+		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
+			errs := fieldrules.Invalid(fieldrules.NameIsLabel(r.Handler, false), r.Handler, &fieldrules.Root, "handler")
+			if r.Overhead != nil {
+				overhead := fieldrules.Root.Child("overhead")
+				at := overhead.Child("podFixed")
+				errs = append(errs, fieldrules.ResourceList(r.Overhead.PodFixed, &at)...)
+			}
+			if r.Scheduling != nil {
+				at := fieldrules.Root.Child("scheduling")
+				errs = append(errs, fieldrules.LabelMap(r.Scheduling.NodeSelector, &at, "nodeSelector")...)
+				errs = append(errs, podspec.Tolerations(r.Scheduling.Tolerations, &at)...)
+			}
+			return errs
+		},
+		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
+			return fieldrules.Immutable(r.Handler, old.Handler, &fieldrules.Root, "handler")
+		},
+		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string", nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
+		Row:     func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
+	}
+}

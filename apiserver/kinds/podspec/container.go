@@ -1,0 +1,283 @@
+package podspec
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// containers checks all containers of a pod together.
+func containers(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := w.Child("containers")
+	if len(s.Containers) == 0 {
+		errs = append(errs, field.Required(list.Field(), ""))
+	}
+	for i := range s.Containers {
+		at := list.Index(i)
+		errs = append(errs, container(&s.Containers[i], s, &at)...)
+		errs = append(errs, handlers(&s.Containers[i], s, &at)...)
+		if c := &s.Containers[i]; c.Name != "" && hasContainer(s.Containers[:i], c.Name) {
+			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
+		}
+		if p := s.Containers[i].RestartPolicy; p != nil {
+			errs = append(errs, fieldrules.OneOf(*p, &at, "restartPolicy", corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
+		}
+	}
+	list = w.Child("initContainers")
+	for i := range s.InitContainers {
+		at := list.Index(i)
+		errs = append(errs, initContainer(i, s, &at)...)
+	}
+	list = w.Child("ephemeralContainers")
+	for i := range s.EphemeralContainers {
+		at := list.Index(i)
+		errs = append(errs, ephemeralContainer(i, s, &at)...)
+	}
+	return append(errs, hostPorts(s, w)...)
+}
+
+func hasContainer(list []corev1.Container, name string) bool {
+	for i := range list {
+		if list[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Sidecar tells whether an init container goes on running beside the others.
+func Sidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+func initContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	c := &s.InitContainers[i]
+	errs := container(c, s, w)
+	if c.Name != "" && (hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers[:i], c.Name)) {
+		errs = append(errs, field.Duplicate(w.ChildField("name"), c.Name))
+	}
+	if Sidecar(c) {
+		return append(errs, handlers(c, s, w)...)
+	}
+	const only = "may not be set for init containers without restartPolicy=Always"
+	for _, set := range [...]struct {
+		field string
+		is    bool
+	}{
+		{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil},
+		{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil},
+	} {
+		if set.is {
+			errs = append(errs, field.Forbidden(w.ChildField(set.field), only))
+		}
+	}
+	return errs
+}
+
+func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	e := &s.EphemeralContainers[i]
+	c := (*corev1.Container)(&e.EphemeralContainerCommon)
+	errs := container(c, s, w)
+	taken := hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers, c.Name)
+	for j := range s.EphemeralContainers[:i] {
+		taken = taken || s.EphemeralContainers[j].Name == c.Name
+	}
+	if c.Name != "" && taken {
+		errs = append(errs, field.Duplicate(w.ChildField("name"), c.Name))
+	}
+	if e.TargetContainerName != "" && !hasContainer(s.Containers, e.TargetContainerName) && !hasContainer(s.InitContainers, e.TargetContainerName) {
+		errs = append(errs, field.NotFound(w.ChildField("targetContainerName"), e.TargetContainerName))
+	}
+	const never = "cannot be set for an Ephemeral Container"
+	for _, set := range [...]struct {
+		field string
+		is    bool
+	}{
+		{"ports", len(c.Ports) > 0}, {"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil},
+		{"startupProbe", c.StartupProbe != nil}, {"lifecycle", c.Lifecycle != nil},
+		{"resources", len(c.Resources.Limits)+len(c.Resources.Requests) > 0},
+	} {
+		if set.is {
+			errs = append(errs, field.Forbidden(w.ChildField(set.field), never))
+		}
+	}
+	return errs
+}
+
+// container checks what containers of all sorts have in common.
+func container(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.DNSLabel(c.Name, w, "name")
+	errs = append(errs, fieldrules.Required(c.Image, w, "image")...)
+	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, w, "imagePullPolicy", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
+	errs = append(errs, fieldrules.OneOf(c.TerminationMessagePolicy, w, "terminationMessagePolicy",
+		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
+	errs = append(errs, containerPorts(c.Ports, w)...)
+	errs = append(errs, environment(c, w)...)
+	errs = append(errs, mounts(c, s, w)...)
+	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
+		at := w.Child("resources")
+		errs = append(errs, fieldrules.ResourceRequirements(&c.Resources, &at)...)
+	}
+	return append(errs, containerSecurity(c.SecurityContext, s, w)...)
+}
+
+func containerPorts(ports []corev1.ContainerPort, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := w.Child("ports")
+	for i := range ports {
+		p, at := &ports[i], list.Index(i)
+		if p.Name != "" {
+			if messages := validation.IsValidPortName(p.Name); len(messages) > 0 {
+				errs = append(errs, fieldrules.Invalid(messages, p.Name, &at, "name")...)
+			} else {
+				for _, o := range ports[:i] {
+					if o.Name == p.Name {
+						errs = append(errs, field.Duplicate(at.ChildField("name"), p.Name))
+						break
+					}
+				}
+			}
+		}
+		if p.ContainerPort == 0 {
+			errs = append(errs, field.Required(at.ChildField("containerPort"), ""))
+		} else {
+			errs = append(errs, fieldrules.Port(p.ContainerPort, &at, "containerPort")...)
+		}
+		if p.HostPort != 0 {
+			errs = append(errs, fieldrules.Port(p.HostPort, &at, "hostPort")...)
+		}
+		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+	}
+	return errs
+}
+
+// hostPorts checks that no two containers want the same port of the host.
+func hostPorts(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	taken := map[string]bool(nil)
+	for i := range s.Containers {
+		for j, p := range s.Containers[i].Ports {
+			if p.HostPort == 0 {
+				continue
+			}
+			if s.HostNetwork && p.HostPort != p.ContainerPort {
+				errs = append(errs, field.Invalid(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("containerPort"), p.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
+			}
+			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
+			if taken[key] {
+				errs = append(errs, field.Duplicate(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"), key))
+			}
+			if taken == nil {
+				taken = map[string]bool{}
+			}
+			taken[key] = true
+		}
+	}
+	return errs
+}
+
+// mounts checks that what a container mounts is there.
+func mounts(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := w.Child("volumeMounts")
+	for i := range c.VolumeMounts {
+		m, at := &c.VolumeMounts[i], list.Index(i)
+		if m.Name == "" {
+			errs = append(errs, field.Required(at.ChildField("name"), ""))
+		} else if !hasVolume(s, m.Name) {
+			errs = append(errs, field.NotFound(at.ChildField("name"), m.Name))
+		}
+		errs = append(errs, fieldrules.Required(m.MountPath, &at, "mountPath")...)
+		for _, o := range c.VolumeMounts[:i] {
+			if o.MountPath == m.MountPath {
+				errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath, "must be unique"))
+				break
+			}
+		}
+		errs = append(errs, localPath(m.SubPath, &at, "subPath")...)
+		errs = append(errs, localPath(m.SubPathExpr, &at, "subPathExpr")...)
+		if m.SubPath != "" && m.SubPathExpr != "" {
+			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+		}
+		errs = append(errs, fieldrules.OptionalOneOf(m.MountPropagation, &at, "mountPropagation",
+			corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
+	}
+	list = w.Child("volumeDevices")
+	for i := range c.VolumeDevices {
+		d, at := &c.VolumeDevices[i], list.Index(i)
+		if d.Name == "" {
+			errs = append(errs, field.Required(at.ChildField("name"), ""))
+		} else if !hasVolume(s, d.Name) {
+			errs = append(errs, field.NotFound(at.ChildField("name"), d.Name))
+		}
+		errs = append(errs, fieldrules.Required(d.DevicePath, &at, "devicePath")...)
+	}
+	return errs
+}
+
+func hasVolume(s *corev1.PodSpec, name string) bool {
+	for i := range s.Volumes {
+		if s.Volumes[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// localPath checks a path, if there is one, that may not leave the directory it starts in.
+func localPath(p string, w *fieldrules.Path, name string) field.ErrorList {
+	if p == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	if path.IsAbs(p) {
+		errs = append(errs, field.Invalid(w.ChildField(name), p, "must be a relative path"))
+	}
+	return append(errs, WithoutBacksteps(p, w, name)...)
+}
+
+func WithoutBacksteps(p string, w *fieldrules.Path, name string) field.ErrorList {
+	if !strings.Contains(p, "..") {
+		return nil
+	}
+	for step := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
+		if step == ".." {
+			return field.ErrorList{field.Invalid(w.ChildField(name), p, "must not contain '..'")}
+		}
+	}
+	return nil
+}
+
+func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	if c == nil {
+		return nil
+	}
+	at := w.Child("securityContext")
+	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
+	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
+	errs = append(errs, fieldrules.OptionalOneOf(c.ProcMount, &at, "procMount", corev1.DefaultProcMount, corev1.UnmaskedProcMount)...)
+	if c.ProcMount != nil && *c.ProcMount == corev1.UnmaskedProcMount && (s.HostUsers == nil || *s.HostUsers) {
+		errs = append(errs, field.Invalid(at.ChildField("procMount"), *c.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
+	}
+	if c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation {
+		return errs
+	}
+	if c.Privileged != nil && *c.Privileged {
+		errs = append(errs, field.Invalid(at.Field(), *c, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+	}
+	if c.Capabilities != nil {
+		for _, added := range c.Capabilities.Add {
+			if added == "CAP_SYS_ADMIN" {
+				errs = append(errs, field.Invalid(at.Field(), *c, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+			}
+		}
+	}
+	return errs
+}

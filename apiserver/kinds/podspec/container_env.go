@@ -1,0 +1,198 @@
+package podspec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// environment checks a container's variables and where they come from.
+func environment(c *corev1.Container, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := w.Child("env")
+	for i := range c.Env {
+		v, at := &c.Env[i], list.Index(i)
+		if v.Name == "" {
+			errs = append(errs, field.Required(at.ChildField("name"), ""))
+		} else {
+			errs = append(errs, variableName(v.Name, &at, "name")...)
+		}
+		if v.ValueFrom != nil {
+			from := at.Child("valueFrom")
+			errs = append(errs, variableSource(v, &from)...)
+		}
+	}
+	list = w.Child("envFrom")
+	for i := range c.EnvFrom {
+		from, at := &c.EnvFrom[i], list.Index(i)
+		if from.Prefix != "" {
+			errs = append(errs, variableName(from.Prefix, &at, "prefix")...)
+		}
+		sources := 0
+		if s := from.ConfigMapRef; s != nil {
+			sources++
+			ref := at.Child("configMapRef")
+			errs = append(errs, fieldrules.Required(s.Name, &ref, "name")...)
+		}
+		if s := from.SecretRef; s != nil {
+			sources++
+			ref := at.Child("secretRef")
+			errs = append(errs, fieldrules.Required(s.Name, &ref, "name")...)
+		}
+		switch {
+		case sources == 0:
+			errs = append(errs, field.Invalid(at.Field(), "", "must specify one of: `configMapRef` or `secretRef`"))
+		case sources > 1:
+			errs = append(errs, field.Invalid(at.Field(), "", "may not have more than one field specified at a time"))
+		}
+	}
+	return errs
+}
+
+// variableName allows any printable name without "=".
+func variableName(name string, w *fieldrules.Path, in string) field.ErrorList {
+	for i := range len(name) {
+		if c := name[i]; (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return fieldrules.Invalid(validation.IsRelaxedEnvVarName(name), name, w, in)
+		}
+	}
+	return nil
+}
+
+func variableSource(v *corev1.EnvVar, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	from, sources := v.ValueFrom, 0
+	if r := from.FieldRef; r != nil {
+		sources++
+		at := w.Child("fieldRef")
+		errs = append(errs, fieldRef(r, &at, variableFields)...)
+	}
+	if r := from.ResourceFieldRef; r != nil {
+		sources++
+		at := w.Child("resourceFieldRef")
+		errs = append(errs, resourceFieldRef(r, &at, false)...)
+	}
+	if r := from.ConfigMapKeyRef; r != nil {
+		sources++
+		at := w.Child("configMapKeyRef")
+		errs = append(errs, keyRef(r.Name, r.Key, &at)...)
+	}
+	if r := from.SecretKeyRef; r != nil {
+		sources++
+		at := w.Child("secretKeyRef")
+		errs = append(errs, keyRef(r.Name, r.Key, &at)...)
+	}
+	if r := from.FileKeyRef; r != nil {
+		sources++
+		at := w.Child("fileKeyRef")
+		errs = append(errs, fieldrules.Required(r.Key, &at, "key")...)
+		errs = append(errs, fieldrules.Required(r.VolumeName, &at, "volumeName")...)
+		errs = append(errs, fieldrules.Required(r.Path, &at, "path")...)
+		errs = append(errs, localPath(r.Path, &at, "path")...)
+	}
+	switch {
+	case sources == 0:
+		errs = append(errs, field.Invalid(w.Field(), "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+	case v.Value != "":
+		errs = append(errs, field.Invalid(w.Field(), "", "may not be specified when `value` is not empty"))
+	case sources > 1:
+		errs = append(errs, field.Invalid(w.Field(), "", "may not have more than one field specified at a time"))
+	}
+	return errs
+}
+
+func keyRef(name, key string, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Required(name, w, "name")
+	if key == "" {
+		return append(errs, field.Required(w.ChildField("key"), ""))
+	}
+	return append(errs, fieldrules.Invalid(validation.IsConfigMapKey(key), key, w, "key")...)
+}
+
+var (
+	// variableFields are the fields of a pod that a variable can have as its value.
+	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
+	// volumeFields are those that a file can have as its content.
+	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
+)
+
+// fieldRef checks a reference to a field of the pod itself.
+func fieldRef(r *corev1.ObjectFieldSelector, w *fieldrules.Path, known []string) field.ErrorList {
+	if r.APIVersion == "" {
+		return field.ErrorList{field.Required(w.ChildField("apiVersion"), "")}
+	}
+	if r.FieldPath == "" {
+		return field.ErrorList{field.Required(w.ChildField("fieldPath"), "")}
+	}
+	if r.APIVersion != "v1" {
+		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath, fmt.Sprintf("error converting fieldPath: unsupported pod version: %s", r.APIVersion))}
+	}
+	if base, key, ok := subscript(r.FieldPath); ok {
+		switch base {
+		case "metadata.annotations":
+			return fieldrules.Invalid(validation.IsQualifiedName(strings.ToLower(key)), key, w, "fieldPath")
+		case "metadata.labels":
+			return fieldrules.Invalid(validation.IsQualifiedName(key), key, w, "fieldPath")
+		default:
+			return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), base, "does not support subscript")}
+		}
+	}
+	if slices.Contains(known, r.FieldPath) {
+		return nil
+	}
+	if !slices.Contains(variableFields, r.FieldPath) && !slices.Contains(volumeFields, r.FieldPath) {
+		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath, "error converting fieldPath: field label not supported: "+r.FieldPath)}
+	}
+	return field.ErrorList{field.NotSupported(w.ChildField("fieldPath"), r.FieldPath, slices.Sorted(slices.Values(known)))}
+}
+
+// subscript splits metadata.labels['key'] into the map and the key.
+func subscript(path string) (string, string, bool) {
+	base, rest, ok := strings.Cut(path, "['")
+	key, end := strings.CutSuffix(rest, "']")
+	return base, key, ok && end
+}
+
+// containerResources are the amounts of a container that it can learn of itself.
+var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
+
+func resourceFieldRef(r *corev1.ResourceFieldSelector, w *fieldrules.Path, volume bool) field.ErrorList {
+	switch {
+	case volume && r.ContainerName == "":
+		return field.ErrorList{field.Required(w.ChildField("containerName"), "")}
+	case r.Resource == "":
+		return field.ErrorList{field.Required(w.ChildField("resource"), "")}
+	case !slices.Contains(containerResources, r.Resource) && !strings.HasPrefix(r.Resource, "limits.hugepages-") && !strings.HasPrefix(r.Resource, "requests.hugepages-"):
+		return field.ErrorList{field.NotSupported(w.ChildField("resource"), r.Resource, slices.Sorted(slices.Values(containerResources)))}
+	}
+	return divisor(r, w)
+}
+
+var divisors = map[string][]string{
+	"cpu":               {"1m", "1"},
+	"memory":            {"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"},
+	"ephemeral-storage": {"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"},
+}
+
+func divisor(r *corev1.ResourceFieldSelector, w *fieldrules.Path) field.ErrorList {
+	_, what, _ := strings.Cut(r.Resource, ".")
+	allowed, ok := divisors[what]
+	if !ok {
+		allowed = divisors["memory"]
+	}
+	if r.Divisor.IsZero() || slices.Contains(allowed, r.Divisor.String()) {
+		return nil
+	}
+	name := what
+	if !ok {
+		name = "hugepages"
+	}
+	return field.ErrorList{field.Invalid(w.ChildField("divisor"), name, fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, ", "), name))}
+}

@@ -1,0 +1,126 @@
+package podspec
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// handlers checks the probes and hooks of a container that goes on running.
+func handlers(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.Lifecycle != nil {
+		at := w.Child("lifecycle")
+		errs = append(errs, hook(c.Lifecycle.PostStart, s, &at, "postStart")...)
+		errs = append(errs, hook(c.Lifecycle.PreStop, s, &at, "preStop")...)
+	}
+	if c.LivenessProbe != nil {
+		at := w.Child("livenessProbe")
+		errs = append(errs, probe(c.LivenessProbe, &at)...)
+		errs = append(errs, onceSuccessful(c.LivenessProbe, &at)...)
+	}
+	if c.StartupProbe != nil {
+		at := w.Child("startupProbe")
+		errs = append(errs, probe(c.StartupProbe, &at)...)
+		errs = append(errs, onceSuccessful(c.StartupProbe, &at)...)
+	}
+	if p := c.ReadinessProbe; p != nil {
+		at := w.Child("readinessProbe")
+		errs = append(errs, probe(p, &at)...)
+		if p.TerminationGracePeriodSeconds != nil {
+			errs = append(errs, field.Invalid(at.ChildField("terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
+		}
+	}
+	return errs
+}
+
+func onceSuccessful(p *corev1.Probe, w *fieldrules.Path) field.ErrorList {
+	if p.SuccessThreshold == 1 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField("successThreshold"), p.SuccessThreshold, "must be 1")}
+}
+
+func probe(p *corev1.Probe, w *fieldrules.Path) field.ErrorList {
+	errs := handler(actions{exec: p.Exec, http: p.HTTPGet, tcp: p.TCPSocket, grpc: p.GRPC}, w)
+	errs = append(errs, fieldrules.NonNegative(p.InitialDelaySeconds, w, "initialDelaySeconds")...)
+	errs = append(errs, fieldrules.NonNegative(p.TimeoutSeconds, w, "timeoutSeconds")...)
+	errs = append(errs, fieldrules.NonNegative(p.PeriodSeconds, w, "periodSeconds")...)
+	errs = append(errs, fieldrules.NonNegative(p.SuccessThreshold, w, "successThreshold")...)
+	errs = append(errs, fieldrules.NonNegative(p.FailureThreshold, w, "failureThreshold")...)
+	if g := p.TerminationGracePeriodSeconds; g != nil && *g <= 0 {
+		errs = append(errs, field.Invalid(w.ChildField("terminationGracePeriodSeconds"), *g, "must be greater than 0"))
+	}
+	return errs
+}
+
+func hook(h *corev1.LifecycleHandler, s *corev1.PodSpec, w *fieldrules.Path, name string) field.ErrorList {
+	if h == nil {
+		return nil
+	}
+	at := w.Child(name)
+	errs := handler(actions{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, sleep: h.Sleep}, &at)
+	if h.Sleep != nil && s.TerminationGracePeriodSeconds != nil {
+		if grace := *s.TerminationGracePeriodSeconds; h.Sleep.Seconds < 0 || h.Sleep.Seconds > grace {
+			errs = append(errs, field.Invalid(at.ChildField("sleep").Child("seconds"), h.Sleep.Seconds, "must be non-negative and less than terminationGracePeriodSeconds ("+fieldrules.Decimal(grace)+")"))
+		}
+	}
+	return errs
+}
+
+// actions are what a probe or a hook can do; it does exactly one of them.
+type actions struct {
+	exec  *corev1.ExecAction
+	http  *corev1.HTTPGetAction
+	tcp   *corev1.TCPSocketAction
+	grpc  *corev1.GRPCAction
+	sleep *corev1.SleepAction
+}
+
+func handler(a actions, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	first := ""
+	for _, h := range [...]struct {
+		name string
+		is   bool
+	}{{"exec", a.exec != nil}, {"httpGet", a.http != nil}, {"tcpSocket", a.tcp != nil}, {"grpc", a.grpc != nil}, {"sleep", a.sleep != nil}} {
+		switch {
+		case h.is && first == "":
+			first = h.name
+		case h.is:
+			errs = append(errs, field.Forbidden(w.ChildField(h.name), "may not specify more than 1 handler type"))
+		}
+	}
+	at := w.Child(first)
+	switch first {
+	case "":
+		errs = append(errs, field.Required(w.Field(), "must specify a handler type"))
+	case "exec":
+		if len(a.exec.Command) == 0 {
+			errs = append(errs, field.Required(at.ChildField("command"), ""))
+		}
+	case "httpGet":
+		errs = append(errs, httpGet(a.http, &at)...)
+	case "tcpSocket":
+		errs = append(errs, fieldrules.PortOrName(a.tcp.Port, &at, "port")...)
+	case "grpc":
+		errs = append(errs, fieldrules.Port(a.grpc.Port, &at, "port")...)
+	}
+	return errs
+}
+
+func httpGet(g *corev1.HTTPGetAction, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Required(g.Path, w, "path")
+	errs = append(errs, fieldrules.PortOrName(g.Port, w, "port")...)
+	errs = append(errs, fieldrules.OneOf(g.Scheme, w, "scheme", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)...)
+	for _, h := range g.HTTPHeaders {
+		for _, m := range validation.IsHTTPHeaderName(strings.TrimSpace(h.Name)) {
+			errs = append(errs, field.Invalid(w.ChildField("httpHeaders"), h.Name, m))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,212 @@
+// Package podspec validates pod specs and pod templates, and sets their defaults.
+package podspec
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// template checks a pod template as a controller holds it.
+func ValidateTemplate(t *corev1.PodTemplateSpec, w *fieldrules.Path) field.ErrorList {
+	at := w.Child("metadata")
+	errs := fieldrules.LabelMap(t.Labels, &at, "labels")
+	errs = append(errs, fieldrules.Annotations(t.Annotations, &at)...)
+	at = w.Child("spec")
+	errs = append(errs, Validate(&t.Spec, &at)...)
+	if len(t.Spec.EphemeralContainers) > 0 {
+		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"), "ephemeral containers not allowed in pod template"))
+	}
+	return errs
+}
+
+// Validate checks what pods and pod templates have in common.
+func Validate(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	errs := volumes(s, w)
+	errs = append(errs, containers(s, w)...)
+	errs = append(errs, fieldrules.OneOf(s.RestartPolicy, w, "restartPolicy",
+		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
+	errs = append(errs, fieldrules.OneOf(s.DNSPolicy, w, "dnsPolicy",
+		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)...)
+	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, w, "nodeSelector")...)
+	errs = append(errs, podNames(s, w)...)
+	errs = append(errs, podSecurity(s, w)...)
+	errs = append(errs, podNetwork(s, w)...)
+	errs = append(errs, scheduling(s, w)...)
+	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
+		errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32)))
+	}
+	if len(s.Overhead) > 0 {
+		at := w.Child("overhead")
+		errs = append(errs, fieldrules.ResourceList(s.Overhead, &at)...)
+	}
+	if s.Resources != nil {
+		at := w.Child("resources")
+		errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at)...)
+	}
+	return errs
+}
+
+// podNames checks the names of other things that a pod has in its spec.
+func podNames(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, n := range [...]struct{ field, value string }{
+		{"serviceAccountName", s.ServiceAccountName}, {"nodeName", s.NodeName}, {"priorityClassName", s.PriorityClassName},
+	} {
+		if n.value != "" {
+			errs = append(errs, fieldrules.DNSName(n.value, w, n.field)...)
+		}
+	}
+	if s.RuntimeClassName != nil {
+		errs = append(errs, fieldrules.DNSName(*s.RuntimeClassName, w, "runtimeClassName")...)
+	}
+	if s.SchedulerName != "" {
+		errs = append(errs, fieldrules.QualifiedName(s.SchedulerName, w, "schedulerName")...)
+	}
+	for i, r := range s.ImagePullSecrets {
+		list := w.Child("imagePullSecrets")
+		at := list.Index(i)
+		errs = append(errs, fieldrules.Required(r.Name, &at, "name")...)
+	}
+	for i, g := range s.ReadinessGates {
+		list := w.Child("readinessGates")
+		at := list.Index(i)
+		errs = append(errs, fieldrules.QualifiedName(string(g.ConditionType), &at, "conditionType")...)
+	}
+	for i, g := range s.SchedulingGates {
+		list := w.Child("schedulingGates")
+		at := list.Index(i)
+		errs = append(errs, fieldrules.QualifiedName(g.Name, &at, "name")...)
+		if slices.ContainsFunc(s.SchedulingGates[:i], func(o corev1.PodSchedulingGate) bool { return o.Name == g.Name }) {
+			errs = append(errs, field.Duplicate(at.ChildField("name"), g.Name))
+		}
+	}
+	return errs
+}
+
+func podNetwork(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s.Hostname != "" {
+		errs = append(errs, fieldrules.DNSLabel(s.Hostname, w, "hostname")...)
+	}
+	if s.Subdomain != "" {
+		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, w, "subdomain")...)
+	}
+	for i, a := range s.HostAliases {
+		list := w.Child("hostAliases")
+		at := list.Index(i)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
+		names := at.Child("hostnames")
+		for j, h := range a.Hostnames {
+			name := names.Index(j)
+			errs = append(errs, fieldrules.DNSName(h, &name, "")...)
+		}
+	}
+	if s.DNSConfig != nil || s.DNSPolicy == corev1.DNSNone {
+		errs = append(errs, dnsConfig(s, w)...)
+	}
+	return errs
+}
+
+const (
+	maxNameservers  = 3
+	maxSearches     = 32
+	maxSearchLength = 2048
+)
+
+func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	at := w.Child("dnsConfig")
+	c := s.DNSConfig
+	if c == nil {
+		return field.ErrorList{field.Required(at.Field(), "must provide `dnsConfig` when `dnsPolicy` is None")}
+	}
+	var errs field.ErrorList
+	if s.DNSPolicy == corev1.DNSNone && len(c.Nameservers) == 0 {
+		errs = append(errs, field.Required(at.ChildField("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+	}
+	if len(c.Nameservers) > maxNameservers {
+		errs = append(errs, field.Invalid(at.ChildField("nameservers"), c.Nameservers, "must not have more than "+strconv.Itoa(maxNameservers)+" nameservers"))
+	}
+	for i, n := range c.Nameservers {
+		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("nameservers").Index(i), n, false, nil)...)
+	}
+	if len(c.Searches) > maxSearches {
+		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches, "must not have more than "+strconv.Itoa(maxSearches)+" search paths"))
+	}
+	length := 0
+	for _, search := range c.Searches {
+		length += len(search) + 1
+	}
+	if length-1 > maxSearchLength {
+		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches, "must not have more than "+strconv.Itoa(maxSearchLength)+" characters (including spaces) in the search list"))
+	}
+	for i, o := range c.Options {
+		if o.Name == "" {
+			errs = append(errs, field.Required(at.ChildField("options").Index(i), "must not be empty"))
+		}
+	}
+	return errs
+}
+
+func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	c := s.SecurityContext
+	if c == nil {
+		return nil
+	}
+	at := w.Child("securityContext")
+	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
+	if c.FSGroup != nil {
+		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*c.FSGroup), *c.FSGroup, &at, "fsGroup")...)
+	}
+	for i, g := range c.SupplementalGroups {
+		for _, m := range validation.IsValidGroupID(g) {
+			errs = append(errs, field.Invalid(at.ChildField("supplementalGroups").Index(i), g, m))
+		}
+	}
+	errs = append(errs, fieldrules.OptionalOneOf(c.FSGroupChangePolicy, &at, "fsGroupChangePolicy", corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
+	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
+	for i, sysctl := range c.Sysctls {
+		list := at.Child("sysctls")
+		item := list.Index(i)
+		errs = append(errs, fieldrules.Required(sysctl.Name, &item, "name")...)
+		if slices.ContainsFunc(c.Sysctls[:i], func(o corev1.Sysctl) bool { return o.Name == sysctl.Name }) {
+			errs = append(errs, field.Duplicate(item.ChildField("name"), sysctl.Name))
+		}
+	}
+	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
+		errs = append(errs, field.Invalid(at.ChildField("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+	}
+	return errs
+}
+
+func seccomp(p *corev1.SeccompProfile, w *fieldrules.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	at := w.Child("seccompProfile")
+	errs := fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
+	case local && p.LocalhostProfile == nil:
+		errs = append(errs, field.Required(at.ChildField("localhostProfile"), "must be set when seccomp type is Localhost"))
+	case !local && p.LocalhostProfile != nil:
+		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), *p.LocalhostProfile, "can only be set when seccomp type is Localhost"))
+	}
+	return errs
+}
+
+func userAndGroup(user, group *int64, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if user != nil {
+		errs = append(errs, fieldrules.Invalid(validation.IsValidUserID(*user), *user, w, "runAsUser")...)
+	}
+	if group != nil {
+		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*group), *group, w, "runAsGroup")...)
+	}
+	return errs
+}

@@ -1,0 +1,206 @@
+package podspec
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+const DefaultGracePeriod = int64(corev1.DefaultTerminationGracePeriodSeconds)
+
+// SetDefaults fills in what pods and pod templates have in common.
+func SetDefaults(s *corev1.PodSpec) {
+	fieldrules.DefaultValue(&s.DNSPolicy, corev1.DNSClusterFirst)
+	fieldrules.DefaultValue(&s.RestartPolicy, corev1.RestartPolicyAlways)
+	fieldrules.DefaultValue(&s.SchedulerName, corev1.DefaultSchedulerName)
+	fieldrules.DefaultPointer(&s.TerminationGracePeriodSeconds, DefaultGracePeriod)
+	if s.SecurityContext == nil {
+		s.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	fieldrules.DefaultValue(&s.ServiceAccountName, s.DeprecatedServiceAccount)
+	s.DeprecatedServiceAccount = s.ServiceAccountName
+	for i := range s.Volumes {
+		defaultVolume(&s.Volumes[i])
+	}
+	for i := range s.InitContainers {
+		defaultContainer(&s.InitContainers[i])
+	}
+	for i := range s.Containers {
+		defaultContainer(&s.Containers[i])
+	}
+	for i := range s.EphemeralContainers {
+		defaultContainer((*corev1.Container)(&s.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	RoundUp(s.Overhead)
+	if s.Resources != nil {
+		RoundUp(s.Resources.Limits)
+		RoundUp(s.Resources.Requests)
+	}
+}
+
+func defaultContainer(c *corev1.Container) {
+	fieldrules.DefaultValue(&c.ImagePullPolicy, pullPolicyOf(c.Image))
+	fieldrules.DefaultValue(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	fieldrules.DefaultValue(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	for i := range c.Ports {
+		fieldrules.DefaultValue(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil {
+			defaultFieldRef(from.FieldRef)
+			if from.FileKeyRef != nil {
+				fieldrules.DefaultPointer(&from.FileKeyRef.Optional, false)
+			}
+		}
+	}
+	RoundUp(c.Resources.Limits)
+	RoundUp(c.Resources.Requests)
+	defaultProbe(c.LivenessProbe)
+	defaultProbe(c.ReadinessProbe)
+	defaultProbe(c.StartupProbe)
+	if c.Lifecycle != nil {
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil {
+				defaultHTTPGet(h.HTTPGet)
+			}
+		}
+	}
+}
+
+// pullPolicyOf pulls an image always if its tag is, or by its absence means, "latest".
+func pullPolicyOf(image string) corev1.PullPolicy {
+	if image == "" || strings.Contains(image, "@") && !strings.Contains(image, ":latest@") {
+		return corev1.PullIfNotPresent
+	}
+	name, _, _ := strings.Cut(image, "@")
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	_, tag, tagged := strings.Cut(last, ":")
+	if !tagged || tag == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func defaultProbe(p *corev1.Probe) {
+	if p == nil {
+		return
+	}
+	fieldrules.DefaultValue(&p.TimeoutSeconds, 1)
+	fieldrules.DefaultValue(&p.PeriodSeconds, 10)
+	fieldrules.DefaultValue(&p.SuccessThreshold, 1)
+	fieldrules.DefaultValue(&p.FailureThreshold, 3)
+	defaultHTTPGet(p.HTTPGet)
+	if p.GRPC != nil {
+		fieldrules.DefaultPointer(&p.GRPC.Service, "")
+	}
+}
+
+func defaultHTTPGet(g *corev1.HTTPGetAction) {
+	if g == nil {
+		return
+	}
+	fieldrules.DefaultValue(&g.Path, "/")
+	fieldrules.DefaultValue(&g.Scheme, corev1.URISchemeHTTP)
+}
+
+func defaultFieldRef(f *corev1.ObjectFieldSelector) {
+	if f != nil {
+		fieldrules.DefaultValue(&f.APIVersion, "v1")
+	}
+}
+
+// RoundUp makes amounts no finer than a thousandth.
+func RoundUp(list corev1.ResourceList) {
+	for name, q := range list {
+		if q.RoundUp(resource.Milli) {
+			continue
+		}
+		list[name] = q
+	}
+}
+
+// SetPodDefaults fills in what pods have and templates leave to the pods made from them.
+func SetPodDefaults(s *corev1.PodSpec) {
+	fieldrules.DefaultPointer(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range containers {
+			requestLimits(&containers[i].Resources)
+			if s.HostNetwork {
+				for j := range containers[i].Ports {
+					fieldrules.DefaultValue(&containers[i].Ports[j].HostPort, containers[i].Ports[j].ContainerPort)
+				}
+			}
+		}
+	}
+	if s.Resources != nil && len(s.Resources.Limits) > 0 {
+		requestSum(s)
+		requestLimits(s.Resources)
+	}
+}
+
+// requestSum requests for a pod what its containers request: all that run together, or one that runs
+// before them beside the sidecars, whichever is more.
+func requestSum(s *corev1.PodSpec) {
+	sum, peak := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range s.InitContainers {
+		c := &s.InitContainers[i]
+		if Sidecar(c) {
+			addAmounts(sum, c.Resources.Requests)
+			continue
+		}
+		alone := sum.DeepCopy()
+		addAmounts(alone, c.Resources.Requests)
+		raiseAmounts(peak, alone)
+	}
+	for i := range s.Containers {
+		addAmounts(sum, s.Containers[i].Resources.Requests)
+	}
+	raiseAmounts(sum, peak)
+	if s.Resources.Requests == nil {
+		s.Resources.Requests = corev1.ResourceList{}
+	}
+	FillFrom(s.Resources.Requests, sum)
+}
+
+// addAmounts adds what a whole pod can ask for and overcommit.
+func addAmounts(to, list corev1.ResourceList) {
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if q, ok := list[name]; ok {
+			total := to[name]
+			total.Add(q)
+			to[name] = total
+		}
+	}
+}
+
+func raiseAmounts(to, list corev1.ResourceList) {
+	for name, q := range list {
+		if old, ok := to[name]; !ok || old.Cmp(q) < 0 {
+			to[name] = q
+		}
+	}
+}
+
+// requestLimits requests what is limited, where nothing is said of it.
+func requestLimits(r *corev1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		if _, ok := r.Requests[name]; ok {
+			continue
+		}
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		r.Requests[name] = limit.DeepCopy()
+	}
+}
+
+func FillFrom(to, from corev1.ResourceList) {
+	for k, q := range from {
+		if _, ok := to[k]; !ok {
+			to[k] = q.DeepCopy()
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package podspec
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// scheduling checks which nodes a pod likes, bears and avoids.
+func scheduling(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+	errs := Tolerations(s.Tolerations, w)
+	if a := s.Affinity; a != nil {
+		at := w.Child("affinity")
+		errs = append(errs, nodeAffinity(a.NodeAffinity, &at)...)
+		if p := a.PodAffinity; p != nil {
+			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAffinity")...)
+		}
+		if p := a.PodAntiAffinity; p != nil {
+			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAntiAffinity")...)
+		}
+	}
+	if len(s.TopologySpreadConstraints) > 0 {
+		errs = append(errs, topologySpread(s.TopologySpreadConstraints, w)...)
+	}
+	if s.PreemptionPolicy != nil {
+		errs = append(errs, fieldrules.OneOf(*s.PreemptionPolicy, w, "preemptionPolicy", corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+	}
+	return errs
+}
+
+func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	all := w.Child("tolerations")
+	for i := range list {
+		t, at := &list[i], all.Index(i)
+		if t.Key != "" {
+			errs = append(errs, fieldrules.LabelName(t.Key, &at, "key")...)
+		} else if t.Operator != corev1.TolerationOpExists {
+			errs = append(errs, field.Invalid(at.ChildField("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+		}
+		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
+			errs = append(errs, field.Invalid(at.ChildField("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+		}
+		switch t.Operator {
+		case corev1.TolerationOpEqual, "":
+			errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "operator")...)
+		case corev1.TolerationOpExists:
+			if t.Value != "" {
+				errs = append(errs, field.Invalid(at.ChildField("operator"), *t, "value must be empty when `operator` is 'Exists'"))
+			}
+		case corev1.TolerationOpLt, corev1.TolerationOpGt:
+		default:
+			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator", []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
+		}
+		if t.Effect != "" {
+			errs = append(errs, TaintEffect(t.Effect, &at)...)
+		}
+	}
+	return errs
+}
+
+func TaintEffect(e corev1.TaintEffect, w *fieldrules.Path) field.ErrorList {
+	return fieldrules.OneOf(e, w, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+}
+
+func nodeAffinity(a *corev1.NodeAffinity, w *fieldrules.Path) field.ErrorList {
+	if a == nil {
+		return nil
+	}
+	at := w.Child("nodeAffinity")
+	var errs field.ErrorList
+	if a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		must := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
+		errs = append(errs, NodeSelector(a.RequiredDuringSchedulingIgnoredDuringExecution, &must)...)
+	}
+	list := at.Child("preferredDuringSchedulingIgnoredDuringExecution")
+	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		p, item := &a.PreferredDuringSchedulingIgnoredDuringExecution[i], list.Index(i)
+		errs = append(errs, weight(p.Weight, &item)...)
+		term := item.Child("preference")
+		errs = append(errs, nodeSelectorTerm(&p.Preference, &term)...)
+	}
+	return errs
+}
+
+func weight(n int32, w *fieldrules.Path) field.ErrorList {
+	if n >= 1 && n <= 100 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(w.ChildField("weight"), n, "must be in the range 1-100")}
+}
+
+func NodeSelector(s *corev1.NodeSelector, w *fieldrules.Path) field.ErrorList {
+	list := w.Child("nodeSelectorTerms")
+	if len(s.NodeSelectorTerms) == 0 {
+		return field.ErrorList{field.Required(list.Field(), "must have at least one node selector term")}
+	}
+	var errs field.ErrorList
+	for i := range s.NodeSelectorTerms {
+		at := list.Index(i)
+		errs = append(errs, nodeSelectorTerm(&s.NodeSelectorTerms[i], &at)...)
+	}
+	return errs
+}
+
+func nodeSelectorTerm(t *corev1.NodeSelectorTerm, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := w.Child("matchExpressions")
+	for i := range t.MatchExpressions {
+		r, at := &t.MatchExpressions[i], list.Index(i)
+		errs = append(errs, nodeRequirement(r, &at)...)
+		errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.ChildField("key"))...)
+		for j, v := range r.Values {
+			for _, m := range validation.IsValidLabelValue(v) {
+				errs = append(errs, field.Invalid(at.ChildField("values").Index(j), v, m))
+			}
+		}
+	}
+	list = w.Child("matchFields")
+	for i := range t.MatchFields {
+		r, at := &t.MatchFields[i], list.Index(i)
+		if r.Key != metav1.ObjectNameField {
+			errs = append(errs, field.Invalid(at.ChildField("key"), r.Key, "not a valid field selector key"))
+		}
+		if !slices.Contains([]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}, r.Operator) {
+			errs = append(errs, field.Invalid(at.ChildField("operator"), r.Operator, "not a valid selector operator"))
+		} else if len(r.Values) != 1 {
+			errs = append(errs, field.Required(at.ChildField("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+		}
+	}
+	return errs
+}
+
+func nodeRequirement(r *corev1.NodeSelectorRequirement, w *fieldrules.Path) field.ErrorList {
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+		if len(r.Values) == 0 {
+			return field.ErrorList{field.Required(w.ChildField("values"), "must be specified when `operator` is 'In' or 'NotIn'")}
+		}
+	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
+		if len(r.Values) > 0 {
+			return field.ErrorList{field.Forbidden(w.ChildField("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
+		}
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		if len(r.Values) != 1 {
+			return field.ErrorList{field.Required(w.ChildField("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")}
+		}
+	default:
+		return field.ErrorList{field.Invalid(w.ChildField("operator"), r.Operator, "not a valid selector operator")}
+	}
+	return nil
+}
+
+func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, w *fieldrules.Path, name string) field.ErrorList {
+	var errs field.ErrorList
+	at := w.Child(name)
+	list := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
+	for i := range must {
+		item := list.Index(i)
+		errs = append(errs, podAffinityTerm(&must[i], &item)...)
+	}
+	list = at.Child("preferredDuringSchedulingIgnoredDuringExecution")
+	for i := range prefer {
+		item := list.Index(i)
+		errs = append(errs, weight(prefer[i].Weight, &item)...)
+		term := item.Child("podAffinityTerm")
+		errs = append(errs, podAffinityTerm(&prefer[i].PodAffinityTerm, &term)...)
+	}
+	return errs
+}
+
+func podAffinityTerm(t *corev1.PodAffinityTerm, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.LabelSelector(t.LabelSelector, w, "labelSelector")
+	errs = append(errs, fieldrules.LabelSelector(t.NamespaceSelector, w, "namespaceSelector")...)
+	list := w.Child("namespaces")
+	for i, n := range t.Namespaces {
+		at := list.Index(i)
+		errs = append(errs, fieldrules.DNSLabel(n, &at, "")...)
+	}
+	if t.TopologyKey == "" {
+		return append(errs, field.Required(w.ChildField("topologyKey"), "can not be empty"))
+	}
+	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, w.ChildField("topologyKey"))...)
+}
+
+func topologySpread(list []corev1.TopologySpreadConstraint, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	all := w.Child("topologySpreadConstraints")
+	for i := range list {
+		c, at := &list[i], all.Index(i)
+		errs = append(errs, fieldrules.Positive(c.MaxSkew, &at, "maxSkew")...)
+		if c.TopologyKey == "" {
+			errs = append(errs, field.Required(at.ChildField("topologyKey"), "can not be empty"))
+		} else {
+			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.ChildField("topologyKey"))...)
+		}
+		errs = append(errs, fieldrules.OneOf(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
+		same := func(o corev1.TopologySpreadConstraint) bool {
+			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
+		}
+		if slices.ContainsFunc(list[:i], same) {
+			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"), "{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
+		}
+		if c.MinDomains != nil {
+			errs = append(errs, fieldrules.Positive(*c.MinDomains, &at, "minDomains")...)
+			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+				errs = append(errs, field.Invalid(at.ChildField("minDomains"), *c.MinDomains, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
+			}
+		}
+		errs = append(errs, fieldrules.OptionalOneOf(c.NodeAffinityPolicy, &at, "nodeAffinityPolicy", corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		errs = append(errs, fieldrules.OptionalOneOf(c.NodeTaintsPolicy, &at, "nodeTaintsPolicy", corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		errs = append(errs, fieldrules.LabelSelector(c.LabelSelector, &at, "labelSelector")...)
+	}
+	return errs
+}

@@ -1,0 +1,75 @@
+package podspec
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+func SetClaimDefaults(c *corev1.PersistentVolumeClaim) {
+	defaultClaimSpec(&c.Spec)
+	fieldrules.DefaultValue(&c.Status.Phase, corev1.ClaimPending)
+}
+
+var accessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod}
+
+// AccessCell shortens access modes to their initials.
+func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
+	initials := []string{"RWO", "ROX", "RWX", "RWOP"}
+	var cells []string
+	for i, m := range accessModes {
+		if slices.Contains(modes, m) {
+			cells = append(cells, initials[i])
+		}
+	}
+	return strings.Join(cells, ",")
+}
+
+func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, w *fieldrules.Path) field.ErrorList {
+	errs := Access(s.AccessModes, w)
+	errs = append(errs, fieldrules.LabelSelector(s.Selector, w, "selector")...)
+	at := w.Child("resources")
+	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
+		errs = append(errs, field.Required(at.ChildField("requests").Key(string(corev1.ResourceStorage)), ""))
+	} else if q.Sign() <= 0 {
+		errs = append(errs, field.Invalid(at.ChildField("requests").Key(string(corev1.ResourceStorage)), q.String(), "must be greater than zero"))
+	}
+	if c := s.StorageClassName; c != nil && *c != "" {
+		errs = append(errs, fieldrules.DNSName(*c, w, "storageClassName")...)
+	}
+	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, w, "volumeMode", corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+	return append(errs, dataSource(s, w)...)
+}
+
+func Access(modes []corev1.PersistentVolumeAccessMode, w *fieldrules.Path) field.ErrorList {
+	if len(modes) == 0 {
+		return field.ErrorList{field.Required(w.ChildField("accessModes"), "at least 1 access mode is required")}
+	}
+	var errs field.ErrorList
+	for _, m := range modes {
+		if !slices.Contains(accessModes, m) {
+			errs = append(errs, fieldrules.NotSupported(m, w, "accessModes", accessModes)...)
+		}
+	}
+	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) {
+		errs = append(errs, field.Forbidden(w.ChildField("accessModes"), "may not use ReadWriteOncePod with other access modes"))
+	}
+	return errs
+}
+
+func dataSource(s *corev1.PersistentVolumeClaimSpec, w *fieldrules.Path) field.ErrorList {
+	d := s.DataSource
+	if d == nil {
+		return nil
+	}
+	at := w.Child("dataSource")
+	errs := append(fieldrules.Required(d.Name, &at, "name"), fieldrules.Required(d.Kind, &at, "kind")...)
+	if d.Kind != "PersistentVolumeClaim" && (d.APIGroup == nil || *d.APIGroup == "") {
+		errs = append(errs, field.Invalid(at.Field(), d.Kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+	}
+	return errs
+}

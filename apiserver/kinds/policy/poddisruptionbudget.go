@@ -1,0 +1,59 @@
+// Package policy describes the kinds of the policy API group.
+package policy
+
+import (
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/workload"
+)
+
+func PodDisruptionBudgets() kinds.Kind {
+	return kinds.Of[*policyv1.PodDisruptionBudget]{
+		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
+		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Generation: true, NoUnconditionalUpdate: true,
+		Unenforced: "no eviction is refused",
+		Name:       fieldrules.NameIsSubdomain,
+		Validate:   validateBudget,
+		Status:     true,
+		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
+			s := &b.Status
+			return workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed, "currentHealthy": s.CurrentHealthy,
+				"desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
+		},
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Min Available", "string", "How many pods must stay."),
+			columns.Column("Max Unavailable", "string", "How many pods may be missing."),
+			columns.Column("Allowed Disruptions", "integer", "How many pods may be evicted now."),
+		},
+		Row: func(b *policyv1.PodDisruptionBudget) []any {
+			return []any{countCell(b.Spec.MinAvailable), countCell(b.Spec.MaxUnavailable), int64(b.Status.DisruptionsAllowed)}
+		},
+	}
+}
+
+func countCell(v *intstr.IntOrString) string {
+	if v == nil {
+		return "N/A"
+	}
+	return v.String()
+}
+
+func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
+	s := &b.Spec
+	var errs field.ErrorList
+	if s.MinAvailable != nil && s.MaxUnavailable != nil {
+		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), *s, "minAvailable and maxUnavailable cannot be both set"))
+	}
+	errs = append(errs, fieldrules.IntOrPercent(s.MinAvailable, &fieldrules.Spec, "minAvailable")...)
+	errs = append(errs, fieldrules.AtMost100Percent(s.MinAvailable, &fieldrules.Spec, "minAvailable")...)
+	errs = append(errs, fieldrules.IntOrPercent(s.MaxUnavailable, &fieldrules.Spec, "maxUnavailable")...)
+	errs = append(errs, fieldrules.AtMost100Percent(s.MaxUnavailable, &fieldrules.Spec, "maxUnavailable")...)
+	errs = append(errs, fieldrules.OptionalOneOf(s.UnhealthyPodEvictionPolicy, &fieldrules.Spec, "unhealthyPodEvictionPolicy", policyv1.AlwaysAllow, policyv1.IfHealthyBudget)...)
+	return append(errs, fieldrules.LabelSelector(s.Selector, &fieldrules.Spec, "selector")...)
+}

@@ -1,0 +1,156 @@
+// Package workload has what the kinds share that create pods from a template: checks of selectors,
+// templates and status, and columns.
+package workload
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+)
+
+// These are the rules that all kinds share which make pods from a template.
+
+// Selects checks a selector, and that it selects what the template makes.
+func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) field.ErrorList {
+	if s == nil {
+		return field.ErrorList{field.Required(fieldrules.Spec.ChildField("selector"), "")}
+	}
+	errs := fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")
+	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "empty selector is invalid for "+kind))
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		if len(errs) == 0 {
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "invalid label selector"))
+		}
+		return errs
+	}
+	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"), t.Labels, "`selector` does not match template `labels`"))
+	}
+	return errs
+}
+
+// RestartsAlways checks a template whose pods are to run for ever.
+func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
+	w := fieldrules.Spec.Child("template")
+	errs := podspec.ValidateTemplate(t, &w)
+	if p := t.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
+		errs = append(errs, field.NotSupported(w.ChildField("spec").Child("restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	}
+	if t.Spec.ActiveDeadlineSeconds != nil {
+		errs = append(errs, field.Forbidden(w.ChildField("spec").Child("activeDeadlineSeconds"), "activeDeadlineSeconds in "+owner+" is not Supported"))
+	}
+	return errs
+}
+
+// SameSelector checks that an update leaves the selector as it was.
+func SameSelector(now, was *metav1.LabelSelector) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(now, was) {
+		return nil
+	}
+	return fieldrules.Immutable(now, was, &fieldrules.Spec, "selector")
+}
+
+// Counts checks numbers of pods in a status.
+func Counts(of map[string]int32) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range fieldrules.SortedKeys(of) {
+		errs = append(errs, fieldrules.NonNegative(of[name], &fieldrules.Status, name)...)
+	}
+	return errs
+}
+
+// NotMoreThan checks that some of the pods are no more than others of them.
+func NotMoreThan(some int32, name string, all int32, than string) field.ErrorList {
+	if some <= all {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField(name), some, "cannot be greater than "+than)}
+}
+
+// NotBackwards checks a number that only rises.
+func NotBackwards(now, was *int32, name string) field.ErrorList {
+	errs := fieldrules.OptionalNonNegative(now, &fieldrules.Status, name)
+	if was == nil {
+		return errs
+	}
+	if now == nil || *now < *was {
+		var value int32
+		if now != nil {
+			value = *now
+		}
+		errs = append(errs, field.Invalid(fieldrules.Status.ChildField(name), value, "cannot be decremented"))
+	}
+	return errs
+}
+
+// AnnotationsChanged tells whether the annotations changed, which for some kinds is a new generation.
+func AnnotationsChanged(now, was metav1.Object) bool {
+	return !maps.Equal(now.GetAnnotations(), was.GetAnnotations())
+}
+
+// TemplateWarnings tells of what a template has that does not work any more.
+func TemplateWarnings(t *corev1.PodTemplateSpec) []string {
+	var warnings []string
+	if len(t.Spec.Containers) > 0 && t.Spec.TerminationGracePeriodSeconds != nil && *t.Spec.TerminationGracePeriodSeconds < 0 {
+		warnings = append(warnings, "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1")
+	}
+	for k := range t.Spec.NodeSelector {
+		if strings.HasPrefix(k, "beta.kubernetes.io/") {
+			warnings = append(warnings, "spec.template.spec.nodeSelector["+k+"]: deprecated since v1.14; use \""+strings.TrimPrefix(k, "beta.")+"\" instead")
+		}
+	}
+	return warnings
+}
+
+// WideContainers are the columns of workloads which show what is in their template.
+var WideContainers = []metav1.TableColumnDefinition{
+	columns.Wide("Containers", "string", "The names of the containers in the template."),
+	columns.Wide("Images", "string", "The images of the containers in the template."),
+	columns.Wide("Selector", "string", "Which pods belong here, by their labels."),
+}
+
+// WideContainerCells are the cells of WideContainers.
+func WideContainerCells(t *corev1.PodTemplateSpec, s *metav1.LabelSelector) []any {
+	names, images := columns.ContainerCells(t.Spec.Containers)
+	return []any{names, images, columns.SelectorCell(s)}
+}
+
+// ReplicaColumns are the columns of the kinds that keep a number of equal pods.
+var ReplicaColumns = slices.Concat([]metav1.TableColumnDefinition{
+	columns.Column("Desired", "integer", appsv1.ReplicaSetSpec{}.SwaggerDoc()["replicas"]),
+	columns.Column("Current", "integer", appsv1.ReplicaSetStatus{}.SwaggerDoc()["replicas"]),
+	columns.Column("Ready", "integer", appsv1.ReplicaSetStatus{}.SwaggerDoc()["readyReplicas"]),
+}, WideContainers)
+
+// ReplicaStatus checks the status of the kinds that keep a number of equal pods.
+func ReplicaStatus(s appsv1.ReplicaSetStatus) field.ErrorList {
+	errs := Counts(map[string]int32{"replicas": s.Replicas, "fullyLabeledReplicas": s.FullyLabeledReplicas,
+		"readyReplicas": s.ReadyReplicas, "availableReplicas": s.AvailableReplicas})
+	errs = append(errs, fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status, "terminatingReplicas")...)
+	errs = append(errs, NotMoreThan(s.FullyLabeledReplicas, "fullyLabeledReplicas", s.Replicas, "status.replicas")...)
+	errs = append(errs, NotMoreThan(s.ReadyReplicas, "readyReplicas", s.Replicas, "status.replicas")...)
+	errs = append(errs, NotMoreThan(s.AvailableReplicas, "availableReplicas", s.Replicas, "status.replicas")...)
+	return append(errs, NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas, "readyReplicas")...)
+}
+
+// Defaults of workloads.
+const (
+	DefaultReplicas         int32 = 1
+	DefaultHistory          int32 = 10
+	DefaultProgressDeadline int32 = 600
+)
