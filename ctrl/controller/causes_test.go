@@ -24,7 +24,7 @@ import (
 
 // because adds a request for a cause.
 func (r *rig) because(c reconcile.Cause, req string) {
-	r.queue.(priorityqueue.CauseKeeper[string]).AddWithCause(c, priorityqueue.AddOpts{}, req)
+	r.queue.(priorityqueue.CauseRecorder[string]).AddWithCause(c, priorityqueue.AddOpts{}, req)
 }
 
 func TestAReconcilerSeesItsCauses(t *testing.T) {

@@ -14,23 +14,23 @@ import (
 
 // What a hot loop is; see config.HotLoop.
 const (
-	loopRuns   = 20 // so many in a row
-	loopWithin = time.Minute
-	loopDoubt  = loopRuns / 2     // from here on it is found out what changes
-	loopAgain  = 10 * time.Minute // until it is reported once more
+	hotLoopRuns    = 20 // so many in a row
+	hotLoopWindow  = time.Minute
+	suspectRuns    = hotLoopRuns / 2  // from here on it is found out what changes
+	reportInterval = 10 * time.Minute // until it is reported once more
 
-	suspectsAtMost = 256
+	maxSuspects = 256
 )
 
-// loops finds hot loops. Of every request whose reconciles write it remembers, for a minute and as
+// hotLoopDetector finds hot loops. Of every request whose reconciles write it remembers, for a minute and as
 // hashes, how many reconciles in a row were caused by writes of those before, and the writes. Only
 // requests for which that are many are known by name, and only so many of them.
-type loops[request comparable] struct {
-	controller *controller[request]
-	metrics    *counters
-	seed       maphash.Seed
-	written    atomic.Bool  // whether any reconcile has written anything
-	suspected  atomic.Int32 // how many suspects there are
+type hotLoopDetector[request comparable] struct {
+	controller   *controller[request]
+	metrics      *counters
+	seed         maphash.Seed
+	anyWrites    atomic.Bool  // whether any reconcile has written anything
+	suspectCount atomic.Int32 // how many suspects there are
 
 	mu       sync.Mutex
 	recent   recent
@@ -45,15 +45,15 @@ type suspect struct {
 	reported time.Time
 }
 
-// newLoops returns nil, which finds nothing and costs nothing, if that is what the options say.
-func newLoops[request comparable](c *controller[request], m *counters, queue any) *loops[request] {
+// newHotLoopDetector returns nil, which finds nothing and costs nothing, if that is what the options say.
+func newHotLoopDetector[request comparable](c *controller[request], m *counters, queue any) *hotLoopDetector[request] {
 	if !c.detectsHotLoops() {
 		return nil
 	}
 	now := time.Now()
-	l := &loops[request]{controller: c, metrics: m, seed: maphash.MakeSeed(), recent: newRecent(now), suspects: map[request]*suspect{}, swept: now}
-	if q, ok := queue.(interface{ BeCurious(func(request) bool) }); ok {
-		q.BeCurious(l.inDoubt)
+	l := &hotLoopDetector[request]{controller: c, metrics: m, seed: maphash.MakeSeed(), recent: newRecent(now), suspects: map[request]*suspect{}, swept: now}
+	if q, ok := queue.(interface{ SetDiffFilter(func(request) bool) }); ok {
+		q.SetDiffFilter(l.isSuspect)
 	}
 	return l
 }
@@ -62,33 +62,33 @@ func (c *controller[request]) detectsHotLoops() bool {
 	return ptr.Deref(c.options.DetectHotLoops, true)
 }
 
-// inDoubt reports whether it is worth finding out what an update changes that leads to req.
-func (l *loops[request]) inDoubt(req request) bool {
-	if l.suspected.Load() == 0 {
+// isSuspect reports whether it is worth finding out what an update changes that leads to req.
+func (l *hotLoopDetector[request]) isSuspect(req request) bool {
+	if l.suspectCount.Load() == 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.suspects[req]
-	return s != nil && s.runs >= loopDoubt
+	return s != nil && s.runs >= suspectRuns
 }
 
-// ran takes note of a reconcile that has just ended.
-func (l *loops[request]) ran(c *call[request], began time.Time) {
+// observe takes note of a reconcile that has just ended.
+func (l *hotLoopDetector[request]) observe(c *reconcileContext[request], began time.Time) {
 	if l == nil {
 		return
 	}
 	c.mu.Lock()
-	wrote := c.wrote
+	wrote := c.writes
 	c.mu.Unlock()
 	if len(wrote) > 0 {
-		l.written.Store(true)
-	} else if !l.written.Load() {
+		l.anyWrites.Store(true)
+	} else if !l.anyWrites.Load() {
 		return
 	}
 	l.mu.Lock()
-	runs, since := l.note(c, wrote, began)
-	report := l.suspect(c.req, runs, began)
+	runs, since := l.record(c, wrote, began)
+	report := l.updateSuspect(c.req, runs, began)
 	l.mu.Unlock()
 	if !report {
 		return
@@ -109,9 +109,9 @@ func (l *loops[request]) ran(c *call[request], began time.Time) {
 		"reconciles", loop.Reconciles, "within", loop.Within, "causes", loop.Causes)
 }
 
-// note remembers what a reconcile wrote, and returns how many reconciles of the request up to this one
+// record remembers what a reconcile wrote, and returns how many reconciles of the request up to this one
 // each wrote something and were caused by nothing but writes of those before, and since when.
-func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (runs int, since time.Time) {
+func (l *hotLoopDetector[request]) record(c *reconcileContext[request], wrote []write, now time.Time) (runs int, since time.Time) {
 	since = now
 	id := l.hash(c.req, write{})
 	before := l.recent.find(id, now)
@@ -121,8 +121,8 @@ func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (r
 			*before = slot{}
 		}
 		return runs, since
-	case before != nil && l.caused(c, now):
-		if began := l.recent.epoch.Add(before.since); now.Sub(began) <= loopWithin {
+	case before != nil && l.selfCaused(c, now):
+		if began := l.recent.epoch.Add(before.since); now.Sub(began) <= hotLoopWindow {
 			runs, since = int(before.runs)+1, began
 		}
 	}
@@ -135,8 +135,8 @@ func (l *loops[request]) note(c *call[request], wrote []write, now time.Time) (r
 	return runs, since
 }
 
-// caused reports whether all causes are events of what the request's own reconciles wrote.
-func (l *loops[request]) caused(c *call[request], now time.Time) bool {
+// selfCaused reports whether all causes are events of what the request's own reconciles wrote.
+func (l *hotLoopDetector[request]) selfCaused(c *reconcileContext[request], now time.Time) bool {
 	for i := range c.causes.List {
 		why := &c.causes.List[i]
 		w := write{object: why.Object, version: why.ResourceVersion}
@@ -155,34 +155,34 @@ func (l *loops[request]) caused(c *call[request], now time.Time) bool {
 }
 
 // hash identifies a write of a reconcile of req; with no write, req itself.
-func (l *loops[request]) hash(req request, w write) uint64 {
+func (l *hotLoopDetector[request]) hash(req request, w write) uint64 {
 	return maphash.Comparable(l.seed, struct {
 		req   request
 		write write
 	}{req, w})
 }
 
-// suspect brings up to date what is known of a request that may be in a hot loop, and says whether it
+// updateSuspect brings up to date what is known of a request that may be in a hot loop, and says whether it
 // is to be reported.
-func (l *loops[request]) suspect(req request, runs int, now time.Time) (report bool) {
-	if runs < loopDoubt && len(l.suspects) == 0 {
+func (l *hotLoopDetector[request]) updateSuspect(req request, runs int, now time.Time) (report bool) {
+	if runs < suspectRuns && len(l.suspects) == 0 {
 		return false
 	}
-	if now.Sub(l.swept) > loopWithin {
+	if now.Sub(l.swept) > hotLoopWindow {
 		l.sweep(now)
 	}
 	s := l.suspects[req]
 	if s == nil {
-		if runs < loopDoubt || len(l.suspects) >= suspectsAtMost {
+		if runs < suspectRuns || len(l.suspects) >= maxSuspects {
 			return false
 		}
 		// It is not known what has changed until now.
 		l.suspects[req] = &suspect{runs: runs, seen: now}
-		l.suspected.Store(int32(len(l.suspects)))
+		l.suspectCount.Store(int32(len(l.suspects)))
 		return false
 	}
 	s.runs, s.seen = runs, now
-	if runs < loopRuns || !s.reported.IsZero() && now.Sub(s.reported) < loopAgain {
+	if runs < hotLoopRuns || !s.reported.IsZero() && now.Sub(s.reported) < reportInterval {
 		return false
 	}
 	s.reported = now
@@ -190,13 +190,13 @@ func (l *loops[request]) suspect(req request, runs int, now time.Time) (report b
 }
 
 // sweep forgets the suspects that are none any more and whose report is long ago.
-func (l *loops[request]) sweep(now time.Time) {
+func (l *hotLoopDetector[request]) sweep(now time.Time) {
 	l.swept = now
 	for req, s := range l.suspects {
-		over := s.runs < loopDoubt || now.Sub(s.seen) > loopWithin
-		if over && (s.reported.IsZero() || now.Sub(s.reported) >= loopAgain) {
+		over := s.runs < suspectRuns || now.Sub(s.seen) > hotLoopWindow
+		if over && (s.reported.IsZero() || now.Sub(s.reported) >= reportInterval) {
 			delete(l.suspects, req)
 		}
 	}
-	l.suspected.Store(int32(len(l.suspects)))
+	l.suspectCount.Store(int32(len(l.suspects)))
 }

@@ -158,18 +158,18 @@ func TestHotLoopAmongMany(t *testing.T) {
 			}
 			inner := c.(*controller[reconcile.Request])
 			before := heapInUse()
-			l := newLoops(inner, newCounters(inner.name), nil)
+			l := newHotLoopDetector(inner, newCounters(inner.name), nil)
 			now, hot := time.Now(), 0
 			run := func(name string, version int, why reconcile.Cause) (wrote write) {
-				call := &call[reconcile.Request]{controller: inner, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
+				call := &reconcileContext[reconcile.Request]{controller: inner, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
 				call.req.Namespace, call.req.Name = "default", name
 				for i := range writes {
 					object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(name, "-", i), ResourceVersion: fmt.Sprint(version)}}
 					call.ObserveWrite(object)
 				}
 				now = now.Add(20 * time.Microsecond)
-				l.ran(call, now)
-				return call.wrote[writes-1]
+				l.observe(call, now)
+				return call.writes[writes-1]
 			}
 			why := reconcile.Cause{Kind: reconcile.CauseListed}
 			for i := range many {
@@ -208,24 +208,24 @@ func heapInUse() int64 {
 func TestManyHotLoops(t *testing.T) {
 	found := map[string]int{}
 	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found[h.Request]++ }}}
-	l := newLoops(c, newCounters(c.name), nil)
+	l := newHotLoopDetector(c, newCounters(c.name), nil)
 	now := time.Now()
 	last := map[int]write{}
 	for round := range 200 {
-		for req := range 4 * suspectsAtMost {
-			call := &call[int]{controller: c, req: req}
+		for req := range 4 * maxSuspects {
+			call := &reconcileContext[int]{controller: c, req: req}
 			if w, ok := last[req]; ok {
 				call.causes.Add(reconcile.Cause{Kind: cause.Updated, Object: w.object, ResourceVersion: w.version})
 			}
 			w := write{version: fmt.Sprint(round)}
 			w.object.Name = fmt.Sprint(req)
-			call.wrote, last[req] = []write{w}, w
-			l.ran(call, now)
+			call.writes, last[req] = []write{w}, w
+			l.observe(call, now)
 		}
 		now = now.Add(time.Second)
 	}
-	if len(found) != suspectsAtMost || len(l.suspects) != suspectsAtMost {
-		t.Errorf("%d are reported and %d remembered, want %d", len(found), len(l.suspects), suspectsAtMost)
+	if len(found) != maxSuspects || len(l.suspects) != maxSuspects {
+		t.Errorf("%d are reported and %d remembered, want %d", len(found), len(l.suspects), maxSuspects)
 	}
 	for req, n := range found {
 		if n != 1 {
@@ -233,8 +233,8 @@ func TestManyHotLoops(t *testing.T) {
 		}
 	}
 	// They settle, are forgotten, and make room for others.
-	now = now.Add(2 * loopAgain)
-	l.ran(&call[int]{controller: c}, now)
+	now = now.Add(2 * reportInterval)
+	l.observe(&reconcileContext[int]{controller: c}, now)
 	if n := len(l.suspects); n != 0 {
 		t.Errorf("%d requests that have settled are remembered", n)
 	}
@@ -244,17 +244,17 @@ func TestManyHotLoops(t *testing.T) {
 func TestHotLoopOfDeletions(t *testing.T) {
 	found := 0
 	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found++ }}}
-	l := newLoops(c, newCounters(c.name), nil)
+	l := newHotLoopDetector(c, newCounters(c.name), nil)
 	now := time.Now()
-	call1 := &call[int]{controller: c}
-	for i := range 2 * loopRuns {
+	call1 := &reconcileContext[int]{controller: c}
+	for i := range 2 * hotLoopRuns {
 		w := write{version: fmt.Sprint(i)}
 		w.object.Name = "owned"
-		call1.wrote = []write{w}
-		l.ran(call1, now)
+		call1.writes = []write{w}
+		l.observe(call1, now)
 		// The event has a later version than what the client knew.
 		why := reconcile.Cause{Kind: cause.Deleted, Object: w.object, ResourceVersion: fmt.Sprint(i + 1000)}
-		call1 = &call[int]{controller: c, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
+		call1 = &reconcileContext[int]{controller: c, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
 		now = now.Add(time.Second)
 	}
 	if found != 1 {
@@ -294,7 +294,7 @@ func TestHotLoopsAreNotLookedFor(t *testing.T) {
 		if i != 100 || observer != nil {
 			t.Errorf("%d reconciles, the last of which was observed by %v", i, observer)
 		}
-		if l := newLoops(c.(*controller[reconcile.Request]), nil, nil); l != nil {
+		if l := newHotLoopDetector(c.(*controller[reconcile.Request]), nil, nil); l != nil {
 			t.Error("there is a detector all the same")
 		}
 	})

@@ -10,52 +10,52 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// line is all that the workers ask of a queue.
-type line[request comparable] interface {
-	Take() (t queue.Ticket[request], shutdown bool)
+// queueView is all that the workers ask of a queue.
+type queueView[request comparable] interface {
+	Take() (t queue.Item[request], shutdown bool)
 	DoneAt(req request, now time.Time)
 	AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request)
 	Forget(req request)
 	NumRequeues(req request) int
 }
 
-// lineOf makes up for what a queue cannot do: times, causes, priorities.
-func lineOf[request comparable](q workqueue.TypedRateLimitingInterface[request]) line[request] {
-	if able, ok := q.(line[request]); ok {
+// viewOf makes up for what a queue cannot do: times, causes, priorities.
+func viewOf[request comparable](q workqueue.TypedRateLimitingInterface[request]) queueView[request] {
+	if able, ok := q.(queueView[request]); ok {
 		return able
 	}
-	f := foreign[request]{TypedRateLimitingInterface: q}
+	f := queueAdapter[request]{TypedRateLimitingInterface: q}
 	f.priorities, _ = q.(priorityqueue.PriorityQueue[request])
-	f.causes, _ = q.(priorityqueue.CauseKeeper[request])
+	f.recorder, _ = q.(priorityqueue.CauseRecorder[request])
 	return f
 }
 
-// foreign is a queue that somebody else made.
-type foreign[request comparable] struct {
+// queueAdapter is a queue that somebody else made.
+type queueAdapter[request comparable] struct {
 	workqueue.TypedRateLimitingInterface[request]
 	priorities priorityqueue.PriorityQueue[request] // nil if it has none
-	causes     priorityqueue.CauseKeeper[request]   // nil if it keeps none
+	recorder   priorityqueue.CauseRecorder[request] // nil if it keeps none
 }
 
-func (q foreign[request]) Take() (t queue.Ticket[request], shutdown bool) {
+func (q queueAdapter[request]) Take() (t queue.Item[request], shutdown bool) {
 	switch {
-	case q.causes != nil:
-		t.Key, t.Priority, t.Causes, shutdown = q.causes.GetWithCauses()
+	case q.recorder != nil:
+		t.Key, t.Priority, t.Causes, shutdown = q.recorder.GetWithCauses()
 	case q.priorities != nil:
 		t.Key, t.Priority, shutdown = q.priorities.GetWithPriority()
 	default:
 		t.Key, shutdown = q.Get()
 	}
-	t.Began = time.Now()
+	t.StartedAt = time.Now()
 	return t, shutdown
 }
 
-func (q foreign[request]) DoneAt(req request, _ time.Time) { q.Done(req) }
+func (q queueAdapter[request]) DoneAt(req request, _ time.Time) { q.Done(req) }
 
-func (q foreign[request]) AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request) {
+func (q queueAdapter[request]) AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request) {
 	switch {
-	case q.causes != nil:
-		q.causes.AddWithCause(why, o, req)
+	case q.recorder != nil:
+		q.recorder.AddWithCause(why, o, req)
 	case q.priorities != nil:
 		q.priorities.AddWithOpts(o, req)
 	case o.RateLimited:

@@ -23,14 +23,14 @@ type slot struct {
 }
 
 const (
-	slotsAtLeast, slotsAtMost = 64, 16384
-	slotWays                  = 8 // slots in which an entry can stand
+	minSlots, maxSlots = 64, 16384
+	slotWays           = 8 // slots in which an entry can stand
 
 	slotTick    = time.Duration(1 << 24) // 17 ms
-	slotExpires = uint32(loopWithin / slotTick)
+	slotExpires = uint32(hotLoopWindow / slotTick)
 )
 
-func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * loopWithin)} }
+func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * hotLoopWindow)} }
 
 func (r *recent) ticks(now time.Time) uint32 { return uint32(now.Sub(r.epoch) / slotTick) }
 
@@ -62,11 +62,11 @@ func (r *recent) find(hash uint64, now time.Time) *slot {
 // put makes an entry, or replaces the one with the same hash.
 func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 	if r.slots == nil {
-		r.slots = make([]slot, slotsAtLeast)
+		r.slots = make([]slot, minSlots)
 	}
 	in := slot{hash, since.Sub(r.epoch), r.ticks(now), uint32(runs)}
 	s := r.victim(in)
-	for s.hash != hash && !s.expired(in.at) && len(r.slots) < slotsAtMost {
+	for s.hash != hash && !s.expired(in.at) && len(r.slots) < maxSlots {
 		r.grow(in.at)
 		s = r.victim(in)
 	}

@@ -10,8 +10,8 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// feed is what the sources of a controller feed, and the news of how they do.
-type feed[request comparable] struct {
+// eventSources is what the sources of a controller feed, and the news of how they do.
+type eventSources[request comparable] struct {
 	ctx    context.Context // until when the sources run
 	queue  workqueue.TypedRateLimitingInterface[request]
 	synced chan struct{} // closed when every source is in sync or one has failed
@@ -20,7 +20,7 @@ type feed[request comparable] struct {
 
 func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	c.mu.Lock()
-	f := c.feed
+	f := c.sources
 	if f == nil {
 		c.pending = append(c.pending, src)
 	}
@@ -36,7 +36,7 @@ func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 // in sync. The sources run, and the queue is open, until the context of the first call ends.
 func (c *controller[request]) startSources(ctx context.Context) (workqueue.TypedRateLimitingInterface[request], error) {
 	c.mu.Lock()
-	if f := c.feed; f != nil {
+	if f := c.sources; f != nil {
 		c.mu.Unlock()
 		select {
 		case <-f.synced:
@@ -45,10 +45,10 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 			return f.queue, nil
 		}
 	}
-	f := &feed[request]{ctx: ctx, synced: make(chan struct{})}
+	f := &eventSources[request]{ctx: ctx, synced: make(chan struct{})}
 	f.queue = c.options.NewQueue(c.name, c.options.RateLimiter)
 	sources := c.pending
-	c.feed, c.pending = f, nil
+	c.sources, c.pending = f, nil
 	c.mu.Unlock()
 
 	context.AfterFunc(ctx, f.queue.ShutDown)

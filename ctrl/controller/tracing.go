@@ -33,7 +33,7 @@ func tracerOf(p trace.TracerProvider) trace.Tracer {
 
 // startSpan begins the span of a reconcile: a trace of its own, since what it is about may have many
 // causes. The span is nil if nobody traces.
-func (s *shift[request]) startSpan(c *call[request], priority int) (context.Context, trace.Span) {
+func (s *workerPool[request]) startSpan(c *reconcileContext[request], priority int) (context.Context, trace.Span) {
 	if s.tracer == nil {
 		return c, nil
 	}
@@ -62,7 +62,7 @@ func causeTexts(causes reconcile.Causes) []string {
 }
 
 // endSpan ends the span of a reconcile with what followed from it.
-func (v verdict) endSpan(span trace.Span, err error) {
+func (v outcome) endSpan(span trace.Span, err error) {
 	span.SetAttributes(attribute.String("flyball.result", v.result), attribute.Bool("flyball.conflict", v.conflict))
 	if v.after > 0 {
 		span.SetAttributes(attribute.String("flyball.requeue_after", v.after.Round(time.Millisecond).String()))

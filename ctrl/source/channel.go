@@ -141,7 +141,7 @@ func (c *channel[object, request]) handle(l listener[object], queue workqueue.Ty
 				return
 			}
 			if c.passes(e) {
-				c.handler.Generic(l.ctx, e, explain(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
+				c.handler.Generic(l.ctx, e, withCause(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
 			}
 		}
 	}

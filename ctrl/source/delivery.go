@@ -59,7 +59,7 @@ func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
 	if isInInitialList {
 		kind = cause.Listed
 	}
-	d.handler.Create(d.ctx, e, explain(d.queue, kind, d.gvk, o, o))
+	d.handler.Create(d.ctx, e, withCause(d.queue, kind, d.gvk, o, o))
 }
 
 func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
@@ -77,7 +77,7 @@ func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
 			return
 		}
 	}
-	d.handler.Update(d.ctx, e, explain(d.queue, updated(before, after), d.gvk, before, after))
+	d.handler.Update(d.ctx, e, withCause(d.queue, updateKind(before, after), d.gvk, before, after))
 }
 
 func (d *delivery[object, request]) OnDelete(obj any) {
@@ -95,7 +95,7 @@ func (d *delivery[object, request]) OnDelete(obj any) {
 			return
 		}
 	}
-	d.handler.Delete(d.ctx, e, explain(d.queue, cause.Deleted, d.gvk, o, o))
+	d.handler.Delete(d.ctx, e, withCause(d.queue, cause.Deleted, d.gvk, o, o))
 }
 
 // as tells whether obj is what the handler takes. If not, the source was put

@@ -49,9 +49,9 @@ type PriorityQueue[T comparable] interface {
 	GetWithPriority() (item T, priority int, shutdown bool)
 }
 
-// CauseKeeper is a queue that remembers why a key is in line, as the one made by [New] does. Of each
+// CauseRecorder is a queue that remembers why a key is in line, as the one made by [New] does. Of each
 // key it keeps a few causes and their number. It is an addition to what controller-runtime has.
-type CauseKeeper[T comparable] interface {
+type CauseRecorder[T comparable] interface {
 	// AddWithCause is AddWithOpts for one key, with the reason for it.
 	AddWithCause(why reconcile.Cause, o AddOpts, item T)
 
@@ -60,8 +60,8 @@ type CauseKeeper[T comparable] interface {
 	GetWithCauses() (item T, priority int, causes reconcile.Causes, shutdown bool)
 }
 
-// DefaultPatience is the Patience of a queue that is not told otherwise.
-const DefaultPatience = 30 * time.Second
+// DefaultAgingThreshold is the Patience of a queue that is not told otherwise.
+const DefaultAgingThreshold = 30 * time.Second
 
 // Opts are the choices to be made for a queue.
 type Opts[T comparable] struct {
@@ -74,10 +74,10 @@ type Opts[T comparable] struct {
 	// Log is told, at level 5, what is left in line at the end.
 	Log logr.Logger
 
-	// Patience is how long a key is in line before it may go ahead of keys of higher priority.
+	// AgingThreshold is how long a key is in line before it may go ahead of keys of higher priority.
 	// DefaultPatience if zero; if negative, lower priorities wait for as long as there are higher
 	// ones.
-	Patience time.Duration
+	AgingThreshold time.Duration
 	// IgnorePriorities makes all keys equal, whatever the priority they are added with.
 	IgnorePriorities bool
 	// Flow names the flow that a key belongs to, such as its namespace. The flows of one priority
@@ -99,14 +99,14 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 	if opts.RateLimiter == nil {
 		opts.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second)
 	}
-	if opts.Patience == 0 {
-		opts.Patience = DefaultPatience
+	if opts.AgingThreshold == 0 {
+		opts.AgingThreshold = DefaultAgingThreshold
 	}
 	return &priorityQueue[T]{
 		Queue: queue.New(queue.Options[T]{
-			Metrics:  queue.Metrics{Name: name, Provider: opts.MetricProvider},
-			Patience: opts.Patience,
-			Flow:     opts.Flow,
+			Metrics:        queue.Metrics{Name: name, Provider: opts.MetricProvider},
+			AgingThreshold: opts.AgingThreshold,
+			Flow:           opts.Flow,
 		}),
 		limiter: opts.RateLimiter,
 		equal:   opts.IgnorePriorities,
@@ -117,19 +117,19 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 // priorityQueue adds the rate limiter to the queue.
 type priorityQueue[T comparable] struct {
 	*queue.Queue[T]
-	limiter workqueue.TypedRateLimiter[T]
-	equal   bool
-	log     logr.Logger
-	curious atomic.Pointer[func(T) bool]
+	limiter    workqueue.TypedRateLimiter[T]
+	equal      bool
+	log        logr.Logger
+	diffFilter atomic.Pointer[func(T) bool]
 }
 
-// BeCurious sets the function that says of which keys it is worth finding out what an update
+// SetDiffFilter sets the function that says of which keys it is worth finding out what an update
 // changed. It is meant for the controller.
-func (q *priorityQueue[T]) BeCurious(about func(T) bool) { q.curious.Store(&about) }
+func (q *priorityQueue[T]) SetDiffFilter(about func(T) bool) { q.diffFilter.Store(&about) }
 
-// Curious asks that function.
-func (q *priorityQueue[T]) Curious(item T) bool {
-	about := q.curious.Load()
+// DiffFilter asks that function.
+func (q *priorityQueue[T]) DiffFilter(item T) bool {
+	about := q.diffFilter.Load()
 	return about != nil && (*about)(item)
 }
 

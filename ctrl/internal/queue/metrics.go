@@ -25,39 +25,39 @@ type Metrics struct {
 
 // meter is one queue's end of the metrics.
 type meter struct {
-	stoodFor, workedFor workqueue.HistogramMetric
-	push                func(Stats) // called with the queue's lock held after every change, unless nil
-	retire              func()
+	latency, workDuration workqueue.HistogramMetric
+	push                  func(Stats) // called with the queue's lock held after every change, unless nil
+	unregister            func()
 }
 
-func (m *meter) stood(d time.Duration) {
-	if m.stoodFor != nil {
-		m.stoodFor.Observe(d.Seconds())
+func (m *meter) observeLatency(d time.Duration) {
+	if m.latency != nil {
+		m.latency.Observe(d.Seconds())
 	}
 }
 
-func (m *meter) worked(d time.Duration) {
-	if m.workedFor != nil {
-		m.workedFor.Observe(d.Seconds())
+func (m *meter) observeWorkDuration(d time.Duration) {
+	if m.workDuration != nil {
+		m.workDuration.Observe(d.Seconds())
 	}
 }
 
-// detach must be called without the queue's lock: a scrape holds the collector's and takes the
+// close must be called without the queue's lock: a scrape holds the collector's and takes the
 // queue's.
-func (m *meter) detach() {
-	if m.retire != nil {
-		m.retire()
+func (m *meter) close() {
+	if m.unregister != nil {
+		m.unregister()
 	}
 }
 
-func (m Metrics) attach(stats func() Stats) meter {
+func (m Metrics) newMeter(stats func() Stats) meter {
 	switch {
 	case m.Name == "":
 		return meter{}
 	case m.Provider != nil:
 		return providerMeter(m.Provider, m.Name)
 	default:
-		return queues.attach(m.Name, stats)
+		return queues.register(m.Name, stats)
 	}
 }
 
@@ -69,8 +69,8 @@ func providerMeter(p workqueue.MetricsProvider, name string) meter {
 	var last Stats
 	var lastDepth int
 	return meter{
-		stoodFor:  p.NewLatencyMetric(name),
-		workedFor: p.NewWorkDurationMetric(name),
+		latency:      p.NewLatencyMetric(name),
+		workDuration: p.NewWorkDurationMetric(name),
 		push: func(s Stats) {
 			for ; last.Adds < s.Adds; last.Adds++ {
 				adds.Inc()
@@ -99,16 +99,16 @@ func providerMeter(p workqueue.MetricsProvider, name string) meter {
 type collector struct {
 	adds, retries              *prometheus.CounterVec
 	depth, unfinished, longest *prometheus.GaugeVec
-	stood, worked              *prometheus.HistogramVec
+	latency, workDuration      *prometheus.HistogramVec
 	oldest                     *prometheus.GaugeVec
 	causes                     *prometheus.CounterVec
 
-	mu       sync.Mutex
-	families map[string]*family
+	mu     sync.Mutex
+	groups map[string]*group
 }
 
-// family is the queues of one name, whose figures are added up.
-type family struct {
+// group is the queues of one name, whose figures are added up.
+type group struct {
 	name    string
 	members []*member
 	labels  map[int]string // the label of every priority seen
@@ -162,8 +162,8 @@ func newCollector() *collector {
 			"Seconds that the keys now in process have been in process, together. It grows without end if a worker is stuck.", labels...),
 		longest: gauge(metrics.LongestRunningProcessorKey,
 			"Seconds that the longest running worker has had its key.", labels...),
-		stood:  histogram(metrics.QueueLatencyKey, "Seconds that keys were ready in the queue before a worker took them."),
-		worked: histogram(metrics.WorkDurationKey, "Seconds that workers took for keys."),
+		latency:      histogram(metrics.QueueLatencyKey, "Seconds that keys were ready in the queue before a worker took them."),
+		workDuration: histogram(metrics.WorkDurationKey, "Seconds that workers took for keys."),
 		oldest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "flyball_workqueue_oldest_waiter_seconds",
 			Help: "Seconds that the key has been in line that has been there longest.",
@@ -172,29 +172,29 @@ func newCollector() *collector {
 			Name: "flyball_workqueue_causes_total",
 			Help: "Keys that were added to the queue, by what caused it.",
 		}, append(labels, "cause")),
-		families: map[string]*family{},
+		groups: map[string]*group{},
 	}
 }
 
-func (c *collector) attach(name string, stats func() Stats) meter {
+func (c *collector) register(name string, stats func() Stats) meter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.families[name]
+	f := c.groups[name]
 	if f == nil {
-		f = &family{name: name, labels: map[int]string{}}
-		c.families[name] = f
+		f = &group{name: name, labels: map[int]string{}}
+		c.groups[name] = f
 	}
 	m := &member{stats: stats}
 	f.members = append(f.members, m)
 	return meter{
-		stoodFor:  c.NewLatencyMetric(name),
-		workedFor: c.NewWorkDurationMetric(name),
-		retire:    func() { c.retire(f, m) },
+		latency:      c.NewLatencyMetric(name),
+		workDuration: c.NewWorkDurationMetric(name),
+		unregister:   func() { c.unregister(f, m) },
 	}
 }
 
-// retire takes the last figures of a queue that has shut down. It may be called again.
-func (c *collector) retire(f *family, m *member) {
+// unregister takes the last figures of a queue that has shut down. It may be called again.
+func (c *collector) unregister(f *group, m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.Index(f.members, m); i >= 0 {
@@ -205,7 +205,7 @@ func (c *collector) retire(f *family, m *member) {
 }
 
 // refresh brings the series of one name up to date.
-func (c *collector) refresh(f *family) {
+func (c *collector) refresh(f *group) {
 	var unfinished, longest, oldest time.Duration
 	depth := map[string]int{}
 	for _, label := range f.labels {
@@ -241,7 +241,7 @@ func (c *collector) count(name string, m *member, s Stats) {
 	m.last = s
 }
 
-func (f *family) label(priority int) string {
+func (f *group) label(priority int) string {
 	label, ok := f.labels[priority]
 	if !ok {
 		if len(f.labels) >= maxPriorityLabels {
@@ -254,7 +254,7 @@ func (f *family) label(priority int) string {
 }
 
 func (c *collector) vectors() []prometheus.Collector {
-	return []prometheus.Collector{c.depth, c.adds, c.stood, c.worked, c.unfinished, c.longest, c.retries,
+	return []prometheus.Collector{c.depth, c.adds, c.latency, c.workDuration, c.unfinished, c.longest, c.retries,
 		c.oldest, c.causes}
 }
 
@@ -268,7 +268,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
-	for _, f := range c.families {
+	for _, f := range c.groups {
 		c.refresh(f)
 	}
 	c.mu.Unlock()
@@ -289,11 +289,11 @@ func (c *collector) NewAddsMetric(name string) workqueue.CounterMetric {
 }
 
 func (c *collector) NewLatencyMetric(name string) workqueue.HistogramMetric {
-	return c.stood.WithLabelValues(name, name)
+	return c.latency.WithLabelValues(name, name)
 }
 
 func (c *collector) NewWorkDurationMetric(name string) workqueue.HistogramMetric {
-	return c.worked.WithLabelValues(name, name)
+	return c.workDuration.WithLabelValues(name, name)
 }
 
 func (c *collector) NewUnfinishedWorkSecondsMetric(name string) workqueue.SettableGaugeMetric {

@@ -24,7 +24,7 @@ func TestMetricsAreReadWhenScraped(t *testing.T) {
 		c := newCollector()
 		newQueue := func() *Queue[string] {
 			q := New(Options[string]{})
-			q.meter = c.attach("q", q.Stats)
+			q.meter = c.register("q", q.Stats)
 			return q
 		}
 		a, b := newQueue(), newQueue() // two of one name are added up
@@ -77,7 +77,7 @@ func TestDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		q := New(Options[string]{})
-		q.meter = c.attach("q", q.Stats)
+		q.meter = c.register("q", q.Stats)
 		defer q.ShutDown()
 		q.AddOne(time.Minute, 0, nil, "k")
 		time.Sleep(time.Hour) // nobody looks: it is ready after a minute all the same
@@ -87,7 +87,7 @@ func TestDurations(t *testing.T) {
 		for _, h := range []struct {
 			vec  *prometheus.HistogramVec
 			want float64
-		}{{c.stood, 59 * 60}, {c.worked, 1}} {
+		}{{c.latency, 59 * 60}, {c.workDuration, 1}} {
 			if got := histogramSum(t, h.vec); got != h.want {
 				t.Errorf("got %v s, want %v s", got, h.want)
 			}
@@ -100,7 +100,7 @@ func TestTheOldestWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		q := New(Options[string]{})
-		q.meter = c.attach("q", q.Stats)
+		q.meter = c.register("q", q.Stats)
 		defer q.ShutDown()
 		is := func(want time.Duration) {
 			t.Helper()
@@ -142,7 +142,7 @@ func histogramSum(t *testing.T, c prometheus.Collector) float64 {
 func TestManyPrioritiesShareOneLabel(t *testing.T) {
 	c := newCollector()
 	q := New(Options[int]{})
-	q.meter = c.attach("q", q.Stats)
+	q.meter = c.register("q", q.Stats)
 	defer q.ShutDown()
 	for i := range 100 {
 		q.AddOne(0, i, nil, i)

@@ -37,13 +37,13 @@ type Queue[K comparable] struct {
 	last  time.Duration // what the core was told
 	meter meter
 
-	wake    sync.Cond // a key became ready, or the queue is closed
-	idle    sync.Cond // the last key is done, or the queue is closed
-	blocked int       // workers that wait on wake and have not been signalled
-	waking  int       // workers that have been signalled and are not yet back
+	available sync.Cond // a key became ready, or the queue is closed
+	drained   sync.Cond // the last key is done, or the queue is closed
+	blocked   int       // workers that wait on wake and have not been signalled
+	waking    int       // workers that have been signalled and are not yet back
 
-	timer *time.Timer // fires at alarm; nil until first needed
-	alarm time.Duration
+	timer   *time.Timer // fires at alarm; nil until first needed
+	timerAt time.Duration
 }
 
 type state uint8
@@ -58,9 +58,9 @@ const (
 type Options[K comparable] struct {
 	Metrics Metrics
 
-	// Patience is how long a key is in line before it may go ahead of higher priorities. Zero or
+	// AgingThreshold is how long a key is in line before it may go ahead of higher priorities. Zero or
 	// less means for ever.
-	Patience time.Duration
+	AgingThreshold time.Duration
 
 	// Flow names the flow that a key belongs to. The flows of one priority take turns. It is called
 	// with the queue's lock held, whenever a key becomes ready. Nil means that there is one flow.
@@ -69,9 +69,9 @@ type Options[K comparable] struct {
 
 // New returns an empty, open queue. The caller must shut it down.
 func New[K comparable](o Options[K]) *Queue[K] {
-	q := &Queue[K]{core: newCore(o.Patience, o.Flow), epoch: time.Now()}
-	q.wake.L, q.idle.L = &q.mu, &q.mu
-	q.meter = o.Metrics.attach(q.Stats)
+	q := &Queue[K]{core: newCore(o.AgingThreshold, o.Flow), epoch: time.Now()}
+	q.available.L, q.drained.L = &q.mu, &q.mu
+	q.meter = o.Metrics.newMeter(q.Stats)
 	return q
 }
 
@@ -93,7 +93,7 @@ func (q *Queue[K]) Add(delay time.Duration, priority int, why *cause.Cause, keys
 	for _, key := range keys {
 		q.core.add(now, key, delay, priority, why)
 	}
-	q.settle()
+	q.dispatch()
 }
 
 // AddOne is Add for one key. It does not allocate a slice.
@@ -104,15 +104,15 @@ func (q *Queue[K]) AddOne(delay time.Duration, priority int, why *cause.Cause, k
 		return
 	}
 	q.core.add(q.now(), key, delay, priority, why)
-	q.settle()
+	q.dispatch()
 }
 
-// Ticket is a key that was handed out.
-type Ticket[K comparable] struct {
-	Key      K
-	Priority int
-	Causes   cause.Causes // with how long the key was ready
-	Began    time.Time    // when it was handed out
+// Item is a key that was handed out.
+type Item[K comparable] struct {
+	Key       K
+	Priority  int
+	Causes    cause.Causes // with how long the key was ready
+	StartedAt time.Time    // when it was handed out
 }
 
 // Get waits for a key and hands it out with its priority and its causes. The caller must call Done
@@ -123,19 +123,19 @@ func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown boo
 }
 
 // Take is Get that also says what time it was.
-func (q *Queue[K]) Take() (t Ticket[K], shutdown bool) {
+func (q *Queue[K]) Take() (t Item[K], shutdown bool) {
 	q.mu.Lock()
 	for q.state != closed {
 		if q.core.take(q.now(), &t) {
-			t.Began = q.epoch.Add(q.last)
-			q.report()
+			t.StartedAt = q.epoch.Add(q.last)
+			q.pushStats()
 			q.mu.Unlock()
-			q.meter.stood(t.Causes.Waited)
+			q.meter.observeLatency(t.Causes.Waited)
 			return t, false
 		}
 		q.blocked++
 		q.setTimer()
-		q.wake.Wait()
+		q.available.Wait()
 		q.waking--
 	}
 	q.mu.Unlock()
@@ -158,20 +158,20 @@ func (q *Queue[K]) DoneAt(key K, now time.Time) {
 // done must be called with the lock held, and gives it back.
 func (q *Queue[K]) done(now time.Duration, key K) {
 	took, ok := q.core.done(now, key)
-	q.settle()
+	q.dispatch()
 	q.mu.Unlock()
 	if ok {
-		q.meter.worked(took)
+		q.meter.observeWorkDuration(took)
 	}
 }
 
-// settle follows every event that may have made a key ready or ended the last one.
-func (q *Queue[K]) settle() {
-	q.report()
-	for q.blocked > 0 && q.waking < q.core.arrived.n {
+// dispatch follows every event that may have made a key ready or ended the last one.
+func (q *Queue[K]) dispatch() {
+	q.pushStats()
+	for q.blocked > 0 && q.waking < q.core.byAge.n {
 		q.blocked--
 		q.waking++
-		q.wake.Signal()
+		q.available.Signal()
 	}
 	if q.blocked > 0 {
 		q.setTimer()
@@ -184,24 +184,24 @@ func (q *Queue[K]) settle() {
 // setTimer arms the timer for the next key whose time comes.
 func (q *Queue[K]) setTimer() {
 	due, ok := q.core.deadline()
-	if !ok || q.state == closed || q.timer != nil && q.alarm == due {
+	if !ok || q.state == closed || q.timer != nil && q.timerAt == due {
 		return
 	}
-	q.alarm = due
+	q.timerAt = due
 	if wait := due - q.now(); q.timer == nil {
-		q.timer = time.AfterFunc(wait, q.ring)
+		q.timer = time.AfterFunc(wait, q.onTimer)
 	} else {
 		q.timer.Reset(wait)
 	}
 }
 
-// ring runs when the timer fires.
-func (q *Queue[K]) ring() {
+// onTimer runs when the timer fires.
+func (q *Queue[K]) onTimer() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.alarm = -1
+	q.timerAt = -1
 	q.core.expire(q.now())
-	q.settle()
+	q.dispatch()
 }
 
 // Len is the number of keys whose time has come and that are not yet handed out, including those
@@ -221,7 +221,7 @@ func (q *Queue[K]) ShutDown() {
 		q.close()
 	}
 	q.mu.Unlock()
-	q.meter.detach()
+	q.meter.close()
 }
 
 // ShutDownWithDrain stops adding, forgets the keys that wait for their time, and returns when the
@@ -232,13 +232,13 @@ func (q *Queue[K]) ShutDownWithDrain() {
 		q.core.expire(q.now())
 		q.core.drop(false)
 		q.state = draining
-		q.settle()
+		q.dispatch()
 	}
 	for q.state != closed {
-		q.idle.Wait()
+		q.drained.Wait()
 	}
 	q.mu.Unlock()
-	q.meter.detach()
+	q.meter.close()
 }
 
 // ShuttingDown reports whether the queue has stopped taking keys.
@@ -255,9 +255,9 @@ func (q *Queue[K]) close() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	q.report()
-	q.wake.Broadcast()
-	q.idle.Broadcast()
+	q.pushStats()
+	q.available.Broadcast()
+	q.drained.Broadcast()
 }
 
 // Stats is what a queue has done and what it holds.
@@ -283,7 +283,7 @@ func (q *Queue[K]) Stats() Stats {
 	return q.core.stats(q.now())
 }
 
-func (q *Queue[K]) report() {
+func (q *Queue[K]) pushStats() {
 	if q.meter.push != nil {
 		q.meter.push(q.core.stats(q.now()))
 	}

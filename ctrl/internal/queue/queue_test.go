@@ -205,8 +205,8 @@ func TestTheClockOfAWorker(t *testing.T) {
 		q.Add(0, 0, nil, "k")
 		time.Sleep(time.Second)
 		ticket, _ := q.Take()
-		if want := time.Now(); !ticket.Began.Equal(want) || ticket.Causes.Waited != time.Second {
-			t.Errorf("it was handed out at %v after %v, want %v", ticket.Began, ticket.Causes.Waited, want)
+		if want := time.Now(); !ticket.StartedAt.Equal(want) || ticket.Causes.Waited != time.Second {
+			t.Errorf("it was handed out at %v after %v, want %v", ticket.StartedAt, ticket.Causes.Waited, want)
 		}
 		q.Add(0, 0, nil, "k")
 		time.Sleep(time.Second)
@@ -299,7 +299,7 @@ func TestManyWorkers(t *testing.T) {
 // backlog does not take over.
 func TestAging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options[string]{Patience: time.Minute})
+		q := New(Options[string]{AgingThreshold: time.Minute})
 		defer q.ShutDown()
 		for i := range 3 {
 			q.AddOne(0, -100, nil, fmt.Sprint("old", i))

@@ -11,44 +11,44 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// patience is how many times in a row a conflict is nothing to worry about.
-const patience = 5
+// conflictThreshold is how many times in a row a conflict is nothing to worry about.
+const conflictThreshold = 5
 
-// verdict is what follows from a reconcile.
-type verdict struct {
+// outcome is what follows from a reconcile.
+type outcome struct {
 	result string // label of reconcile_total
 
-	forget  bool // the request's backoff starts afresh
-	again   bool // the request goes back into the queue
-	limited bool // with backoff
-	after   time.Duration
+	resetBackoff bool // the request's backoff starts afresh
+	requeue      bool // the request goes back into the queue
+	rateLimited  bool // with backoff
+	after        time.Duration
 
 	failed   bool // it counts as an error
 	terminal bool
 	conflict bool
-	quiet    bool // the error is logged for those who debug
+	verbose  bool // the error is logged for those who debug
 }
 
-// judge decides. tries is how often the request has been put back with backoff since it last
+// outcomeOf decides. tries is how often the request has been put back with backoff since it last
 // succeeded; stopping says that the controller is being stopped.
-func judge(result reconcile.Result, err error, tries int, stopping bool) verdict {
+func outcomeOf(result reconcile.Result, err error, tries int, stopping bool) outcome {
 	switch {
 	case err == nil && result.RequeueAfter > 0:
-		return verdict{result: resultRequeueAfter, forget: true, again: true, after: result.RequeueAfter}
+		return outcome{result: resultRequeueAfter, resetBackoff: true, requeue: true, after: result.RequeueAfter}
 	case err == nil && result.Requeue:
-		return verdict{result: resultRequeue, again: true, limited: true}
+		return outcome{result: resultRequeue, requeue: true, rateLimited: true}
 	case err == nil:
-		return verdict{result: resultSuccess, forget: true}
+		return outcome{result: resultSuccess, resetBackoff: true}
 	case errors.Is(err, reconcile.TerminalError(nil)):
-		return verdict{result: resultError, forget: true, failed: true, terminal: true}
+		return outcome{result: resultError, resetBackoff: true, failed: true, terminal: true}
 	case onlyConflicts(err):
-		if tries < patience {
-			return verdict{result: resultRequeue, again: true, limited: true, conflict: true, quiet: true}
+		if tries < conflictThreshold {
+			return outcome{result: resultRequeue, requeue: true, rateLimited: true, conflict: true, verbose: true}
 		}
-		return verdict{result: resultError, again: true, limited: true, conflict: true, failed: true}
+		return outcome{result: resultError, requeue: true, rateLimited: true, conflict: true, failed: true}
 	default:
 		interrupted := stopping && errors.Is(err, context.Canceled)
-		return verdict{result: resultError, again: true, limited: true, failed: true, quiet: interrupted}
+		return outcome{result: resultError, requeue: true, rateLimited: true, failed: true, verbose: interrupted}
 	}
 }
 
@@ -74,7 +74,7 @@ func onlyConflicts(err error) bool {
 	return len(parts) > 0
 }
 
-func (v verdict) count(m *counters) {
+func (v outcome) count(m *counters) {
 	m.results[v.result].Inc()
 	if v.failed {
 		m.errors.Inc()
@@ -87,8 +87,8 @@ func (v verdict) count(m *counters) {
 	}
 }
 
-// why is the cause of the reconcile that follows, if one does.
-func (v verdict) why() reconcile.CauseKind {
+// cause is the cause of the reconcile that follows, if one does.
+func (v outcome) cause() reconcile.CauseKind {
 	switch {
 	case v.conflict:
 		return reconcile.CauseConflict
@@ -103,7 +103,7 @@ func (v verdict) why() reconcile.CauseKind {
 
 // log says what happened, if that is worth a line, and what the reconcile was for. The logger of the
 // request is made only for a line that is written; base, the controller's, says whether it will be.
-func (v verdict) log(base logr.Logger, logger func() logr.Logger, causes reconcile.Causes, result reconcile.Result, err error) {
+func (v outcome) log(base logr.Logger, logger func() logr.Logger, causes reconcile.Causes, result reconcile.Result, err error) {
 	if err == nil {
 		if base.V(5).Enabled() {
 			logger().V(5).Info("Reconciled", "result", v.result, "requeueAfter", v.after, "causes", causes)
@@ -111,10 +111,10 @@ func (v verdict) log(base logr.Logger, logger func() logr.Logger, causes reconci
 		return
 	}
 	switch {
-	case v.quiet && !base.V(1).Enabled():
-	case v.quiet && v.conflict:
+	case v.verbose && !base.V(1).Enabled():
+	case v.verbose && v.conflict:
 		logger().V(1).Info("Conflict, trying again", "error", err.Error(), "causes", causes)
-	case v.quiet:
+	case v.verbose:
 		logger().V(1).Info("Reconcile interrupted", "error", err.Error(), "causes", causes)
 	default:
 		logger().Error(err, "Reconciler error", "causes", causes)

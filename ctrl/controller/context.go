@@ -14,9 +14,9 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// call is one call of the reconciler and, at once, the context that is given to it. What the context
+// reconcileContext is one call of the reconciler and, at once, the context that is given to it. What the context
 // holds is made when somebody asks for it: most reconciles never log, and never need their ID.
-type call[request comparable] struct {
+type reconcileContext[request comparable] struct {
 	context.Context // the controller's
 	controller      *controller[request]
 	req             request
@@ -25,7 +25,7 @@ type call[request comparable] struct {
 	mu     sync.Mutex // guards what follows: reconcilers may have goroutines
 	id     types.UID
 	logger any // a logr.Logger, or nil
-	wrote  []write
+	writes []write
 }
 
 // loggerKey is the key under which package logr looks for a logger. It is asked what it is, because
@@ -53,7 +53,7 @@ var ReconcileIDFromContext = func(ctx context.Context) types.UID {
 }
 
 // Value implements context.Context.
-func (c *call[request]) Value(key any) any {
+func (c *reconcileContext[request]) Value(key any) any {
 	switch key.(type) {
 	case reconcileIDKey:
 		c.mu.Lock()
@@ -67,21 +67,21 @@ func (c *call[request]) Value(key any) any {
 		}
 	}
 	if key == loggerKey {
-		return c.boxedLogger()
+		return c.loggerValue()
 	}
 	return c.Context.Value(key)
 }
 
 // ID must be called with the lock held.
-func (c *call[request]) ID() types.UID {
+func (c *reconcileContext[request]) ID() types.UID {
 	if c.id == "" {
 		c.id = types.UID(uuid.NewString())
 	}
 	return c.id
 }
 
-// boxedLogger is the logger as a context has it.
-func (c *call[request]) boxedLogger() any {
+// loggerValue is the logger as a context has it.
+func (c *reconcileContext[request]) loggerValue() any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.logger == nil {
@@ -91,7 +91,7 @@ func (c *call[request]) boxedLogger() any {
 }
 
 // log is the logger of the reconcile.
-func (c *call[request]) log() logr.Logger { return c.boxedLogger().(logr.Logger) }
+func (c *reconcileContext[request]) log() logr.Logger { return c.loggerValue().(logr.Logger) }
 
 // maxWrites bounds what is remembered of one reconcile.
 const maxWrites = 32
@@ -103,11 +103,11 @@ type write struct {
 }
 
 // ObserveWrite implements overlay.Observer.
-func (c *call[request]) ObserveWrite(obj client.Object) {
+func (c *reconcileContext[request]) ObserveWrite(obj client.Object) {
 	w := write{client.ObjectKeyFromObject(obj), obj.GetResourceVersion()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.wrote) < maxWrites {
-		c.wrote = append(c.wrote, w)
+	if len(c.writes) < maxWrites {
+		c.writes = append(c.writes, w)
 	}
 }

@@ -11,25 +11,25 @@ type flow[K comparable] struct {
 // level is the line of one priority: a ring of the flows that have ready keys, which take turns.
 type level[K comparable] struct {
 	priority int
-	turn     *flow[K] // whose turn it is; nil if no key is ready
+	current  *flow[K] // whose turn it is; nil if no key is ready
 	ready    int
-	parked   int
+	dirty    int
 	index    int // position in the heap of levels
 
-	all   flow[K]             // the only flow, if there is no fairness
-	flows map[string]*flow[K] // those with ready keys, if there is
-	spare *flow[K]            // the last one that was given up
+	single flow[K]             // the only flow, if there is no fairness
+	flows  map[string]*flow[K] // those with ready keys, if there is
+	spare  *flow[K]            // the last one that was given up
 }
 
 func (l *level[K]) before(o *level[K]) bool { return l.priority > o.priority }
 func (l *level[K]) moved(i int)             { l.index = i }
-func (l *level[K]) len() int                { return l.ready + l.parked }
+func (l *level[K]) len() int                { return l.ready + l.dirty }
 
-// join puts e at the end of its flow. A flow that had no keys has its turn last.
-func (l *level[K]) join(e *entry[K], flowName func(K) string) {
-	f := &l.all
+// push puts e at the end of its flow. A flow that had no keys has its turn last.
+func (l *level[K]) push(e *item[K], flowName func(K) string) {
+	f := &l.single
 	if flowName != nil {
-		f = l.named(flowName(e.key))
+		f = l.flowNamed(flowName(e.key))
 	}
 	e.flow = f
 	f.ready.push(e)
@@ -37,16 +37,16 @@ func (l *level[K]) join(e *entry[K], flowName func(K) string) {
 	if f.ready.n > 1 {
 		return
 	}
-	if l.turn == nil {
+	if l.current == nil {
 		f.prev, f.next = f, f
-		l.turn = f
+		l.current = f
 		return
 	}
-	f.prev, f.next = l.turn.prev, l.turn
+	f.prev, f.next = l.current.prev, l.current
 	f.prev.next, f.next.prev = f, f
 }
 
-func (l *level[K]) named(name string) *flow[K] {
+func (l *level[K]) flowNamed(name string) *flow[K] {
 	f := l.flows[name]
 	if f != nil {
 		return f
@@ -63,15 +63,15 @@ func (l *level[K]) named(name string) *flow[K] {
 	return f
 }
 
-// served passes the turn on if f had it.
-func (l *level[K]) served(f *flow[K]) {
-	if l.turn == f {
-		l.turn = f.next
+// advance passes the turn on if f had it.
+func (l *level[K]) advance(f *flow[K]) {
+	if l.current == f {
+		l.current = f.next
 	}
 }
 
-// leave takes e out of the line.
-func (l *level[K]) leave(e *entry[K]) {
+// remove takes e out of the line.
+func (l *level[K]) remove(e *item[K]) {
 	f := e.flow
 	e.flow = nil
 	f.ready.remove(e)
@@ -79,14 +79,14 @@ func (l *level[K]) leave(e *entry[K]) {
 	if f.ready.n > 0 {
 		return
 	}
-	l.served(f)
-	if l.turn == f { // the last of the ring
-		l.turn = nil
+	l.advance(f)
+	if l.current == f { // the last of the ring
+		l.current = nil
 	} else {
 		f.prev.next, f.next.prev = f.next, f.prev
 	}
 	f.prev, f.next = nil, nil
-	if f != &l.all {
+	if f != &l.single {
 		delete(l.flows, f.name)
 		f.name = ""
 		l.spare = f

@@ -1,22 +1,22 @@
 package queue
 
 // links are an entry's neighbours in one list.
-type links[K comparable] struct{ prev, next *entry[K] }
+type links[K comparable] struct{ prev, next *item[K] }
 
 // An entry may be in two lists at once, so it has two pairs of links.
 const (
-	inLine = iota // in a flow, among the keys in process, or among the spare ones
-	inAge         // in the order of arrival
+	readyLinks = iota // in a flow, among the keys in process, or among the spare ones
+	ageLinks          // in the order of arrival
 )
 
 // list is a doubly linked list through the entries themselves.
 type list[K comparable] struct {
-	head, tail *entry[K]
+	head, tail *item[K]
 	n          int
 	by         int // which links it uses
 }
 
-func (l *list[K]) push(e *entry[K]) {
+func (l *list[K]) push(e *item[K]) {
 	e.links[l.by] = links[K]{prev: l.tail}
 	if l.tail == nil {
 		l.head = e
@@ -27,7 +27,7 @@ func (l *list[K]) push(e *entry[K]) {
 	l.n++
 }
 
-func (l *list[K]) remove(e *entry[K]) {
+func (l *list[K]) remove(e *item[K]) {
 	at := e.links[l.by]
 	if at.prev == nil {
 		l.head = at.next
@@ -43,15 +43,15 @@ func (l *list[K]) remove(e *entry[K]) {
 	l.n--
 }
 
-// item is what a heap holds: something ordered that remembers its position.
-type item[T any] interface {
+// heapItem is what a heap holds: something ordered that remembers its position.
+type heapItem[T any] interface {
 	before(T) bool
 	moved(index int)
 }
 
 // heap is a binary heap whose items know where they are, so that any of them can be removed or
 // moved in logarithmic time.
-type heap[T item[T]] []T
+type heap[T heapItem[T]] []T
 
 func (h *heap[T]) push(x T) {
 	*h = append(*h, x)
