@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/reconcile"
 )
 
@@ -46,13 +47,13 @@ type suspect struct {
 }
 
 // newHotLoopDetector returns nil, which finds nothing and costs nothing, if that is what the options say.
-func newHotLoopDetector[request comparable](c *controller[request], m *counters, queue any) *hotLoopDetector[request] {
+func newHotLoopDetector[request comparable](c *controller[request], m *counters, q any) *hotLoopDetector[request] {
 	if !c.detectsHotLoops() {
 		return nil
 	}
 	now := time.Now()
 	l := &hotLoopDetector[request]{controller: c, metrics: m, seed: maphash.MakeSeed(), recent: newRecent(now), suspects: map[request]*suspect{}, swept: now}
-	if q, ok := queue.(interface{ SetDiffFilter(func(request) bool) }); ok {
+	if q, ok := q.(queue.DiffRecorder[request]); ok {
 		q.SetDiffFilter(l.isSuspect)
 	}
 	return l

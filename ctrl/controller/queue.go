@@ -5,37 +5,30 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
-	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/reconcile"
 )
 
-// queueView is all that the workers ask of a queue.
-type queueView[request comparable] interface {
-	Take() (t queue.Item[request], shutdown bool)
-	DoneAt(req request, now time.Time)
-	AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request)
-	Forget(req request)
-	NumRequeues(req request) int
-}
-
-// viewOf makes up for what a queue cannot do: times, causes, priorities.
-func viewOf[request comparable](q workqueue.TypedRateLimitingInterface[request]) queueView[request] {
-	if able, ok := q.(queueView[request]); ok {
-		return able
+// viewOf returns q as the workers use it. What a queue from NewQueue does not implement is left
+// out: times, causes, priorities.
+func viewOf[request comparable](q workqueue.TypedRateLimitingInterface[request]) queue.View[request] {
+	if view, ok := q.(queue.View[request]); ok {
+		return view
 	}
-	f := queueAdapter[request]{TypedRateLimitingInterface: q}
-	f.priorities, _ = q.(priorityqueue.PriorityQueue[request])
-	f.recorder, _ = q.(priorityqueue.CauseRecorder[request])
-	return f
+	a := queueAdapter[request]{TypedRateLimitingInterface: q}
+	a.priorities, _ = q.(queue.PriorityQueue[request])
+	a.recorder, _ = q.(queue.CauseRecorder[request])
+	return a
 }
 
-// queueAdapter is a queue that somebody else made.
+// queueAdapter makes a queue.View of any rate limiting queue.
 type queueAdapter[request comparable] struct {
 	workqueue.TypedRateLimitingInterface[request]
-	priorities priorityqueue.PriorityQueue[request] // nil if it has none
-	recorder   priorityqueue.CauseRecorder[request] // nil if it keeps none
+	priorities queue.PriorityQueue[request] // nil if it has none
+	recorder   queue.CauseRecorder[request] // nil if it records none
 }
+
+var _ queue.View[string] = queueAdapter[string]{}
 
 func (q queueAdapter[request]) Take() (t queue.Item[request], shutdown bool) {
 	switch {
@@ -52,10 +45,10 @@ func (q queueAdapter[request]) Take() (t queue.Item[request], shutdown bool) {
 
 func (q queueAdapter[request]) DoneAt(req request, _ time.Time) { q.Done(req) }
 
-func (q queueAdapter[request]) AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request) {
+func (q queueAdapter[request]) AddWithCause(c reconcile.Cause, o queue.AddOpts, req request) {
 	switch {
 	case q.recorder != nil:
-		q.recorder.AddWithCause(why, o, req)
+		q.recorder.AddWithCause(c, o, req)
 	case q.priorities != nil:
 		q.priorities.AddWithOpts(o, req)
 	case o.RateLimited:

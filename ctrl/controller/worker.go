@@ -12,7 +12,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 
-	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/reconcile"
@@ -57,21 +56,21 @@ func (c *controller[request]) Start(ctx context.Context) error {
 	m := newCounters(c.name)
 	m.maxWorkers.Set(float64(c.options.MaxConcurrentReconciles))
 
-	queue, err := c.startSources(ctx)
+	q, err := c.startSources(ctx)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, queue.ShutDown)()
+	defer context.AfterFunc(ctx, q.ShutDown)()
 
 	logger := c.GetLogger()
 	logger.Info("Starting workers", "worker count", c.options.MaxConcurrentReconciles)
 	s := &workerPool[request]{
 		controller: c,
 		ctx:        ctx,
-		queue:      viewOf(queue),
+		queue:      viewOf(q),
 		metrics:    m,
 		logger:     logger,
-		hotLoops:   newHotLoopDetector(c, m, queue),
+		hotLoops:   newHotLoopDetector(c, m, q),
 		tracer:     tracerOf(c.options.TracerProvider),
 	}
 	var workers sync.WaitGroup
@@ -89,7 +88,7 @@ func (c *controller[request]) Start(ctx context.Context) error {
 type workerPool[request comparable] struct {
 	*controller[request]
 	ctx      context.Context
-	queue    queueView[request]
+	queue    queue.View[request]
 	metrics  *counters
 	logger   logr.Logger
 	hotLoops *hotLoopDetector[request]
@@ -145,7 +144,7 @@ func (s *workerPool[request]) process(w *watchdog[request], t queue.Item[request
 			again = ptr.To(t.Priority)
 		}
 		s.queue.AddWithCause(reconcile.Cause{Kind: v.cause()},
-			priorityqueue.AddOpts{RateLimited: v.rateLimited, After: v.after, Priority: again}, req)
+			queue.AddOpts{RateLimited: v.rateLimited, After: v.after, Priority: again}, req)
 	}
 }
 

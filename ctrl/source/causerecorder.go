@@ -6,48 +6,49 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 
-	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/objectdiff"
+	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/reconcile"
 )
 
-// recordingQueue is a queue that keeps causes.
+// recordingQueue is a priority queue that records causes.
 type recordingQueue[request comparable] interface {
-	priorityqueue.PriorityQueue[request]
-	priorityqueue.CauseRecorder[request]
+	queue.PriorityQueue[request]
+	queue.CauseRecorder[request]
 }
 
-// curious is a queue that sometimes wants to know what an update has changed.
-type curious[request comparable] interface {
-	DiffFilter(request) bool
-}
-
-// causeRecorder is the queue as the handler of one event sees it: whatever is added through it has the
-// event for its cause, so handlers need not know of causes.
+// causeRecorder is the view of a queue that is passed to a handler together with one event. The
+// event becomes the cause of everything that is added, so handlers do not deal with causes.
 type causeRecorder[object any, request comparable] struct {
 	recordingQueue[request]
-	why           cause.Cause
+	cause         cause.Cause
 	before, after object // of an update
 }
 
-// withCause returns a view of q for the handler of an event, or q itself if q keeps no causes. The kind
-// gvk is that of objects that do not say their own.
-func withCause[object any, request comparable](q workqueue.TypedRateLimitingInterface[request], kind cause.Kind, gvk schema.GroupVersionKind, before, after object) workqueue.TypedRateLimitingInterface[request] {
-	k, ok := q.(recordingQueue[request])
+var _ recordingQueue[reconcile.Request] = &causeRecorder[any, reconcile.Request]{}
+
+// withCause returns a view of q for the handler of an event, or q itself if q records no causes.
+// Typed objects do not carry their kind; for them gvk is used.
+func withCause[object any, request comparable](
+	q workqueue.TypedRateLimitingInterface[request],
+	kind cause.Kind, gvk schema.GroupVersionKind, before, after object,
+) workqueue.TypedRateLimitingInterface[request] {
+	recording, ok := q.(recordingQueue[request])
 	if !ok {
 		return q
 	}
-	why := cause.Cause{Kind: kind}
+	c := cause.Cause{Kind: kind}
 	if !isNil(after) {
-		why = cause.Of(kind, after)
+		c = cause.Of(kind, after)
 	}
-	if why.GVK.Empty() {
-		why.GVK = gvk
+	if c.GVK.Empty() {
+		c.GVK = gvk
 	}
-	return &causeRecorder[object, request]{k, why, before, after}
+	return &causeRecorder[object, request]{recording, c, before, after}
 }
 
-// updateKind is the kind of an update: if nothing has changed it is a resync.
+// updateKind is the kind of cause that an update is: a resync if the resource version is the same.
 func updateKind(before, after any) cause.Kind {
 	a, okA := before.(interface{ GetResourceVersion() string })
 	b, okB := after.(interface{ GetResourceVersion() string })
@@ -57,32 +58,40 @@ func updateKind(before, after any) cause.Kind {
 	return cause.Updated
 }
 
-func (q *causeRecorder[object, request]) Add(item request) {
-	q.add(priorityqueue.AddOpts{}, item)
+func (r *causeRecorder[object, request]) Add(item request) {
+	r.add(queue.AddOpts{}, item)
 }
 
-func (q *causeRecorder[object, request]) AddAfter(item request, after time.Duration) {
-	q.add(priorityqueue.AddOpts{After: after}, item)
+func (r *causeRecorder[object, request]) AddAfter(item request, after time.Duration) {
+	r.add(queue.AddOpts{After: after}, item)
 }
 
-func (q *causeRecorder[object, request]) AddRateLimited(item request) {
-	q.add(priorityqueue.AddOpts{RateLimited: true}, item)
+func (r *causeRecorder[object, request]) AddRateLimited(item request) {
+	r.add(queue.AddOpts{RateLimited: true}, item)
 }
 
-func (q *causeRecorder[object, request]) AddWithOpts(o priorityqueue.AddOpts, items ...request) {
+func (r *causeRecorder[object, request]) AddWithOpts(o queue.AddOpts, items ...request) {
 	for _, item := range items {
-		q.add(o, item)
+		r.add(o, item)
 	}
 }
 
-func (q *causeRecorder[object, request]) add(o priorityqueue.AddOpts, item request) {
-	why := q.why
-	if why.Kind == cause.Updated {
-		if c, ok := q.recordingQueue.(curious[request]); ok && c.DiffFilter(item) {
-			why.Changed = cause.Diff(q.before, q.after)
-		}
+// add adds item with the cause, including what an update changed if the queue's diff filter
+// selects the item.
+func (r *causeRecorder[object, request]) add(o queue.AddOpts, item request) {
+	c := r.cause
+	if c.Kind == cause.Updated && r.diffs(item) {
+		c.Changed = objectdiff.Fields(r.before, r.after)
 	}
-	q.AddWithCause(why, o, item)
+	r.AddWithCause(c, o, item)
 }
 
-var _ recordingQueue[reconcile.Request] = &causeRecorder[any, reconcile.Request]{}
+// diffs reports whether the queue's diff filter selects item.
+func (r *causeRecorder[object, request]) diffs(item request) bool {
+	q, ok := r.recordingQueue.(queue.DiffRecorder[request])
+	if !ok {
+		return false
+	}
+	selects := q.DiffFilter()
+	return selects != nil && selects(item)
+}

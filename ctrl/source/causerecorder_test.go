@@ -87,13 +87,11 @@ func TestEventsAreCauses(t *testing.T) {
 	}
 }
 
-// TestChangesAreFoundOutForTheCurious only.
-func TestChangesAreFoundOutForTheCurious(t *testing.T) {
+// TestDiffFilterSelectsRequests checks that changes are recorded for the selected requests only.
+func TestDiffFilterSelectsRequests(t *testing.T) {
 	q := priorityqueue.New[reconcile.Request]("")
 	defer q.ShutDown()
-	q.(interface {
-		SetDiffFilter(func(reconcile.Request) bool)
-	}).SetDiffFilter(func(r reconcile.Request) bool { return r.Name == "p" })
+	q.(priorityqueue.DiffRecorder[reconcile.Request]).SetDiffFilter(func(r reconcile.Request) bool { return r.Name == "p" })
 	d := newDelivery(t.Context(), q, ofPods{}, handler.EventHandler(&handler.EnqueueRequestForObject{}), nil)
 	other := func(p *corev1.Pod) *corev1.Pod { p.Name = "other"; return p }
 	changed := func(p *corev1.Pod) *corev1.Pod { p.Spec.NodeName = "n"; return p }

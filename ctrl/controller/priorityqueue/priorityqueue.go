@@ -25,40 +25,30 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// AddOpts says when and how urgently keys are to be handed out.
-type AddOpts struct {
-	// After is how long to wait first. Zero means not at all.
-	After time.Duration
-	// RateLimited asks the rate limiter how long to wait. With After, the shorter of both counts.
-	RateLimited bool
-	// Priority is the keys' priority, higher before lower. Nil means 0.
-	Priority *int
-}
+// AddOpts says when and with which priority keys are handed out.
+type AddOpts = queue.AddOpts
 
 // PriorityQueue is a rate limiting queue with priorities. It is safe for concurrent use.
 //
-// After ShutDown nothing is handed out any more, whatever is still in line. ShutDownWithDrain first
-// hands out what is ready, and waits until it is done; keys whose time has not come are forgotten.
-type PriorityQueue[T comparable] interface {
-	workqueue.TypedRateLimitingInterface[T]
+// After ShutDown nothing is handed out, whatever is still queued. ShutDownWithDrain first hands out
+// what is ready, and waits until it is done; keys whose delay has not expired are dropped.
+type PriorityQueue[T comparable] = queue.PriorityQueue[T]
 
-	// AddWithOpts adds every one of Items in the same way.
-	AddWithOpts(o AddOpts, Items ...T)
+// CauseRecorder is a queue that records why a key was added, as the one made by [New] does: of each
+// key a few causes and their number. It is an addition to what controller-runtime has.
+type CauseRecorder[T comparable] = queue.CauseRecorder[T]
 
-	// GetWithPriority is Get that also returns the priority of the key.
-	GetWithPriority() (item T, priority int, shutdown bool)
-}
+// DiffRecorder is a queue of which a controller can request that the cause of an update includes
+// the fields that changed, as of the one made by [New].
+type DiffRecorder[T comparable] = queue.DiffRecorder[T]
 
-// CauseRecorder is a queue that remembers why a key is in line, as the one made by [New] does. Of each
-// key it keeps a few causes and their number. It is an addition to what controller-runtime has.
-type CauseRecorder[T comparable] interface {
-	// AddWithCause is AddWithOpts for one key, with the reason for it.
-	AddWithCause(why reconcile.Cause, o AddOpts, item T)
-
-	// GetWithCauses is GetWithPriority that also returns the causes that have come together since
-	// the key was last handed out.
-	GetWithCauses() (item T, priority int, causes reconcile.Causes, shutdown bool)
-}
+// What New returns has to have every contract: controllers and sources find them by type assertion.
+var _ interface {
+	PriorityQueue[string]
+	CauseRecorder[string]
+	DiffRecorder[string]
+	queue.View[string]
+} = &priorityQueue[string]{}
 
 // DefaultAgingThreshold is the Patience of a queue that is not told otherwise.
 const DefaultAgingThreshold = 30 * time.Second
@@ -123,14 +113,13 @@ type priorityQueue[T comparable] struct {
 	diffFilter atomic.Pointer[func(T) bool]
 }
 
-// SetDiffFilter sets the function that says of which keys it is worth finding out what an update
-// changed. It is meant for the controller.
-func (q *priorityQueue[T]) SetDiffFilter(about func(T) bool) { q.diffFilter.Store(&about) }
+func (q *priorityQueue[T]) SetDiffFilter(filter func(T) bool) { q.diffFilter.Store(&filter) }
 
-// DiffFilter asks that function.
-func (q *priorityQueue[T]) DiffFilter(item T) bool {
-	about := q.diffFilter.Load()
-	return about != nil && (*about)(item)
+func (q *priorityQueue[T]) DiffFilter() func(T) bool {
+	if filter := q.diffFilter.Load(); filter != nil {
+		return *filter
+	}
+	return nil
 }
 
 func (q *priorityQueue[T]) Add(item T) { q.AddOne(0, 0, nil, item) }

@@ -143,26 +143,24 @@ func (q *Queue[K]) Take() (t Item[K], shutdown bool) {
 }
 
 // Done says that the processing of key has ended. For a key that no worker has it does nothing.
-func (q *Queue[K]) Done(key K) {
-	q.mu.Lock()
-	q.done(q.now(), key)
-}
+func (q *Queue[K]) Done(key K) { q.DoneAt(key, time.Now()) }
 
-// DoneAt is Done for a worker that has just looked at the clock.
+// DoneAt is Done for a worker that has just read the clock.
 func (q *Queue[K]) DoneAt(key K, now time.Time) {
-	q.mu.Lock()
-	q.last = max(q.last, now.Sub(q.epoch)) // others may have looked later and come first
-	q.done(q.last, key)
-}
-
-// done must be called with the lock held, and gives it back.
-func (q *Queue[K]) done(now time.Duration, key K) {
-	took, ok := q.core.done(now, key)
-	q.dispatch()
-	q.mu.Unlock()
-	if ok {
+	if took, ok := q.done(key, now.Sub(q.epoch)); ok {
 		q.meter.observeWorkDuration(took)
 	}
+}
+
+// done ends the processing of key and returns how long it took.
+func (q *Queue[K]) done(key K, now time.Duration) (took time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// Another goroutine may have read the clock later and taken the lock first.
+	q.last = max(q.last, now)
+	took, ok = q.core.done(q.last, key)
+	q.dispatch()
+	return took, ok
 }
 
 // dispatch follows every event that may have made a key ready or ended the last one.
