@@ -46,8 +46,8 @@ func BenchmarkReconcile(b *testing.B) {
 	})
 }
 
-// begin runs a controller with one worker until the benchmark is over, and returns a function that adds
-// one of a thousand requests.
+// begin runs a controller with one worker until the benchmark is over, and returns a function that
+// adds one of a thousand requests.
 func begin(b *testing.B, reconciled func(workqueue.TypedRateLimitingInterface[reconcile.Request], reconcile.Request)) (add func(int)) {
 	var queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	c, err := NewUnmanaged("benchmark", Options{

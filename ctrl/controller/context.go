@@ -14,8 +14,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// reconcileContext is one call of the reconciler and, at once, the context that is given to it. What the context
-// holds is made when somebody asks for it: most reconciles never log, and never need their ID.
+// reconcileContext is the context of one reconcile, and the state of it. Its logger and ID are
+// created lazily: most reconciles never log, and never need their ID.
 type reconcileContext[request comparable] struct {
 	context.Context // the controller's
 	controller      *controller[request]
@@ -28,14 +28,14 @@ type reconcileContext[request comparable] struct {
 	writes []write
 }
 
-// loggerKey is the key under which package logr looks for a logger. It is asked what it is, because
-// it is not exported.
+// loggerKey is the context key of package logr. It is not exported, so it is found by a lookup.
 var loggerKey = func() any {
 	var probe keyProbe
 	_, _ = logr.FromContext(&probe)
 	return probe.key
 }()
 
+// keyProbe records the key that it is asked for.
 type keyProbe struct {
 	context.Context
 	key any
@@ -45,8 +45,8 @@ func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
 type reconcileIDKey struct{}
 
-// ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which its log lines
-// carry as reconcileID. It is empty for any other context.
+// ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which is logged as
+// reconcileID. It is empty for any other context.
 var ReconcileIDFromContext = func(ctx context.Context) types.UID {
 	id, _ := ctx.Value(reconcileIDKey{}).(types.UID)
 	return id
@@ -80,7 +80,7 @@ func (c *reconcileContext[request]) ID() types.UID {
 	return c.id
 }
 
-// loggerValue is the logger as a context has it.
+// loggerValue is the logger as a context value.
 func (c *reconcileContext[request]) loggerValue() any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,10 +93,10 @@ func (c *reconcileContext[request]) loggerValue() any {
 // log is the logger of the reconcile.
 func (c *reconcileContext[request]) log() logr.Logger { return c.loggerValue().(logr.Logger) }
 
-// maxWrites bounds what is remembered of one reconcile.
+// maxWrites bounds the writes that are recorded of one reconcile.
 const maxWrites = 32
 
-// write is what is remembered of one write.
+// write is the record of one write.
 type write struct {
 	object  types.NamespacedName
 	version string

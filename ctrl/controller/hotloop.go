@@ -13,46 +13,50 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// What a hot loop is; see config.HotLoop.
+// The thresholds of hot loop detection; see config.HotLoop.
 const (
-	hotLoopRuns    = 20 // so many in a row
+	hotLoopRuns    = 20 // consecutive reconciles that make a hot loop
 	hotLoopWindow  = time.Minute
-	suspectRuns    = hotLoopRuns / 2  // from here on it is found out what changes
-	reportInterval = 10 * time.Minute // until it is reported once more
+	suspectRuns    = hotLoopRuns / 2  // from here on the fields that change are recorded
+	reportInterval = 10 * time.Minute // until it is reported again
 
 	maxSuspects = 256
 )
 
-// hotLoopDetector finds hot loops. Of every request whose reconciles write it remembers, for a minute and as
-// hashes, how many reconciles in a row were caused by writes of those before, and the writes. Only
-// requests for which that are many are known by name, and only so many of them.
+// hotLoopDetector detects hot loops. Of every request whose reconciles write it stores, for a
+// minute and as hashes, the writes and how many consecutive reconciles were caused by writes of
+// those before. The requests themselves are stored only if those are many, up to maxSuspects.
 type hotLoopDetector[request comparable] struct {
 	controller   *controller[request]
 	metrics      *counters
 	seed         maphash.Seed
-	anyWrites    atomic.Bool  // whether any reconcile has written anything
-	suspectCount atomic.Int32 // how many suspects there are
+	anyWrites    atomic.Bool  // whether any reconcile has written
+	suspectCount atomic.Int32 // number of suspects
 
 	mu       sync.Mutex
 	recent   recent
 	suspects map[request]*suspect
-	swept    time.Time // when suspects were last looked through
+	swept    time.Time // when suspects were last swept
 }
 
-// suspect is a request that may be in a hot loop, or was not long ago.
+// suspect is a request that may be in a hot loop, or was recently.
 type suspect struct {
 	runs     int // as of the last reconcile
 	seen     time.Time
 	reported time.Time
 }
 
-// newHotLoopDetector returns nil, which finds nothing and costs nothing, if that is what the options say.
+// newHotLoopDetector returns nil, which is a valid detector that does nothing, if detection is
+// disabled.
 func newHotLoopDetector[request comparable](c *controller[request], m *counters, q any) *hotLoopDetector[request] {
 	if !c.detectsHotLoops() {
 		return nil
 	}
 	now := time.Now()
-	l := &hotLoopDetector[request]{controller: c, metrics: m, seed: maphash.MakeSeed(), recent: newRecent(now), suspects: map[request]*suspect{}, swept: now}
+	l := &hotLoopDetector[request]{
+		controller: c, metrics: m, seed: maphash.MakeSeed(),
+		recent: newRecent(now), suspects: map[request]*suspect{}, swept: now,
+	}
 	if q, ok := q.(queue.DiffRecorder[request]); ok {
 		q.SetDiffFilter(l.isSuspect)
 	}
@@ -63,7 +67,7 @@ func (c *controller[request]) detectsHotLoops() bool {
 	return ptr.Deref(c.options.DetectHotLoops, true)
 }
 
-// isSuspect reports whether it is worth finding out what an update changes that leads to req.
+// isSuspect reports whether the changes of updates that lead to req are to be recorded.
 func (l *hotLoopDetector[request]) isSuspect(req request) bool {
 	if l.suspectCount.Load() == 0 {
 		return false
@@ -74,7 +78,7 @@ func (l *hotLoopDetector[request]) isSuspect(req request) bool {
 	return s != nil && s.runs >= suspectRuns
 }
 
-// observe takes note of a reconcile that has just ended.
+// observe records a reconcile that has just ended, and reports a hot loop.
 func (l *hotLoopDetector[request]) observe(c *reconcileContext[request], began time.Time) {
 	if l == nil {
 		return
@@ -102,16 +106,16 @@ func (l *hotLoopDetector[request]) observe(c *reconcileContext[request], began t
 		Causes:     c.causes,
 	}
 	l.metrics.hotLoops.Inc()
-	if tell := l.controller.options.OnHotLoop; tell != nil {
-		tell(loop)
+	if report := l.controller.options.OnHotLoop; report != nil {
+		report(loop)
 		return
 	}
-	c.log().Error(nil, "Hot loop: the reconciler's own writes bring the request back without end",
+	c.log().Error(nil, "Hot loop: the reconciler's own writes cause endless reconciles of the request",
 		"reconciles", loop.Reconciles, "within", loop.Within, "causes", loop.Causes)
 }
 
-// record remembers what a reconcile wrote, and returns how many reconciles of the request up to this one
-// each wrote something and were caused by nothing but writes of those before, and since when.
+// record stores what a reconcile wrote. It returns how many consecutive reconciles of the request,
+// up to this one, wrote something and were caused only by writes of those before, and since when.
 func (l *hotLoopDetector[request]) record(c *reconcileContext[request], wrote []write, now time.Time) (runs int, since time.Time) {
 	since = now
 	id := l.hash(c.req, write{})
@@ -130,13 +134,13 @@ func (l *hotLoopDetector[request]) record(c *reconcileContext[request], wrote []
 	l.recent.put(id, runs, since, now)
 	for _, w := range wrote {
 		l.recent.put(l.hash(c.req, w), runs, since, now)
-		// The event of a deletion has a version that the client was not told.
+		// The resource version of a deletion event is not known to the client that deleted.
 		l.recent.put(l.hash(c.req, write{object: w.object}), runs, since, now)
 	}
 	return runs, since
 }
 
-// selfCaused reports whether all causes are events of what the request's own reconciles wrote.
+// selfCaused reports whether all causes are events of writes by the request's own reconciles.
 func (l *hotLoopDetector[request]) selfCaused(c *reconcileContext[request], now time.Time) bool {
 	for i := range c.causes.List {
 		why := &c.causes.List[i]
@@ -155,7 +159,7 @@ func (l *hotLoopDetector[request]) selfCaused(c *reconcileContext[request], now 
 	return len(c.causes.List) > 0
 }
 
-// hash identifies a write of a reconcile of req; with no write, req itself.
+// hash identifies a write by a reconcile of req; with the zero write, req itself.
 func (l *hotLoopDetector[request]) hash(req request, w write) uint64 {
 	return maphash.Comparable(l.seed, struct {
 		req   request
@@ -163,8 +167,8 @@ func (l *hotLoopDetector[request]) hash(req request, w write) uint64 {
 	}{req, w})
 }
 
-// updateSuspect brings up to date what is known of a request that may be in a hot loop, and says whether it
-// is to be reported.
+// updateSuspect updates the suspects after a reconcile of req, and returns whether a hot loop is to
+// be reported.
 func (l *hotLoopDetector[request]) updateSuspect(req request, runs int, now time.Time) (report bool) {
 	if runs < suspectRuns && len(l.suspects) == 0 {
 		return false
@@ -177,7 +181,7 @@ func (l *hotLoopDetector[request]) updateSuspect(req request, runs int, now time
 		if runs < suspectRuns || len(l.suspects) >= maxSuspects {
 			return false
 		}
-		// It is not known what has changed until now.
+		// The changes up to now were not recorded, so it is not reported yet.
 		l.suspects[req] = &suspect{runs: runs, seen: now}
 		l.suspectCount.Store(int32(len(l.suspects)))
 		return false
@@ -190,7 +194,7 @@ func (l *hotLoopDetector[request]) updateSuspect(req request, runs int, now time
 	return true
 }
 
-// sweep forgets the suspects that are none any more and whose report is long ago.
+// sweep removes the suspects that are no longer suspect and not recently reported.
 func (l *hotLoopDetector[request]) sweep(now time.Time) {
 	l.swept = now
 	for req, s := range l.suspects {

@@ -142,8 +142,8 @@ func TestHotLoopIsLogged(t *testing.T) {
 	})
 }
 
-// TestHotLoopAmongMany reconciles very many objects, with a write or five each, and one object that comes
-// back for its own writes among them. What is remembered must not grow with the objects.
+// TestHotLoopAmongMany reconciles very many objects, with a write or five each, and one object that
+// comes back for its own writes among them. What is remembered must not grow with the objects.
 func TestHotLoopAmongMany(t *testing.T) {
 	const most = 1 << 20
 	for writes, many := range map[int]int{1: 1_000_000, 5: 200_000} {

@@ -11,26 +11,27 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// conflictThreshold is how many times in a row a conflict is nothing to worry about.
+// conflictThreshold is the number of consecutive conflicts that do not count as errors.
 const conflictThreshold = 5
 
-// outcome is what follows from a reconcile.
+// outcome is what a controller does after a reconcile.
 type outcome struct {
 	result string // label of reconcile_total
 
-	resetBackoff bool // the request's backoff starts afresh
-	requeue      bool // the request goes back into the queue
+	resetBackoff bool // the backoff of the request is reset
+	requeue      bool // the request is added again
 	rateLimited  bool // with backoff
 	after        time.Duration
 
-	failed   bool // it counts as an error
+	failed   bool // it is counted as an error
 	terminal bool
 	conflict bool
-	verbose  bool // the error is logged for those who debug
+	verbose  bool // the error is logged at level 1 only
 }
 
-// outcomeOf decides. tries is how often the request has been put back with backoff since it last
-// succeeded; stopping says that the controller is being stopped.
+// outcomeOf maps the result and error of a reconcile to its outcome. tries is how often the request
+// has been requeued with backoff since its last success; stopping is whether the controller is
+// being stopped.
 func outcomeOf(result reconcile.Result, err error, tries int, stopping bool) outcome {
 	switch {
 	case err == nil && result.RequeueAfter > 0:
@@ -52,7 +53,7 @@ func outcomeOf(result reconcile.Result, err error, tries int, stopping bool) out
 	}
 }
 
-// onlyConflicts reports whether err is a conflict, or many of them and nothing else.
+// onlyConflicts reports whether err is a conflict or consists of nothing but conflicts.
 func onlyConflicts(err error) bool {
 	var parts []error
 	switch e := err.(type) {
@@ -87,7 +88,7 @@ func (v outcome) count(m *counters) {
 	}
 }
 
-// cause is the cause of the reconcile that follows, if one does.
+// cause is the cause of the next reconcile, if the request is requeued.
 func (v outcome) cause() reconcile.CauseKind {
 	switch {
 	case v.conflict:
@@ -101,8 +102,8 @@ func (v outcome) cause() reconcile.CauseKind {
 	}
 }
 
-// log says what happened, if that is worth a line, and what the reconcile was for. The logger of the
-// request is made only for a line that is written; base, the controller's, says whether it will be.
+// log logs the outcome and the causes. The logger of the request is created only if something is
+// logged; the level is checked with base, the controller's.
 func (v outcome) log(base logr.Logger, logger func() logr.Logger, causes reconcile.Causes, result reconcile.Result, err error) {
 	if err == nil {
 		if base.V(5).Enabled() {
@@ -120,6 +121,7 @@ func (v outcome) log(base logr.Logger, logger func() logr.Logger, causes reconci
 		logger().Error(err, "Reconciler error", "causes", causes)
 	}
 	if result.RequeueAfter > 0 || result.Requeue {
-		logger().Info("The reconciler returned an error together with RequeueAfter or Requeue: with an error they have no effect")
+		logger().Info("The reconciler returned an error together with RequeueAfter or Requeue, " +
+			"which are ignored if there is an error")
 	}
 }

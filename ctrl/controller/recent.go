@@ -6,11 +6,12 @@ import (
 )
 
 // recent is a set-associative cache of fixed-size entries that are found by a 64-bit hash. It holds
-// neither keys nor pointers. It grows only while entries of the last minute would be lost otherwise,
-// and never beyond slotsAtMost; then the entries that have come back most often and latest stay.
+// neither keys nor pointers. It grows only while entries of the last minute would be lost
+// otherwise, and never beyond slotsAtMost; then the entries that have come back most often and
+// latest stay.
 type recent struct {
 	slots []slot
-	// epoch is what slots count time from. It is so long ago that an empty slot looks expired.
+	// epoch is the zero of the times in slots, long enough ago that an empty slot is expired.
 	epoch time.Time
 }
 
@@ -18,13 +19,13 @@ type recent struct {
 type slot struct {
 	hash  uint64
 	since time.Duration // from the epoch
-	at    uint32        // when it was put, in ticks from the epoch
+	at    uint32        // when it was stored, in ticks from the epoch
 	runs  uint32
 }
 
 const (
 	minSlots, maxSlots = 64, 16384
-	slotWays           = 8 // slots in which an entry can stand
+	slotWays           = 8 // associativity: slots of a set
 
 	slotTick    = time.Duration(1 << 24) // 17 ms
 	slotExpires = uint32(hotLoopWindow / slotTick)
@@ -34,18 +35,18 @@ func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * hotLoop
 
 func (r *recent) ticks(now time.Time) uint32 { return uint32(now.Sub(r.epoch) / slotTick) }
 
-// age is right for two years, after which entries of a minute two years ago look like new ones.
+// age overflows after two years: an entry that old looks new for a minute.
 func (s *slot) age(ticks uint32) uint32 { return ticks - s.at }
 
 func (s *slot) expired(ticks uint32) bool { return s.age(ticks) > slotExpires }
 
-// set returns the slots in which an entry can stand.
+// set returns the set of a hash.
 func (r *recent) set(hash uint64) []slot {
 	from := int(hash%uint64(len(r.slots)/slotWays)) * slotWays
 	return r.slots[from : from+slotWays]
 }
 
-// find returns an entry, or nil if there is none of the last minute.
+// find returns the entry with the hash, or nil if there is none of the last minute.
 func (r *recent) find(hash uint64, now time.Time) *slot {
 	if len(r.slots) == 0 {
 		return nil
@@ -59,7 +60,7 @@ func (r *recent) find(hash uint64, now time.Time) *slot {
 	return nil
 }
 
-// put makes an entry, or replaces the one with the same hash.
+// put adds an entry, or replaces the one with the same hash.
 func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 	if r.slots == nil {
 		r.slots = make([]slot, minSlots)
@@ -73,8 +74,8 @@ func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 	*s = in
 }
 
-// victim returns the slot in which an entry belongs: that of the entry with the same hash, of one that
-// has expired, or of the one that has come back least often and, of those, is oldest.
+// victim returns the slot for an entry: that with the same hash, an expired one, or the one with
+// the fewest runs and, of those, the oldest.
 func (r *recent) victim(in slot) *slot {
 	set := r.set(in.hash)
 	least := &set[0]
@@ -91,7 +92,7 @@ func (r *recent) victim(in slot) *slot {
 	return least
 }
 
-// grow doubles the slots. Each set becomes two, so nothing is lost.
+// grow doubles the slots. Each set is split in two, so nothing is evicted.
 func (r *recent) grow(ticks uint32) {
 	old := r.slots
 	r.slots = make([]slot, 2*len(old))

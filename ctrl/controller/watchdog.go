@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// watchdog reports the reconciles of one worker that run for too long. Its timer is left alone when
-// reconciles begin and end, and finds out what has changed when it fires: that makes watching a quick
-// reconcile cost next to nothing.
+// watchdog reports the reconciles of one worker that run for longer than a limit. Its timer is not
+// reset when reconciles begin and end, but checks when it fires which one is running, so that the
+// cost for a quick reconcile is negligible.
 type watchdog[request comparable] struct {
 	limit  time.Duration
 	report func(c *reconcileContext[request], took time.Duration, stack string)
-	worker []byte // how the worker's goroutine is headed in a stack trace
+	worker []byte // header of the worker's goroutine in a stack trace
 
-	pending sync.WaitGroup // while the timer is armed or look runs
+	pending sync.WaitGroup // the timer is armed or check runs
 
 	mu        sync.Mutex // guards what follows
 	timer     *time.Timer
 	armed     bool
-	running   *reconcileContext[request] // nil if none runs or it has been reported
+	running   *reconcileContext[request] // nil if there is none or it has been reported
 	startedAt time.Time
 }
 
-// newWatchdog must be called by the worker itself. A limit of zero or less is none.
+// newWatchdog must be called by the worker itself. A limit of zero or less disables the watchdog.
 func newWatchdog[request comparable](limit time.Duration, report func(*reconcileContext[request], time.Duration, string)) *watchdog[request] {
 	var head [64]byte
 	n := runtime.Stack(head[:], false)
@@ -51,7 +51,7 @@ func (w *watchdog[request]) end() {
 	w.running = nil
 }
 
-// stop ends the watch. A report that is under way is waited for.
+// stop stops the watchdog and waits for a report in progress.
 func (w *watchdog[request]) stop() {
 	w.mu.Lock()
 	if w.timer != nil && w.timer.Stop() {
@@ -70,7 +70,7 @@ func (w *watchdog[request]) arm(d time.Duration) {
 	}
 }
 
-// check runs when the timer fires.
+// check runs when the timer fires. It reports the running reconcile or arms the timer again.
 func (w *watchdog[request]) check() {
 	defer w.pending.Done()
 	w.mu.Lock()
@@ -91,7 +91,7 @@ func (w *watchdog[request]) check() {
 	w.report(c, took, stackOf(w.worker))
 }
 
-// maxStacks bounds the memory that is used to find one stack among all.
+// maxStacks bounds the buffer for the stacks of all goroutines.
 const maxStacks = 16 << 20
 
 // stackOf returns the stack of the goroutine whose trace begins with head.

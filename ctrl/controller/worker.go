@@ -18,25 +18,25 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// controller implements TypedController. It has no goroutine but its workers.
+// controller implements TypedController. Its only goroutines are its workers.
 type controller[request comparable] struct {
 	name    string
 	options TypedOptions[request] // complete
 
 	mu      sync.Mutex
 	started bool
-	pending []source.TypedSource[request] // to be started with the controller
-	sources *eventSources[request]        // what the sources feed, once they are started
+	pending []source.TypedSource[request] // sources to start with the controller
+	sources *eventSources[request]        // nil until they are started
 }
 
 func (c *controller[request]) GetLogger() logr.Logger { return c.options.LogConstructor(nil) }
 
-// NeedLeaderElection tells the manager when to start the controller.
+// NeedLeaderElection reports whether the manager starts the controller only in the leader.
 func (c *controller[request]) NeedLeaderElection() bool {
 	return ptr.Deref(c.options.NeedLeaderElection, true)
 }
 
-// Warmup starts the sources, if that is wanted before this process leads.
+// Warmup starts the sources, if EnableWarmup is set, before this process is the leader.
 func (c *controller[request]) Warmup(ctx context.Context) error {
 	if !ptr.Deref(c.options.EnableWarmup, false) {
 		return nil
@@ -84,7 +84,7 @@ func (c *controller[request]) Start(ctx context.Context) error {
 	return nil
 }
 
-// workerPool is what the workers of a running controller share.
+// workerPool is the state shared by the workers of a running controller.
 type workerPool[request comparable] struct {
 	*controller[request]
 	ctx      context.Context
@@ -92,7 +92,7 @@ type workerPool[request comparable] struct {
 	metrics  *counters
 	logger   logr.Logger
 	hotLoops *hotLoopDetector[request]
-	tracer   trace.Tracer // nil if nobody traces
+	tracer   trace.Tracer // nil if tracing is disabled
 }
 
 // work reconciles one request after the other until the queue is shut down.
@@ -111,8 +111,9 @@ func (s *workerPool[request]) work() {
 	}
 }
 
-// process reconciles one request and does what follows from it. It looks at the clock once: the queue
-// did so when it handed out the request, and is told when the reconcile was over.
+// process reconciles one request and acts on the outcome. It reads the clock once, at the end of
+// the reconcile, and passes that time to the queue; the start is the time at which the queue handed
+// out the request.
 func (s *workerPool[request]) process(w *watchdog[request], t queue.Item[request]) {
 	req, over := t.Key, t.StartedAt
 	defer func() { s.queue.DoneAt(req, over) }()
@@ -148,7 +149,7 @@ func (s *workerPool[request]) process(w *watchdog[request], t queue.Item[request
 	}
 }
 
-// outcomeOf decides. Most reconciles succeed, and need no look at the rate limiter.
+// outcomeOf returns the outcome of a reconcile. The rate limiter is asked only about failed ones.
 func (s *workerPool[request]) outcomeOf(req request, result reconcile.Result, err error) outcome {
 	tries := 0
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *workerPool[request]) outcomeOf(req request, result reconcile.Result, er
 
 var errReconciliationTimeout = errors.New("reconciliation timeout")
 
-// Reconcile calls the reconciler once. It may be called without the controller being started.
+// Reconcile calls the reconciler once. The controller need not be started.
 func (c *controller[request]) Reconcile(ctx context.Context, req request) (result reconcile.Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -2,14 +2,15 @@
 // with priorities.
 //
 // A key is never handed out twice at once. A key that is added while it is in line stays one key,
-// with the highest of its priorities and the earliest of its times; one that is added while a worker
-// has it is handed out once more after Done. Higher priorities go first; keys of one priority go in
-// the order in which they became ready. A key that rises to a higher priority goes to the end of it.
+// with the highest of its priorities and the earliest of its times; one that is added while a
+// worker has it is handed out once more after Done. Higher priorities go first; keys of one
+// priority go in the order in which they became ready. A key that rises to a higher priority goes
+// to the end of it.
 //
 // No key waits for ever: one that has been in line for longer than Opts.Patience may go ahead of
-// higher priorities, though only one in eight keys does, so that a backlog that has grown old does not
-// hold up what is urgent. With Opts.Flow the keys of one priority are divided into flows that take
-// turns, so that the owner of many keys does not hold up the owner of few.
+// higher priorities, though only one in eight keys does, so that a backlog that has grown old does
+// not hold up what is urgent. With Opts.Flow the keys of one priority are divided into flows that
+// take turns, so that the owner of many keys does not hold up the owner of few.
 //
 // The queue also remembers why each key is in line; see [CauseKeeper].
 package priorityqueue
@@ -50,37 +51,37 @@ var _ interface {
 	queue.View[string]
 } = &priorityQueue[string]{}
 
-// DefaultAgingThreshold is the Patience of a queue that is not told otherwise.
+// DefaultAgingThreshold is the default of Opts.AgingThreshold.
 const DefaultAgingThreshold = 30 * time.Second
 
-// Opts are the choices to be made for a queue.
+// Opts are the options of a queue.
 type Opts[T comparable] struct {
-	// RateLimiter says how long a rate limited key waits. By default that is 5 ms, doubled with
-	// every addition up to 1000 s, for each key apart, until Forget.
+	// RateLimiter returns the delay of a rate limited key. The default is 5 ms for each key,
+	// doubled with every addition up to 1000 s, until Forget.
 	RateLimiter workqueue.TypedRateLimiter[T]
-	// MetricProvider takes the metrics of a named queue. By default they are the workqueue_* metrics
-	// of metrics.Registry. The gauges of any other provider are set whenever the queue is used.
+	// MetricProvider creates the metrics of a named queue. By default they are the workqueue_*
+	// metrics of metrics.Registry. The gauges of any other provider are set by every operation.
 	MetricProvider workqueue.MetricsProvider
-	// Log is told, at level 5, what is left in line at the end.
+	// Log receives, at level 5, the number of ready keys when the queue shuts down.
 	Log logr.Logger
 
-	// AgingThreshold is how long a key is in line before it may go ahead of keys of higher priority.
-	// DefaultPatience if zero; if negative, lower priorities wait for as long as there are higher
-	// ones.
+	// AgingThreshold is how long a key is in line before it may go ahead of keys of higher
+	// priority. DefaultPatience if zero; if negative, lower priorities wait for as long as there
+	// are higher ones.
 	AgingThreshold time.Duration
-	// IgnorePriorities makes all keys equal, whatever the priority they are added with.
+	// IgnorePriorities gives all keys priority 0.
 	IgnorePriorities bool
-	// Flow names the flow that a key belongs to, such as its namespace. The flows of one priority
-	// take turns. It is called with the queue locked, so it must be quick and leave the queue alone.
-	// If nil, keys go first come first served.
+	// Flow returns the name of the flow that a key belongs to, such as its namespace. The flows of
+	// one priority are served round robin. It is called with the queue's lock held, so it must be
+	// quick and must not use the queue. If nil, keys of one priority are handed out in FIFO order.
 	Flow func(T) string
 }
 
-// Opt makes a choice.
+// Opt sets options.
 type Opt[T comparable] func(*Opts[T])
 
-// New returns an empty queue. Its metrics bear the name; a queue without a name has none. The caller
-// must shut the queue down.
+// New returns an empty queue. Its metrics are labelled with the name; a queue without a name has no
+// metrics. The caller must shut the queue down.
 func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 	opts := Opts[T]{}
 	for _, set := range o {
@@ -104,7 +105,7 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 	}
 }
 
-// priorityQueue adds the rate limiter to the queue.
+// priorityQueue is a queue.Queue with a rate limiter.
 type priorityQueue[T comparable] struct {
 	*queue.Queue[T]
 	limiter    workqueue.TypedRateLimiter[T]
@@ -145,7 +146,7 @@ func (q *priorityQueue[T]) AddWithCause(why reconcile.Cause, o AddOpts, item T) 
 func (q *priorityQueue[T]) add(why *reconcile.Cause, o AddOpts, item T) {
 	delay := o.After
 	if o.RateLimited {
-		if q.ShuttingDown() { // the limiter counts how often it is asked
+		if q.ShuttingDown() { // every When raises the backoff
 			return
 		}
 		if delay = q.limiter.When(item); o.After > 0 {

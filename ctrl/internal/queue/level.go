@@ -1,38 +1,38 @@
 package queue
 
-// flow is the keys of one owner at one priority, first come first served. Without fairness every
-// level has one flow.
+// flow is a FIFO queue of the keys of one owner at one priority. Without fair queuing every level
+// has one flow.
 type flow[K comparable] struct {
 	name       string
 	ready      list[K]
-	prev, next *flow[K] // neighbours in the ring of the level, while there are ready keys
+	prev, next *flow[K] // ring of the level, while the flow has ready keys
 }
 
-// level is the line of one priority: a ring of the flows that have ready keys, which take turns.
+// level is a priority level: a ring of the flows that have ready keys, served round robin.
 type level[K comparable] struct {
 	priority int
-	current  *flow[K] // whose turn it is; nil if no key is ready
+	current  *flow[K] // the next to be served; nil if no key is ready
 	ready    int
 	dirty    int
 	index    int // position in the heap of levels
 
-	single flow[K]             // the only flow, if there is no fairness
-	flows  map[string]*flow[K] // those with ready keys, if there is
-	spare  *flow[K]            // the last one that was given up
+	single flow[K]             // the only flow without fair queuing
+	flows  map[string]*flow[K] // those with ready keys, with fair queuing
+	spare  *flow[K]            // for reuse
 }
 
 func (l *level[K]) before(o *level[K]) bool { return l.priority > o.priority }
 func (l *level[K]) moved(i int)             { l.index = i }
 func (l *level[K]) len() int                { return l.ready + l.dirty }
 
-// push puts e at the end of its flow. A flow that had no keys has its turn last.
-func (l *level[K]) push(e *item[K], flowName func(K) string) {
+// push appends an item to its flow. A flow that was empty is added at the end of the ring.
+func (l *level[K]) push(it *item[K], flowName func(K) string) {
 	f := &l.single
 	if flowName != nil {
-		f = l.flowNamed(flowName(e.key))
+		f = l.flowNamed(flowName(it.key))
 	}
-	e.flow = f
-	f.ready.push(e)
+	it.flow = f
+	f.ready.push(it)
 	l.ready++
 	if f.ready.n > 1 {
 		return
@@ -63,24 +63,24 @@ func (l *level[K]) flowNamed(name string) *flow[K] {
 	return f
 }
 
-// advance passes the turn on if f had it.
+// advance moves on to the next flow if f is the current one.
 func (l *level[K]) advance(f *flow[K]) {
 	if l.current == f {
 		l.current = f.next
 	}
 }
 
-// remove takes e out of the line.
-func (l *level[K]) remove(e *item[K]) {
-	f := e.flow
-	e.flow = nil
-	f.ready.remove(e)
+// remove removes an item from its flow, and the flow from the ring if it is empty then.
+func (l *level[K]) remove(it *item[K]) {
+	f := it.flow
+	it.flow = nil
+	f.ready.remove(it)
 	l.ready--
 	if f.ready.n > 0 {
 		return
 	}
 	l.advance(f)
-	if l.current == f { // the last of the ring
+	if l.current == f { // the only one in the ring
 		l.current = nil
 	} else {
 		f.prev.next, f.next.prev = f.next, f.prev

@@ -11,10 +11,10 @@ import (
 	"flyball.dev/ctrl/internal/cause"
 )
 
-// model is the queue as one would explain it: a list of claims, looked through from end to end.
-// A key has at most one claim to be handed out.
+// model is the reference implementation of the queue: a list that is searched from end to end. A
+// key has at most one claim to be handed out.
 type model struct {
-	claims      []claim  // in the order in which they were made or joined the line
+	claims      []claim  // in the order in which they were made or queued
 	processing  []string // keys in process, longest first
 	began       map[string]time.Duration
 	adds        uint64
@@ -22,7 +22,7 @@ type model struct {
 	causeCounts [cause.Kinds]uint64
 
 	agingThreshold time.Duration
-	agingCountdown int              // how many more go by priority before age counts again
+	agingCountdown int              // keys to hand out by priority before the next aged one
 	fair           bool             // flows take turns
 	turns          map[int][]string // by priority, the flows with ready keys; the first is served next
 }
@@ -33,7 +33,7 @@ type claim struct {
 	due      time.Duration // not before this
 	ready    bool
 	readyAt  time.Duration // when it became ready
-	queuedAt time.Duration // when it got the place in line that it has
+	queuedAt time.Duration // when it was queued in its present place
 	why      []cause.Cause
 	asked    int
 }
@@ -41,8 +41,8 @@ type claim struct {
 // flowOf puts several keys into each flow.
 func flowOf(key string) string { return fmt.Sprint(key[0] % 3) }
 
-func newModel(patience time.Duration, fair bool) *model {
-	return &model{agingThreshold: patience, fair: fair, began: map[string]time.Duration{}, turns: map[int][]string{}}
+func newModel(aging time.Duration, fair bool) *model {
+	return &model{agingThreshold: aging, fair: fair, began: map[string]time.Duration{}, turns: map[int][]string{}}
 }
 
 func (m *model) find(key string) int {
@@ -62,7 +62,7 @@ func (m *model) flow(key string) string {
 	return ""
 }
 
-// available says whether a claim may be handed out.
+// available reports whether a claim may be handed out.
 func (m *model) available(t claim) bool { return t.ready && !slices.Contains(m.processing, t.key) }
 
 // updateTurns gives every flow with available keys a place in its priority's turns.
@@ -141,8 +141,8 @@ func (m *model) recordCause(t *claim, why *cause.Cause) {
 	}
 }
 
-// choose is the first claim of the first flow of the highest priority, unless it is time for the
-// one that is longest in line.
+// choose is the first claim of the first flow of the highest priority, unless aging selects the one
+// that has been queued longest.
 func (m *model) choose(now time.Duration) int {
 	first, oldest := -1, -1
 	for i, t := range m.claims {
@@ -210,8 +210,8 @@ func (m *model) deadline() (time.Duration, bool) {
 	return least, ok
 }
 
-func (m *model) drop(lines bool) {
-	m.claims = slices.DeleteFunc(m.claims, func(t claim) bool { return lines || !t.ready })
+func (m *model) drop(queued bool) {
+	m.claims = slices.DeleteFunc(m.claims, func(t claim) bool { return queued || !t.ready })
 	m.updateTurns()
 }
 
@@ -246,11 +246,11 @@ func FuzzCore(f *testing.F) {
 	}
 	f.Add([]byte{0, 1, 0, 2, 0, 0, 0, 1, 0, 3, 0, 0, 2, 0, 0}) // added in process, handed out once more
 	f.Fuzz(func(t *testing.T, history []byte) {
-		patience, fair := time.Duration(0), false
+		aging, fair := time.Duration(0), false
 		if len(history) > 0 {
-			patience, fair = time.Duration(history[0]%64-8), history[0]>>6%2 == 1
+			aging, fair = time.Duration(history[0]%64-8), history[0]>>6%2 == 1
 		}
-		c, m := newCore[string](patience, nil), newModel(patience, fair)
+		c, m := newCore[string](aging, nil), newModel(aging, fair)
 		if fair {
 			c.flowOf = flowOf
 		}
@@ -353,9 +353,9 @@ func checkCore(t *testing.T, c *core[string], m *model, now time.Duration) {
 	if md, mok := m.deadline(); cd != md || cok != mok {
 		t.Fatalf("at %d: deadline %v %v, the model says %v %v", now, cd, cok, md, mok)
 	}
-	standing, empty := 0, 0
+	queued, empty := 0, 0
 	for _, l := range c.levels {
-		standing += l.ready
+		queued += l.ready
 		checkRing(t, l)
 		if l.len() == 0 {
 			empty++
@@ -364,15 +364,15 @@ func checkCore(t *testing.T, c *core[string], m *model, now time.Duration) {
 			t.Fatalf("level %d with %d ready keys: in the heap: %v", l.priority, l.ready, inHeap)
 		}
 	}
-	if standing != c.byAge.n || empty > maxIdleLevels+1 {
-		t.Fatalf("%d keys stand, counted %d; %d empty levels", standing, c.byAge.n, empty)
+	if queued != c.byAge.n || empty > maxIdleLevels+1 {
+		t.Fatalf("%d keys are ready, counted %d; %d empty levels", queued, c.byAge.n, empty)
 	}
 	if c.busy() != (c.depth > 0 || len(m.processing) > 0) || c.processing.n != len(m.processing) {
 		t.Fatalf("%d keys in process, the model says %d", c.processing.n, len(m.processing))
 	}
 	for _, e := range c.items {
 		if e.state == unqueued && !e.processing {
-			t.Fatalf("key %q is kept for nothing", e.key)
+			t.Fatalf("key %q is kept without need", e.key)
 		}
 	}
 }
