@@ -108,9 +108,9 @@ type TypedOptions[request comparable] struct {
 	// second with bursts of 100.
 	RateLimiter workqueue.TypedRateLimiter[request]
 
-	// NewQueue makes the work queue when the controller starts. By default it is made by
-	// priorityqueue.New. Priorities are lost in a queue that is no priorityqueue.PriorityQueue, and
-	// causes, without which no hot loop is known, in one that is no priorityqueue.CauseKeeper.
+	// NewQueue creates the work queue when the controller starts. The default is priorityqueue.New.
+	// A queue that is not a priorityqueue.PriorityQueue has no priorities; one that is not a
+	// priorityqueue.CauseRecorder has no causes, without which hot loops are not detected.
 	NewQueue func(controllerName string, rateLimiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request]
 
 	// Logger is the base of the controller's logger.

@@ -24,7 +24,7 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// world is one ConfigMap, and the informer that tells of it.
+// world is one ConfigMap and its informer.
 type world struct {
 	cache.Informer
 	toolscache.ResourceEventHandler
@@ -98,14 +98,14 @@ func TestHotLoop(t *testing.T) {
 		pace       time.Duration
 		want       int
 	}{
-		"its own writes":       {own: always, other: never, want: 1},
-		"slowly":               {own: always, other: never, pace: time.Second, want: 1},
-		"too slow to matter":   {own: always, other: never, pace: time.Minute},
-		"for so long":          {own: always, other: never, pace: 2900 * time.Millisecond, want: 1},
-		"it settles":           {own: func(i int) bool { return i < 19 }, other: never},
-		"it settles and again": {own: func(i int) bool { return i%10 != 0 }, other: func(i int) bool { return i%10 == 0 }},
-		"somebody else writes": {own: never, other: always},
-		"they take turns":      {own: always, other: func(i int) bool { return i%10 == 9 }},
+		"its own writes":         {own: always, other: never, want: 1},
+		"slowly":                 {own: always, other: never, pace: time.Second, want: 1},
+		"too slow to matter":     {own: always, other: never, pace: time.Minute},
+		"for so long":            {own: always, other: never, pace: 2900 * time.Millisecond, want: 1},
+		"it converges":           {own: func(i int) bool { return i < 19 }, other: never},
+		"it converges and again": {own: func(i int) bool { return i%10 != 0 }, other: func(i int) bool { return i%10 == 0 }},
+		"somebody else writes":   {own: never, other: always},
+		"they take turns":        {own: always, other: func(i int) bool { return i%10 == 9 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -232,11 +232,11 @@ func TestManyHotLoops(t *testing.T) {
 			t.Errorf("%s is reported %d times", req, n)
 		}
 	}
-	// They settle, are forgotten, and make room for others.
+	// They stop, are removed, and make room for others.
 	now = now.Add(2 * reportInterval)
 	l.observe(&reconcileContext[int]{controller: c}, now)
 	if n := len(l.suspects); n != 0 {
-		t.Errorf("%d requests that have settled are remembered", n)
+		t.Errorf("%d requests that are no longer reconciled are stored", n)
 	}
 }
 

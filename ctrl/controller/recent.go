@@ -6,9 +6,8 @@ import (
 )
 
 // recent is a set-associative cache of fixed-size entries that are found by a 64-bit hash. It holds
-// neither keys nor pointers. It grows only while entries of the last minute would be lost
-// otherwise, and never beyond slotsAtMost; then the entries that have come back most often and
-// latest stay.
+// neither keys nor pointers. It grows only if entries of the last minute would have to be evicted,
+// up to maxSlots; then the entries with the fewest runs are evicted, oldest first.
 type recent struct {
 	slots []slot
 	// epoch is the zero of the times in slots, long enough ago that an empty slot is expired.

@@ -76,8 +76,8 @@ func (r *causeRecorder[object, request]) AddWithOpts(o queue.AddOpts, items ...r
 	}
 }
 
-// add adds item with the cause, including what an update changed if the queue's diff filter
-// selects the item.
+// add adds item with the cause, including what an update changed if the queue's diff filter selects
+// the item.
 func (r *causeRecorder[object, request]) add(o queue.AddOpts, item request) {
 	c := r.cause
 	if c.Kind == cause.Updated && r.diffs(item) {

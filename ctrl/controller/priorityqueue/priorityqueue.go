@@ -1,18 +1,19 @@
 // Package priorityqueue is the work queue that controllers use: client-go's rate limiting queue,
 // with priorities.
 //
-// A key is never handed out twice at once. A key that is added while it is in line stays one key,
-// with the highest of its priorities and the earliest of its times; one that is added while a
-// worker has it is handed out once more after Done. Higher priorities go first; keys of one
-// priority go in the order in which they became ready. A key that rises to a higher priority goes
-// to the end of it.
+// A key is processed by one worker at a time. Keys are deduplicated: one that is added while it is
+// queued remains one key, with the highest of its priorities and the earliest of its times; one
+// that is added while it is being processed is handed out again after Done. Higher priorities go
+// first; keys of one priority go in the order in which they became ready. A key whose priority is
+// raised is moved to the end of the higher priority.
 //
-// No key waits for ever: one that has been in line for longer than Opts.Patience may go ahead of
-// higher priorities, though only one in eight keys does, so that a backlog that has grown old does
-// not hold up what is urgent. With Opts.Flow the keys of one priority are divided into flows that
-// take turns, so that the owner of many keys does not hold up the owner of few.
+// There is no starvation: a key that has been queued for longer than Opts.AgingThreshold may
+// precede higher priorities, though only one in eight keys does, so that an aged backlog does not
+// delay what is urgent. With Opts.Flow the keys of one priority are divided into flows that are
+// served round robin (fair queuing), so that the owner of many keys does not delay the owner of
+// few.
 //
-// The queue also remembers why each key is in line; see [CauseKeeper].
+// The queue also records why each key was added; see [CauseRecorder].
 package priorityqueue
 
 import (
@@ -65,9 +66,8 @@ type Opts[T comparable] struct {
 	// Log receives, at level 5, the number of ready keys when the queue shuts down.
 	Log logr.Logger
 
-	// AgingThreshold is how long a key is in line before it may go ahead of keys of higher
-	// priority. DefaultPatience if zero; if negative, lower priorities wait for as long as there
-	// are higher ones.
+	// AgingThreshold is how long a key is queued before it may precede keys of higher priority.
+	// DefaultAgingThreshold if zero; a negative value disables aging.
 	AgingThreshold time.Duration
 	// IgnorePriorities gives all keys priority 0.
 	IgnorePriorities bool
