@@ -39,7 +39,7 @@ const mostTroubles = 5
 func Check(c Cache, patience time.Duration) healthz.Checker {
 	patience = cmp.Or(patience, DefaultPatience)
 	return func(req *http.Request) error {
-		if own, ok := c.(interface{ check(time.Duration) error }); ok {
+		if own, ok := c.(checker); ok {
 			return own.check(patience)
 		}
 		if !c.WaitForCacheSync(req.Context()) {
@@ -48,6 +48,13 @@ func Check(c Cache, patience time.Duration) healthz.Checker {
 		return nil
 	}
 }
+
+// checker is a cache that can report which kinds are not up to date.
+type checker interface {
+	check(patience time.Duration) error
+}
+
+var _ checker = (*informerCache)(nil)
 
 func (c *informerCache) check(patience time.Duration) error {
 	c.mu.RLock()

@@ -19,7 +19,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
-	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/objectdiff"
 )
 
 // Mutation tells that an object was changed which a cache had handed out to be
@@ -139,7 +139,7 @@ func (l *loans) checkAll(when string) {
 // changed names the fields in which an object differs from what it was.
 func changed(was, is client.Object) string {
 	var fields []string
-	if diff := cause.Diff(unmanaged(was), unmanaged(is)); diff != "" {
+	if diff := objectdiff.Fields(unmanaged(was), unmanaged(is)); diff != "" {
 		fields = append(fields, diff)
 	}
 	// Diff leaves these out.

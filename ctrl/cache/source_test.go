@@ -33,7 +33,7 @@ func TestCausesNameTheKind(t *testing.T) {
 		if err := c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, causes, _ := q.(priorityqueue.CauseKeeper[reconcile.Request]).GetWithCauses()
+		_, _, causes, _ := q.(priorityqueue.CauseRecorder[reconcile.Request]).GetWithCauses()
 		if len(causes.List) != 1 || causes.List[0].GVK != corev1.SchemeGroupVersion.WithKind("Secret") {
 			t.Errorf("got %v", causes)
 		}

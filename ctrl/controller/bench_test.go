@@ -46,8 +46,8 @@ func BenchmarkReconcile(b *testing.B) {
 	})
 }
 
-// begin runs a controller with one worker until the benchmark is over, and returns a function that adds
-// one of a thousand requests.
+// begin runs a controller with one worker until the benchmark is over, and returns a function that
+// adds one of a thousand requests.
 func begin(b *testing.B, reconciled func(workqueue.TypedRateLimitingInterface[reconcile.Request], reconcile.Request)) (add func(int)) {
 	var queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	c, err := NewUnmanaged("benchmark", Options{
@@ -88,12 +88,12 @@ func begin(b *testing.B, reconciled func(workqueue.TypedRateLimitingInterface[re
 // BenchmarkHotLoops is what the detector of hot loops adds to a reconcile that writes once.
 func BenchmarkHotLoops(b *testing.B) {
 	c := &controller[reconcile.Request]{name: "benchmark"}
-	l := newLoops(c, newCounters(c.name), nil)
-	calls := make([]*call[reconcile.Request], 10_000)
+	l := newHotLoopDetector(c, newCounters(c.name), nil)
+	calls := make([]*reconcileContext[reconcile.Request], 10_000)
 	for i := range calls {
 		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("object-", i)}
 		why := reconcile.Cause{Kind: reconcile.CauseUpdated, Object: name, ResourceVersion: "somebody else's"}
-		calls[i] = &call[reconcile.Request]{controller: c, wrote: []write{{name, fmt.Sprint(i)}}}
+		calls[i] = &reconcileContext[reconcile.Request]{controller: c, writes: []write{{name, fmt.Sprint(i)}}}
 		calls[i].req.NamespacedName = name
 		calls[i].causes.List = []reconcile.Cause{why}
 	}
@@ -101,6 +101,6 @@ func BenchmarkHotLoops(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		now = now.Add(100 * time.Microsecond)
-		l.ran(calls[i%len(calls)], now)
+		l.observe(calls[i%len(calls)], now)
 	}
 }

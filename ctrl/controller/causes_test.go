@@ -22,9 +22,9 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// because adds a request for a cause.
-func (r *rig) because(c reconcile.Cause, req string) {
-	r.queue.(priorityqueue.CauseKeeper[string]).AddWithCause(c, priorityqueue.AddOpts{}, req)
+// addWithCause adds a request for a cause.
+func (r *rig) addWithCause(c reconcile.Cause, req string) {
+	r.queue.(priorityqueue.CauseRecorder[string]).AddWithCause(c, priorityqueue.AddOpts{}, req)
 }
 
 func TestAReconcilerSeesItsCauses(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAReconcilerSeesItsCauses(t *testing.T) {
 		})
 		why := reconcile.Cause{Kind: reconcile.CauseUpdated, ResourceVersion: "7"}
 		why.Object.Name, why.GVK.Kind = "p", "Pod"
-		r.because(why, "k")
+		r.addWithCause(why, "k")
 		for range 4 {
 			<-r.asked
 		}

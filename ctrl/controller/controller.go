@@ -1,35 +1,35 @@
 // Package controller runs reconcilers.
 //
-// A controller takes requests from its sources into a work queue, and gives them to its reconciler
-// until what is wanted is so. Most programs make controllers with package builder.
+// A controller adds the requests of its sources to a work queue, and passes them to its reconciler.
+// Most programs create controllers with package builder.
 //
 // # Concurrency
 //
-// Up to MaxConcurrentReconciles requests are reconciled at once, but never two that are equal. A
-// request that comes while an equal one waits is the same request; one that comes while an equal one
-// is being reconciled is reconciled again afterwards.
+// Up to MaxConcurrentReconciles requests are reconciled at once, but never two that are equal.
+// Equal requests in the queue are merged; a request that is added while an equal one is being
+// reconciled is reconciled again afterwards.
 //
-// # What follows a reconcile
+// # Outcomes of a reconcile
 //
-//   - Success: nothing, until the next event. The request's backoff starts afresh.
-//   - RequeueAfter: again after that time. The backoff starts afresh.
-//   - Requeue: again, with backoff.
-//   - An error: again, with backoff. It is logged and counted.
-//   - A [reconcile.TerminalError]: logged and counted, not tried again.
-//   - A conflict, which is the API server's way of saying "you acted on an old copy": again, with
-//     backoff. It is no error but the protocol at work, so it is logged at level 1 and counted in
-//     controller_runtime_reconcile_conflicts_total, and in controller_runtime_reconcile_total as
-//     "requeue". From the sixth time in a row it counts as an error.
-//   - A panic is an error, unless RecoverPanic is false.
+//   - Success: nothing until the next event. The backoff of the request is reset.
+//   - RequeueAfter: requeued after that time. The backoff is reset.
+//   - Requeue: requeued with backoff.
+//   - An error: logged, counted and requeued with backoff.
+//   - A [reconcile.TerminalError]: logged and counted, not retried.
+//   - A conflict, the API server's answer to a write that is based on an old version: requeued with
+//     backoff. Optimistic concurrency makes conflicts normal, so it is logged at level 1 and counted
+//     in controller_runtime_reconcile_conflicts_total, and in controller_runtime_reconcile_total as
+//     "requeue". The sixth consecutive one and those after it count as errors.
+//   - A panic: an error, unless RecoverPanic is false.
 //
-// # What it says about itself
+// # Observability
 //
-// A reconciler can ask why it was called, with [reconcile.CausesFrom]; errors are logged with the
-// causes. A request that comes back again and again only because of what its own reconciles wrote is
-// a hot loop: it is reported with the fields that change, see [HotLoop]. For that a controller keeps
-// hashes of what it wrote within the last minute, in no more than half a MiB however many objects there
-// are, unless DetectHotLoops is false. A reconcile that hangs is reported with its stack. With
-// OpenTelemetry every reconcile is a span.
+// [reconcile.CausesFrom] returns why a reconciler was called; errors are logged with the causes. A
+// request that is reconciled endlessly because of its own reconciles' writes is a hot loop: it is
+// reported with the fields that change, see [HotLoop]. To detect them a controller stores hashes of
+// its writes of the last minute, in at most half a MiB whatever the number of objects, unless
+// DetectHotLoops is false. A reconcile that hangs is reported with its stack. With OpenTelemetry
+// every reconcile is a span.
 package controller
 
 import (
@@ -59,31 +59,31 @@ const (
 // Controller is a controller of reconcile.Requests.
 type Controller = TypedController[reconcile.Request]
 
-// TypedController takes requests from sources and has them reconciled.
+// TypedController reconciles the requests of its sources.
 type TypedController[request comparable] interface {
 	// Reconcile calls the reconciler, with the controller's timeout and its handling of panics.
 	reconcile.TypedReconciler[request]
 
-	// Watch adds a source. Before the controller is started it is kept until then; afterwards it is
-	// started at once, and Watch returns its error without waiting for it to be in sync.
+	// Watch adds a source. It is started with the controller or, if that is running, at once; Watch
+	// then returns its error without waiting for it to be in sync.
 	Watch(src source.TypedSource[request]) error
 
-	// Start starts the sources, waits until they are in sync, and reconciles until ctx ends and the
-	// reconciles that are under way have returned. It returns an error if a source cannot be
-	// started, and when it is called a second time.
+	// Start starts the sources, waits until they are in sync, and reconciles until ctx is done and
+	// the running reconciles have returned. It returns an error if a source cannot be started, and
+	// when it is called a second time.
 	Start(ctx context.Context) error
 
 	// GetLogger returns the logger of the controller.
 	GetLogger() logr.Logger
 }
 
-// Options are the choices for a controller of reconcile.Requests.
+// Options are the options of a controller of reconcile.Requests.
 type Options = TypedOptions[reconcile.Request]
 
-// TypedOptions are the choices to be made for a controller.
+// TypedOptions are the options of a controller.
 type TypedOptions[request comparable] struct {
-	// SkipNameValidation lets the controller have a name that another one of the same manager has.
-	// Their metrics are then added up. False if nil.
+	// SkipNameValidation allows a name that another controller of the same manager has. Their
+	// metrics are then summed. False if nil.
 	SkipNameValidation *bool
 
 	// MaxConcurrentReconciles is how many requests are reconciled at once. 1 if zero.
@@ -100,43 +100,43 @@ type TypedOptions[request comparable] struct {
 	// NeedLeaderElection says whether the controller runs only in the leader. True if nil.
 	NeedLeaderElection *bool
 
-	// Reconciler is what the controller is for. It is required.
+	// Reconciler reconciles the requests. It is required.
 	Reconciler reconcile.TypedReconciler[request]
 
-	// RateLimiter says how long a request waits before it is tried again. By default that is 5 ms,
-	// doubled with every failure up to 1000 s; without a priority queue also all of them together
-	// come to no more than 10 a second with bursts of 100.
+	// RateLimiter returns the delay before a request is retried. The default is 5 ms, doubled with
+	// every failure up to 1000 s; without a priority queue there is also an overall limit of 10 a
+	// second with bursts of 100.
 	RateLimiter workqueue.TypedRateLimiter[request]
 
-	// NewQueue makes the work queue when the controller starts. By default it is made by
-	// priorityqueue.New. Priorities are lost in a queue that is no priorityqueue.PriorityQueue, and
-	// causes, without which no hot loop is known, in one that is no priorityqueue.CauseKeeper.
+	// NewQueue creates the work queue when the controller starts. The default is priorityqueue.New.
+	// A queue that is not a priorityqueue.PriorityQueue has no priorities; one that is not a
+	// priorityqueue.CauseRecorder has no causes, without which hot loops are not detected.
 	NewQueue func(controllerName string, rateLimiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request]
 
 	// Logger is the base of the controller's logger.
 	Logger logr.Logger
 
-	// LogConstructor makes the logger for a request, or the one for the controller itself if the
-	// request is nil. By default it adds the controller's name to Logger, and the object's name and
-	// namespace.
+	// LogConstructor returns the logger of a request, or that of the controller itself if the
+	// request is nil. The default adds the controller's name, the object's name and its namespace
+	// to Logger.
 	LogConstructor func(request *request) logr.Logger
 
-	// UsePriorityQueue says whether the queue has priorities. True if nil. If false, all requests
-	// are equal.
+	// UsePriorityQueue is whether the queue has priorities. True if nil.
 	UsePriorityQueue *bool
 
 	// EnableWarmup starts the sources before this process is the leader, so that it can take over
-	// quickly. It changes nothing for a controller that needs no leader election. False if nil.
+	// quickly. It has no effect without leader election. False if nil.
 	EnableWarmup *bool
 
 	// ReconciliationTimeout limits the context of every Reconcile. Zero means no limit.
 	ReconciliationTimeout time.Duration
 
-	// What follows is an addition to what controller-runtime has.
+	// The following fields are additions to what controller-runtime has.
 
-	// Flow names the flow that a request belongs to, such as its namespace or its tenant. The flows
-	// of one priority take turns, so that the owner of many requests does not hold up the owner of
-	// few. It must be quick. Nil means first come first served. A queue made by NewQueue ignores it.
+	// Flow returns the name of the flow that a request belongs to, such as its namespace or its
+	// tenant. The flows of one priority are served round robin, so that the owner of many requests
+	// does not delay the owner of few. It must be quick. Nil means FIFO order. NewQueue overrides
+	// it.
 	Flow func(request) string
 
 	// HungAfter, DetectHotLoops, OnHotLoop and TracerProvider are as in config.Controller.
@@ -146,10 +146,10 @@ type TypedOptions[request comparable] struct {
 	TracerProvider trace.TracerProvider
 }
 
-// HotLoop is a request that the reconciler's own writes bring back without end.
+// HotLoop is a request that is reconciled endlessly because of the reconciler's own writes.
 type HotLoop = config.HotLoop
 
-// DefaultFromConfig takes what the options leave open from config.
+// DefaultFromConfig sets the options that are not set to those of config.
 func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller) {
 	if options.Logger.GetSink() == nil {
 		options.Logger = config.Logger
@@ -181,14 +181,16 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// New returns a controller that the manager starts. Its name labels metrics and logs, and must be
-// unique in the manager.
+// New returns a controller that the manager starts. Its name is used in metrics and logs, and must
+// be unique in the manager.
 func New(name string, mgr manager.Manager, options Options) (Controller, error) {
 	return NewTyped(name, mgr, options)
 }
 
 // NewTyped is New for requests of any type.
-func NewTyped[request comparable](name string, mgr manager.Manager, options TypedOptions[request]) (TypedController[request], error) {
+func NewTyped[request comparable](
+	name string, mgr manager.Manager, options TypedOptions[request],
+) (TypedController[request], error) {
 	options.DefaultFromConfig(mgr.GetControllerOptions())
 	scope := &names.Process
 	if owner, ok := mgr.(names.Owner); ok {
@@ -208,11 +210,15 @@ func NewUnmanaged(name string, options Options) (Controller, error) {
 }
 
 // NewTypedUnmanaged is NewUnmanaged for requests of any type.
-func NewTypedUnmanaged[request comparable](name string, options TypedOptions[request]) (TypedController[request], error) {
+func NewTypedUnmanaged[request comparable](
+	name string, options TypedOptions[request],
+) (TypedController[request], error) {
 	return newController(name, options, &names.Process)
 }
 
-func newController[request comparable](name string, options TypedOptions[request], scope *names.Set) (TypedController[request], error) {
+func newController[request comparable](
+	name string, options TypedOptions[request], scope *names.Set,
+) (TypedController[request], error) {
 	if options.Reconciler == nil {
 		return nil, errors.New("must specify Reconciler")
 	}
@@ -228,7 +234,7 @@ func newController[request comparable](name string, options TypedOptions[request
 	return &controller[request]{name: name, options: options}, nil
 }
 
-// complete fills in everything that is still open.
+// complete sets the defaults of options that are not set.
 func (options *TypedOptions[request]) complete(name string) {
 	if options.MaxConcurrentReconciles <= 0 {
 		options.MaxConcurrentReconciles = 1

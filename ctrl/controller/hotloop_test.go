@@ -24,7 +24,7 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// world is one ConfigMap, and the informer that tells of it.
+// world is one ConfigMap and its informer.
 type world struct {
 	cache.Informer
 	toolscache.ResourceEventHandler
@@ -98,14 +98,14 @@ func TestHotLoop(t *testing.T) {
 		pace       time.Duration
 		want       int
 	}{
-		"its own writes":       {own: always, other: never, want: 1},
-		"slowly":               {own: always, other: never, pace: time.Second, want: 1},
-		"too slow to matter":   {own: always, other: never, pace: time.Minute},
-		"for so long":          {own: always, other: never, pace: 2900 * time.Millisecond, want: 1},
-		"it settles":           {own: func(i int) bool { return i < 19 }, other: never},
-		"it settles and again": {own: func(i int) bool { return i%10 != 0 }, other: func(i int) bool { return i%10 == 0 }},
-		"somebody else writes": {own: never, other: always},
-		"they take turns":      {own: always, other: func(i int) bool { return i%10 == 9 }},
+		"its own writes":         {own: always, other: never, want: 1},
+		"slowly":                 {own: always, other: never, pace: time.Second, want: 1},
+		"too slow to matter":     {own: always, other: never, pace: time.Minute},
+		"for so long":            {own: always, other: never, pace: 2900 * time.Millisecond, want: 1},
+		"it converges":           {own: func(i int) bool { return i < 19 }, other: never},
+		"it converges and again": {own: func(i int) bool { return i%10 != 0 }, other: func(i int) bool { return i%10 == 0 }},
+		"somebody else writes":   {own: never, other: always},
+		"they take turns":        {own: always, other: func(i int) bool { return i%10 == 9 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestHotLoopIsLogged(t *testing.T) {
 	})
 }
 
-// TestHotLoopAmongMany reconciles very many objects, with a write or five each, and one object that comes
-// back for its own writes among them. What is remembered must not grow with the objects.
+// TestHotLoopAmongMany reconciles very many objects, with a write or five each, and one object that
+// comes back for its own writes among them. What is remembered must not grow with the objects.
 func TestHotLoopAmongMany(t *testing.T) {
 	const most = 1 << 20
 	for writes, many := range map[int]int{1: 1_000_000, 5: 200_000} {
@@ -158,18 +158,18 @@ func TestHotLoopAmongMany(t *testing.T) {
 			}
 			inner := c.(*controller[reconcile.Request])
 			before := heapInUse()
-			l := newLoops(inner, newCounters(inner.name), nil)
+			l := newHotLoopDetector(inner, newCounters(inner.name), nil)
 			now, hot := time.Now(), 0
 			run := func(name string, version int, why reconcile.Cause) (wrote write) {
-				call := &call[reconcile.Request]{controller: inner, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
+				call := &reconcileContext[reconcile.Request]{controller: inner, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
 				call.req.Namespace, call.req.Name = "default", name
 				for i := range writes {
 					object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(name, "-", i), ResourceVersion: fmt.Sprint(version)}}
 					call.ObserveWrite(object)
 				}
 				now = now.Add(20 * time.Microsecond)
-				l.ran(call, now)
-				return call.wrote[writes-1]
+				l.observe(call, now)
+				return call.writes[writes-1]
 			}
 			why := reconcile.Cause{Kind: reconcile.CauseListed}
 			for i := range many {
@@ -208,35 +208,35 @@ func heapInUse() int64 {
 func TestManyHotLoops(t *testing.T) {
 	found := map[string]int{}
 	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found[h.Request]++ }}}
-	l := newLoops(c, newCounters(c.name), nil)
+	l := newHotLoopDetector(c, newCounters(c.name), nil)
 	now := time.Now()
 	last := map[int]write{}
 	for round := range 200 {
-		for req := range 4 * suspectsAtMost {
-			call := &call[int]{controller: c, req: req}
+		for req := range 4 * maxSuspects {
+			call := &reconcileContext[int]{controller: c, req: req}
 			if w, ok := last[req]; ok {
 				call.causes.Add(reconcile.Cause{Kind: cause.Updated, Object: w.object, ResourceVersion: w.version})
 			}
 			w := write{version: fmt.Sprint(round)}
 			w.object.Name = fmt.Sprint(req)
-			call.wrote, last[req] = []write{w}, w
-			l.ran(call, now)
+			call.writes, last[req] = []write{w}, w
+			l.observe(call, now)
 		}
 		now = now.Add(time.Second)
 	}
-	if len(found) != suspectsAtMost || len(l.suspects) != suspectsAtMost {
-		t.Errorf("%d are reported and %d remembered, want %d", len(found), len(l.suspects), suspectsAtMost)
+	if len(found) != maxSuspects || len(l.suspects) != maxSuspects {
+		t.Errorf("%d are reported and %d remembered, want %d", len(found), len(l.suspects), maxSuspects)
 	}
 	for req, n := range found {
 		if n != 1 {
 			t.Errorf("%s is reported %d times", req, n)
 		}
 	}
-	// They settle, are forgotten, and make room for others.
-	now = now.Add(2 * loopAgain)
-	l.ran(&call[int]{controller: c}, now)
+	// They stop, are removed, and make room for others.
+	now = now.Add(2 * reportInterval)
+	l.observe(&reconcileContext[int]{controller: c}, now)
 	if n := len(l.suspects); n != 0 {
-		t.Errorf("%d requests that have settled are remembered", n)
+		t.Errorf("%d requests that are no longer reconciled are stored", n)
 	}
 }
 
@@ -244,17 +244,17 @@ func TestManyHotLoops(t *testing.T) {
 func TestHotLoopOfDeletions(t *testing.T) {
 	found := 0
 	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found++ }}}
-	l := newLoops(c, newCounters(c.name), nil)
+	l := newHotLoopDetector(c, newCounters(c.name), nil)
 	now := time.Now()
-	call1 := &call[int]{controller: c}
-	for i := range 2 * loopRuns {
+	call1 := &reconcileContext[int]{controller: c}
+	for i := range 2 * hotLoopRuns {
 		w := write{version: fmt.Sprint(i)}
 		w.object.Name = "owned"
-		call1.wrote = []write{w}
-		l.ran(call1, now)
+		call1.writes = []write{w}
+		l.observe(call1, now)
 		// The event has a later version than what the client knew.
 		why := reconcile.Cause{Kind: cause.Deleted, Object: w.object, ResourceVersion: fmt.Sprint(i + 1000)}
-		call1 = &call[int]{controller: c, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
+		call1 = &reconcileContext[int]{controller: c, causes: reconcile.Causes{List: []reconcile.Cause{why}}}
 		now = now.Add(time.Second)
 	}
 	if found != 1 {
@@ -294,7 +294,7 @@ func TestHotLoopsAreNotLookedFor(t *testing.T) {
 		if i != 100 || observer != nil {
 			t.Errorf("%d reconciles, the last of which was observed by %v", i, observer)
 		}
-		if l := newLoops(c.(*controller[reconcile.Request]), nil, nil); l != nil {
+		if l := newHotLoopDetector(c.(*controller[reconcile.Request]), nil, nil); l != nil {
 			t.Error("there is a detector all the same")
 		}
 	})

@@ -25,7 +25,7 @@ import (
 )
 
 // TestAnOperatorAndItsOwnWrites runs two operators in a control plane, each of which owns a Secret
-// for every ConfigMap: one that settles, and one that writes the time into the Secret.
+// for every ConfigMap: one that converges, and one that writes the time into the Secret.
 func TestAnOperatorAndItsOwnWrites(t *testing.T) {
 	for _, restless := range []bool{false, true} {
 		t.Run(fmt.Sprint("restless=", restless), func(t *testing.T) {
@@ -101,7 +101,7 @@ func operate(t *testing.T, restless bool) {
 	}
 	if !restless {
 		if len(found) != 0 || len(seen) > 3 {
-			t.Errorf("an operator that settles was reconciled for %q and reported as %v", seen, found)
+			t.Errorf("an operator that converges was reconciled for %q and reported as %v", seen, found)
 		}
 		return
 	}

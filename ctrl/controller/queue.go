@@ -5,57 +5,50 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
-	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/reconcile"
 )
 
-// line is all that the workers ask of a queue.
-type line[request comparable] interface {
-	Take() (t queue.Ticket[request], shutdown bool)
-	DoneAt(req request, now time.Time)
-	AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request)
-	Forget(req request)
-	NumRequeues(req request) int
-}
-
-// lineOf makes up for what a queue cannot do: times, causes, priorities.
-func lineOf[request comparable](q workqueue.TypedRateLimitingInterface[request]) line[request] {
-	if able, ok := q.(line[request]); ok {
-		return able
+// viewOf returns q as the workers use it. What a queue from NewQueue does not implement is left
+// out: times, causes, priorities.
+func viewOf[request comparable](q workqueue.TypedRateLimitingInterface[request]) queue.View[request] {
+	if view, ok := q.(queue.View[request]); ok {
+		return view
 	}
-	f := foreign[request]{TypedRateLimitingInterface: q}
-	f.priorities, _ = q.(priorityqueue.PriorityQueue[request])
-	f.causes, _ = q.(priorityqueue.CauseKeeper[request])
-	return f
+	a := queueAdapter[request]{TypedRateLimitingInterface: q}
+	a.priorities, _ = q.(queue.PriorityQueue[request])
+	a.recorder, _ = q.(queue.CauseRecorder[request])
+	return a
 }
 
-// foreign is a queue that somebody else made.
-type foreign[request comparable] struct {
+// queueAdapter makes a queue.View of any rate limiting queue.
+type queueAdapter[request comparable] struct {
 	workqueue.TypedRateLimitingInterface[request]
-	priorities priorityqueue.PriorityQueue[request] // nil if it has none
-	causes     priorityqueue.CauseKeeper[request]   // nil if it keeps none
+	priorities queue.PriorityQueue[request] // nil if it has none
+	recorder   queue.CauseRecorder[request] // nil if it records none
 }
 
-func (q foreign[request]) Take() (t queue.Ticket[request], shutdown bool) {
+var _ queue.View[string] = queueAdapter[string]{}
+
+func (q queueAdapter[request]) Take() (t queue.Item[request], shutdown bool) {
 	switch {
-	case q.causes != nil:
-		t.Key, t.Priority, t.Causes, shutdown = q.causes.GetWithCauses()
+	case q.recorder != nil:
+		t.Key, t.Priority, t.Causes, shutdown = q.recorder.GetWithCauses()
 	case q.priorities != nil:
 		t.Key, t.Priority, shutdown = q.priorities.GetWithPriority()
 	default:
 		t.Key, shutdown = q.Get()
 	}
-	t.Began = time.Now()
+	t.StartedAt = time.Now()
 	return t, shutdown
 }
 
-func (q foreign[request]) DoneAt(req request, _ time.Time) { q.Done(req) }
+func (q queueAdapter[request]) DoneAt(req request, _ time.Time) { q.Done(req) }
 
-func (q foreign[request]) AddWithCause(why reconcile.Cause, o priorityqueue.AddOpts, req request) {
+func (q queueAdapter[request]) AddWithCause(c reconcile.Cause, o queue.AddOpts, req request) {
 	switch {
-	case q.causes != nil:
-		q.causes.AddWithCause(why, o, req)
+	case q.recorder != nil:
+		q.recorder.AddWithCause(c, o, req)
 	case q.priorities != nil:
 		q.priorities.AddWithOpts(o, req)
 	case o.RateLimited:

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// recent is a set-associative cache of fixed-size entries by 64-bit hash, without keys and pointers. It
-// grows only if an entry of the last minute would be evicted otherwise, and never beyond slotsAtMost.
-// Then the entry with the fewest runs and, among those, the oldest is evicted.
+// recent is a set-associative cache of fixed-size entries that are found by a 64-bit hash. It holds
+// neither keys nor pointers. It grows only if entries of the last minute would have to be evicted,
+// up to maxSlots; then the entries with the fewest runs are evicted, oldest first.
 type recent struct {
 	slots []slot
-	// epoch is the zero of the times in slots, early enough for an empty slot to count as expired.
+	// epoch is the zero of the times in slots, long enough ago that an empty slot is expired.
 	epoch time.Time
 }
 
@@ -18,26 +18,26 @@ type recent struct {
 type slot struct {
 	hash  uint64
 	since time.Duration // from the epoch
-	at    uint32        // when it was put, in ticks from the epoch
+	at    uint32        // when it was stored, in ticks from the epoch
 	runs  uint32
 }
 
 const (
-	slotsAtLeast, slotsAtMost = 64, 16384
-	slotWays                  = 8 // slots in which an entry can stand
+	minSlots, maxSlots = 64, 16384
+	slotWays           = 8 // associativity: slots of a set
 
 	slotTick    = time.Duration(1 << 24) // 17 ms
-	slotExpires = uint32(loopWithin / slotTick)
+	slotExpires = uint32(hotLoopWindow / slotTick)
 	slotAhead   = 60 * slotExpires // an hour
 )
 
-func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * loopWithin)} }
+func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * hotLoopWindow)} }
 
 func (r *recent) ticks(now time.Time) uint32 { return uint32(now.Sub(r.epoch) / slotTick) }
 
-// age overflows after two years, when entries that were put two years ago would count as new. An entry
-// may be younger than ticks, the time at which a reconcile began: a shorter reconcile that began later
-// has put it. Its age is zero.
+// age overflows after two years: an entry that old looks new for a minute. An entry may be younger
+// than ticks, the time at which a reconcile began, because a shorter reconcile that began later has put
+// it: its age is zero.
 func (s *slot) age(ticks uint32) uint32 {
 	if s.at-ticks <= slotAhead {
 		return 0
@@ -47,13 +47,13 @@ func (s *slot) age(ticks uint32) uint32 {
 
 func (s *slot) expired(ticks uint32) bool { return s.age(ticks) > slotExpires }
 
-// set returns the slots in which an entry can stand.
+// set returns the set of a hash.
 func (r *recent) set(hash uint64) []slot {
 	from := int(hash%uint64(len(r.slots)/slotWays)) * slotWays
 	return r.slots[from : from+slotWays]
 }
 
-// find returns an entry, or nil if there is none of the last minute.
+// find returns the entry with the hash, or nil if there is none of the last minute.
 func (r *recent) find(hash uint64, now time.Time) *slot {
 	if len(r.slots) == 0 {
 		return nil
@@ -67,22 +67,22 @@ func (r *recent) find(hash uint64, now time.Time) *slot {
 	return nil
 }
 
-// put makes an entry, or replaces the one with the same hash.
+// put adds an entry, or replaces the one with the same hash.
 func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 	if r.slots == nil {
-		r.slots = make([]slot, slotsAtLeast)
+		r.slots = make([]slot, minSlots)
 	}
 	in := slot{hash, since.Sub(r.epoch), r.ticks(now), uint32(runs)}
 	s := r.victim(in)
-	for s.hash != hash && !s.expired(in.at) && len(r.slots) < slotsAtMost {
+	for s.hash != hash && !s.expired(in.at) && len(r.slots) < maxSlots {
 		r.grow(in.at)
 		s = r.victim(in)
 	}
 	*s = in
 }
 
-// victim returns the slot for an entry: that of the entry with the same hash, of one that has expired, or
-// of the one with the fewest runs and, among those, the oldest.
+// victim returns the slot for an entry: that with the same hash, an expired one, or the one with
+// the fewest runs and, of those, the oldest.
 func (r *recent) victim(in slot) *slot {
 	set := r.set(in.hash)
 	least := &set[0]
@@ -99,7 +99,7 @@ func (r *recent) victim(in slot) *slot {
 	return least
 }
 
-// grow doubles the slots. Each set becomes two, so nothing is lost.
+// grow doubles the slots. Each set is split in two, so nothing is evicted.
 func (r *recent) grow(ticks uint32) {
 	old := r.slots
 	r.slots = make([]slot, 2*len(old))

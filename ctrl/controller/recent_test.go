@@ -24,7 +24,7 @@ func TestRecent(t *testing.T) {
 			model[hash] = e
 		}
 		s, want := r.find(hash, now), model[hash]
-		if left := loopWithin - now.Sub(want.at); left.Abs() < 2*slotTick {
+		if left := hotLoopWindow - now.Sub(want.at); left.Abs() < 2*slotTick {
 			continue
 		} else if (s != nil) != (left > 0) {
 			t.Fatalf("an entry is there: %v, %v before it expires", s != nil, left)
@@ -65,8 +65,8 @@ func TestRecentWhenFull(t *testing.T) {
 			t.Errorf("entry %d has come back 1000 times, of which only the last %d are known", hash, n)
 		}
 	}
-	if n := len(r.slots); n != slotsAtMost {
-		t.Errorf("it has %d slots, want %d", n, slotsAtMost)
+	if n := len(r.slots); n != maxSlots {
+		t.Errorf("it has %d slots, want %d", n, maxSlots)
 	}
 }
 

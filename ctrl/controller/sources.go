@@ -10,9 +10,9 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// feed is what the sources of a controller feed, and the news of how they do.
-type feed[request comparable] struct {
-	ctx    context.Context // until when the sources run
+// eventSources are the started sources of a controller: their queue and whether they are in sync.
+type eventSources[request comparable] struct {
+	ctx    context.Context // the sources run until it is done
 	queue  workqueue.TypedRateLimitingInterface[request]
 	synced chan struct{} // closed when every source is in sync or one has failed
 	err    error         // set before synced is closed
@@ -20,7 +20,7 @@ type feed[request comparable] struct {
 
 func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	c.mu.Lock()
-	f := c.feed
+	f := c.sources
 	if f == nil {
 		c.pending = append(c.pending, src)
 	}
@@ -32,11 +32,11 @@ func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	return src.Start(f.ctx, f.queue)
 }
 
-// startSources starts the sources, unless that has been done, and returns their queue when they are
-// in sync. The sources run, and the queue is open, until the context of the first call ends.
+// startSources starts the sources, unless they are started, and returns their queue when they are
+// in sync. The sources run, and the queue is open, until the context of the first call is done.
 func (c *controller[request]) startSources(ctx context.Context) (workqueue.TypedRateLimitingInterface[request], error) {
 	c.mu.Lock()
-	if f := c.feed; f != nil {
+	if f := c.sources; f != nil {
 		c.mu.Unlock()
 		select {
 		case <-f.synced:
@@ -45,10 +45,10 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 			return f.queue, nil
 		}
 	}
-	f := &feed[request]{ctx: ctx, synced: make(chan struct{})}
+	f := &eventSources[request]{ctx: ctx, synced: make(chan struct{})}
 	f.queue = c.options.NewQueue(c.name, c.options.RateLimiter)
 	sources := c.pending
-	c.feed, c.pending = f, nil
+	c.sources, c.pending = f, nil
 	c.mu.Unlock()
 
 	context.AfterFunc(ctx, f.queue.ShutDown)
@@ -61,14 +61,18 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 	return f.queue, f.err
 }
 
-// startSource starts one source and waits until it is in sync, if it can tell.
-func (c *controller[request]) startSource(ctx context.Context, src source.TypedSource[request], queue workqueue.TypedRateLimitingInterface[request]) error {
+// startSource starts one source and, if it is a TypedSyncingSource, waits until it is in sync.
+func (c *controller[request]) startSource(
+	ctx context.Context,
+	src source.TypedSource[request],
+	queue workqueue.TypedRateLimitingInterface[request],
+) error {
 	logger := c.GetLogger().WithValues("source", describe(src))
 	logger.Info("Starting EventSource")
 	limited, cancel := context.WithTimeout(ctx, c.options.CacheSyncTimeout)
 	defer cancel()
 
-	// The source runs until ctx ends, but must have started within the limit.
+	// The source runs until ctx is done, but Start has to return within CacheSyncTimeout.
 	begun := make(chan error, 1)
 	go func() { begun <- src.Start(ctx, queue) }()
 	select {
@@ -80,7 +84,8 @@ func (c *controller[request]) startSource(ctx context.Context, src source.TypedS
 		if ctx.Err() != nil {
 			return nil
 		}
-		return fmt.Errorf("timed out waiting for source %s to Start. Please ensure that its Start() method is non-blocking", describe(src))
+		return fmt.Errorf("timed out waiting for source %s to Start. "+
+			"Please ensure that its Start() method is non-blocking", describe(src))
 	}
 
 	syncing, ok := src.(source.TypedSyncingSource[request])
@@ -98,7 +103,7 @@ func (c *controller[request]) startSource(ctx context.Context, src source.TypedS
 	return nil
 }
 
-// describe names a source for logs and errors.
+// describe returns the name of a source for logs and errors.
 func describe(src any) string {
 	if s, ok := src.(fmt.Stringer); ok {
 		return s.String()

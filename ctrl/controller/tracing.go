@@ -16,12 +16,14 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// tracerOf returns a tracer, or nil if p, or the registered provider if p is nil, drops all spans.
+// tracerOf returns a tracer of p, or of the registered provider if p is nil. It returns nil if that
+// drops all spans.
 func tracerOf(p trace.TracerProvider) trace.Tracer {
 	if p == nil {
 		p = otel.GetTracerProvider()
-		// What stands in while nothing is registered makes spans that go nowhere.
-		if t := reflect.TypeOf(p); t.Kind() == reflect.Pointer && strings.HasSuffix(t.Elem().PkgPath(), "otel/internal/global") {
+		// The delegating provider that is the default drops all spans until one is registered.
+		t := reflect.TypeOf(p)
+		if t.Kind() == reflect.Pointer && strings.HasSuffix(t.Elem().PkgPath(), "otel/internal/global") {
 			return nil
 		}
 	}
@@ -31,9 +33,9 @@ func tracerOf(p trace.TracerProvider) trace.Tracer {
 	return p.Tracer("flyball.dev/ctrl/controller")
 }
 
-// startSpan begins the span of a reconcile: a trace of its own, since what it is about may have many
-// causes. The span is nil if nobody traces.
-func (s *shift[request]) startSpan(c *call[request], priority int) (context.Context, trace.Span) {
+// startSpan begins the span of a reconcile. It is the root of a new trace, since a reconcile may
+// have many causes. The span is nil if tracing is disabled.
+func (s *workerPool[request]) startSpan(c *reconcileContext[request], priority int) (context.Context, trace.Span) {
 	if s.tracer == nil {
 		return c, nil
 	}
@@ -46,11 +48,14 @@ func (s *shift[request]) startSpan(c *call[request], priority int) (context.Cont
 		attribute.StringSlice("flyball.causes", causeTexts(c.causes)),
 	}
 	if req, ok := any(c.req).(reconcile.Request); ok {
-		attributes = append(attributes, attribute.String("k8s.namespace.name", req.Namespace), attribute.String("k8s.object.name", req.Name))
+		attributes = append(attributes,
+			attribute.String("k8s.namespace.name", req.Namespace),
+			attribute.String("k8s.object.name", req.Name))
 	} else {
 		attributes = append(attributes, attribute.String("flyball.request", fmt.Sprint(c.req)))
 	}
-	return s.tracer.Start(c, "reconcile "+s.name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
+	return s.tracer.Start(c, "reconcile "+s.name, trace.WithNewRoot(),
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
 }
 
 func causeTexts(causes reconcile.Causes) []string {
@@ -61,9 +66,11 @@ func causeTexts(causes reconcile.Causes) []string {
 	return texts
 }
 
-// endSpan ends the span of a reconcile with what followed from it.
-func (v verdict) endSpan(span trace.Span, err error) {
-	span.SetAttributes(attribute.String("flyball.result", v.result), attribute.Bool("flyball.conflict", v.conflict))
+// endSpan ends the span of a reconcile and records the outcome in it.
+func (v outcome) endSpan(span trace.Span, err error) {
+	span.SetAttributes(
+		attribute.String("flyball.result", v.result),
+		attribute.Bool("flyball.conflict", v.conflict))
 	if v.after > 0 {
 		span.SetAttributes(attribute.String("flyball.requeue_after", v.after.Round(time.Millisecond).String()))
 	}

@@ -34,7 +34,7 @@ func TestSpans(t *testing.T) {
 			return reconcile.Result{}, nil
 		})
 		for _, req := range []string{"good", "bad"} {
-			r.because(reconcile.Cause{Kind: reconcile.CauseGeneric}, req)
+			r.addWithCause(reconcile.Cause{Kind: reconcile.CauseGeneric}, req)
 			<-r.asked
 		}
 		synctest.Wait()

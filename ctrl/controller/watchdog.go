@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// watchdog reports the reconciles of one worker that run for too long. Its timer is left alone when
-// reconciles begin and end, and finds out what has changed when it fires: that makes watching a quick
-// reconcile cost next to nothing.
+// watchdog reports the reconciles of one worker that run for longer than a limit. Its timer is not
+// reset when reconciles begin and end, but checks when it fires which one is running, so that the
+// cost for a quick reconcile is negligible.
 type watchdog[request comparable] struct {
 	limit  time.Duration
-	report func(c *call[request], took time.Duration, stack string)
-	worker []byte // how the worker's goroutine is headed in a stack trace
+	report func(c *reconcileContext[request], took time.Duration, stack string)
+	worker []byte // header of the worker's goroutine in a stack trace
 
-	looking sync.WaitGroup // while the timer is armed or look runs
+	pending sync.WaitGroup // the timer is armed or check runs
 
-	mu    sync.Mutex // guards what follows
-	timer *time.Timer
-	armed bool
-	call  *call[request] // nil if none runs or it has been reported
-	began time.Time
+	mu        sync.Mutex // guards what follows
+	timer     *time.Timer
+	armed     bool
+	running   *reconcileContext[request] // nil if there is none or it has been reported
+	startedAt time.Time
 }
 
-// newWatchdog must be called by the worker itself. A limit of zero or less is none.
-func newWatchdog[request comparable](limit time.Duration, report func(*call[request], time.Duration, string)) *watchdog[request] {
+// newWatchdog must be called by the worker itself. A limit of zero or less disables the watchdog.
+func newWatchdog[request comparable](limit time.Duration, report func(*reconcileContext[request], time.Duration, string)) *watchdog[request] {
 	var head [64]byte
 	n := runtime.Stack(head[:], false)
 	worker, _, _ := bytes.Cut(head[:n], []byte("["))
 	return &watchdog[request]{limit: limit, report: report, worker: worker}
 }
 
-func (w *watchdog[request]) begin(c *call[request], now time.Time) {
+func (w *watchdog[request]) begin(c *reconcileContext[request], now time.Time) {
 	if w.limit <= 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.call, w.began = c, now
+	w.running, w.startedAt = c, now
 	if !w.armed {
 		w.armed = true
 		w.arm(w.limit)
@@ -48,34 +48,34 @@ func (w *watchdog[request]) begin(c *call[request], now time.Time) {
 func (w *watchdog[request]) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.call = nil
+	w.running = nil
 }
 
-// stop ends the watch. A report that is under way is waited for.
+// stop stops the watchdog and waits for a report in progress.
 func (w *watchdog[request]) stop() {
 	w.mu.Lock()
 	if w.timer != nil && w.timer.Stop() {
-		w.looking.Done()
+		w.pending.Done()
 	}
 	w.mu.Unlock()
-	w.looking.Wait()
+	w.pending.Wait()
 }
 
 func (w *watchdog[request]) arm(d time.Duration) {
-	w.looking.Add(1)
+	w.pending.Add(1)
 	if w.timer == nil {
-		w.timer = time.AfterFunc(d, w.look)
+		w.timer = time.AfterFunc(d, w.check)
 	} else {
 		w.timer.Reset(d)
 	}
 }
 
-// look runs when the timer fires.
-func (w *watchdog[request]) look() {
-	defer w.looking.Done()
+// check runs when the timer fires. It reports the running reconcile or arms the timer again.
+func (w *watchdog[request]) check() {
+	defer w.pending.Done()
 	w.mu.Lock()
-	c := w.call
-	took := time.Since(w.began)
+	c := w.running
+	took := time.Since(w.startedAt)
 	switch {
 	case c == nil:
 		w.armed = false
@@ -86,12 +86,12 @@ func (w *watchdog[request]) look() {
 		w.mu.Unlock()
 		return
 	}
-	w.call, w.armed = nil, false
+	w.running, w.armed = nil, false
 	w.mu.Unlock()
 	w.report(c, took, stackOf(w.worker))
 }
 
-// maxStacks bounds the memory that is used to find one stack among all.
+// maxStacks bounds the buffer for the stacks of all goroutines.
 const maxStacks = 16 << 20
 
 // stackOf returns the stack of the goroutine whose trace begins with head.

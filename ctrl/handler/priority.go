@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/internal/reflectutil"
 )
 
@@ -50,7 +50,7 @@ func lowered[request comparable](q workqueue.TypedRateLimitingInterface[request]
 // with none otherwise. All its methods that add call AddWithOpts of q, which may be the only one that a
 // priority queue, such as a test's fake, implements. A queue without priorities is returned as it is.
 func prioritized[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
-	pq, ok := q.(priorityqueue.PriorityQueue[request])
+	pq, ok := q.(queue.PriorityQueue[request])
 	if !ok {
 		return q
 	}
@@ -63,23 +63,23 @@ func prioritized[request comparable](q workqueue.TypedRateLimitingInterface[requ
 
 // defaultPriority is a queue with a priority for what is added without one.
 type defaultPriority[request comparable] struct {
-	priorityqueue.PriorityQueue[request]
+	queue.PriorityQueue[request]
 	priority *int
 }
 
 func (q defaultPriority[request]) Add(item request) {
-	q.AddWithOpts(priorityqueue.AddOpts{}, item)
+	q.AddWithOpts(queue.AddOpts{}, item)
 }
 
 func (q defaultPriority[request]) AddAfter(item request, after time.Duration) {
-	q.AddWithOpts(priorityqueue.AddOpts{After: after}, item)
+	q.AddWithOpts(queue.AddOpts{After: after}, item)
 }
 
 func (q defaultPriority[request]) AddRateLimited(item request) {
-	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
+	q.AddWithOpts(queue.AddOpts{RateLimited: true}, item)
 }
 
-func (q defaultPriority[request]) AddWithOpts(o priorityqueue.AddOpts, items ...request) {
+func (q defaultPriority[request]) AddWithOpts(o queue.AddOpts, items ...request) {
 	if o.Priority == nil {
 		o.Priority = q.priority
 	}

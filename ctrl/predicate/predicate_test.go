@@ -11,11 +11,11 @@ import (
 	"flyball.dev/ctrl/predicate"
 )
 
-// verdict is what a predicate says of the four sorts of events.
-type verdict struct{ create, update, remove, generic bool }
+// decisions is what a predicate says of the four sorts of events.
+type decisions struct{ create, update, remove, generic bool }
 
-func judge(p predicate.Predicate, before, after client.Object) verdict {
-	return verdict{
+func decide(p predicate.Predicate, before, after client.Object) decisions {
+	return decisions{
 		p.Create(event.CreateEvent{Object: after}),
 		p.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}),
 		p.Delete(event.DeleteEvent{Object: after}),
@@ -51,12 +51,12 @@ func TestChanged(t *testing.T) {
 	}
 	for what, p := range predicates {
 		for change, after := range changes {
-			want := verdict{true, what == change, true, true}
-			if got := judge(p, pod(), after); got != want {
+			want := decisions{true, what == change, true, true}
+			if got := decide(p, pod(), after); got != want {
 				t.Errorf("%s predicate on change of %s: %+v", what, change, got)
 			}
 		}
-		if judge(p, nil, pod()).update {
+		if decide(p, nil, pod()).update {
 			t.Errorf("the %s predicate passes an update without an old object", what)
 		}
 	}
@@ -65,7 +65,7 @@ func TestChanged(t *testing.T) {
 func TestLogic(t *testing.T) {
 	yes := predicate.NewPredicateFuncs(func(client.Object) bool { return true })
 	no := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
-	all, none := verdict{true, true, true, true}, verdict{}
+	all, none := decisions{true, true, true, true}, decisions{}
 	mixed := predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -73,22 +73,22 @@ func TestLogic(t *testing.T) {
 	tests := []struct {
 		name string
 		p    predicate.Predicate
-		want verdict
+		want decisions
 	}{
 		{"funcs of nothing", predicate.Funcs{}, all},
 		{"yes", yes, all},
 		{"no", no, none},
-		{"mixed", mixed, verdict{update: true, generic: true}},
-		{"not mixed", predicate.Not(predicate.Predicate(mixed)), verdict{create: true, remove: true}},
+		{"mixed", mixed, decisions{update: true, generic: true}},
+		{"not mixed", predicate.Not(predicate.Predicate(mixed)), decisions{create: true, remove: true}},
 		{"and of none", predicate.And[client.Object](), all},
 		{"yes and no", predicate.And[client.Object](yes, no), none},
-		{"yes and mixed", predicate.And[client.Object](yes, mixed), verdict{update: true, generic: true}},
+		{"yes and mixed", predicate.And[client.Object](yes, mixed), decisions{update: true, generic: true}},
 		{"or of none", predicate.Or[client.Object](), none},
 		{"no or yes", predicate.Or[client.Object](no, yes), all},
-		{"no or mixed", predicate.Or[client.Object](no, mixed), verdict{update: true, generic: true}},
+		{"no or mixed", predicate.Or[client.Object](no, mixed), decisions{update: true, generic: true}},
 	}
 	for _, test := range tests {
-		if got := judge(test.p, pod(), pod()); got != test.want {
+		if got := decide(test.p, pod(), pod()); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestLogic(t *testing.T) {
 
 func TestFilterSeesTheNewObject(t *testing.T) {
 	p := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetResourceVersion() == "2" })
-	if got := judge(p, pod(), pod(func(p *corev1.Pod) { p.ResourceVersion = "2" })); got != (verdict{true, true, true, true}) {
+	if got := decide(p, pod(), pod(func(p *corev1.Pod) { p.ResourceVersion = "2" })); got != (decisions{true, true, true, true}) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -106,7 +106,7 @@ func TestLabelSelector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if judge(p, pod(), pod()).create || !judge(p, pod(), pod(func(p *corev1.Pod) { p.Labels["l"] = "2" })).update {
+	if decide(p, pod(), pod()).create || !decide(p, pod(), pod(func(p *corev1.Pod) { p.Labels["l"] = "2" })).update {
 		t.Error("the selector is not heeded")
 	}
 	invalid := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "l", Operator: "Like"}}}

@@ -8,8 +8,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// BenchmarkEvent is the way of an event to a worker: an update is delivered, and the request taken and
-// done.
+// BenchmarkEvent is the way of an event to a worker: an update is delivered, and the request taken
+// and done.
 func BenchmarkEvent(b *testing.B) {
 	q := priorityqueue.New[reconcile.Request]("event benchmark")
 	defer q.ShutDown()

@@ -22,21 +22,20 @@ const defaultBufferSize = 1024
 // ChannelOpt changes a channel source.
 type ChannelOpt[object any, request comparable] func(*channel[object, request])
 
-// WithPredicates filters the events. Several of them add up.
+// WithPredicates filters the events. An event must pass the predicates of all such options.
 func WithPredicates[object any, request comparable](p ...predicate.TypedPredicate[object]) ChannelOpt[object, request] {
 	return func(c *channel[object, request]) { c.predicates = append(c.predicates, p...) }
 }
 
-// WithBufferSize sets how many events may wait for the handler before the
-// source stops to take more from the channel. The default is 1024.
+// WithBufferSize sets how many events are buffered for the handler before the source stops
+// receiving from the channel. The default is 1024.
 func WithBufferSize[object any, request comparable](bufferSize int) ChannelOpt[object, request] {
 	return func(c *channel[object, request]) { c.bufferSize = bufferSize }
 }
 
-// Channel hears of what a program sends on a channel, until the channel is
-// closed. If the source is started more than once, as by several controllers,
-// every one of them hears of every event; taking events ends with the context
-// of the first start.
+// Channel is a source of the events that are sent on a channel, until the channel is closed. If the
+// source is started more than once, as by several controllers, every event is passed to each of
+// them; receiving ends with the context of the first start.
 func Channel[object any](
 	source <-chan event.TypedGenericEvent[object],
 	handler handler.TypedEventHandler[object, reconcile.Request],
@@ -69,8 +68,7 @@ type channel[object any, request comparable] struct {
 	listeners []listener[object]
 }
 
-// listener is one start of the source: events go to its buffer until its
-// context is done.
+// listener is one start of the source: events are added to its buffer until its context is done.
 type listener[object any] struct {
 	ctx    context.Context
 	buffer chan event.TypedGenericEvent[object]
@@ -97,8 +95,7 @@ func (c *channel[object, request]) Start(ctx context.Context, queue workqueue.Ty
 	return nil
 }
 
-// distribute passes events to all listeners until ctx is done or the channel
-// is closed.
+// distribute passes events to all listeners until ctx is done or the channel is closed.
 func (c *channel[object, request]) distribute(ctx context.Context) {
 	defer func() {
 		c.mu.Lock()
@@ -131,7 +128,7 @@ func (c *channel[object, request]) distribute(ctx context.Context) {
 	}
 }
 
-// handle calls the handler for what is in the buffer until the source ends.
+// handle calls the handler for the buffered events until the source ends.
 func (c *channel[object, request]) handle(l listener[object], queue workqueue.TypedRateLimitingInterface[request]) {
 	for {
 		select {
@@ -142,7 +139,7 @@ func (c *channel[object, request]) handle(l listener[object], queue workqueue.Ty
 				return
 			}
 			if c.passes(e) {
-				c.handler.Generic(l.ctx, e, explain(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
+				c.handler.Generic(l.ctx, e, withCause(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
 			}
 		}
 	}

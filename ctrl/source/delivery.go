@@ -16,15 +16,14 @@ import (
 	"flyball.dev/ctrl/predicate"
 )
 
-// delivery passes what an informer says on to a handler, if all predicates
-// agree.
+// delivery passes the notifications of an informer that pass all predicates to a handler.
 type delivery[object any, request comparable] struct {
 	ctx        context.Context
 	queue      workqueue.TypedRateLimitingInterface[request]
 	handler    handler.TypedEventHandler[object, request]
 	predicates []predicate.TypedPredicate[object]
-	// gvk is the kind of the objects, if the informer provides it, as it is not set
-	// in typed objects.
+	// gvk is the kind of the objects, if the informer has a method that returns it: typed objects
+	// do not carry it.
 	gvk schema.GroupVersionKind
 }
 
@@ -59,7 +58,7 @@ func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
 	if isInInitialList {
 		kind = cause.Listed
 	}
-	d.handler.Create(d.ctx, e, explain(d.queue, kind, d.gvk, o, o))
+	d.handler.Create(d.ctx, e, withCause(d.queue, kind, d.gvk, o, o))
 }
 
 func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
@@ -77,7 +76,7 @@ func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
 			return
 		}
 	}
-	d.handler.Update(d.ctx, e, explain(d.queue, updated(before, after), d.gvk, before, after))
+	d.handler.Update(d.ctx, e, withCause(d.queue, updateKind(before, after), d.gvk, before, after))
 }
 
 func (d *delivery[object, request]) OnDelete(obj any) {
@@ -95,11 +94,11 @@ func (d *delivery[object, request]) OnDelete(obj any) {
 			return
 		}
 	}
-	d.handler.Delete(d.ctx, e, explain(d.queue, cause.Deleted, d.gvk, o, o))
+	d.handler.Delete(d.ctx, e, withCause(d.queue, cause.Deleted, d.gvk, o, o))
 }
 
-// as tells whether obj is what the handler takes. If not, the source was put
-// together wrongly, as with an informer of another kind.
+// as converts obj to the type of the handler. It logs an error if that is another type, which is a
+// mistake in the setup of the source, such as an informer of another kind.
 func as[object any](obj any) (object, bool) {
 	o, ok := obj.(object)
 	if !ok {

@@ -21,13 +21,13 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// retryInterval is the time between attempts to get an informer, for a kind
-// whose CRD may still come.
+// retryInterval is the time between attempts to get an informer, for a kind whose CRD may not be
+// installed yet.
 const retryInterval = 10 * time.Second
 
-// Kind hears of the objects of obj's kind through a cache. If the cache cannot
-// provide an informer, as while the CRD is missing, it keeps trying until the
-// controller gives up waiting.
+// Kind is a source of the events of the objects of obj's kind, from a cache. If the cache cannot
+// provide an informer, as while the CRD is missing, it retries until the controller's
+// CacheSyncTimeout.
 func Kind[object client.Object](
 	cache cache.Cache,
 	obj object,
@@ -53,8 +53,8 @@ type kind[object client.Object, request comparable] struct {
 	handler    handler.TypedEventHandler[object, request]
 	predicates []predicate.TypedPredicate[object]
 
-	// started is closed when the source has caught up or err says why it never
-	// will; giveUp ends the attempt.
+	// started is closed when the source is in sync or has failed with err; giveUp cancels the
+	// attempt.
 	started chan struct{}
 	err     error
 	giveUp  context.CancelFunc
@@ -81,8 +81,8 @@ func (k *kind[object, request]) Start(ctx context.Context, queue workqueue.Typed
 	return nil
 }
 
-// run subscribes to the informer, and waits until it has synced and the handler
-// has been called for everything that was there.
+// run subscribes to the informer, and waits until it has synced and the handler has been called for
+// the initial list.
 func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	informer, err := k.informer(ctx)
 	if err != nil {
@@ -103,10 +103,9 @@ func (k *kind[object, request]) run(ctx context.Context, queue workqueue.TypedRa
 	}
 }
 
-// waitForInformer waits until the informer has synced. It returns false if ctx is
-// done, or the informer has ended, before that. The other informers of the cache
-// are not waited for, as one of them may never sync, unless the cache is another
-// implementation, whose informers cannot be waited for one by one.
+// waitForInformer waits until the informer has synced. It returns false if ctx is done, or the
+// informer has ended, before that. It does not wait for the other informers of the cache, one of
+// which may never sync, unless the informer has no WaitForSync method.
 func (k *kind[object, request]) waitForInformer(ctx context.Context, informer cache.Informer) bool {
 	if i, ok := informer.(interface{ WaitForSync(context.Context) bool }); ok {
 		return i.WaitForSync(ctx)
@@ -114,12 +113,12 @@ func (k *kind[object, request]) waitForInformer(ctx context.Context, informer ca
 	return k.cache.WaitForCacheSync(ctx)
 }
 
-// informer gets the informer, again and again until ctx is done.
+// informer gets the informer, and retries until ctx is done.
 func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, error) {
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
 	for {
-		// Waiting for the sync here would hold up the handler until it is complete.
+		// Blocking until synced would delay the handler until then.
 		informer, err := k.cache.GetInformer(ctx, k.of, cache.BlockUntilSynced(false))
 		if err == nil {
 			return informer, nil
@@ -138,9 +137,9 @@ func logInformerError(err error) {
 	var noMatch *meta.NoKindMatchError
 	switch {
 	case errors.As(err, &noMatch):
-		log.Error(err, "the server does not know the kind; if it is a custom kind, is its CRD installed?", "kind", noMatch.GroupKind)
+		log.Error(err, "if kind is a CRD, it should be installed before calling Start", "kind", noMatch.GroupKind)
 	case runtime.IsNotRegisteredError(err):
-		log.Error(err, "the scheme does not know the kind")
+		log.Error(err, "kind must be registered to the Scheme")
 	default:
 		log.Error(err, "failed to get informer from cache")
 	}

@@ -1,10 +1,9 @@
-// Package source holds what a controller watches: a source calls a handler for
-// every event it hears of, and the handler puts requests on the queue.
+// Package source has the event sources of controllers: a source calls a handler for every event,
+// and the handler adds requests to the queue.
 //
-// Kind hears of the objects of a kind through a cache, Informer through one
-// informer, Channel of whatever a program sends, and Func does as it likes.
-// Each source delivers its events one at a time and in order. Whatever a source
-// starts ends with the context it was started with.
+// Kind watches the objects of a kind through a cache, Informer uses one informer, Channel receives
+// events from a channel, and Func is any function. Each source delivers its events one at a time
+// and in order. All goroutines and registrations of a source end with the context of its Start.
 package source
 
 import (
@@ -23,25 +22,22 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// TypedSource is something that a controller watches.
+// TypedSource is a source of events for a controller.
 type TypedSource[request comparable] interface {
-	// Start begins to deliver events and returns at once. It is called by the
-	// controller.
+	// Start begins to deliver events and returns at once. It is called by the controller.
 	Start(context.Context, workqueue.TypedRateLimitingInterface[request]) error
 }
 
 // Source is a TypedSource of the usual requests.
 type Source = TypedSource[reconcile.Request]
 
-// TypedSyncingSource is a source that knows when it has delivered everything
-// that was there at its start.
+// TypedSyncingSource is a source with an initial list: it knows when it has delivered all of it.
 type TypedSyncingSource[request comparable] interface {
 	TypedSource[request]
 
-	// WaitForSync waits until the source has caught up. The controller calls it
-	// after Start and before it runs any worker. It returns the error that kept
-	// the source from catching up, an error if ctx's deadline passes, and nil
-	// if ctx is cancelled.
+	// WaitForSync waits until the source is in sync. The controller calls it after Start and before
+	// it runs any worker. It returns the error that prevented the sync, an error if ctx's deadline
+	// passes, and nil if ctx is cancelled.
 	WaitForSync(ctx context.Context) error
 }
 
@@ -64,8 +60,8 @@ func (f TypedFunc[request]) String() string {
 	return fmt.Sprintf("func source: %p", f)
 }
 
-// TypedInformer is a source that hears of objects through one informer. It does
-// not wait for the informer to sync.
+// TypedInformer is a source of the events of one informer. It does not wait for the informer to
+// sync.
 type TypedInformer[object any, request comparable] struct {
 	Informer   cache.Informer
 	Handler    handler.TypedEventHandler[object, request]
@@ -92,15 +88,17 @@ func (s *TypedInformer[object, request]) String() string {
 	return fmt.Sprintf("informer source: %p", s.Informer)
 }
 
-// subscribe adds a handler to an informer and takes it away when ctx is done,
-// so that a controller that ends leaves nothing behind in a cache that goes on.
-func subscribe(ctx context.Context, informer cache.Informer, h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+// subscribe adds a handler to an informer and removes it when ctx is done, since the cache may
+// outlive the controller.
+func subscribe(
+	ctx context.Context, informer cache.Informer, h toolscache.ResourceEventHandler,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	registration, err := informer.AddEventHandlerWithOptions(h, toolscache.HandlerOptions{})
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() {
-		// The only error is that the informer is gone, and the handler with it.
+		// The only error is that the informer has ended, and the handler with it.
 		_ = informer.RemoveEventHandler(registration)
 	})
 	return registration, nil

@@ -62,8 +62,8 @@ func (n *names) expect(t *testing.T, want ...string) {
 	n.told = nil
 }
 
-// informer is a cache of one informer, which the test feeds. It provides the
-// informer once errs are used up.
+// informer is a cache of one informer, which the test feeds. It provides the informer once errs are
+// used up.
 type informer struct {
 	cache.Cache
 	cache.Informer

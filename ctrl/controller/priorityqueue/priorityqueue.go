@@ -1,17 +1,19 @@
 // Package priorityqueue is the work queue that controllers use: client-go's rate limiting queue,
 // with priorities.
 //
-// A key is never handed out twice at once. A key that is added while it is in line stays one key,
-// with the highest of its priorities and the earliest of its times; one that is added while a worker
-// has it is handed out once more after Done. Higher priorities go first; keys of one priority go in
-// the order in which they became ready. A key that rises to a higher priority goes to the end of it.
+// A key is processed by one worker at a time. Keys are deduplicated: one that is added while it is
+// queued remains one key, with the highest of its priorities and the earliest of its times; one
+// that is added while it is being processed is handed out again after Done. Higher priorities go
+// first; keys of one priority go in the order in which they became ready. A key whose priority is
+// raised is moved to the end of the higher priority.
 //
-// No key waits for ever: one that has been in line for longer than Opts.Patience may go ahead of
-// higher priorities, though only one in eight keys does, so that a backlog that has grown old does not
-// hold up what is urgent. With Opts.Flow the keys of one priority are divided into flows that take
-// turns, so that the owner of many keys does not hold up the owner of few.
+// There is no starvation: a key that has been queued for longer than Opts.AgingThreshold may
+// precede higher priorities, though only one in eight keys does, so that an aged backlog does not
+// delay what is urgent. With Opts.Flow the keys of one priority are divided into flows that are
+// served round robin (fair queuing), so that the owner of many keys does not delay the owner of
+// few.
 //
-// The queue also remembers why each key is in line; see [CauseKeeper].
+// The queue also records why each key was added; see [CauseRecorder].
 package priorityqueue
 
 import (
@@ -25,72 +27,61 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// AddOpts says when and how urgently keys are to be handed out.
-type AddOpts struct {
-	// After is how long to wait first. Zero means not at all.
-	After time.Duration
-	// RateLimited asks the rate limiter how long to wait. With After, the shorter of both counts.
-	RateLimited bool
-	// Priority is the keys' priority, higher before lower. Nil means 0.
-	Priority *int
-}
+// AddOpts says when and with which priority keys are handed out.
+type AddOpts = queue.AddOpts
 
 // PriorityQueue is a rate limiting queue with priorities. It is safe for concurrent use.
 //
-// After ShutDown nothing is handed out any more, whatever is still in line. ShutDownWithDrain first
-// hands out what is ready, and waits until it is done; keys whose time has not come are forgotten.
-type PriorityQueue[T comparable] interface {
-	workqueue.TypedRateLimitingInterface[T]
+// After ShutDown nothing is handed out, whatever is still queued. ShutDownWithDrain first hands out
+// what is ready, and waits until it is done; keys whose delay has not expired are dropped.
+type PriorityQueue[T comparable] = queue.PriorityQueue[T]
 
-	// AddWithOpts adds every one of Items in the same way.
-	AddWithOpts(o AddOpts, Items ...T)
+// CauseRecorder is a queue that records why a key was added, as the one made by [New] does: of each
+// key a few causes and their number. It is an addition to what controller-runtime has.
+type CauseRecorder[T comparable] = queue.CauseRecorder[T]
 
-	// GetWithPriority is Get that also returns the priority of the key.
-	GetWithPriority() (item T, priority int, shutdown bool)
-}
+// DiffRecorder is a queue of which a controller can request that the cause of an update includes
+// the fields that changed, as of the one made by [New].
+type DiffRecorder[T comparable] = queue.DiffRecorder[T]
 
-// CauseKeeper is a queue that remembers why a key is in line, as the one made by [New] does. Of each
-// key it keeps a few causes and their number. It is an addition to what controller-runtime has.
-type CauseKeeper[T comparable] interface {
-	// AddWithCause is AddWithOpts for one key, with the reason for it.
-	AddWithCause(why reconcile.Cause, o AddOpts, item T)
+// What New returns has to have every contract: controllers and sources find them by type assertion.
+var _ interface {
+	PriorityQueue[string]
+	CauseRecorder[string]
+	DiffRecorder[string]
+	queue.View[string]
+} = &priorityQueue[string]{}
 
-	// GetWithCauses is GetWithPriority that also returns the causes that have come together since
-	// the key was last handed out.
-	GetWithCauses() (item T, priority int, causes reconcile.Causes, shutdown bool)
-}
+// DefaultAgingThreshold is the default of Opts.AgingThreshold.
+const DefaultAgingThreshold = 30 * time.Second
 
-// DefaultPatience is the Patience of a queue that is not told otherwise.
-const DefaultPatience = 30 * time.Second
-
-// Opts are the choices to be made for a queue.
+// Opts are the options of a queue.
 type Opts[T comparable] struct {
-	// RateLimiter says how long a rate limited key waits. By default that is 5 ms, doubled with
-	// every addition up to 1000 s, for each key apart, until Forget.
+	// RateLimiter returns the delay of a rate limited key. The default is 5 ms for each key,
+	// doubled with every addition up to 1000 s, until Forget.
 	RateLimiter workqueue.TypedRateLimiter[T]
-	// MetricProvider takes the metrics of a named queue. By default they are the workqueue_* metrics
-	// of metrics.Registry. The gauges of any other provider are set whenever the queue is used.
+	// MetricProvider creates the metrics of a named queue. By default they are the workqueue_*
+	// metrics of metrics.Registry. The gauges of any other provider are set by every operation.
 	MetricProvider workqueue.MetricsProvider
-	// Log is told, at level 5, what is left in line at the end.
+	// Log receives, at level 5, the number of ready keys when the queue shuts down.
 	Log logr.Logger
 
-	// Patience is how long a key is in line before it may go ahead of keys of higher priority.
-	// DefaultPatience if zero; if negative, lower priorities wait for as long as there are higher
-	// ones.
-	Patience time.Duration
-	// IgnorePriorities makes all keys equal, whatever the priority they are added with.
+	// AgingThreshold is how long a key is queued before it may precede keys of higher priority.
+	// DefaultAgingThreshold if zero; a negative value disables aging.
+	AgingThreshold time.Duration
+	// IgnorePriorities gives all keys priority 0.
 	IgnorePriorities bool
-	// Flow names the flow that a key belongs to, such as its namespace. The flows of one priority
-	// take turns. It is called with the queue locked, so it must be quick and leave the queue alone.
-	// If nil, keys go first come first served.
+	// Flow returns the name of the flow that a key belongs to, such as its namespace. The flows of
+	// one priority are served round robin. It is called with the queue's lock held, so it must be
+	// quick and must not use the queue. If nil, keys of one priority are handed out in FIFO order.
 	Flow func(T) string
 }
 
-// Opt makes a choice.
+// Opt sets options.
 type Opt[T comparable] func(*Opts[T])
 
-// New returns an empty queue. Its metrics bear the name; a queue without a name has none. The caller
-// must shut the queue down.
+// New returns an empty queue. Its metrics are labelled with the name; a queue without a name has no
+// metrics. The caller must shut the queue down.
 func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 	opts := Opts[T]{}
 	for _, set := range o {
@@ -99,14 +90,14 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 	if opts.RateLimiter == nil {
 		opts.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second)
 	}
-	if opts.Patience == 0 {
-		opts.Patience = DefaultPatience
+	if opts.AgingThreshold == 0 {
+		opts.AgingThreshold = DefaultAgingThreshold
 	}
 	return &priorityQueue[T]{
 		Queue: queue.New(queue.Options[T]{
-			Metrics:  queue.Metrics{Name: name, Provider: opts.MetricProvider},
-			Patience: opts.Patience,
-			Flow:     opts.Flow,
+			Metrics:        queue.Metrics{Name: name, Provider: opts.MetricProvider},
+			AgingThreshold: opts.AgingThreshold,
+			Flow:           opts.Flow,
 		}),
 		limiter: opts.RateLimiter,
 		equal:   opts.IgnorePriorities,
@@ -114,23 +105,22 @@ func New[T comparable](name string, o ...Opt[T]) PriorityQueue[T] {
 	}
 }
 
-// priorityQueue adds the rate limiter to the queue.
+// priorityQueue is a queue.Queue with a rate limiter.
 type priorityQueue[T comparable] struct {
 	*queue.Queue[T]
-	limiter workqueue.TypedRateLimiter[T]
-	equal   bool
-	log     logr.Logger
-	curious atomic.Pointer[func(T) bool]
+	limiter    workqueue.TypedRateLimiter[T]
+	equal      bool
+	log        logr.Logger
+	diffFilter atomic.Pointer[func(T) bool]
 }
 
-// BeCurious sets the function that says of which keys it is worth finding out what an update
-// changed. It is meant for the controller.
-func (q *priorityQueue[T]) BeCurious(about func(T) bool) { q.curious.Store(&about) }
+func (q *priorityQueue[T]) SetDiffFilter(filter func(T) bool) { q.diffFilter.Store(&filter) }
 
-// Curious asks that function.
-func (q *priorityQueue[T]) Curious(item T) bool {
-	about := q.curious.Load()
-	return about != nil && (*about)(item)
+func (q *priorityQueue[T]) DiffFilter() func(T) bool {
+	if filter := q.diffFilter.Load(); filter != nil {
+		return *filter
+	}
+	return nil
 }
 
 func (q *priorityQueue[T]) Add(item T) { q.AddOne(0, 0, nil, item) }
@@ -156,7 +146,7 @@ func (q *priorityQueue[T]) AddWithCause(why reconcile.Cause, o AddOpts, item T) 
 func (q *priorityQueue[T]) add(why *reconcile.Cause, o AddOpts, item T) {
 	delay := o.After
 	if o.RateLimited {
-		if q.ShuttingDown() { // the limiter counts how often it is asked
+		if q.ShuttingDown() { // every When raises the backoff
 			return
 		}
 		if delay = q.limiter.When(item); o.After > 0 {

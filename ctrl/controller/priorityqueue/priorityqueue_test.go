@@ -122,15 +122,15 @@ func TestTheEnd(t *testing.T) {
 }
 
 func TestPatience(t *testing.T) {
-	for patience, want := range map[time.Duration]string{0: "low", time.Hour: "high", -1: "high"} {
+	for threshold, want := range map[time.Duration]string{0: "low", time.Hour: "high", -1: "high"} {
 		synctest.Test(t, func(t *testing.T) {
-			q := New("", func(o *Opts[string]) { o.Patience = patience })
+			q := New("", func(o *Opts[string]) { o.AgingThreshold = threshold })
 			defer q.ShutDown()
 			q.AddWithOpts(AddOpts{Priority: ptr.To(-100)}, "low")
-			time.Sleep(DefaultPatience)
+			time.Sleep(DefaultAgingThreshold)
 			q.Add("high")
 			if got, _ := q.Get(); got != want {
-				t.Errorf("with a patience of %v %s goes first", patience, got)
+				t.Errorf("with an aging threshold of %v %s goes first", threshold, got)
 			}
 		})
 	}

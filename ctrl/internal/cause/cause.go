@@ -1,8 +1,8 @@
-// Package cause says why a request is in line: which event of which object, or which outcome of the
-// reconcile before. Package reconcile has its types under their public names.
+// Package cause describes why a request is queued: which event of which object, or which outcome of
+// the previous reconcile. Package reconcile has its types under their public names.
 //
-// Causes are made on every event, so they are plain values, and text is made of them only when
-// somebody reads it.
+// Causes are created for every event, so they are plain values; they are formatted only when they
+// are logged or otherwise read.
 package cause
 
 import (
@@ -19,8 +19,8 @@ import (
 // Kind is the kind of a cause.
 type Kind uint8
 
-// The kinds of causes: whoever added the request did not say; what a source heard; what the
-// reconcile before led to.
+// The kinds of causes: unknown, then the events of sources, then the outcomes of the previous
+// reconcile.
 const (
 	Added Kind = iota
 	Listed
@@ -34,14 +34,14 @@ const (
 	Retry
 	Conflict
 
-	// Kinds is how many there are.
+	// Kinds is the number of kinds.
 	Kinds
 )
 
 var kindNames = [Kinds]string{"added", "listed", "created", "updated", "deleted", "generic", "resync",
 	"requeue", "requeue-after", "retry", "conflict"}
 
-// String returns the name of the kind, as metrics have it.
+// String returns the name of the kind, as in the labels of metrics.
 func (k Kind) String() string {
 	if k < Kinds {
 		return kindNames[k]
@@ -53,22 +53,22 @@ func (k Kind) String() string {
 type Cause struct {
 	Kind Kind
 
-	// Object is the object of the event, if there was one. It need not be the one to reconcile.
+	// Object is the object of the event, if any. It need not be the object to reconcile.
 	Object          types.NamespacedName
 	GVK             schema.GroupVersionKind
 	ResourceVersion string
 
-	// Changed names the fields that an update changed. It is filled in only while the controller
-	// suspects that the request is a hot loop.
+	// Changed lists the fields that an update changed. It is set only while the controller suspects
+	// that the request is a hot loop.
 	Changed string
 }
 
-// same reports whether o happened to the same object.
+// same reports whether o is an event of the same kind and object.
 func (c *Cause) same(o *Cause) bool {
 	return c.Kind == o.Kind && c.Object == o.Object && c.GVK == o.GVK
 }
 
-// String is the cause for people: "updated Deployment.apps default/web at 1234".
+// String formats the cause: "updated Deployment.apps default/web at 1234".
 func (c Cause) String() string {
 	var b strings.Builder
 	c.write(&b)
@@ -100,14 +100,14 @@ func (c *Cause) write(b *strings.Builder) {
 	}
 }
 
-// object is what is read of an object; every client.Object has it.
+// object is the part of client.Object that Of reads.
 type object interface {
 	GetNamespace() string
 	GetName() string
 	GetResourceVersion() string
 }
 
-// Of is the cause that an event of obj is. It may be anything but nil.
+// Of returns the cause of an event of obj, which may be of any type but must not be nil.
 func Of(kind Kind, obj any) Cause {
 	c := Cause{Kind: kind}
 	if o, ok := obj.(object); ok {
@@ -120,25 +120,25 @@ func Of(kind Kind, obj any) Cause {
 	return c
 }
 
-// Max is how many different causes are kept for a request.
+// Max is the number of different causes that are recorded for a request.
 const Max = 8
 
-// Causes is why a request is reconciled. The zero value says nothing.
+// Causes are the causes of one reconcile. The zero value has none.
 type Causes struct {
-	// List holds the different ones in the order in which they came. Of several events of one kind
-	// and object there is only the newest, and of more than eight different ones only the first
-	// eight. It must not be changed.
+	// List has the different causes in the order in which they were added. Of several events of one
+	// kind and object it has the newest, and of more than eight different ones the first eight. It
+	// must not be modified.
 	List []Cause
 
-	// Total is how many times the request was asked for.
+	// Total is the number of times that the request was added.
 	Total int
 
-	// Waited is how long the request was ready before a worker took it, the time included in which
-	// it was being reconciled for an earlier reason.
+	// Waited is how long the request was ready before a worker took it, including the time for
+	// which it was still being reconciled for earlier causes.
 	Waited time.Duration
 }
 
-// Add adds a cause. The list is shared with nobody yet.
+// Add adds a cause. The caller must own the list.
 func (cs *Causes) Add(c Cause) {
 	cs.Total++
 	for i := range cs.List {
@@ -152,7 +152,7 @@ func (cs *Causes) Add(c Cause) {
 	}
 }
 
-// String lists the causes for people.
+// String formats the list and the total.
 func (cs Causes) String() string {
 	var b strings.Builder
 	for i := range cs.List {
@@ -169,10 +169,10 @@ func (cs Causes) String() string {
 	return b.String()
 }
 
-// MarshalLog makes loggers write the causes only when they write at all.
+// MarshalLog implements logr.Marshaler, so that the causes are formatted only if they are logged.
 func (cs Causes) MarshalLog() any { return cs.String() }
 
-// Key is where a context has its Causes.
+// Key is the context key of Causes.
 type Key struct{}
 
 // With returns a context with causes.

@@ -95,7 +95,7 @@ func BenchmarkDelayed(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c := newCore[types.NamespacedName](time.Second, nil)
-		var t Ticket[types.NamespacedName]
+		var t Item[types.NamespacedName]
 		for i, k := range ks {
 			c.add(0, k, time.Duration(i*7919%len(ks)), i%4, nil)
 		}

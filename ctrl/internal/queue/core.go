@@ -7,150 +7,152 @@ import (
 	"flyball.dev/ctrl/internal/cause"
 )
 
-// place says where a key stands in line. Whether it is being processed is a separate question: a
-// key in process may stand nowhere, may be waiting, or may be parked.
-type place uint8
+// keyState is the state of a key apart from whether it is being processed: a key in process may be
+// unqueued, waiting or dirty.
+type keyState uint8
 
 const (
-	nowhere place = iota // only being processed
-	waiting              // its time has not come
-	ready                // may be handed out
-	parked               // its time has come, but a worker still has it
+	unqueued keyState = iota // only being processed
+	waiting                  // its delay has not expired
+	ready                    // may be handed out
+	dirty                    // due, but a worker is still processing it
 )
 
-// entry is everything the queue knows about one key.
-type entry[K comparable] struct {
+// item is the record of one key.
+type item[K comparable] struct {
 	key        K
-	place      place
+	state      keyState
 	processing bool
 	priority   int
-	level      *level[K]     // set while ready or parked
+	level      *level[K]     // set while ready or dirty
 	flow       *flow[K]      // set while ready
 	due        time.Duration // when a waiting key becomes ready
-	since      time.Duration // when the key became ready or parked
-	joined     time.Duration // when a ready key joined the line it is in
-	began      time.Duration // when a worker took the key
+	readyAt    time.Duration // when the key became ready or dirty
+	queuedAt   time.Duration // when a ready key was added to its flow
+	startedAt  time.Duration // when a worker took the key
 	order      uint64        // breaks ties among waiting keys
 	index      int           // position in the heap of waiting keys
 	links      [2]links[K]
-	causes     *causes // nil if nobody gave a reason
+	recorded   *recordedCauses // nil if no cause was given
 }
 
-func (e *entry[K]) before(o *entry[K]) bool {
-	return e.due < o.due || e.due == o.due && e.order < o.order
+func (it *item[K]) before(o *item[K]) bool {
+	return it.due < o.due || it.due == o.due && it.order < o.order
 }
 
-func (e *entry[K]) moved(i int) { e.index = i }
+func (it *item[K]) moved(i int) { it.index = i }
 
-// causes are those of one key, with room for the first, so that most cost one allocation. They
-// belong to the worker as soon as the key is handed out.
-type causes struct {
+// recordedCauses are the causes of one key, with inline storage for the first, so that most cost
+// one allocation. Ownership passes to the worker when the key is handed out.
+type recordedCauses struct {
 	cause.Causes
 	first [1]cause.Cause
 }
 
 const (
-	// keptLevels is how many priorities keep their level when nothing is in it.
-	keptLevels = 32
-	// keptEntries bounds the entries kept for the next key.
-	keptEntries = 1024
-	// entriesAtOnce is how many entries are made together, once there are many: a backlog of
-	// thousands costs one allocation for so many keys.
-	entriesAtOnce = 32
-	// courtesy is how many keys are handed out by priority after one that went first for its age:
-	// a backlog that has grown old gets a share of the workers, not all of them.
-	courtesy = 7
+	// maxIdleLevels is the number of levels above which empty ones are deleted.
+	maxIdleLevels = 32
+	// maxFreeItems bounds the free list.
+	maxFreeItems = 1024
+	// slabSize is how many items are allocated together once there are many, so that a backlog of
+	// thousands does not cost an allocation a key.
+	slabSize = 32
+	// agingInterval is how many keys are handed out by priority after one that was handed out
+	// because of its age, so that an aged backlog gets a share of the workers, not all of them.
+	agingInterval = 7
 )
 
-// core is the queue as a state machine: every method is one event, told the time at which it
-// happens, and leaves the machine in its next state. Times are counted from the making of the queue
-// and never go back. It starts nothing, waits for nothing and locks nothing.
+// core is the queue as a state machine: every method is one event at the time now and moves the
+// machine to its next state. Times are relative to the creation of the queue and monotonic. It has
+// no goroutines, does not block and takes no locks.
 //
-// A key is in the machine at most once. It is handed out by take only while no worker has it, so no
-// key is ever processed twice at once.
+// Invariants: a key has at most one item, and take hands it out only while it is not in process, so
+// no key is ever processed twice at once.
 type core[K comparable] struct {
-	entries map[K]*entry[K]
-	waiting heap[*entry[K]]   // by due time
-	levels  map[int]*level[K] // by priority
-	lines   heap[*level[K]]   // the levels with a ready key, highest priority first
-	arrived list[K]           // ready keys, in the order in which they joined their lines
-	working list[K]           // keys in process, longest first
+	items       map[K]*item[K]
+	waiting     heap[*item[K]]    // by due time
+	levels      map[int]*level[K] // by priority
+	readyLevels heap[*level[K]]   // levels with a ready key, highest priority first
+	byAge       list[K]           // ready keys, longest queued first
+	processing  list[K]           // keys in process, longest first
 
-	depth    int           // ready and parked keys
-	beganSum time.Duration // sum of began over working
-	order    uint64
-	adds     uint64 // keys that became ready
-	retries  uint64 // adds with a delay
+	depth      int           // ready and dirty keys
+	startedSum time.Duration // sum of startedAt over processing
+	order      uint64
+	adds       uint64 // keys that became ready
+	retries    uint64 // adds with a delay
 
-	patience time.Duration  // after which a key may go before higher priorities; 0 means never
-	polite   int            // how many keys must go by priority before another may
-	flowOf   func(K) string // nil if there is no fairness
-	reasons  [cause.Kinds]uint64
+	agingThreshold time.Duration  // 0 disables aging
+	agingCountdown int            // keys to hand out by priority before the next aged one
+	flowOf         func(K) string // nil without fair queuing
+	causeCounts    [cause.Kinds]uint64
 
-	free  *entry[K]
+	free  *item[K]
 	nfree int
-	fresh []entry[K] // never used
+	slab  []item[K] // preallocated items
 }
 
-func newCore[K comparable](patience time.Duration, flowOf func(K) string) core[K] {
+func newCore[K comparable](agingThreshold time.Duration, flowOf func(K) string) core[K] {
 	return core[K]{
-		entries:  map[K]*entry[K]{},
-		levels:   map[int]*level[K]{},
-		arrived:  list[K]{by: inAge},
-		patience: max(patience, 0),
-		flowOf:   flowOf,
+		items:          map[K]*item[K]{},
+		levels:         map[int]*level[K]{},
+		byAge:          list[K]{by: ageLinks},
+		agingThreshold: max(agingThreshold, 0),
+		flowOf:         flowOf,
 	}
 }
 
-// add puts key in line, or adjusts the place it has: the earlier time and the higher priority win.
-// A nil cause means that there is nothing to remember.
-func (c *core[K]) add(now time.Duration, key K, delay time.Duration, priority int, why *cause.Cause) {
+// add queues key, or updates its item: the earlier time and the higher priority win. A nil cause is
+// counted but not recorded.
+func (c *core[K]) add(
+	now time.Duration, key K, delay time.Duration, priority int, why *cause.Cause,
+) {
 	c.expire(now)
 	if delay > 0 {
 		c.retries++
 	}
-	e := c.entries[key]
-	if e == nil {
-		e = c.newEntry(key)
-		c.entries[key] = e
+	it := c.items[key]
+	if it == nil {
+		it = c.newItem(key)
+		c.items[key] = it
 	}
-	c.because(e, why)
-	switch e.place {
-	case nowhere:
-		e.priority = priority
+	c.recordCause(it, why)
+	switch it.state {
+	case unqueued:
+		it.priority = priority
 		if delay <= 0 {
-			c.enqueue(now, e)
+			c.enqueue(now, it)
 			return
 		}
 		c.order++
-		e.place, e.due, e.order = waiting, later(now, delay), c.order
-		c.waiting.push(e)
+		it.state, it.due, it.order = waiting, later(now, delay), c.order
+		c.waiting.push(it)
 	case waiting:
-		e.priority = max(e.priority, priority)
+		it.priority = max(it.priority, priority)
 		if delay <= 0 {
-			c.waiting.remove(e.index)
-			c.enqueue(now, e)
-		} else if due := later(now, delay); due < e.due {
-			e.due = due
-			c.waiting.fix(e.index)
+			c.waiting.remove(it.index)
+			c.enqueue(now, it)
+		} else if due := later(now, delay); due < it.due {
+			it.due = due
+			c.waiting.fix(it.index)
 		}
-	case ready, parked:
-		if priority > e.priority {
-			c.promote(now, e, priority)
+	case ready, dirty:
+		if priority > it.priority {
+			c.promote(now, it, priority)
 		}
 	}
 }
 
-// expire moves the keys whose time has come into their lines, in the order of their times.
+// expire moves the waiting keys that are due to their levels, in the order of their times.
 func (c *core[K]) expire(now time.Duration) {
 	for len(c.waiting) > 0 && c.waiting[0].due <= now {
-		e := c.waiting[0]
+		it := c.waiting[0]
 		c.waiting.remove(0)
-		c.enqueue(e.due, e)
+		c.enqueue(it.due, it)
 	}
 }
 
-// deadline is when the next waiting key becomes ready.
+// deadline is when the next waiting key becomes ready, if there is one.
 func (c *core[K]) deadline() (time.Duration, bool) {
 	if len(c.waiting) == 0 {
 		return 0, false
@@ -158,153 +160,158 @@ func (c *core[K]) deadline() (time.Duration, bool) {
 	return c.waiting[0].due, true
 }
 
-// because remembers a cause for e.
-func (c *core[K]) because(e *entry[K], why *cause.Cause) {
+// recordCause adds a cause to those of an item.
+func (c *core[K]) recordCause(it *item[K], why *cause.Cause) {
 	if why == nil {
-		c.reasons[cause.Added]++
-		if e.causes != nil {
-			e.causes.Total++
+		c.causeCounts[cause.Added]++
+		if it.recorded != nil {
+			it.recorded.Total++
 		}
 		return
 	}
-	c.reasons[why.Kind]++
-	if e.causes == nil {
-		e.causes = &causes{}
-		e.causes.List = e.causes.first[:0]
+	c.causeCounts[why.Kind]++
+	if it.recorded == nil {
+		it.recorded = &recordedCauses{}
+		it.recorded.List = it.recorded.first[:0]
 	}
-	e.causes.Add(*why)
+	it.recorded.Add(*why)
 }
 
-// take hands out the next key, if there is one: it fills in t but for the time of day.
-func (c *core[K]) take(now time.Duration, t *Ticket[K]) bool {
+// take hands out the next key, if there is one. It fills in t except for StartedAt.
+func (c *core[K]) take(now time.Duration, t *Item[K]) bool {
 	c.expire(now)
-	if len(c.lines) == 0 {
+	if len(c.readyLevels) == 0 {
 		return false
 	}
-	e := c.next(now)
-	e.level.served(e.flow)
-	c.leaveLine(e)
+	it := c.next(now)
+	it.level.advance(it.flow)
+	c.removeReady(it)
 	c.depth--
-	t.Key, t.Priority = e.key, e.priority
-	if e.causes != nil {
-		t.Causes = e.causes.Causes
-		e.causes = nil
+	t.Key, t.Priority = it.key, it.priority
+	if it.recorded != nil {
+		t.Causes = it.recorded.Causes
+		it.recorded = nil
 	}
-	t.Causes.Waited = now - e.since
-	e.place, e.level = nowhere, nil
-	e.processing, e.began = true, now
-	c.working.push(e)
-	c.beganSum += now
+	t.Causes.Waited = now - it.readyAt
+	it.state, it.level = unqueued, nil
+	it.processing, it.startedAt = true, now
+	c.processing.push(it)
+	c.startedSum += now
 	return true
 }
 
-// next chooses the first key of the flow whose turn it is at the highest priority, or the key that
-// stands longest, if that is long enough.
-func (c *core[K]) next(now time.Duration) *entry[K] {
-	top, oldest := c.lines[0], c.arrived.head
-	if oldest.level == top || c.patience == 0 || now-oldest.joined < c.patience {
-		return top.turn.ready.head
+// next chooses the first key of the current flow of the highest priority, or, if the aging
+// threshold and interval allow, the key that has been queued longest.
+func (c *core[K]) next(now time.Duration) *item[K] {
+	top, oldest := c.readyLevels[0], c.byAge.head
+	if oldest.level == top || c.agingThreshold == 0 || now-oldest.queuedAt < c.agingThreshold {
+		return top.current.ready.head
 	}
-	if c.polite > 0 {
-		c.polite--
-		return top.turn.ready.head
+	if c.agingCountdown > 0 {
+		c.agingCountdown--
+		return top.current.ready.head
 	}
-	c.polite = courtesy
+	c.agingCountdown = agingInterval
 	return oldest
 }
 
-// done ends the processing of key and says how long it took. A key that was added meanwhile takes
-// its place at the end of its line. It does nothing for a key that no worker has.
+// done ends the processing of key and returns how long it took. A dirty key becomes ready, at the
+// end of its level. For a key that is not in process it does nothing.
 func (c *core[K]) done(now time.Duration, key K) (took time.Duration, ok bool) {
 	c.expire(now)
-	e := c.entries[key]
-	if e == nil || !e.processing {
+	it := c.items[key]
+	if it == nil || !it.processing {
 		return 0, false
 	}
-	c.working.remove(e)
-	c.beganSum -= e.began
-	e.processing = false
-	took = now - e.began
-	switch e.place {
-	case nowhere:
-		delete(c.entries, key)
-		c.recycle(e)
-	case parked:
-		e.place = ready
-		e.level.parked--
-		c.joinLine(now, e)
+	c.processing.remove(it)
+	c.startedSum -= it.startedAt
+	it.processing = false
+	took = now - it.startedAt
+	switch it.state {
+	case unqueued:
+		delete(c.items, key)
+		c.recycle(it)
+	case dirty:
+		it.state = ready
+		it.level.dirty--
+		c.pushReady(now, it)
 	}
 	return took, true
 }
 
-// drop forgets every waiting key and, if lines is set, every ready and parked one.
-func (c *core[K]) drop(lines bool) {
-	for _, e := range c.entries {
+// drop removes every waiting key and, if queued is set, every ready and dirty one.
+func (c *core[K]) drop(queued bool) {
+	for _, it := range c.items {
 		switch {
-		case e.place == waiting:
-		case !lines || e.place == nowhere:
+		case it.state == waiting:
+		case !queued || it.state == unqueued:
 			continue
-		case e.place == ready:
-			c.leaveLine(e)
+		case it.state == ready:
+			c.removeReady(it)
 			c.depth--
-		case e.place == parked:
-			e.level.parked--
+		case it.state == dirty:
+			it.level.dirty--
 			c.depth--
 		}
-		e.place, e.level, e.causes = nowhere, nil, nil
-		if !e.processing {
-			delete(c.entries, e.key)
+		it.state, it.level, it.recorded = unqueued, nil, nil
+		if !it.processing {
+			delete(c.items, it.key)
 		}
 	}
 	c.waiting = nil
 }
 
-// busy reports whether a key is ready, parked or in process.
-func (c *core[K]) busy() bool { return c.depth > 0 || c.working.n > 0 }
+// busy reports whether a key is ready, dirty or in process.
+func (c *core[K]) busy() bool { return c.depth > 0 || c.processing.n > 0 }
 
 func (c *core[K]) stats(now time.Duration) Stats {
-	s := Stats{Adds: c.adds, Retries: c.retries, Causes: c.reasons, Depth: make(map[int]int, len(c.levels))}
+	s := Stats{
+		Adds:    c.adds,
+		Retries: c.retries,
+		Causes:  c.causeCounts,
+		Depth:   make(map[int]int, len(c.levels)),
+	}
 	for priority, l := range c.levels {
 		s.Depth[priority] = l.len()
 	}
-	if n := c.working.n; n > 0 {
-		s.Unfinished = time.Duration(n)*now - c.beganSum
-		s.Longest = now - c.working.head.began
+	if n := c.processing.n; n > 0 {
+		s.Unfinished = time.Duration(n)*now - c.startedSum
+		s.Longest = now - c.processing.head.startedAt
 	}
-	if oldest := c.arrived.head; oldest != nil {
-		s.Oldest = now - oldest.joined
+	if oldest := c.byAge.head; oldest != nil {
+		s.Oldest = now - oldest.queuedAt
 	}
 	return s
 }
 
-// enqueue makes e ready, or parks it if a worker has it.
-func (c *core[K]) enqueue(now time.Duration, e *entry[K]) {
-	e.since = now
-	e.level = c.levelOf(e.priority)
+// enqueue makes it ready, or dirty while it is in process.
+func (c *core[K]) enqueue(now time.Duration, it *item[K]) {
+	it.readyAt = now
+	it.level = c.levelOf(it.priority)
 	c.adds++
 	c.depth++
-	if e.processing {
-		e.place = parked
-		e.level.parked++
+	if it.processing {
+		it.state = dirty
+		it.level.dirty++
 		return
 	}
-	e.place = ready
-	c.joinLine(now, e)
+	it.state = ready
+	c.pushReady(now, it)
 }
 
-// promote moves a ready or parked entry to the end of a higher priority.
-func (c *core[K]) promote(now time.Duration, e *entry[K], priority int) {
-	e.priority = priority
-	if e.place == parked {
-		e.level.parked--
-		c.prune(e.level)
-		e.level = c.levelOf(priority)
-		e.level.parked++
+// promote moves a ready or dirty item to the end of a higher priority.
+func (c *core[K]) promote(now time.Duration, it *item[K], priority int) {
+	it.priority = priority
+	if it.state == dirty {
+		it.level.dirty--
+		c.prune(it.level)
+		it.level = c.levelOf(priority)
+		it.level.dirty++
 		return
 	}
-	c.leaveLine(e)
-	e.level = c.levelOf(priority)
-	c.joinLine(now, e)
+	c.removeReady(it)
+	it.level = c.levelOf(priority)
+	c.pushReady(now, it)
 }
 
 func (c *core[K]) levelOf(priority int) *level[K] {
@@ -316,60 +323,60 @@ func (c *core[K]) levelOf(priority int) *level[K] {
 	return l
 }
 
-func (c *core[K]) joinLine(now time.Duration, e *entry[K]) {
-	e.joined = now
-	c.arrived.push(e)
-	e.level.join(e, c.flowOf)
-	if e.level.ready == 1 {
-		c.lines.push(e.level)
+func (c *core[K]) pushReady(now time.Duration, it *item[K]) {
+	it.queuedAt = now
+	c.byAge.push(it)
+	it.level.push(it, c.flowOf)
+	if it.level.ready == 1 {
+		c.readyLevels.push(it.level)
 	}
 }
 
-func (c *core[K]) leaveLine(e *entry[K]) {
-	l := e.level
-	c.arrived.remove(e)
-	l.leave(e)
+func (c *core[K]) removeReady(it *item[K]) {
+	l := it.level
+	c.byAge.remove(it)
+	l.remove(it)
 	if l.ready == 0 {
-		c.lines.remove(l.index)
+		c.readyLevels.remove(l.index)
 		c.prune(l)
 	}
 }
 
-// prune forgets an empty level if there are many, so that priorities that are never seen again cost
-// nothing.
+// prune deletes an empty level if there are many, so that memory is bounded however many priorities
+// are used.
 func (c *core[K]) prune(l *level[K]) {
-	if l.len() == 0 && len(c.levels) > keptLevels {
+	if l.len() == 0 && len(c.levels) > maxIdleLevels {
 		delete(c.levels, l.priority)
 	}
 }
 
-func (c *core[K]) newEntry(key K) *entry[K] {
-	e := c.free
-	if e == nil {
-		if len(c.fresh) == 0 {
-			c.fresh = make([]entry[K], min(entriesAtOnce, len(c.entries)/4+1))
+func (c *core[K]) newItem(key K) *item[K] {
+	it := c.free
+	if it == nil {
+		if len(c.slab) == 0 {
+			c.slab = make([]item[K], min(slabSize, len(c.items)/4+1))
 		}
-		e, c.fresh = &c.fresh[0], c.fresh[1:]
-		e.key = key
-		return e
+		it, c.slab = &c.slab[0], c.slab[1:]
+		it.key = key
+		return it
 	}
-	c.free, e.links[inLine].next = e.links[inLine].next, nil
+	c.free, it.links[readyLinks].next = it.links[readyLinks].next, nil
 	c.nfree--
-	e.key = key
-	return e
+	it.key = key
+	return it
 }
 
-func (c *core[K]) recycle(e *entry[K]) {
-	if c.nfree == keptEntries {
+func (c *core[K]) recycle(it *item[K]) {
+	if c.nfree == maxFreeItems {
 		return
 	}
-	*e = entry[K]{}
-	e.links[inLine].next = c.free
-	c.free = e
+	*it = item[K]{}
+	it.links[readyLinks].next = c.free
+	c.free = it
 	c.nfree++
 }
 
-// later is now+delay, or the end of time.
+// later is now+delay, saturating.
 func later(now, delay time.Duration) time.Duration {
 	if delay > math.MaxInt64-now {
 		return math.MaxInt64

@@ -13,55 +13,56 @@ import (
 	"flyball.dev/ctrl/metrics"
 )
 
-// Metrics says where a queue reports to. The zero value reports nowhere.
+// Metrics is where a queue reports its metrics. The zero value disables them.
 type Metrics struct {
-	// Name is the value of the labels name and controller. Without it nothing is reported.
+	// Name is the value of the labels name and controller. Without it there are no metrics.
 	Name string
-	// Provider takes the figures. Nil means the workqueue_* metrics of metrics.Registry, which cost
-	// the queue nothing but two histogram observations a key: the rest is read when it is scraped.
-	// With any other provider the gauges are set whenever the queue is used.
+	// Provider creates the metrics. Nil means the workqueue_* metrics of metrics.Registry, which
+	// cost the queue two histogram observations a key: the rest is collected on scrape. With any
+	// other provider the gauges are set by every operation.
 	Provider workqueue.MetricsProvider
 }
 
-// meter is one queue's end of the metrics.
+// meter holds the metrics of one queue.
 type meter struct {
-	stoodFor, workedFor workqueue.HistogramMetric
-	push                func(Stats) // called with the queue's lock held after every change, unless nil
-	retire              func()
+	latency, workDuration workqueue.HistogramMetric
+	push                  func(Stats) // called with the lock held after every change; may be nil
+	unregister            func()
 }
 
-func (m *meter) stood(d time.Duration) {
-	if m.stoodFor != nil {
-		m.stoodFor.Observe(d.Seconds())
+func (m *meter) observeLatency(d time.Duration) {
+	if m.latency != nil {
+		m.latency.Observe(d.Seconds())
 	}
 }
 
-func (m *meter) worked(d time.Duration) {
-	if m.workedFor != nil {
-		m.workedFor.Observe(d.Seconds())
+func (m *meter) observeWorkDuration(d time.Duration) {
+	if m.workDuration != nil {
+		m.workDuration.Observe(d.Seconds())
 	}
 }
 
-// detach must be called without the queue's lock: a scrape holds the collector's and takes the
-// queue's.
-func (m *meter) detach() {
-	if m.retire != nil {
-		m.retire()
+// close unregisters the queue. It must be called without the queue's lock: a scrape holds the
+// collector's lock and takes the queue's.
+func (m *meter) close() {
+	if m.unregister != nil {
+		m.unregister()
 	}
 }
 
-func (m Metrics) attach(stats func() Stats) meter {
+func (m Metrics) newMeter(stats func() Stats) meter {
 	switch {
 	case m.Name == "":
 		return meter{}
 	case m.Provider != nil:
 		return providerMeter(m.Provider, m.Name)
 	default:
-		return queues.attach(m.Name, stats)
+		return queues.register(m.Name, stats)
 	}
 }
 
-// providerMeter reports every change to a provider that has only counters and gauges.
+// providerMeter reports every change to a provider, whose counters and gauges cannot be read on
+// scrape.
 func providerMeter(p workqueue.MetricsProvider, name string) meter {
 	adds, retries, depth := p.NewAddsMetric(name), p.NewRetriesMetric(name), p.NewDepthMetric(name)
 	unfinished := p.NewUnfinishedWorkSecondsMetric(name)
@@ -69,8 +70,8 @@ func providerMeter(p workqueue.MetricsProvider, name string) meter {
 	var last Stats
 	var lastDepth int
 	return meter{
-		stoodFor:  p.NewLatencyMetric(name),
-		workedFor: p.NewWorkDurationMetric(name),
+		latency:      p.NewLatencyMetric(name),
+		workDuration: p.NewWorkDurationMetric(name),
 		push: func(s Stats) {
 			for ; last.Adds < s.Adds; last.Adds++ {
 				adds.Inc()
@@ -94,29 +95,29 @@ func providerMeter(p workqueue.MetricsProvider, name string) meter {
 	}
 }
 
-// collector keeps the workqueue_* metrics. Before every scrape it brings them up to date from the
-// queues that are alive.
+// collector owns the workqueue_* metrics. On every scrape it updates them from the open queues.
 type collector struct {
 	adds, retries              *prometheus.CounterVec
 	depth, unfinished, longest *prometheus.GaugeVec
-	stood, worked              *prometheus.HistogramVec
+	latency, workDuration      *prometheus.HistogramVec
 	oldest                     *prometheus.GaugeVec
 	causes                     *prometheus.CounterVec
 
-	mu       sync.Mutex
-	families map[string]*family
+	mu     sync.Mutex
+	groups map[string]*group
 }
 
-// family is the queues of one name, whose figures are added up.
-type family struct {
+// group is the queues of one name, whose metrics are summed.
+type group struct {
 	name    string
 	members []*member
-	labels  map[int]string // the label of every priority seen
+	labels  map[int]string // by priority, for every priority seen
 }
 
+// member is one queue of a group.
 type member struct {
 	stats func() Stats
-	last  Stats // what has been added to the counters
+	last  Stats // already added to the counters
 }
 
 const (
@@ -154,47 +155,49 @@ func newCollector() *collector {
 		}, labels)
 	}
 	return &collector{
-		adds:    counter(metrics.AddsKey, "Keys that became ready in the queue."),
-		retries: counter(metrics.RetriesKey, "Keys that were added with a delay."),
-		depth: gauge(metrics.DepthKey, "Keys that are ready in the queue, by priority.",
+		adds:    counter(metrics.AddsKey, "Total number of keys that became ready in the queue."),
+		retries: counter(metrics.RetriesKey, "Total number of keys that were added with a delay."),
+		depth: gauge(metrics.DepthKey, "Number of ready keys in the queue, by priority.",
 			append(labels, "priority")...),
 		unfinished: gauge(metrics.UnfinishedWorkKey,
-			"Seconds that the keys now in process have been in process, together. It grows without end if a worker is stuck.", labels...),
+			"Sum of the seconds for which the keys in process have been in process. "+
+				"It grows without bound if a worker is stuck.", labels...),
 		longest: gauge(metrics.LongestRunningProcessorKey,
-			"Seconds that the longest running worker has had its key.", labels...),
-		stood:  histogram(metrics.QueueLatencyKey, "Seconds that keys were ready in the queue before a worker took them."),
-		worked: histogram(metrics.WorkDurationKey, "Seconds that workers took for keys."),
+			"Seconds for which the longest running worker has been processing its key.", labels...),
+		latency: histogram(metrics.QueueLatencyKey,
+			"Seconds for which keys were ready in the queue before they were handed out."),
+		workDuration: histogram(metrics.WorkDurationKey, "Seconds for which keys were processed."),
 		oldest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "flyball_workqueue_oldest_waiter_seconds",
-			Help: "Seconds that the key has been in line that has been there longest.",
+			Help: "Seconds for which the ready key that has been queued longest has been queued.",
 		}, labels),
 		causes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "flyball_workqueue_causes_total",
-			Help: "Keys that were added to the queue, by what caused it.",
+			Help: "Total number of additions to the queue, by cause.",
 		}, append(labels, "cause")),
-		families: map[string]*family{},
+		groups: map[string]*group{},
 	}
 }
 
-func (c *collector) attach(name string, stats func() Stats) meter {
+func (c *collector) register(name string, stats func() Stats) meter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.families[name]
+	f := c.groups[name]
 	if f == nil {
-		f = &family{name: name, labels: map[int]string{}}
-		c.families[name] = f
+		f = &group{name: name, labels: map[int]string{}}
+		c.groups[name] = f
 	}
 	m := &member{stats: stats}
 	f.members = append(f.members, m)
 	return meter{
-		stoodFor:  c.NewLatencyMetric(name),
-		workedFor: c.NewWorkDurationMetric(name),
-		retire:    func() { c.retire(f, m) },
+		latency:      c.NewLatencyMetric(name),
+		workDuration: c.NewWorkDurationMetric(name),
+		unregister:   func() { c.unregister(f, m) },
 	}
 }
 
-// retire takes the last figures of a queue that has shut down. It may be called again.
-func (c *collector) retire(f *family, m *member) {
+// unregister collects a queue that has shut down for the last time. It is idempotent.
+func (c *collector) unregister(f *group, m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.Index(f.members, m); i >= 0 {
@@ -204,8 +207,8 @@ func (c *collector) retire(f *family, m *member) {
 	}
 }
 
-// refresh brings the series of one name up to date.
-func (c *collector) refresh(f *family) {
+// refresh updates the series of one name.
+func (c *collector) refresh(f *group) {
 	var unfinished, longest, oldest time.Duration
 	depth := map[string]int{}
 	for _, label := range f.labels {
@@ -229,7 +232,7 @@ func (c *collector) refresh(f *family) {
 	c.oldest.WithLabelValues(f.name, f.name).Set(oldest.Seconds())
 }
 
-// count adds to the counters what m has counted since the last time.
+// count adds to the counters what m has counted since the last collection.
 func (c *collector) count(name string, m *member, s Stats) {
 	c.adds.WithLabelValues(name, name).Add(float64(s.Adds - m.last.Adds))
 	c.retries.WithLabelValues(name, name).Add(float64(s.Retries - m.last.Retries))
@@ -241,7 +244,7 @@ func (c *collector) count(name string, m *member, s Stats) {
 	m.last = s
 }
 
-func (f *family) label(priority int) string {
+func (f *group) label(priority int) string {
 	label, ok := f.labels[priority]
 	if !ok {
 		if len(f.labels) >= maxPriorityLabels {
@@ -254,8 +257,8 @@ func (f *family) label(priority int) string {
 }
 
 func (c *collector) vectors() []prometheus.Collector {
-	return []prometheus.Collector{c.depth, c.adds, c.stood, c.worked, c.unfinished, c.longest, c.retries,
-		c.oldest, c.causes}
+	return []prometheus.Collector{c.depth, c.adds, c.latency, c.workDuration, c.unfinished, c.longest,
+		c.retries, c.oldest, c.causes}
 }
 
 // Describe implements prometheus.Collector.
@@ -268,7 +271,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
-	for _, f := range c.families {
+	for _, f := range c.groups {
 		c.refresh(f)
 	}
 	c.mu.Unlock()
@@ -289,11 +292,11 @@ func (c *collector) NewAddsMetric(name string) workqueue.CounterMetric {
 }
 
 func (c *collector) NewLatencyMetric(name string) workqueue.HistogramMetric {
-	return c.stood.WithLabelValues(name, name)
+	return c.latency.WithLabelValues(name, name)
 }
 
 func (c *collector) NewWorkDurationMetric(name string) workqueue.HistogramMetric {
-	return c.worked.WithLabelValues(name, name)
+	return c.workDuration.WithLabelValues(name, name)
 }
 
 func (c *collector) NewUnfinishedWorkSecondsMetric(name string) workqueue.SettableGaugeMetric {

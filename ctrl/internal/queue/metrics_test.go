@@ -24,7 +24,7 @@ func TestMetricsAreReadWhenScraped(t *testing.T) {
 		c := newCollector()
 		newQueue := func() *Queue[string] {
 			q := New(Options[string]{})
-			q.meter = c.attach("q", q.Stats)
+			q.meter = c.register("q", q.Stats)
 			return q
 		}
 		a, b := newQueue(), newQueue() // two of one name are added up
@@ -36,20 +36,20 @@ func TestMetricsAreReadWhenScraped(t *testing.T) {
 		get(t, a)
 		time.Sleep(time.Second)
 		expect(t, c, `
-# HELP workqueue_depth Keys that are ready in the queue, by priority.
+# HELP workqueue_depth Number of ready keys in the queue, by priority.
 # TYPE workqueue_depth gauge
 workqueue_depth{controller="q",name="q",priority="0"} 1
 workqueue_depth{controller="q",name="q",priority="7"} 1
-# HELP workqueue_adds_total Keys that became ready in the queue.
+# HELP workqueue_adds_total Total number of keys that became ready in the queue.
 # TYPE workqueue_adds_total counter
 workqueue_adds_total{controller="q",name="q"} 4
-# HELP workqueue_retries_total Keys that were added with a delay.
+# HELP workqueue_retries_total Total number of keys that were added with a delay.
 # TYPE workqueue_retries_total counter
 workqueue_retries_total{controller="q",name="q"} 1
-# HELP workqueue_unfinished_work_seconds Seconds that the keys now in process have been in process, together. It grows without end if a worker is stuck.
+# HELP workqueue_unfinished_work_seconds Sum of the seconds for which the keys in process have been in process. It grows without bound if a worker is stuck.
 # TYPE workqueue_unfinished_work_seconds gauge
 workqueue_unfinished_work_seconds{controller="q",name="q"} 5
-# HELP workqueue_longest_running_processor_seconds Seconds that the longest running worker has had its key.
+# HELP workqueue_longest_running_processor_seconds Seconds for which the longest running worker has been processing its key.
 # TYPE workqueue_longest_running_processor_seconds gauge
 workqueue_longest_running_processor_seconds{controller="q",name="q"} 4
 `, "workqueue_depth", "workqueue_adds_total", "workqueue_retries_total",
@@ -59,14 +59,14 @@ workqueue_longest_running_processor_seconds{controller="q",name="q"} 4
 		a.ShutDown()
 		b.ShutDown()
 		expect(t, c, `
-# HELP workqueue_depth Keys that are ready in the queue, by priority.
+# HELP workqueue_depth Number of ready keys in the queue, by priority.
 # TYPE workqueue_depth gauge
 workqueue_depth{controller="q",name="q",priority="0"} 0
 workqueue_depth{controller="q",name="q",priority="7"} 0
-# HELP workqueue_adds_total Keys that became ready in the queue.
+# HELP workqueue_adds_total Total number of keys that became ready in the queue.
 # TYPE workqueue_adds_total counter
 workqueue_adds_total{controller="q",name="q"} 4
-# HELP workqueue_unfinished_work_seconds Seconds that the keys now in process have been in process, together. It grows without end if a worker is stuck.
+# HELP workqueue_unfinished_work_seconds Sum of the seconds for which the keys in process have been in process. It grows without bound if a worker is stuck.
 # TYPE workqueue_unfinished_work_seconds gauge
 workqueue_unfinished_work_seconds{controller="q",name="q"} 0
 `, "workqueue_depth", "workqueue_adds_total", "workqueue_unfinished_work_seconds")
@@ -77,7 +77,7 @@ func TestDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		q := New(Options[string]{})
-		q.meter = c.attach("q", q.Stats)
+		q.meter = c.register("q", q.Stats)
 		defer q.ShutDown()
 		q.AddOne(time.Minute, 0, nil, "k")
 		time.Sleep(time.Hour) // nobody looks: it is ready after a minute all the same
@@ -87,7 +87,7 @@ func TestDurations(t *testing.T) {
 		for _, h := range []struct {
 			vec  *prometheus.HistogramVec
 			want float64
-		}{{c.stood, 59 * 60}, {c.worked, 1}} {
+		}{{c.latency, 59 * 60}, {c.workDuration, 1}} {
 			if got := histogramSum(t, h.vec); got != h.want {
 				t.Errorf("got %v s, want %v s", got, h.want)
 			}
@@ -100,12 +100,12 @@ func TestTheOldestWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()
 		q := New(Options[string]{})
-		q.meter = c.attach("q", q.Stats)
+		q.meter = c.register("q", q.Stats)
 		defer q.ShutDown()
 		is := func(want time.Duration) {
 			t.Helper()
 			expect(t, c, fmt.Sprintf(`
-# HELP flyball_workqueue_oldest_waiter_seconds Seconds that the key has been in line that has been there longest.
+# HELP flyball_workqueue_oldest_waiter_seconds Seconds for which the ready key that has been queued longest has been queued.
 # TYPE flyball_workqueue_oldest_waiter_seconds gauge
 flyball_workqueue_oldest_waiter_seconds{controller="q",name="q"} %v
 `, want.Seconds()), "flyball_workqueue_oldest_waiter_seconds")
@@ -142,7 +142,7 @@ func histogramSum(t *testing.T, c prometheus.Collector) float64 {
 func TestManyPrioritiesShareOneLabel(t *testing.T) {
 	c := newCollector()
 	q := New(Options[int]{})
-	q.meter = c.attach("q", q.Stats)
+	q.meter = c.register("q", q.Stats)
 	defer q.ShutDown()
 	for i := range 100 {
 		q.AddOne(0, i, nil, i)

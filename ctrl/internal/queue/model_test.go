@@ -11,20 +11,20 @@ import (
 	"flyball.dev/ctrl/internal/cause"
 )
 
-// model is the queue as one would explain it: a list of claims, looked through from end to end.
-// A key has at most one claim to be handed out.
+// model is the reference implementation of the queue: a list that is searched from end to end. A
+// key has at most one claim to be handed out.
 type model struct {
-	claims  []claim  // in the order in which they were made or joined the line
-	working []string // keys in process, longest first
-	began   map[string]time.Duration
-	adds    uint64
-	retries uint64
-	reasons [cause.Kinds]uint64
+	claims      []claim  // in the order in which they were made or queued
+	processing  []string // keys in process, longest first
+	began       map[string]time.Duration
+	adds        uint64
+	retries     uint64
+	causeCounts [cause.Kinds]uint64
 
-	patience time.Duration
-	polite   int              // how many more go by priority before age counts again
-	fair     bool             // flows take turns
-	turns    map[int][]string // by priority, the flows with ready keys; the first is served next
+	agingThreshold time.Duration
+	agingCountdown int              // keys to hand out by priority before the next aged one
+	fair           bool             // flows take turns
+	turns          map[int][]string // by priority, the flows with ready keys; the first is served next
 }
 
 type claim struct {
@@ -32,8 +32,8 @@ type claim struct {
 	priority int
 	due      time.Duration // not before this
 	ready    bool
-	since    time.Duration // when it became ready
-	joined   time.Duration // when it got the place in line that it has
+	readyAt  time.Duration // when it became ready
+	queuedAt time.Duration // when it was queued in its present place
 	why      []cause.Cause
 	asked    int
 }
@@ -41,8 +41,8 @@ type claim struct {
 // flowOf puts several keys into each flow.
 func flowOf(key string) string { return fmt.Sprint(key[0] % 3) }
 
-func newModel(patience time.Duration, fair bool) *model {
-	return &model{patience: patience, fair: fair, began: map[string]time.Duration{}, turns: map[int][]string{}}
+func newModel(aging time.Duration, fair bool) *model {
+	return &model{agingThreshold: aging, fair: fair, began: map[string]time.Duration{}, turns: map[int][]string{}}
 }
 
 func (m *model) find(key string) int {
@@ -62,11 +62,11 @@ func (m *model) flow(key string) string {
 	return ""
 }
 
-// available says whether a claim may be handed out.
-func (m *model) available(t claim) bool { return t.ready && !slices.Contains(m.working, t.key) }
+// available reports whether a claim may be handed out.
+func (m *model) available(t claim) bool { return t.ready && !slices.Contains(m.processing, t.key) }
 
-// settle gives every flow with available keys a place in its priority's turns.
-func (m *model) settle() {
+// updateTurns gives every flow with available keys a place in its priority's turns.
+func (m *model) updateTurns() {
 	for priority, flows := range m.turns {
 		m.turns[priority] = slices.DeleteFunc(flows, func(f string) bool {
 			return !slices.ContainsFunc(m.claims, func(t claim) bool {
@@ -93,9 +93,9 @@ func (m *model) pass(now time.Duration) {
 			return
 		}
 		t := m.toEnd(next)
-		t.ready, t.since, t.joined = true, t.due, t.due
+		t.ready, t.readyAt, t.queuedAt = true, t.due, t.due
 		m.adds++
-		m.settle()
+		m.updateTurns()
 	}
 }
 
@@ -111,27 +111,27 @@ func (m *model) add(now time.Duration, key string, delay time.Duration, priority
 	} else if t := &m.claims[i]; t.ready {
 		if priority > t.priority {
 			t = m.toEnd(i)
-			t.priority, t.joined = priority, now
+			t.priority, t.queuedAt = priority, now
 			i = len(m.claims) - 1
 		}
 	} else {
 		t.priority = max(t.priority, priority)
 		t.due = min(t.due, now+max(delay, 0))
 	}
-	m.because(&m.claims[i], why)
+	m.recordCause(&m.claims[i], why)
 	m.pass(now)
-	m.settle()
+	m.updateTurns()
 }
 
-func (m *model) because(t *claim, why *cause.Cause) {
+func (m *model) recordCause(t *claim, why *cause.Cause) {
 	if why == nil {
-		m.reasons[cause.Added]++
+		m.causeCounts[cause.Added]++
 		if len(t.why) > 0 {
 			t.asked++
 		}
 		return
 	}
-	m.reasons[why.Kind]++
+	m.causeCounts[why.Kind]++
 	t.asked++
 	i := slices.IndexFunc(t.why, func(c cause.Cause) bool { return c.Kind == why.Kind && c.Object == why.Object })
 	if i >= 0 {
@@ -141,8 +141,8 @@ func (m *model) because(t *claim, why *cause.Cause) {
 	}
 }
 
-// choose is the first claim of the first flow of the highest priority, unless it is time for the
-// one that is longest in line.
+// choose is the first claim of the first flow of the highest priority, unless aging selects the one
+// that has been queued longest.
 func (m *model) choose(now time.Duration) int {
 	first, oldest := -1, -1
 	for i, t := range m.claims {
@@ -156,15 +156,15 @@ func (m *model) choose(now time.Duration) int {
 			first = i
 		}
 	}
-	if first < 0 || m.patience <= 0 || now-m.claims[oldest].joined < m.patience ||
+	if first < 0 || m.agingThreshold <= 0 || now-m.claims[oldest].queuedAt < m.agingThreshold ||
 		m.claims[oldest].priority == m.claims[first].priority {
 		return first
 	}
-	if m.polite > 0 {
-		m.polite--
+	if m.agingCountdown > 0 {
+		m.agingCountdown--
 		return first
 	}
-	m.polite = 7
+	m.agingCountdown = 7
 	return oldest
 }
 
@@ -176,27 +176,27 @@ func (m *model) take(now time.Duration) (claim, bool) {
 	}
 	t := m.claims[i]
 	m.claims = slices.Delete(m.claims, i, i+1)
-	m.working = append(m.working, t.key)
+	m.processing = append(m.processing, t.key)
 	m.began[t.key] = now
 	turns := m.turns[t.priority]
 	if f := m.flow(t.key); turns[0] == f {
 		m.turns[t.priority] = append(turns[1:len(turns):len(turns)], f)
 	}
-	m.settle()
+	m.updateTurns()
 	return t, true
 }
 
 func (m *model) done(now time.Duration, key string) (time.Duration, bool) {
 	m.pass(now)
-	i := slices.Index(m.working, key)
+	i := slices.Index(m.processing, key)
 	if i < 0 {
 		return 0, false
 	}
-	m.working = slices.Delete(m.working, i, i+1)
+	m.processing = slices.Delete(m.processing, i, i+1)
 	if j := m.find(key); j >= 0 && m.claims[j].ready {
-		m.toEnd(j).joined = now
+		m.toEnd(j).queuedAt = now
 	}
-	m.settle()
+	m.updateTurns()
 	return now - m.began[key], true
 }
 
@@ -210,22 +210,22 @@ func (m *model) deadline() (time.Duration, bool) {
 	return least, ok
 }
 
-func (m *model) drop(lines bool) {
-	m.claims = slices.DeleteFunc(m.claims, func(t claim) bool { return lines || !t.ready })
-	m.settle()
+func (m *model) drop(queued bool) {
+	m.claims = slices.DeleteFunc(m.claims, func(t claim) bool { return queued || !t.ready })
+	m.updateTurns()
 }
 
 func (m *model) stats(now time.Duration) Stats {
-	s := Stats{Adds: m.adds, Retries: m.retries, Causes: m.reasons, Depth: map[int]int{}}
+	s := Stats{Adds: m.adds, Retries: m.retries, Causes: m.causeCounts, Depth: map[int]int{}}
 	for _, t := range m.claims {
 		if t.ready {
 			s.Depth[t.priority]++
 		}
 	}
 	if i := slices.IndexFunc(m.claims, m.available); i >= 0 {
-		s.Oldest = now - m.claims[i].joined
+		s.Oldest = now - m.claims[i].queuedAt
 	}
-	for _, key := range m.working {
+	for _, key := range m.processing {
 		s.Unfinished += now - m.began[key]
 		s.Longest = max(s.Longest, now-m.began[key])
 	}
@@ -246,11 +246,11 @@ func FuzzCore(f *testing.F) {
 	}
 	f.Add([]byte{0, 1, 0, 2, 0, 0, 0, 1, 0, 3, 0, 0, 2, 0, 0}) // added in process, handed out once more
 	f.Fuzz(func(t *testing.T, history []byte) {
-		patience, fair := time.Duration(0), false
+		aging, fair := time.Duration(0), false
 		if len(history) > 0 {
-			patience, fair = time.Duration(history[0]%64-8), history[0]>>6%2 == 1
+			aging, fair = time.Duration(history[0]%64-8), history[0]>>6%2 == 1
 		}
-		c, m := newCore[string](patience, nil), newModel(patience, fair)
+		c, m := newCore[string](aging, nil), newModel(aging, fair)
 		if fair {
 			c.flowOf = flowOf
 		}
@@ -283,17 +283,17 @@ func step(t *testing.T, c *core[string], m *model, now time.Duration, what, whic
 		c.add(now, key, delay, priority, why)
 		m.add(now, key, delay, priority, why)
 	case 2, 3, 4:
-		var ct Ticket[string]
+		var ct Item[string]
 		cok := c.take(now, &ct)
 		mt, mok := m.take(now)
 		got = fmt.Sprint("take ", ct.Key, ct.Priority, ct.Causes.Waited, ct.Causes.List, ct.Causes.Total, cok)
-		want = fmt.Sprint("take ", mt.key, mt.priority, now-mt.since, mt.why, mt.asked, mok)
+		want = fmt.Sprint("take ", mt.key, mt.priority, now-mt.readyAt, mt.why, mt.asked, mok)
 		if !cok && !mok {
 			got, want = "", ""
 		}
 	case 5, 6:
-		if len(m.working) > 0 && how%8 != 0 {
-			key = m.working[int(which)%len(m.working)]
+		if len(m.processing) > 0 && how%8 != 0 {
+			key = m.processing[int(which)%len(m.processing)]
 		}
 		ct, cok := c.done(now, key)
 		mt, mok := m.done(now, key)
@@ -326,13 +326,13 @@ func reason(which, how byte) *cause.Cause {
 func checkRing(t *testing.T, l *level[string]) {
 	t.Helper()
 	keys, flows := 0, 0
-	for f := l.turn; f != nil; {
+	for f := l.current; f != nil; {
 		if f.ready.n == 0 || f.next.prev != f {
 			t.Fatalf("flow %q of level %d has %d keys", f.name, l.priority, f.ready.n)
 		}
 		keys += f.ready.n
 		flows++
-		if f = f.next; f == l.turn {
+		if f = f.next; f == l.current {
 			break
 		}
 	}
@@ -353,26 +353,26 @@ func checkCore(t *testing.T, c *core[string], m *model, now time.Duration) {
 	if md, mok := m.deadline(); cd != md || cok != mok {
 		t.Fatalf("at %d: deadline %v %v, the model says %v %v", now, cd, cok, md, mok)
 	}
-	standing, empty := 0, 0
+	queued, empty := 0, 0
 	for _, l := range c.levels {
-		standing += l.ready
+		queued += l.ready
 		checkRing(t, l)
 		if l.len() == 0 {
 			empty++
 		}
-		if inHeap := l.index < len(c.lines) && c.lines[l.index] == l; inHeap != (l.ready > 0) {
+		if inHeap := l.index < len(c.readyLevels) && c.readyLevels[l.index] == l; inHeap != (l.ready > 0) {
 			t.Fatalf("level %d with %d ready keys: in the heap: %v", l.priority, l.ready, inHeap)
 		}
 	}
-	if standing != c.arrived.n || empty > keptLevels+1 {
-		t.Fatalf("%d keys stand, counted %d; %d empty levels", standing, c.arrived.n, empty)
+	if queued != c.byAge.n || empty > maxIdleLevels+1 {
+		t.Fatalf("%d keys are ready, counted %d; %d empty levels", queued, c.byAge.n, empty)
 	}
-	if c.busy() != (c.depth > 0 || len(m.working) > 0) || c.working.n != len(m.working) {
-		t.Fatalf("%d keys in process, the model says %d", c.working.n, len(m.working))
+	if c.busy() != (c.depth > 0 || len(m.processing) > 0) || c.processing.n != len(m.processing) {
+		t.Fatalf("%d keys in process, the model says %d", c.processing.n, len(m.processing))
 	}
-	for _, e := range c.entries {
-		if e.place == nowhere && !e.processing {
-			t.Fatalf("key %q is kept for nothing", e.key)
+	for _, e := range c.items {
+		if e.state == unqueued && !e.processing {
+			t.Fatalf("key %q is kept without need", e.key)
 		}
 	}
 }

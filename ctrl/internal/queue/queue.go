@@ -1,24 +1,24 @@
-// Package queue is the work queue under every controller: one structure for the keys that are
-// ready, those that wait for their time, and those that a worker has.
+// Package queue is the work queue of every controller: one structure for ready keys, delayed keys
+// and keys in process. It also has the contracts between queues and their users.
 //
-// # What it promises
+// # Guarantees
 //
-// A key is handed out to one worker at a time. Adding a key that is already in line changes nothing
-// but its time (the earliest wins) and its priority (the highest wins). Adding a key that a worker
-// has means that it is handed out once more after Done. Higher priorities go first; within one, the
-// order is that in which keys became ready.
+// A key is processed by one worker at a time. Adding a key that is already queued only updates its
+// time (the earliest wins) and its priority (the highest wins). A key that is added while it is
+// being processed is handed out again after Done. Higher priorities go first; within one, the order
+// is that in which keys became ready.
 //
-// Nothing waits for ever: a key that has been in line for longer than Options.Patience goes before
-// higher priorities, though no more than one in eight keys does. With Options.Flow the keys of one
-// priority are divided into flows that take turns.
+// There is no starvation: a key that has been queued for longer than Options.AgingThreshold
+// precedes higher priorities, though no more than one in eight keys does. With Options.Flow the
+// keys of one priority are divided into flows that are served round robin (fair queuing).
 //
-// Beside a key is kept why it was added, and the worker that gets the key gets that too.
+// The causes for which a key was added are recorded and handed to the worker with the key.
 //
-// # How it is built
+// # Structure
 //
-// core is the whole behaviour as a state machine without locks, goroutines or clocks. [Queue] puts
-// a mutex around it, wakes the workers, and keeps one timer, which is set only while a worker has
-// nothing to do and some key waits. There is no goroutine and nothing polls.
+// core is the whole behaviour as a state machine without locks, goroutines or clocks. [Queue] adds
+// a mutex, wakes the workers, and has one timer, which is armed only while a worker is idle and
+// some key is waiting. There are no goroutines and there is no polling.
 package queue
 
 import (
@@ -34,55 +34,56 @@ type Queue[K comparable] struct {
 	core  core[K]
 	state state
 	epoch time.Time
-	last  time.Duration // what the core was told
+	last  time.Duration // the last time passed to core
 	meter meter
 
-	wake    sync.Cond // a key became ready, or the queue is closed
-	idle    sync.Cond // the last key is done, or the queue is closed
-	blocked int       // workers that wait on wake and have not been signalled
-	waking  int       // workers that have been signalled and are not yet back
+	available sync.Cond // a key became ready, or the queue was closed
+	drained   sync.Cond // the last key is done, or the queue was closed
+	blocked   int       // workers that wait on available and have not been signalled
+	waking    int       // workers that have been signalled and do not hold the lock yet
 
-	timer *time.Timer // fires at alarm; nil until first needed
-	alarm time.Duration
+	timer   *time.Timer // fires at timerAt; nil until first needed
+	timerAt time.Duration
 }
 
 type state uint8
 
 const (
 	open     state = iota
-	draining       // nothing is added any more
-	closed         // nothing is handed out any more
+	draining       // no additions
+	closed         // no additions, nothing is handed out
 )
 
-// Options are the choices for a queue.
+// Options are the options of a queue.
 type Options[K comparable] struct {
 	Metrics Metrics
 
-	// Patience is how long a key is in line before it may go ahead of higher priorities. Zero or
-	// less means for ever.
-	Patience time.Duration
+	// AgingThreshold is how long a key is queued before it may precede higher priorities. Zero or
+	// less disables aging.
+	AgingThreshold time.Duration
 
-	// Flow names the flow that a key belongs to. The flows of one priority take turns. It is called
-	// with the queue's lock held, whenever a key becomes ready. Nil means that there is one flow.
+	// Flow returns the name of the flow that a key belongs to. The flows of one priority are served
+	// round robin. It is called with the queue's lock held, whenever a key becomes ready. Nil means
+	// that there is one flow.
 	Flow func(K) string
 }
 
 // New returns an empty, open queue. The caller must shut it down.
 func New[K comparable](o Options[K]) *Queue[K] {
-	q := &Queue[K]{core: newCore(o.Patience, o.Flow), epoch: time.Now()}
-	q.wake.L, q.idle.L = &q.mu, &q.mu
-	q.meter = o.Metrics.attach(q.Stats)
+	q := &Queue[K]{core: newCore(o.AgingThreshold, o.Flow), epoch: time.Now()}
+	q.available.L, q.drained.L = &q.mu, &q.mu
+	q.meter = o.Metrics.newMeter(q.Stats)
 	return q
 }
 
-// now must be called with the lock held, so that time never goes back for the core.
+// now must be called with the lock held, so that the times passed to core are monotonic.
 func (q *Queue[K]) now() time.Duration {
 	q.last = time.Since(q.epoch)
 	return q.last
 }
 
-// Add puts keys in line, each after delay, at the given priority and for the given cause, which may
-// be nil and is not kept. A queue that is shutting down ignores it.
+// Add adds keys after delay, with the given priority and cause. The cause may be nil and is copied.
+// A queue that is shutting down ignores the call.
 func (q *Queue[K]) Add(delay time.Duration, priority int, why *cause.Cause, keys ...K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,7 +94,7 @@ func (q *Queue[K]) Add(delay time.Duration, priority int, why *cause.Cause, keys
 	for _, key := range keys {
 		q.core.add(now, key, delay, priority, why)
 	}
-	q.settle()
+	q.dispatch()
 }
 
 // AddOne is Add for one key. It does not allocate a slice.
@@ -104,74 +105,74 @@ func (q *Queue[K]) AddOne(delay time.Duration, priority int, why *cause.Cause, k
 		return
 	}
 	q.core.add(q.now(), key, delay, priority, why)
-	q.settle()
+	q.dispatch()
 }
 
-// Ticket is a key that was handed out.
-type Ticket[K comparable] struct {
-	Key      K
-	Priority int
-	Causes   cause.Causes // with how long the key was ready
-	Began    time.Time    // when it was handed out
+// Item is a key that was handed out to a worker.
+type Item[K comparable] struct {
+	Key       K
+	Priority  int
+	Causes    cause.Causes // with the time for which the key was ready
+	StartedAt time.Time    // when it was handed out
 }
 
-// Get waits for a key and hands it out with its priority and its causes. The caller must call Done
-// with it. Once the queue has shut down it returns the zero key and true.
+// Get blocks until a key is ready and returns it with its priority and causes. The caller must call
+// Done with it. Once the queue has shut down it returns the zero key and true.
 func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown bool) {
 	t, shutdown := q.Take()
 	return t.Key, t.Priority, t.Causes, shutdown
 }
 
-// Take is Get that also says what time it was.
-func (q *Queue[K]) Take() (t Ticket[K], shutdown bool) {
+// Take is Get that also returns the time.
+func (q *Queue[K]) Take() (t Item[K], shutdown bool) {
 	q.mu.Lock()
 	for q.state != closed {
 		if q.core.take(q.now(), &t) {
-			t.Began = q.epoch.Add(q.last)
-			q.report()
+			t.StartedAt = q.epoch.Add(q.last)
+			q.pushStats()
 			q.mu.Unlock()
-			q.meter.stood(t.Causes.Waited)
+			q.meter.observeLatency(t.Causes.Waited)
 			return t, false
 		}
 		q.blocked++
 		q.setTimer()
-		q.wake.Wait()
+		q.available.Wait()
 		q.waking--
 	}
 	q.mu.Unlock()
 	return t, true
 }
 
-// Done says that the processing of key has ended. For a key that no worker has it does nothing.
-func (q *Queue[K]) Done(key K) {
-	q.mu.Lock()
-	q.done(q.now(), key)
-}
+// Done ends the processing of key. For a key that is not in process it does nothing.
+func (q *Queue[K]) Done(key K) { q.DoneAt(key, time.Now()) }
 
-// DoneAt is Done for a worker that has just looked at the clock.
+// DoneAt is Done for a worker that has just read the clock.
 func (q *Queue[K]) DoneAt(key K, now time.Time) {
-	q.mu.Lock()
-	q.last = max(q.last, now.Sub(q.epoch)) // others may have looked later and come first
-	q.done(q.last, key)
-}
-
-// done must be called with the lock held, and gives it back.
-func (q *Queue[K]) done(now time.Duration, key K) {
-	took, ok := q.core.done(now, key)
-	q.settle()
-	q.mu.Unlock()
-	if ok {
-		q.meter.worked(took)
+	if took, ok := q.done(key, now.Sub(q.epoch)); ok {
+		q.meter.observeWorkDuration(took)
 	}
 }
 
-// settle follows every event that may have made a key ready or ended the last one.
-func (q *Queue[K]) settle() {
-	q.report()
-	for q.blocked > 0 && q.waking < q.core.arrived.n {
+// done ends the processing of key and returns how long it took.
+func (q *Queue[K]) done(key K, now time.Duration) (took time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// Another goroutine may have read the clock later and taken the lock first.
+	q.last = max(q.last, now)
+	took, ok = q.core.done(q.last, key)
+	q.dispatch()
+	return took, ok
+}
+
+// dispatch follows every event that may have made a key ready or ended the last one: it signals
+// idle workers, arms the timer, and closes a queue that is drained. It must be called with the lock
+// held.
+func (q *Queue[K]) dispatch() {
+	q.pushStats()
+	for q.blocked > 0 && q.waking < q.core.byAge.n {
 		q.blocked--
 		q.waking++
-		q.wake.Signal()
+		q.available.Signal()
 	}
 	if q.blocked > 0 {
 		q.setTimer()
@@ -181,31 +182,31 @@ func (q *Queue[K]) settle() {
 	}
 }
 
-// setTimer arms the timer for the next key whose time comes.
+// setTimer arms the timer for the next waiting key.
 func (q *Queue[K]) setTimer() {
 	due, ok := q.core.deadline()
-	if !ok || q.state == closed || q.timer != nil && q.alarm == due {
+	if !ok || q.state == closed || q.timer != nil && q.timerAt == due {
 		return
 	}
-	q.alarm = due
+	q.timerAt = due
 	if wait := due - q.now(); q.timer == nil {
-		q.timer = time.AfterFunc(wait, q.ring)
+		q.timer = time.AfterFunc(wait, q.onTimer)
 	} else {
 		q.timer.Reset(wait)
 	}
 }
 
-// ring runs when the timer fires.
-func (q *Queue[K]) ring() {
+// onTimer runs when the timer fires.
+func (q *Queue[K]) onTimer() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.alarm = -1
+	q.timerAt = -1
 	q.core.expire(q.now())
-	q.settle()
+	q.dispatch()
 }
 
-// Len is the number of keys whose time has come and that are not yet handed out, including those
-// that a worker still has.
+// Len is the number of keys that are due and not yet handed out, including those that are still
+// being processed for an earlier addition.
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,35 +214,35 @@ func (q *Queue[K]) Len() int {
 	return q.core.depth
 }
 
-// ShutDown ends the queue: nothing is added or handed out any more, what was in line is forgotten,
-// and every Get returns at once. Workers may still call Done.
+// ShutDown closes the queue: additions are ignored, queued keys are dropped, and every Get returns
+// at once. Workers may still call Done.
 func (q *Queue[K]) ShutDown() {
 	q.mu.Lock()
 	if q.state != closed {
 		q.close()
 	}
 	q.mu.Unlock()
-	q.meter.detach()
+	q.meter.close()
 }
 
-// ShutDownWithDrain stops adding, forgets the keys that wait for their time, and returns when the
-// others have been handed out and are done, or when ShutDown is called.
+// ShutDownWithDrain ignores further additions, drops the waiting keys, and returns when the others
+// have been handed out and are done, or when ShutDown is called.
 func (q *Queue[K]) ShutDownWithDrain() {
 	q.mu.Lock()
 	if q.state == open {
 		q.core.expire(q.now())
 		q.core.drop(false)
 		q.state = draining
-		q.settle()
+		q.dispatch()
 	}
 	for q.state != closed {
-		q.idle.Wait()
+		q.drained.Wait()
 	}
 	q.mu.Unlock()
-	q.meter.detach()
+	q.meter.close()
 }
 
-// ShuttingDown reports whether the queue has stopped taking keys.
+// ShuttingDown reports whether the queue ignores additions.
 func (q *Queue[K]) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -255,27 +256,27 @@ func (q *Queue[K]) close() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	q.report()
-	q.wake.Broadcast()
-	q.idle.Broadcast()
+	q.pushStats()
+	q.available.Broadcast()
+	q.drained.Broadcast()
 }
 
-// Stats is what a queue has done and what it holds.
+// Stats are the statistics of a queue.
 type Stats struct {
-	Adds    uint64      // keys whose time came, counted once until they are handed out
+	Adds    uint64      // keys that became due, counted once until they are handed out
 	Retries uint64      // adds with a delay
 	Depth   map[int]int // the keys that Len counts, by priority
 	Causes  [cause.Kinds]uint64
 
-	// Oldest is how long the key has been in line that has been there longest.
+	// Oldest is how long the ready key has been queued that has been queued longest.
 	Oldest time.Duration
 
-	// Unfinished is how long the keys in process have been in process, together; Longest is the
-	// longest of them.
+	// Unfinished is the sum of the times for which the keys in process have been in process;
+	// Longest is the longest of them.
 	Unfinished, Longest time.Duration
 }
 
-// Stats returns the queue's figures as they are now.
+// Stats returns the present statistics.
 func (q *Queue[K]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -283,7 +284,7 @@ func (q *Queue[K]) Stats() Stats {
 	return q.core.stats(q.now())
 }
 
-func (q *Queue[K]) report() {
+func (q *Queue[K]) pushStats() {
 	if q.meter.push != nil {
 		q.meter.push(q.core.stats(q.now()))
 	}

@@ -109,7 +109,7 @@ func TestADelayEndsWhileTheKeyIsInProcess(t *testing.T) {
 		q.AddOne(time.Second, 0, nil, "k")
 		time.Sleep(time.Minute)
 		if q.Len() != 1 {
-			t.Errorf("Len is %d while the key stands in line and in process, want 1", q.Len())
+			t.Errorf("Len is %d while the key is queued and in process, want 1", q.Len())
 		}
 		again := make(chan string)
 		go func() { key, _, _, _ := q.Get(); again <- key }()
@@ -204,9 +204,9 @@ func TestTheClockOfAWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *Queue[string]) {
 		q.Add(0, 0, nil, "k")
 		time.Sleep(time.Second)
-		ticket, _ := q.Take()
-		if want := time.Now(); !ticket.Began.Equal(want) || ticket.Causes.Waited != time.Second {
-			t.Errorf("it was handed out at %v after %v, want %v", ticket.Began, ticket.Causes.Waited, want)
+		item, _ := q.Take()
+		if want := time.Now(); !item.StartedAt.Equal(want) || item.Causes.Waited != time.Second {
+			t.Errorf("it was handed out at %v after %v, want %v", item.StartedAt, item.Causes.Waited, want)
 		}
 		q.Add(0, 0, nil, "k")
 		time.Sleep(time.Second)
@@ -249,8 +249,8 @@ func TestKeysHaveNoGoroutines(t *testing.T) {
 	})
 }
 
-// TestManyWorkers lets real workers race: no key may be in two hands, and every change of a key must
-// be seen by a worker that took it afterwards.
+// TestManyWorkers lets real workers race: no key may be in two hands, and every change of a key
+// must be seen by a worker that took it afterwards.
 func TestManyWorkers(t *testing.T) {
 	const keys, adders, workers, rounds = 50, 4, 8, 500
 	q := New(Options[int]{})
@@ -299,7 +299,7 @@ func TestManyWorkers(t *testing.T) {
 // backlog does not take over.
 func TestAging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options[string]{Patience: time.Minute})
+		q := New(Options[string]{AgingThreshold: time.Minute})
 		defer q.ShutDown()
 		for i := range 3 {
 			q.AddOne(0, -100, nil, fmt.Sprint("old", i))

@@ -76,7 +76,7 @@ func TestEventsAreCauses(t *testing.T) {
 			c.tell(newDelivery(t.Context(), q, ofPods{}, c.handler, nil))
 			var got []string
 			for q.Len() > 0 {
-				req, priority, causes, _ := q.(priorityqueue.CauseKeeper[reconcile.Request]).GetWithCauses()
+				req, priority, causes, _ := q.(priorityqueue.CauseRecorder[reconcile.Request]).GetWithCauses()
 				got = append(got, fmt.Sprint(req, " ", priority, " ", causes))
 				q.Done(req)
 			}
@@ -87,20 +87,18 @@ func TestEventsAreCauses(t *testing.T) {
 	}
 }
 
-// TestChangesAreFoundOutForTheCurious only.
-func TestChangesAreFoundOutForTheCurious(t *testing.T) {
+// TestDiffFilterSelectsRequests checks that changes are recorded for the selected requests only.
+func TestDiffFilterSelectsRequests(t *testing.T) {
 	q := priorityqueue.New[reconcile.Request]("")
 	defer q.ShutDown()
-	q.(interface {
-		BeCurious(func(reconcile.Request) bool)
-	}).BeCurious(func(r reconcile.Request) bool { return r.Name == "p" })
+	q.(priorityqueue.DiffRecorder[reconcile.Request]).SetDiffFilter(func(r reconcile.Request) bool { return r.Name == "p" })
 	d := newDelivery(t.Context(), q, ofPods{}, handler.EventHandler(&handler.EnqueueRequestForObject{}), nil)
 	other := func(p *corev1.Pod) *corev1.Pod { p.Name = "other"; return p }
 	changed := func(p *corev1.Pod) *corev1.Pod { p.Spec.NodeName = "n"; return p }
 	d.OnUpdate(pod("1"), changed(pod("2")))
 	d.OnUpdate(other(pod("1")), other(changed(pod("2"))))
 	for _, want := range []string{"updated Pod default/p at 2 (spec.nodeName)", "updated Pod default/other at 2"} {
-		req, _, causes, _ := q.(priorityqueue.CauseKeeper[reconcile.Request]).GetWithCauses()
+		req, _, causes, _ := q.(priorityqueue.CauseRecorder[reconcile.Request]).GetWithCauses()
 		if got := causes.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -112,8 +110,8 @@ func TestEventsWithoutObjects(t *testing.T) {
 	q := priorityqueue.New[reconcile.Request]("")
 	defer q.ShutDown()
 	for _, obj := range []client.Object{nil, (*corev1.Pod)(nil)} {
-		explain(q, reconcile.CauseGeneric, schema.GroupVersionKind{}, obj, obj).Add(reconcile.Request{})
-		req, _, causes, _ := q.(priorityqueue.CauseKeeper[reconcile.Request]).GetWithCauses()
+		withCause(q, reconcile.CauseGeneric, schema.GroupVersionKind{}, obj, obj).Add(reconcile.Request{})
+		req, _, causes, _ := q.(priorityqueue.CauseRecorder[reconcile.Request]).GetWithCauses()
 		q.Done(req)
 		if causes.String() != "generic" {
 			t.Errorf("got %q", causes)

@@ -14,9 +14,9 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// call is one call of the reconciler and, at once, the context that is given to it. What the context
-// holds is made when somebody asks for it: most reconciles never log, and never need their ID.
-type call[request comparable] struct {
+// reconcileContext is the context of one reconcile, and the state of it. Its logger and ID are
+// created lazily: most reconciles never log, and never need their ID.
+type reconcileContext[request comparable] struct {
 	context.Context // the controller's
 	controller      *controller[request]
 	req             request
@@ -25,17 +25,17 @@ type call[request comparable] struct {
 	mu     sync.Mutex // guards what follows: reconcilers may have goroutines
 	id     types.UID
 	logger any // a logr.Logger, or nil
-	wrote  []write
+	writes []write
 }
 
-// loggerKey is the key under which package logr looks for a logger. It is asked what it is, because
-// it is not exported.
+// loggerKey is the context key of package logr. It is not exported, so it is found by a lookup.
 var loggerKey = func() any {
 	var probe keyProbe
 	_, _ = logr.FromContext(&probe)
 	return probe.key
 }()
 
+// keyProbe records the key that it is asked for.
 type keyProbe struct {
 	context.Context
 	key any
@@ -45,15 +45,15 @@ func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
 type reconcileIDKey struct{}
 
-// ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which its log lines
-// carry as reconcileID. It is empty for any other context.
+// ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which is logged as
+// reconcileID. It is empty for any other context.
 var ReconcileIDFromContext = func(ctx context.Context) types.UID {
 	id, _ := ctx.Value(reconcileIDKey{}).(types.UID)
 	return id
 }
 
 // Value implements context.Context.
-func (c *call[request]) Value(key any) any {
+func (c *reconcileContext[request]) Value(key any) any {
 	switch key.(type) {
 	case reconcileIDKey:
 		c.mu.Lock()
@@ -67,21 +67,21 @@ func (c *call[request]) Value(key any) any {
 		}
 	}
 	if key == loggerKey {
-		return c.boxedLogger()
+		return c.loggerValue()
 	}
 	return c.Context.Value(key)
 }
 
 // ID must be called with the lock held.
-func (c *call[request]) ID() types.UID {
+func (c *reconcileContext[request]) ID() types.UID {
 	if c.id == "" {
 		c.id = types.UID(uuid.NewString())
 	}
 	return c.id
 }
 
-// boxedLogger is the logger as a context has it.
-func (c *call[request]) boxedLogger() any {
+// loggerValue is the logger as a context value.
+func (c *reconcileContext[request]) loggerValue() any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.logger == nil {
@@ -91,23 +91,23 @@ func (c *call[request]) boxedLogger() any {
 }
 
 // log is the logger of the reconcile.
-func (c *call[request]) log() logr.Logger { return c.boxedLogger().(logr.Logger) }
+func (c *reconcileContext[request]) log() logr.Logger { return c.loggerValue().(logr.Logger) }
 
-// maxWrites bounds what is remembered of one reconcile.
+// maxWrites bounds the writes that are recorded of one reconcile.
 const maxWrites = 32
 
-// write is what is remembered of one write.
+// write is the record of one write.
 type write struct {
 	object  types.NamespacedName
 	version string
 }
 
 // ObserveWrite implements overlay.Observer.
-func (c *call[request]) ObserveWrite(obj client.Object) {
+func (c *reconcileContext[request]) ObserveWrite(obj client.Object) {
 	w := write{client.ObjectKeyFromObject(obj), obj.GetResourceVersion()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.wrote) < maxWrites {
-		c.wrote = append(c.wrote, w)
+	if len(c.writes) < maxWrites {
+		c.writes = append(c.writes, w)
 	}
 }

@@ -1,4 +1,5 @@
-package cause
+// Package objectdiff names the fields in which two states of an object differ.
+package objectdiff
 
 import (
 	"encoding/json"
@@ -12,13 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxFields is how many fields Diff names.
+// maxFields is how many fields Fields names.
 const maxFields = 8
 
-// Diff names the fields in which two states of an object differ, and who owns those fields now:
-// "spec.replicas, status.phase by operator". It never tells values. It is slow. What every write
-// changes, the resource version and the managed fields, is left out.
-func Diff(before, after any) string {
+// Fields returns the paths of the fields in which two states of an object differ, and the field
+// managers that own them now: "spec.replicas, status.phase by operator". It never includes values.
+// metadata.resourceVersion and metadata.managedFields, which every write changes, are ignored. It
+// converts both objects to unstructured content, so it is slow.
+func Fields(before, after any) string {
 	a, okA := content(before)
 	b, okB := content(after)
 	if !okA || !okB {
@@ -35,8 +37,8 @@ func Diff(before, after any) string {
 		texts = append(texts[:maxFields], "...")
 	}
 	text := strings.Join(texts, ", ")
-	if who := owners(after, d.paths); len(who) > 0 {
-		text += " by " + strings.Join(who, ", ")
+	if managers := owners(after, d.paths); len(managers) > 0 {
+		text += " by " + strings.Join(managers, ", ")
 	}
 	return text
 }
@@ -49,7 +51,7 @@ func content(obj any) (map[string]any, bool) {
 	return m, err == nil
 }
 
-// path leads to a field: names, and numbers of elements of lists.
+// path is the path to a field: field names, and indices of list elements.
 type path []any
 
 func (p path) String() string {
@@ -70,6 +72,7 @@ func (p path) String() string {
 
 func (p path) to(step any) path { return append(p[:len(p):len(p)], step) }
 
+// differ collects the paths of the fields that differ.
 type differ struct{ paths []path }
 
 func (d *differ) compare(at path, a, b any) {
@@ -100,26 +103,27 @@ func (d *differ) compare(at path, a, b any) {
 	}
 }
 
-// owners are the managers that own one of the fields.
+// owners returns the field managers that own at least one of the fields.
 func owners(obj any, paths []path) []string {
 	o, ok := obj.(metav1.Object)
 	if !ok {
 		return nil
 	}
-	var who []string
+	var managers []string
 	for _, entry := range o.GetManagedFields() {
 		var fields map[string]any
 		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		if !slices.Contains(who, entry.Manager) && slices.ContainsFunc(paths, func(p path) bool { return owned(fields, p) }) {
-			who = append(who, entry.Manager)
+		ownsOne := slices.ContainsFunc(paths, func(p path) bool { return owned(fields, p) })
+		if ownsOne && !slices.Contains(managers, entry.Manager) {
+			managers = append(managers, entry.Manager)
 		}
 	}
-	return who
+	return managers
 }
 
-// owned walks the names of a path through a set of fields. Elements of lists are not told apart.
+// owned reports whether a FieldsV1 set contains the path. List elements are not distinguished.
 func owned(fields map[string]any, p path) bool {
 	for _, step := range p {
 		name, ok := step.(string)

@@ -1,34 +1,34 @@
 package queue
 
-// links are an entry's neighbours in one list.
-type links[K comparable] struct{ prev, next *entry[K] }
+// links are the neighbours of an item in one list.
+type links[K comparable] struct{ prev, next *item[K] }
 
-// An entry may be in two lists at once, so it has two pairs of links.
+// An item may be in two lists at once, so it has two pairs of links.
 const (
-	inLine = iota // in a flow, among the keys in process, or among the spare ones
-	inAge         // in the order of arrival
+	readyLinks = iota // of a flow, the keys in process, or the free list
+	ageLinks          // of the ready keys by age
 )
 
-// list is a doubly linked list through the entries themselves.
+// list is an intrusive doubly linked list of items.
 type list[K comparable] struct {
-	head, tail *entry[K]
+	head, tail *item[K]
 	n          int
-	by         int // which links it uses
+	by         int // the pair of links it uses
 }
 
-func (l *list[K]) push(e *entry[K]) {
-	e.links[l.by] = links[K]{prev: l.tail}
+func (l *list[K]) push(it *item[K]) {
+	it.links[l.by] = links[K]{prev: l.tail}
 	if l.tail == nil {
-		l.head = e
+		l.head = it
 	} else {
-		l.tail.links[l.by].next = e
+		l.tail.links[l.by].next = it
 	}
-	l.tail = e
+	l.tail = it
 	l.n++
 }
 
-func (l *list[K]) remove(e *entry[K]) {
-	at := e.links[l.by]
+func (l *list[K]) remove(it *item[K]) {
+	at := it.links[l.by]
 	if at.prev == nil {
 		l.head = at.next
 	} else {
@@ -39,19 +39,19 @@ func (l *list[K]) remove(e *entry[K]) {
 	} else {
 		at.next.links[l.by].prev = at.prev
 	}
-	e.links[l.by] = links[K]{}
+	it.links[l.by] = links[K]{}
 	l.n--
 }
 
-// item is what a heap holds: something ordered that remembers its position.
-type item[T any] interface {
+// heapItem is an element of a heap: it is ordered and stores its own position.
+type heapItem[T any] interface {
 	before(T) bool
 	moved(index int)
 }
 
-// heap is a binary heap whose items know where they are, so that any of them can be removed or
+// heap is a binary heap whose elements store their positions, so that any of them can be removed or
 // moved in logarithmic time.
-type heap[T item[T]] []T
+type heap[T heapItem[T]] []T
 
 func (h *heap[T]) push(x T) {
 	*h = append(*h, x)
@@ -70,7 +70,7 @@ func (h *heap[T]) remove(i int) {
 	}
 }
 
-// fix restores the order after the item at i has changed.
+// fix restores the order after the element at i has changed.
 func (h *heap[T]) fix(i int) {
 	if !h.down(i) {
 		h.up(i)

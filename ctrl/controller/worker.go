@@ -12,32 +12,31 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
 
-	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
 )
 
-// controller implements TypedController. It has no goroutine but its workers.
+// controller implements TypedController. Its only goroutines are its workers.
 type controller[request comparable] struct {
 	name    string
 	options TypedOptions[request] // complete
 
 	mu      sync.Mutex
 	started bool
-	pending []source.TypedSource[request] // to be started with the controller
-	feed    *feed[request]                // what the sources feed, once they are started
+	pending []source.TypedSource[request] // sources to start with the controller
+	sources *eventSources[request]        // nil until they are started
 }
 
 func (c *controller[request]) GetLogger() logr.Logger { return c.options.LogConstructor(nil) }
 
-// NeedLeaderElection tells the manager when to start the controller.
+// NeedLeaderElection reports whether the manager starts the controller only in the leader.
 func (c *controller[request]) NeedLeaderElection() bool {
 	return ptr.Deref(c.options.NeedLeaderElection, true)
 }
 
-// Warmup starts the sources, if that is wanted before this process leads.
+// Warmup starts the sources, if EnableWarmup is set, before this process is the leader.
 func (c *controller[request]) Warmup(ctx context.Context) error {
 	if !ptr.Deref(c.options.EnableWarmup, false) {
 		return nil
@@ -57,21 +56,21 @@ func (c *controller[request]) Start(ctx context.Context) error {
 	m := newCounters(c.name)
 	m.maxWorkers.Set(float64(c.options.MaxConcurrentReconciles))
 
-	queue, err := c.startSources(ctx)
+	q, err := c.startSources(ctx)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, queue.ShutDown)()
+	defer context.AfterFunc(ctx, q.ShutDown)()
 
 	logger := c.GetLogger()
 	logger.Info("Starting workers", "worker count", c.options.MaxConcurrentReconciles)
-	s := &shift[request]{
+	s := &workerPool[request]{
 		controller: c,
 		ctx:        ctx,
-		queue:      lineOf(queue),
+		queue:      viewOf(q),
 		metrics:    m,
 		logger:     logger,
-		loops:      newLoops(c, m, queue),
+		hotLoops:   newHotLoopDetector(c, m, q),
 		tracer:     tracerOf(c.options.TracerProvider),
 	}
 	var workers sync.WaitGroup
@@ -85,20 +84,20 @@ func (c *controller[request]) Start(ctx context.Context) error {
 	return nil
 }
 
-// shift is what the workers of a running controller share.
-type shift[request comparable] struct {
+// workerPool is the state shared by the workers of a running controller.
+type workerPool[request comparable] struct {
 	*controller[request]
-	ctx     context.Context
-	queue   line[request]
-	metrics *counters
-	logger  logr.Logger
-	loops   *loops[request]
-	tracer  trace.Tracer // nil if nobody traces
+	ctx      context.Context
+	queue    queue.View[request]
+	metrics  *counters
+	logger   logr.Logger
+	hotLoops *hotLoopDetector[request]
+	tracer   trace.Tracer // nil if tracing is disabled
 }
 
 // work reconciles one request after the other until the queue is shut down.
-func (s *shift[request]) work() {
-	w := newWatchdog(s.options.HungAfter, func(c *call[request], took time.Duration, stack string) {
+func (s *workerPool[request]) work() {
+	w := newWatchdog(s.options.HungAfter, func(c *reconcileContext[request], took time.Duration, stack string) {
 		s.metrics.hung.Inc()
 		c.log().Info("Reconcile has been running for long", "for", took, "causes", c.causes, "stack", stack)
 	})
@@ -112,55 +111,56 @@ func (s *shift[request]) work() {
 	}
 }
 
-// process reconciles one request and does what follows from it. It looks at the clock once: the queue
-// did so when it handed out the request, and is told when the reconcile was over.
-func (s *shift[request]) process(w *watchdog[request], t queue.Ticket[request]) {
-	req, over := t.Key, t.Began
+// process reconciles one request and acts on the outcome. It reads the clock once, at the end of
+// the reconcile, and passes that time to the queue; the start is the time at which the queue handed
+// out the request.
+func (s *workerPool[request]) process(w *watchdog[request], t queue.Item[request]) {
+	req, over := t.Key, t.StartedAt
 	defer func() { s.queue.DoneAt(req, over) }()
 	s.metrics.activeWorkers.Inc()
 	defer s.metrics.activeWorkers.Dec()
 
-	call := &call[request]{Context: s.ctx, controller: s.controller, req: req, causes: t.Causes}
+	call := &reconcileContext[request]{Context: s.ctx, controller: s.controller, req: req, causes: t.Causes}
 	ctx, span := s.startSpan(call, t.Priority)
-	w.begin(call, t.Began)
+	w.begin(call, t.StartedAt)
 	result, err := s.Reconcile(ctx, req)
 	w.end()
-	took := time.Since(t.Began)
-	over = t.Began.Add(took)
+	took := time.Since(t.StartedAt)
+	over = t.StartedAt.Add(took)
 	s.metrics.duration.Observe(took.Seconds())
 
-	v := s.judge(req, result, err)
+	v := s.outcomeOf(req, result, err)
 	v.count(s.metrics)
 	v.log(s.logger, call.log, t.Causes, result, err)
 	if span != nil {
 		v.endSpan(span, err)
 	}
-	s.loops.ran(call, t.Began)
-	if v.forget {
+	s.hotLoops.observe(call, t.StartedAt)
+	if v.resetBackoff {
 		s.queue.Forget(req)
 	}
-	if v.again {
+	if v.requeue {
 		again := result.Priority
 		if again == nil {
 			again = ptr.To(t.Priority)
 		}
-		s.queue.AddWithCause(reconcile.Cause{Kind: v.why()},
-			priorityqueue.AddOpts{RateLimited: v.limited, After: v.after, Priority: again}, req)
+		s.queue.AddWithCause(reconcile.Cause{Kind: v.cause()},
+			queue.AddOpts{RateLimited: v.rateLimited, After: v.after, Priority: again}, req)
 	}
 }
 
-// judge decides. Most reconciles succeed, and need no look at the rate limiter.
-func (s *shift[request]) judge(req request, result reconcile.Result, err error) verdict {
+// outcomeOf returns the outcome of a reconcile. The rate limiter is asked only about failed ones.
+func (s *workerPool[request]) outcomeOf(req request, result reconcile.Result, err error) outcome {
 	tries := 0
 	if err != nil {
 		tries = s.queue.NumRequeues(req)
 	}
-	return judge(result, err, tries, s.ctx.Err() != nil)
+	return outcomeOf(result, err, tries, s.ctx.Err() != nil)
 }
 
 var errReconciliationTimeout = errors.New("reconciliation timeout")
 
-// Reconcile calls the reconciler once. It may be called without the controller being started.
+// Reconcile calls the reconciler once. The controller need not be started.
 func (c *controller[request]) Reconcile(ctx context.Context, req request) (result reconcile.Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
