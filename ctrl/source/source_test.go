@@ -195,7 +195,7 @@ func TestKindThatNeverSyncs(t *testing.T) {
 	})
 }
 
-// unsynced is a cache of somebody else's make which gives up waiting at once.
+// unsynced is a custom cache that never syncs: waiting for it returns at once.
 type unsynced struct{ informer }
 
 func (*unsynced) WaitForCacheSync(context.Context) bool { return false }
