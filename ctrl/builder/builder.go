@@ -1,5 +1,5 @@
-// Package builder makes controllers out of what they are about: the kind that is reconciled, the
-// kinds it owns, and whatever else it watches.
+// Package builder builds controllers from the kind that is reconciled, the kinds that it owns, and
+// other sources of events.
 package builder
 
 import (
@@ -27,8 +27,7 @@ import (
 type Builder = TypedBuilder[reconcile.Request]
 
 // TypedBuilder builds a controller. Its methods return the builder itself, so that they can be
-// chained; what is wrong with their arguments is reported by Build. It is not safe for concurrent
-// use.
+// chained; errors of their arguments are returned by Build. It is not safe for concurrent use.
 type TypedBuilder[request comparable] struct {
 	mgr     manager.Manager
 	name    string
@@ -42,7 +41,7 @@ type TypedBuilder[request comparable] struct {
 	sources []source.TypedSource[request]
 }
 
-// ControllerManagedBy begins a controller that m will start.
+// ControllerManagedBy returns a builder of a controller that m starts.
 func ControllerManagedBy(m manager.Manager) *Builder {
 	return TypedControllerManagedBy[reconcile.Request](m)
 }
@@ -52,8 +51,8 @@ func TypedControllerManagedBy[request comparable](m manager.Manager) *TypedBuild
 	return &TypedBuilder[request]{mgr: m}
 }
 
-// For names the kind that is reconciled: every event of one of its objects asks for that object. It
-// may be called once, and only on a builder of reconcile.Requests.
+// For sets the kind that is reconciled: every event of one of its objects adds a request for that
+// object. It may be called once, and only on a builder of reconcile.Requests.
 func (blder *TypedBuilder[request]) For(object client.Object, opts ...ForOption) *TypedBuilder[request] {
 	if blder.primary != nil {
 		blder.err = errors.New("For(...) should only be called once, could not assign multiple objects for reconciliation")
@@ -66,8 +65,9 @@ func (blder *TypedBuilder[request]) For(object client.Object, opts ...ForOption)
 	return blder
 }
 
-// Owns names a kind that objects of the kind given to For own: every event of one of its objects
-// asks for the owner that is its controller, or for all owners with [MatchEveryOwner].
+// Owns adds a kind that is owned by objects of the kind given to For: every event of one of its
+// objects adds a request for the owner that is its controller, or for all owners with
+// [MatchEveryOwner].
 func (blder *TypedBuilder[request]) Owns(object client.Object, opts ...OwnsOption) *TypedBuilder[request] {
 	input := OwnsInput{watch: watch{object: object}}
 	for _, opt := range opts {
@@ -77,7 +77,7 @@ func (blder *TypedBuilder[request]) Owns(object client.Object, opts ...OwnsOptio
 	return blder
 }
 
-// Watches names a kind whose events eventHandler turns into requests.
+// Watches adds a kind whose events are passed to eventHandler.
 func (blder *TypedBuilder[request]) Watches(
 	object client.Object,
 	eventHandler handler.TypedEventHandler[client.Object, request],
@@ -100,19 +100,19 @@ func (blder *TypedBuilder[request]) WatchesMetadata(
 	return blder.Watches(object, eventHandler, append(slices.Clip(opts), OnlyMetadata)...)
 }
 
-// WatchesRawSource adds a source of any sort. The filters of WithEventFilter do not apply to it.
+// WatchesRawSource adds any source. The filters of WithEventFilter do not apply to it.
 func (blder *TypedBuilder[request]) WatchesRawSource(src source.TypedSource[request]) *TypedBuilder[request] {
 	blder.sources = append(blder.sources, src)
 	return blder
 }
 
-// WithEventFilter adds a predicate that every event must pass, of every kind that is watched.
+// WithEventFilter adds a predicate for the events of every kind that is watched.
 func (blder *TypedBuilder[request]) WithEventFilter(p predicate.Predicate) *TypedBuilder[request] {
 	blder.filters = append(blder.filters, p)
 	return blder
 }
 
-// WithOptions sets the controller's options. Options that it leaves open come from the manager.
+// WithOptions sets the controller's options. Options that are not set come from the manager.
 func (blder *TypedBuilder[request]) WithOptions(options controller.TypedOptions[request]) *TypedBuilder[request] {
 	blder.options = options
 	return blder
@@ -124,20 +124,20 @@ func (blder *TypedBuilder[request]) WithLogConstructor(logConstructor func(*requ
 	return blder
 }
 
-// Named names the controller, in metrics and logs. The name should have only letters, digits and
-// underscores. By default it is the lowercase kind given to For.
+// Named sets the name of the controller in metrics and logs. The name should have only letters,
+// digits and underscores. By default it is the lowercase kind given to For.
 func (blder *TypedBuilder[request]) Named(name string) *TypedBuilder[request] {
 	blder.name = name
 	return blder
 }
 
-// Complete is Build for those who do not need the controller.
+// Complete is Build without returning the controller.
 func (blder *TypedBuilder[request]) Complete(r reconcile.TypedReconciler[request]) error {
 	_, err := blder.Build(r)
 	return err
 }
 
-// Build makes the controller and adds it to the manager.
+// Build creates the controller and adds it to the manager.
 func (blder *TypedBuilder[request]) Build(r reconcile.TypedReconciler[request]) (controller.TypedController[request], error) {
 	switch {
 	case r == nil:
@@ -170,7 +170,7 @@ func (blder *TypedBuilder[request]) Build(r reconcile.TypedReconciler[request]) 
 	return c, nil
 }
 
-// controller makes the controller, without anything to watch.
+// controller creates the controller, without sources.
 func (blder *TypedBuilder[request]) controller(r reconcile.TypedReconciler[request]) (controller.TypedController[request], error) {
 	options, name := blder.options, blder.name
 	options.Reconciler = r
@@ -211,7 +211,7 @@ func (blder *TypedBuilder[request]) controller(r reconcile.TypedReconciler[reque
 	return controller.NewTyped(name, blder.mgr, options)
 }
 
-// allSources are the sources of everything that is to be watched.
+// allSources returns the sources of all kinds that are watched, and the raw ones.
 func (blder *TypedBuilder[request]) allSources() ([]source.TypedSource[request], error) {
 	var sources []source.TypedSource[request]
 	add := func(w watch, h handler.TypedEventHandler[client.Object, request]) error {
@@ -252,7 +252,8 @@ func (blder *TypedBuilder[request]) allSources() ([]source.TypedSource[request],
 	return append(sources, blder.sources...), nil
 }
 
-// requestHandler is h as a handler for this builder's requests, which must be reconcile.Requests.
+// requestHandler converts h to a handler for this builder's requests. It fails unless they are
+// reconcile.Requests.
 func requestHandler[request comparable](h handler.EventHandler) (handler.TypedEventHandler[client.Object, request], error) {
 	if typed, ok := any(h).(handler.TypedEventHandler[client.Object, request]); ok {
 		return typed, nil
@@ -260,7 +261,7 @@ func requestHandler[request comparable](h handler.EventHandler) (handler.TypedEv
 	return nil, fmt.Errorf("For() can only be used with reconcile.Request, got %T", *new(request))
 }
 
-// project is the object that stands for the kind in the cache.
+// project returns the object that selects the informer of the kind: w.object or its metadata.
 func (w watch) project(mgr manager.Manager) (client.Object, error) {
 	if !w.onlyMetadata {
 		return w.object, nil

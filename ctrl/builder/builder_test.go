@@ -67,7 +67,7 @@ func run(t *testing.T, mgr manager.Manager) {
 
 var succeed = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
 
-// asked is a reconciler that tells the name of every request.
+// asked is a reconciler that sends the name of every request.
 func asked() (reconcile.Reconciler, <-chan string) {
 	names := make(chan string, 100)
 	return reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {

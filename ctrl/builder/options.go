@@ -16,38 +16,38 @@ type watch struct {
 func (w *watch) setPredicates(p []predicate.Predicate) { w.predicates = p }
 func (w *watch) setOnlyMetadata()                      { w.onlyMetadata = true }
 
-// ForInput is what For was told.
+// ForInput is the input of For.
 type ForInput struct{ watch }
 
-// OwnsInput is what Owns was told.
+// OwnsInput is the input of Owns.
 type OwnsInput struct {
 	watch
 	everyOwner bool
 }
 
-// WatchesInput is what Watches was told.
+// WatchesInput is the input of Watches.
 type WatchesInput[request comparable] struct {
 	watch
 	handler handler.TypedEventHandler[client.Object, request]
 }
 
-// untypedWatchesInput is a WatchesInput, whatever its requests are.
+// untypedWatchesInput is a WatchesInput of any type of requests.
 type untypedWatchesInput interface {
 	setPredicates([]predicate.Predicate)
 	setOnlyMetadata()
 }
 
-// ForOption changes what For does.
+// ForOption is an option of For.
 type ForOption interface {
 	ApplyToFor(*ForInput)
 }
 
-// OwnsOption changes what Owns does.
+// OwnsOption is an option of Owns.
 type OwnsOption interface {
 	ApplyToOwns(*OwnsInput)
 }
 
-// WatchesOption changes what Watches does.
+// WatchesOption is an option of Watches.
 type WatchesOption interface {
 	ApplyToWatches(untypedWatchesInput)
 }
@@ -57,7 +57,7 @@ type Predicates struct {
 	predicates []predicate.Predicate
 }
 
-// WithPredicates lets only those events ask for a reconcile that pass every one of the predicates.
+// WithPredicates filters the events: an event must pass all of the predicates.
 func WithPredicates(predicates ...predicate.Predicate) Predicates {
 	return Predicates{predicates}
 }
@@ -82,13 +82,13 @@ type matchEveryOwner struct{}
 func (*matchEveryOwner) ApplyToOwns(opts *OwnsInput) { opts.everyOwner = true }
 
 var (
-	// OnlyMetadata watches and caches only the metadata of a kind: less memory when there are many
-	// or large objects, and enough for a kind that is known by its name only. The reconciler should
-	// then read it as metav1.PartialObjectMetadata with the kind set; reading it by its own type
-	// would cache it a second time, whole, and the two would not be in step.
+	// OnlyMetadata watches and caches only the metadata of a kind, which saves memory if there are
+	// many or large objects. The reconciler should then read it as metav1.PartialObjectMetadata
+	// with the kind set; reading it by its own type would cache whole objects in a second informer,
+	// and the two would not be consistent.
 	OnlyMetadata = projectAs{}
 
-	// MatchEveryOwner makes Owns ask for every owner of the kind given to For, and not only for the
-	// one that is the controller.
+	// MatchEveryOwner makes Owns add requests for every owner of the kind given to For, and not
+	// only for the one that is the controller.
 	MatchEveryOwner = &matchEveryOwner{}
 )

@@ -53,14 +53,14 @@ func newHotLoopDetector[request comparable](c *controller[request], m *counters,
 		return nil
 	}
 	now := time.Now()
-	l := &hotLoopDetector[request]{
+	d := &hotLoopDetector[request]{
 		controller: c, metrics: m, seed: maphash.MakeSeed(),
 		recent: newRecent(now), suspects: map[request]*suspect{}, swept: now,
 	}
 	if q, ok := q.(queue.DiffRecorder[request]); ok {
-		q.SetDiffFilter(l.isSuspect)
+		q.SetDiffFilter(d.isSuspect)
 	}
-	return l
+	return d
 }
 
 func (c *controller[request]) detectsHotLoops() bool {
@@ -68,45 +68,45 @@ func (c *controller[request]) detectsHotLoops() bool {
 }
 
 // isSuspect reports whether the changes of updates that lead to req are to be recorded.
-func (l *hotLoopDetector[request]) isSuspect(req request) bool {
-	if l.suspectCount.Load() == 0 {
+func (d *hotLoopDetector[request]) isSuspect(req request) bool {
+	if d.suspectCount.Load() == 0 {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.suspects[req]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.suspects[req]
 	return s != nil && s.runs >= suspectRuns
 }
 
 // observe records a reconcile that has just ended, and reports a hot loop.
-func (l *hotLoopDetector[request]) observe(c *reconcileContext[request], began time.Time) {
-	if l == nil {
+func (d *hotLoopDetector[request]) observe(c *reconcileContext[request], began time.Time) {
+	if d == nil {
 		return
 	}
 	c.mu.Lock()
 	wrote := c.writes
 	c.mu.Unlock()
 	if len(wrote) > 0 {
-		l.anyWrites.Store(true)
-	} else if !l.anyWrites.Load() {
+		d.anyWrites.Store(true)
+	} else if !d.anyWrites.Load() {
 		return
 	}
-	l.mu.Lock()
-	runs, since := l.record(c, wrote, began)
-	report := l.updateSuspect(c.req, runs, began)
-	l.mu.Unlock()
+	d.mu.Lock()
+	runs, since := d.record(c, wrote, began)
+	report := d.updateSuspect(c.req, runs, began)
+	d.mu.Unlock()
 	if !report {
 		return
 	}
 	loop := HotLoop{
-		Controller: l.controller.name,
+		Controller: d.controller.name,
 		Request:    fmt.Sprint(c.req),
 		Reconciles: runs,
 		Within:     began.Sub(since),
 		Causes:     c.causes,
 	}
-	l.metrics.hotLoops.Inc()
-	if report := l.controller.options.OnHotLoop; report != nil {
+	d.metrics.hotLoops.Inc()
+	if report := d.controller.options.OnHotLoop; report != nil {
 		report(loop)
 		return
 	}
@@ -116,32 +116,34 @@ func (l *hotLoopDetector[request]) observe(c *reconcileContext[request], began t
 
 // record stores what a reconcile wrote. It returns how many consecutive reconciles of the request,
 // up to this one, wrote something and were caused only by writes of those before, and since when.
-func (l *hotLoopDetector[request]) record(c *reconcileContext[request], wrote []write, now time.Time) (runs int, since time.Time) {
+func (d *hotLoopDetector[request]) record(
+	c *reconcileContext[request], wrote []write, now time.Time,
+) (runs int, since time.Time) {
 	since = now
-	id := l.hash(c.req, write{})
-	before := l.recent.find(id, now)
+	id := d.hash(c.req, write{})
+	before := d.recent.find(id, now)
 	switch {
 	case len(wrote) == 0:
 		if before != nil {
 			*before = slot{}
 		}
 		return runs, since
-	case before != nil && l.selfCaused(c, now):
-		if began := l.recent.epoch.Add(before.since); now.Sub(began) <= hotLoopWindow {
+	case before != nil && d.selfCaused(c, now):
+		if began := d.recent.epoch.Add(before.since); now.Sub(began) <= hotLoopWindow {
 			runs, since = int(before.runs)+1, began
 		}
 	}
-	l.recent.put(id, runs, since, now)
+	d.recent.put(id, runs, since, now)
 	for _, w := range wrote {
-		l.recent.put(l.hash(c.req, w), runs, since, now)
+		d.recent.put(d.hash(c.req, w), runs, since, now)
 		// The resource version of a deletion event is not known to the client that deleted.
-		l.recent.put(l.hash(c.req, write{object: w.object}), runs, since, now)
+		d.recent.put(d.hash(c.req, write{object: w.object}), runs, since, now)
 	}
 	return runs, since
 }
 
 // selfCaused reports whether all causes are events of writes by the request's own reconciles.
-func (l *hotLoopDetector[request]) selfCaused(c *reconcileContext[request], now time.Time) bool {
+func (d *hotLoopDetector[request]) selfCaused(c *reconcileContext[request], now time.Time) bool {
 	for i := range c.causes.List {
 		why := &c.causes.List[i]
 		w := write{object: why.Object, version: why.ResourceVersion}
@@ -152,7 +154,7 @@ func (l *hotLoopDetector[request]) selfCaused(c *reconcileContext[request], now 
 		default:
 			return false
 		}
-		if l.recent.find(l.hash(c.req, w), now) == nil {
+		if d.recent.find(d.hash(c.req, w), now) == nil {
 			return false
 		}
 	}
@@ -160,8 +162,8 @@ func (l *hotLoopDetector[request]) selfCaused(c *reconcileContext[request], now 
 }
 
 // hash identifies a write by a reconcile of req; with the zero write, req itself.
-func (l *hotLoopDetector[request]) hash(req request, w write) uint64 {
-	return maphash.Comparable(l.seed, struct {
+func (d *hotLoopDetector[request]) hash(req request, w write) uint64 {
+	return maphash.Comparable(d.seed, struct {
 		req   request
 		write write
 	}{req, w})
@@ -169,21 +171,21 @@ func (l *hotLoopDetector[request]) hash(req request, w write) uint64 {
 
 // updateSuspect updates the suspects after a reconcile of req, and returns whether a hot loop is to
 // be reported.
-func (l *hotLoopDetector[request]) updateSuspect(req request, runs int, now time.Time) (report bool) {
-	if runs < suspectRuns && len(l.suspects) == 0 {
+func (d *hotLoopDetector[request]) updateSuspect(req request, runs int, now time.Time) (report bool) {
+	if runs < suspectRuns && len(d.suspects) == 0 {
 		return false
 	}
-	if now.Sub(l.swept) > hotLoopWindow {
-		l.sweep(now)
+	if now.Sub(d.swept) > hotLoopWindow {
+		d.sweep(now)
 	}
-	s := l.suspects[req]
+	s := d.suspects[req]
 	if s == nil {
-		if runs < suspectRuns || len(l.suspects) >= maxSuspects {
+		if runs < suspectRuns || len(d.suspects) >= maxSuspects {
 			return false
 		}
 		// The changes up to now were not recorded, so it is not reported yet.
-		l.suspects[req] = &suspect{runs: runs, seen: now}
-		l.suspectCount.Store(int32(len(l.suspects)))
+		d.suspects[req] = &suspect{runs: runs, seen: now}
+		d.suspectCount.Store(int32(len(d.suspects)))
 		return false
 	}
 	s.runs, s.seen = runs, now
@@ -195,13 +197,13 @@ func (l *hotLoopDetector[request]) updateSuspect(req request, runs int, now time
 }
 
 // sweep removes the suspects that are no longer suspect and not recently reported.
-func (l *hotLoopDetector[request]) sweep(now time.Time) {
-	l.swept = now
-	for req, s := range l.suspects {
+func (d *hotLoopDetector[request]) sweep(now time.Time) {
+	d.swept = now
+	for req, s := range d.suspects {
 		over := s.runs < suspectRuns || now.Sub(s.seen) > hotLoopWindow
 		if over && (s.reported.IsZero() || now.Sub(s.reported) >= reportInterval) {
-			delete(l.suspects, req)
+			delete(d.suspects, req)
 		}
 	}
-	l.suspectCount.Store(int32(len(l.suspects)))
+	d.suspectCount.Store(int32(len(d.suspects)))
 }

@@ -75,27 +75,27 @@ func onlyConflicts(err error) bool {
 	return len(parts) > 0
 }
 
-func (v outcome) count(m *counters) {
-	m.results[v.result].Inc()
-	if v.failed {
+func (o outcome) count(m *counters) {
+	m.results[o.result].Inc()
+	if o.failed {
 		m.errors.Inc()
 	}
-	if v.terminal {
+	if o.terminal {
 		m.terminalErrors.Inc()
 	}
-	if v.conflict {
+	if o.conflict {
 		m.conflicts.Inc()
 	}
 }
 
 // cause is the cause of the next reconcile, if the request is requeued.
-func (v outcome) cause() reconcile.CauseKind {
+func (o outcome) cause() reconcile.CauseKind {
 	switch {
-	case v.conflict:
+	case o.conflict:
 		return reconcile.CauseConflict
-	case v.failed:
+	case o.failed:
 		return reconcile.CauseRetry
-	case v.after > 0:
+	case o.after > 0:
 		return reconcile.CauseRequeueAfter
 	default:
 		return reconcile.CauseRequeue
@@ -104,18 +104,21 @@ func (v outcome) cause() reconcile.CauseKind {
 
 // log logs the outcome and the causes. The logger of the request is created only if something is
 // logged; the level is checked with base, the controller's.
-func (v outcome) log(base logr.Logger, logger func() logr.Logger, causes reconcile.Causes, result reconcile.Result, err error) {
+func (o outcome) log(
+	base logr.Logger, logger func() logr.Logger,
+	causes reconcile.Causes, result reconcile.Result, err error,
+) {
 	if err == nil {
 		if base.V(5).Enabled() {
-			logger().V(5).Info("Reconciled", "result", v.result, "requeueAfter", v.after, "causes", causes)
+			logger().V(5).Info("Reconciled", "result", o.result, "requeueAfter", o.after, "causes", causes)
 		}
 		return
 	}
 	switch {
-	case v.verbose && !base.V(1).Enabled():
-	case v.verbose && v.conflict:
+	case o.verbose && !base.V(1).Enabled():
+	case o.verbose && o.conflict:
 		logger().V(1).Info("Conflict, trying again", "error", err.Error(), "causes", causes)
-	case v.verbose:
+	case o.verbose:
 		logger().V(1).Info("Reconcile interrupted", "error", err.Error(), "causes", causes)
 	default:
 		logger().Error(err, "Reconciler error", "causes", causes)

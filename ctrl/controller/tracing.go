@@ -35,12 +35,12 @@ func tracerOf(p trace.TracerProvider) trace.Tracer {
 
 // startSpan begins the span of a reconcile. It is the root of a new trace, since a reconcile may
 // have many causes. The span is nil if tracing is disabled.
-func (s *workerPool[request]) startSpan(c *reconcileContext[request], priority int) (context.Context, trace.Span) {
-	if s.tracer == nil {
+func (p *workerPool[request]) startSpan(c *reconcileContext[request], priority int) (context.Context, trace.Span) {
+	if p.tracer == nil {
 		return c, nil
 	}
 	attributes := []attribute.KeyValue{
-		attribute.String("flyball.controller", s.name),
+		attribute.String("flyball.controller", p.name),
 		attribute.String("flyball.reconcile_id", string(ReconcileIDFromContext(c))),
 		attribute.Int("flyball.priority", priority),
 		attribute.Float64("flyball.queue.seconds", c.causes.Waited.Seconds()),
@@ -54,7 +54,7 @@ func (s *workerPool[request]) startSpan(c *reconcileContext[request], priority i
 	} else {
 		attributes = append(attributes, attribute.String("flyball.request", fmt.Sprint(c.req)))
 	}
-	return s.tracer.Start(c, "reconcile "+s.name, trace.WithNewRoot(),
+	return p.tracer.Start(c, "reconcile "+p.name, trace.WithNewRoot(),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...))
 }
 
@@ -67,14 +67,14 @@ func causeTexts(causes reconcile.Causes) []string {
 }
 
 // endSpan ends the span of a reconcile and records the outcome in it.
-func (v outcome) endSpan(span trace.Span, err error) {
+func (o outcome) endSpan(span trace.Span, err error) {
 	span.SetAttributes(
-		attribute.String("flyball.result", v.result),
-		attribute.Bool("flyball.conflict", v.conflict))
-	if v.after > 0 {
-		span.SetAttributes(attribute.String("flyball.requeue_after", v.after.Round(time.Millisecond).String()))
+		attribute.String("flyball.result", o.result),
+		attribute.Bool("flyball.conflict", o.conflict))
+	if o.after > 0 {
+		span.SetAttributes(attribute.String("flyball.requeue_after", o.after.Round(time.Millisecond).String()))
 	}
-	if v.failed {
+	if o.failed {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, "reconcile failed")
 	}

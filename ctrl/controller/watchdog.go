@@ -25,7 +25,9 @@ type watchdog[request comparable] struct {
 }
 
 // newWatchdog must be called by the worker itself. A limit of zero or less disables the watchdog.
-func newWatchdog[request comparable](limit time.Duration, report func(*reconcileContext[request], time.Duration, string)) *watchdog[request] {
+func newWatchdog[request comparable](
+	limit time.Duration, report func(*reconcileContext[request], time.Duration, string),
+) *watchdog[request] {
 	var head [64]byte
 	n := runtime.Stack(head[:], false)
 	worker, _, _ := bytes.Cut(head[:n], []byte("["))

@@ -64,7 +64,7 @@ func (c *controller[request]) Start(ctx context.Context) error {
 
 	logger := c.GetLogger()
 	logger.Info("Starting workers", "worker count", c.options.MaxConcurrentReconciles)
-	s := &workerPool[request]{
+	p := &workerPool[request]{
 		controller: c,
 		ctx:        ctx,
 		queue:      viewOf(q),
@@ -75,7 +75,7 @@ func (c *controller[request]) Start(ctx context.Context) error {
 	}
 	var workers sync.WaitGroup
 	for range c.options.MaxConcurrentReconciles {
-		workers.Go(s.work)
+		workers.Go(p.work)
 	}
 	<-ctx.Done()
 	logger.Info("Shutdown signal received, waiting for all workers to finish")
@@ -96,66 +96,68 @@ type workerPool[request comparable] struct {
 }
 
 // work reconciles one request after the other until the queue is shut down.
-func (s *workerPool[request]) work() {
-	w := newWatchdog(s.options.HungAfter, func(c *reconcileContext[request], took time.Duration, stack string) {
-		s.metrics.hung.Inc()
-		c.log().Info("Reconcile has been running for long", "for", took, "causes", c.causes, "stack", stack)
-	})
+func (p *workerPool[request]) work() {
+	report := func(c *reconcileContext[request], took time.Duration, stack string) {
+		p.metrics.hung.Inc()
+		c.log().Info("Reconcile has been running for long",
+			"for", took, "causes", c.causes, "stack", stack)
+	}
+	w := newWatchdog(p.options.HungAfter, report)
 	defer w.stop()
 	for {
-		t, shutdown := s.queue.Take()
+		t, shutdown := p.queue.Take()
 		if shutdown {
 			return
 		}
-		s.process(w, t)
+		p.process(w, t)
 	}
 }
 
 // process reconciles one request and acts on the outcome. It reads the clock once, at the end of
 // the reconcile, and passes that time to the queue; the start is the time at which the queue handed
 // out the request.
-func (s *workerPool[request]) process(w *watchdog[request], t queue.Item[request]) {
-	req, over := t.Key, t.StartedAt
-	defer func() { s.queue.DoneAt(req, over) }()
-	s.metrics.activeWorkers.Inc()
-	defer s.metrics.activeWorkers.Dec()
+func (p *workerPool[request]) process(w *watchdog[request], t queue.Item[request]) {
+	req, ended := t.Key, t.StartedAt
+	defer func() { p.queue.DoneAt(req, ended) }()
+	p.metrics.activeWorkers.Inc()
+	defer p.metrics.activeWorkers.Dec()
 
-	call := &reconcileContext[request]{Context: s.ctx, controller: s.controller, req: req, causes: t.Causes}
-	ctx, span := s.startSpan(call, t.Priority)
-	w.begin(call, t.StartedAt)
-	result, err := s.Reconcile(ctx, req)
+	rc := &reconcileContext[request]{Context: p.ctx, controller: p.controller, req: req, causes: t.Causes}
+	ctx, span := p.startSpan(rc, t.Priority)
+	w.begin(rc, t.StartedAt)
+	result, err := p.Reconcile(ctx, req)
 	w.end()
 	took := time.Since(t.StartedAt)
-	over = t.StartedAt.Add(took)
-	s.metrics.duration.Observe(took.Seconds())
+	ended = t.StartedAt.Add(took)
+	p.metrics.duration.Observe(took.Seconds())
 
-	v := s.outcomeOf(req, result, err)
-	v.count(s.metrics)
-	v.log(s.logger, call.log, t.Causes, result, err)
+	o := p.outcomeOf(req, result, err)
+	o.count(p.metrics)
+	o.log(p.logger, rc.log, t.Causes, result, err)
 	if span != nil {
-		v.endSpan(span, err)
+		o.endSpan(span, err)
 	}
-	s.hotLoops.observe(call, t.StartedAt)
-	if v.resetBackoff {
-		s.queue.Forget(req)
+	p.hotLoops.observe(rc, t.StartedAt)
+	if o.resetBackoff {
+		p.queue.Forget(req)
 	}
-	if v.requeue {
+	if o.requeue {
 		again := result.Priority
 		if again == nil {
 			again = ptr.To(t.Priority)
 		}
-		s.queue.AddWithCause(reconcile.Cause{Kind: v.cause()},
-			queue.AddOpts{RateLimited: v.rateLimited, After: v.after, Priority: again}, req)
+		p.queue.AddWithCause(reconcile.Cause{Kind: o.cause()},
+			queue.AddOpts{RateLimited: o.rateLimited, After: o.after, Priority: again}, req)
 	}
 }
 
 // outcomeOf returns the outcome of a reconcile. The rate limiter is asked only about failed ones.
-func (s *workerPool[request]) outcomeOf(req request, result reconcile.Result, err error) outcome {
+func (p *workerPool[request]) outcomeOf(req request, result reconcile.Result, err error) outcome {
 	tries := 0
 	if err != nil {
-		tries = s.queue.NumRequeues(req)
+		tries = p.queue.NumRequeues(req)
 	}
-	return outcomeOf(result, err, tries, s.ctx.Err() != nil)
+	return outcomeOf(result, err, tries, p.ctx.Err() != nil)
 }
 
 var errReconciliationTimeout = errors.New("reconciliation timeout")

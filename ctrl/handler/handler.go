@@ -1,14 +1,13 @@
 // Package handler turns events into requests on a controller's queue.
 //
-// EnqueueRequestForObject asks for the object of the event itself,
-// EnqueueRequestForOwner for those that own it, EnqueueRequestsFromMapFunc for
-// whatever a function names, and Funcs leaves everything to its functions.
+// EnqueueRequestForObject adds a request for the object of the event, EnqueueRequestForOwner for
+// its owners, EnqueueRequestsFromMapFunc those that a function returns, and Funcs calls a function
+// for each type of event.
 //
-// The events of one source reach a handler one at a time and in order, on a
-// goroutine that belongs to that source; a slow handler holds up its own source
-// only. Handlers must not change the objects they are given. If the queue is a
-// priority queue, requests that come from the initial list or from a resync,
-// where nothing changed, get LowPriority, so that real changes overtake them.
+// The events of one source are passed to a handler one at a time and in order, on a goroutine of
+// that source; a slow handler delays its own source only. Handlers must not modify the objects. If
+// the queue is a priority queue, requests from the initial list or from a resync, where nothing
+// changed, get LowPriority, so that real changes precede them.
 package handler
 
 import (
@@ -21,14 +20,14 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// TypedEventHandler puts on the queue the requests that an event calls for.
-// The queue merges equal requests.
+// TypedEventHandler adds to the queue the requests that an event requires. The queue deduplicates
+// them.
 type TypedEventHandler[object any, request comparable] interface {
-	// Create is called when an object came into view.
+	// Create is called when an object was created or is in the initial list.
 	Create(context.Context, event.TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])
-	// Update is called when an object changed, and at every resync.
+	// Update is called when an object was updated, and at every resync.
 	Update(context.Context, event.TypedUpdateEvent[object], workqueue.TypedRateLimitingInterface[request])
-	// Delete is called when an object went out of view.
+	// Delete is called when an object was deleted.
 	Delete(context.Context, event.TypedDeleteEvent[object], workqueue.TypedRateLimitingInterface[request])
 	// Generic is called for events from outside the cluster.
 	Generic(context.Context, event.TypedGenericEvent[object], workqueue.TypedRateLimitingInterface[request])
@@ -37,8 +36,8 @@ type TypedEventHandler[object any, request comparable] interface {
 // EventHandler is a TypedEventHandler of any object and the usual requests.
 type EventHandler = TypedEventHandler[client.Object, reconcile.Request]
 
-// TypedFuncs is a TypedEventHandler made of functions. A nil function ignores
-// its events. The queue given to a function applies LowPriority by itself.
+// TypedFuncs is a TypedEventHandler made of functions. Events whose function is nil are ignored.
+// The queue that is passed to a function applies LowPriority.
 type TypedFuncs[object any, request comparable] struct {
 	CreateFunc  func(context.Context, event.TypedCreateEvent[object], workqueue.TypedRateLimitingInterface[request])
 	UpdateFunc  func(context.Context, event.TypedUpdateEvent[object], workqueue.TypedRateLimitingInterface[request])

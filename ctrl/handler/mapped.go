@@ -10,27 +10,27 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// TypedMapFunc names the requests that an object calls for. It must not change
-// the object, and is called on the goroutine that delivers events.
+// TypedMapFunc returns the requests that an event of an object requires. It must not modify the
+// object, and is called on the goroutine of the source.
 type TypedMapFunc[object any, request comparable] func(context.Context, object) []request
 
 // MapFunc is a TypedMapFunc of any object and the usual requests.
 type MapFunc = TypedMapFunc[client.Object, reconcile.Request]
 
-// EnqueueRequestsFromMapFunc asks for what fn makes of the event's object. Of
-// an update, fn is asked about the old object and the new one, so that what
-// the object no longer points at is looked at too.
+// EnqueueRequestsFromMapFunc adds the requests that fn returns for the event's object. For an
+// update, fn is called with the old object and with the new one, so that what the object no longer
+// refers to is reconciled too.
 func EnqueueRequestsFromMapFunc(fn MapFunc) EventHandler {
 	return TypedEnqueueRequestsFromMapFunc(fn)
 }
 
-// TypedEnqueueRequestsFromMapFunc is EnqueueRequestsFromMapFunc for objects and
-// requests of any type.
+// TypedEnqueueRequestsFromMapFunc is EnqueueRequestsFromMapFunc for objects and requests of any
+// type.
 func TypedEnqueueRequestsFromMapFunc[object any, request comparable](fn TypedMapFunc[object, request]) TypedEventHandler[object, request] {
 	return mapped[object, request](fn)
 }
 
-// mapped is the handler that a function makes.
+// mapped is the handler of a map function.
 type mapped[object any, request comparable] TypedMapFunc[object, request]
 
 func (fn mapped[object, request]) Create(ctx context.Context, e event.TypedCreateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
@@ -49,7 +49,7 @@ func (fn mapped[object, request]) Generic(ctx context.Context, e event.TypedGene
 	fn.enqueue(ctx, q, e.Object)
 }
 
-// enqueue adds each request once an event, as rate limiters and metrics count every add.
+// enqueue adds each request once per event, since rate limiters and metrics count every addition.
 func (fn mapped[object, request]) enqueue(ctx context.Context, q workqueue.TypedRateLimitingInterface[request], objs ...object) {
 	seen := map[request]struct{}{}
 	for _, obj := range objs {

@@ -12,7 +12,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// TypedEnqueueRequestForObject asks for the object that the event is about.
+// TypedEnqueueRequestForObject adds a request for the object of the event.
 type TypedEnqueueRequestForObject[object client.Object] struct{}
 
 // EnqueueRequestForObject is a TypedEnqueueRequestForObject of any object.

@@ -15,33 +15,35 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// OwnerOption changes what EnqueueRequestForOwner looks at.
+// OwnerOption is an option of EnqueueRequestForOwner.
 type OwnerOption func(e enqueueRequestForOwnerInterface)
 
 type enqueueRequestForOwnerInterface interface {
 	onlyController()
 }
 
-// OnlyControllerOwner makes the handler look only at the owner reference that
-// is marked as the controller; of several, which no API server accepts, at the
-// first.
+// OnlyControllerOwner restricts the handler to the owner reference that is marked as the
+// controller; of several, which no API server accepts, to the first.
 func OnlyControllerOwner() OwnerOption {
 	return func(e enqueueRequestForOwnerInterface) { e.onlyController() }
 }
 
-// EnqueueRequestForOwner asks for the owners, of ownerType's kind, of the
-// event's object. Of an update, the owners of the old object count too. It
-// panics if the scheme does not know ownerType by exactly one kind.
+// EnqueueRequestForOwner adds requests for the owners, of ownerType's kind, of the event's object;
+// for an update, also of the old object. It panics unless ownerType is registered in the scheme
+// with exactly one kind.
 //
-// Owners are matched by group and kind, not by version. The mapper tells
-// whether the kind is namespaced; while it cannot, owners are not found, and
-// each such event is logged.
-func EnqueueRequestForOwner(scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption) EventHandler {
+// Owners are matched by group and kind, not by version. Whether the kind is namespaced is looked up
+// in the mapper; while that fails, no requests are added, and an error is logged for each event.
+func EnqueueRequestForOwner(
+	scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption,
+) EventHandler {
 	return TypedEnqueueRequestForOwner[client.Object](scheme, mapper, ownerType, opts...)
 }
 
 // TypedEnqueueRequestForOwner is EnqueueRequestForOwner for objects of one type.
-func TypedEnqueueRequestForOwner[object client.Object](scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption) TypedEventHandler[object, reconcile.Request] {
+func TypedEnqueueRequestForOwner[object client.Object](
+	scheme *runtime.Scheme, mapper meta.RESTMapper, ownerType client.Object, opts ...OwnerOption,
+) TypedEventHandler[object, reconcile.Request] {
 	kinds, _, err := scheme.ObjectKinds(ownerType)
 	if err == nil && len(kinds) != 1 {
 		err = fmt.Errorf("the owner type %T has %d kinds in the scheme, not one: %v", ownerType, len(kinds), kinds)
@@ -61,7 +63,7 @@ func TypedEnqueueRequestForOwner[object client.Object](scheme *runtime.Scheme, m
 	})
 }
 
-// owners finds an object's owners of one kind.
+// owners maps an object to requests for its owners of one kind.
 type owners struct {
 	kind       schema.GroupKind
 	controller bool
@@ -70,6 +72,7 @@ type owners struct {
 
 func (o *owners) onlyController() { o.controller = true }
 
+// requests returns a request for every matching owner of obj.
 func (o *owners) requests(obj metav1.Object) []reconcile.Request {
 	var reqs []reconcile.Request
 	for _, ref := range o.references(obj) {
@@ -87,7 +90,7 @@ func (o *owners) requests(obj metav1.Object) []reconcile.Request {
 		}
 		mapping, err := o.mapper.RESTMapping(o.kind, gv.Version)
 		if err != nil {
-			log.Log.WithName("handler").Error(err, "cannot tell the scope of the owner's kind",
+			log.Log.WithName("handler").Error(err, "cannot determine the scope of the owner's kind",
 				"kind", o.kind, "namespace", obj.GetNamespace(), "name", obj.GetName(), "owner", ref.Name)
 			continue
 		}
@@ -101,7 +104,7 @@ func (o *owners) requests(obj metav1.Object) []reconcile.Request {
 	return reqs
 }
 
-// references returns the owner references to look at.
+// references returns the owner references to match.
 func (o *owners) references(obj metav1.Object) []metav1.OwnerReference {
 	if !o.controller {
 		return obj.GetOwnerReferences()

@@ -11,14 +11,12 @@ import (
 	"flyball.dev/ctrl/internal/reflectutil"
 )
 
-// LowPriority is the priority of requests that stem from the initial list or
-// from a resync.
+// LowPriority is the priority of requests from the initial list or from a resync.
 const LowPriority = -100
 
-// WithLowPriorityWhenUnchanged returns a handler that does what u does, but
-// whose requests get LowPriority when the event comes from the initial list or
-// from a resync, unless u sets a priority itself. It has an effect only on a
-// priorityqueue.PriorityQueue.
+// WithLowPriorityWhenUnchanged returns a handler that does what u does, but whose requests get
+// LowPriority when the event comes from the initial list or from a resync, unless u sets a
+// priority. It has an effect only on a priorityqueue.PriorityQueue.
 func WithLowPriorityWhenUnchanged[object client.Object, request comparable](u TypedEventHandler[object, request]) TypedEventHandler[object, request] {
 	return TypedFuncs[object, request]{
 		CreateFunc:  u.Create,
@@ -28,7 +26,7 @@ func WithLowPriorityWhenUnchanged[object client.Object, request comparable](u Ty
 	}
 }
 
-// unchanged tells whether an update event carries no change, as at a resync.
+// unchanged reports whether an update event has no change, as at a resync.
 func unchanged[object any](e event.TypedUpdateEvent[object]) bool {
 	before, ok := any(e.ObjectOld).(client.Object)
 	if !ok || reflectutil.IsNil(before) {
@@ -38,7 +36,7 @@ func unchanged[object any](e event.TypedUpdateEvent[object]) bool {
 	return ok && !reflectutil.IsNil(after) && before.GetResourceVersion() == after.GetResourceVersion()
 }
 
-// lowered returns q or, if low is set, what prioritized makes of it.
+// lowered returns q or, if low is set, a view of it that adds with LowPriority.
 func lowered[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
 	if low {
 		return prioritized(q, low)
@@ -46,9 +44,10 @@ func lowered[request comparable](q workqueue.TypedRateLimitingInterface[request]
 	return q
 }
 
-// prioritized returns a view of q that adds items without a priority with LowPriority if low is set, and
-// with none otherwise. All its methods that add call AddWithOpts of q, which may be the only one that a
-// priority queue, such as a test's fake, implements. A queue without priorities is returned as it is.
+// prioritized returns a view of q that adds with LowPriority if low is set, and otherwise without a
+// priority, unless the caller sets one. Every addition becomes an AddWithOpts of q, the method that
+// every priority queue, such as the fake of a test, implements. A queue without priorities is
+// returned as it is.
 func prioritized[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
 	pq, ok := q.(queue.PriorityQueue[request])
 	if !ok {
@@ -61,7 +60,7 @@ func prioritized[request comparable](q workqueue.TypedRateLimitingInterface[requ
 	return view
 }
 
-// defaultPriority is a queue with a priority for what is added without one.
+// defaultPriority is a view of a queue with a default priority.
 type defaultPriority[request comparable] struct {
 	queue.PriorityQueue[request]
 	priority *int

@@ -11,51 +11,50 @@ import (
 	"flyball.dev/ctrl/log"
 )
 
-// TypedResourceVersionChangedPredicate drops updates that did not change the
-// resource version, as those of a resync.
+// TypedResourceVersionChangedPredicate drops updates that did not change the resource version, as
+// those of a resync.
 type TypedResourceVersionChangedPredicate[T metav1.Object] struct {
 	TypedFuncs[T]
 }
 
-// Update tells whether the resource version changed.
+// Update reports whether the resource version changed.
 func (TypedResourceVersionChangedPredicate[T]) Update(e event.TypedUpdateEvent[T]) bool {
 	return complete(e) && e.ObjectNew.GetResourceVersion() != e.ObjectOld.GetResourceVersion()
 }
 
-// TypedGenerationChangedPredicate drops updates that did not change
-// metadata.generation, which the API server raises when the spec changes.
+// TypedGenerationChangedPredicate drops updates that did not change metadata.generation, which the
+// API server raises when the spec changes.
 //
-// Changes of metadata and of the status are dropped too, so a controller with
-// this predicate does not notice when somebody else damages the status. Some
-// built-in kinds raise the generation for other reasons, and kinds without a
-// generation never pass.
+// Changes of metadata and of the status are dropped too, so a controller with this predicate does
+// not observe that another client overwrote the status. Some built-in kinds raise the generation
+// for other reasons, and updates of kinds without a generation never pass.
 type TypedGenerationChangedPredicate[object metav1.Object] struct {
 	TypedFuncs[object]
 }
 
-// Update tells whether the generation changed.
+// Update reports whether the generation changed.
 func (TypedGenerationChangedPredicate[object]) Update(e event.TypedUpdateEvent[object]) bool {
 	return complete(e) && e.ObjectNew.GetGeneration() != e.ObjectOld.GetGeneration()
 }
 
-// TypedAnnotationChangedPredicate drops updates that did not change the
-// annotations. Join it by Or with GenerationChangedPredicate to see both.
+// TypedAnnotationChangedPredicate drops updates that did not change the annotations. Combine it by
+// Or with GenerationChangedPredicate to pass both.
 type TypedAnnotationChangedPredicate[object metav1.Object] struct {
 	TypedFuncs[object]
 }
 
-// Update tells whether the annotations changed.
+// Update reports whether the annotations changed.
 func (TypedAnnotationChangedPredicate[object]) Update(e event.TypedUpdateEvent[object]) bool {
 	return complete(e) && !maps.Equal(e.ObjectNew.GetAnnotations(), e.ObjectOld.GetAnnotations())
 }
 
-// TypedLabelChangedPredicate drops updates that did not change the labels.
-// Join it by Or with GenerationChangedPredicate to see both.
+// TypedLabelChangedPredicate drops updates that did not change the labels. Combine it by Or with
+// GenerationChangedPredicate to pass both.
 type TypedLabelChangedPredicate[object metav1.Object] struct {
 	TypedFuncs[object]
 }
 
-// Update tells whether the labels changed.
+// Update reports whether the labels changed.
 func (TypedLabelChangedPredicate[object]) Update(e event.TypedUpdateEvent[object]) bool {
 	return complete(e) && !maps.Equal(e.ObjectNew.GetLabels(), e.ObjectOld.GetLabels())
 }
@@ -72,8 +71,8 @@ type (
 	LabelChangedPredicate = TypedLabelChangedPredicate[client.Object]
 )
 
-// complete tells whether both objects of an update are there. A source that
-// leaves one out has a mistake that is worth a line in the log.
+// complete reports whether an update has both objects. If not, that is a bug of the source, which
+// is logged.
 func complete[object metav1.Object](e event.TypedUpdateEvent[object]) bool {
 	if reflectutil.IsNil(e.ObjectOld) || reflectutil.IsNil(e.ObjectNew) {
 		log.Log.WithName("predicate").Error(nil, "update event without both objects")

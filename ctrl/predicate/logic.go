@@ -2,14 +2,14 @@ package predicate
 
 import "flyball.dev/ctrl/event"
 
-// And returns a predicate that lets pass what all of the given let pass. With
-// none given, everything passes.
+// And returns a predicate that lets pass what all of the given let pass. With none given,
+// everything passes.
 func And[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
 	return all[object](predicates)
 }
 
-// Or returns a predicate that lets pass what any of the given lets pass. With
-// none given, nothing passes.
+// Or returns a predicate that lets pass what any of the given lets pass. With none given, nothing
+// passes.
 func Or[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
 	inverse := make([]TypedPredicate[object], len(predicates))
 	for i, p := range predicates {

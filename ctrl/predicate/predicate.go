@@ -1,8 +1,8 @@
 // Package predicate holds filters that decide which events reach a handler.
 //
-// Predicates see the events of one controller; what the cache keeps is decided
-// by the cache's own options. They run on the goroutine that delivers events,
-// so they must be quick, and must not change the objects they are shown.
+// Predicates filter the events of one controller; the objects in the cache are selected by the
+// cache's options. They run on the goroutine that delivers events, so they must be quick, and must
+// not modify the objects.
 package predicate
 
 import (
@@ -13,7 +13,7 @@ import (
 	"flyball.dev/ctrl/event"
 )
 
-// TypedPredicate tells for each event whether it should be handled.
+// TypedPredicate reports for each event whether it should be handled.
 type TypedPredicate[object any] interface {
 	Create(event.TypedCreateEvent[object]) bool
 	Delete(event.TypedDeleteEvent[object]) bool
@@ -24,8 +24,8 @@ type TypedPredicate[object any] interface {
 // Predicate is a TypedPredicate of any object.
 type Predicate = TypedPredicate[client.Object]
 
-// TypedFuncs is a TypedPredicate made of functions. A nil function lets every
-// event of its sort pass.
+// TypedFuncs is a TypedPredicate made of functions. A nil function lets every event of its sort
+// pass.
 type TypedFuncs[object any] struct {
 	CreateFunc  func(event.TypedCreateEvent[object]) bool
 	DeleteFunc  func(event.TypedDeleteEvent[object]) bool
@@ -36,28 +36,28 @@ type TypedFuncs[object any] struct {
 // Funcs is a TypedFuncs of any object.
 type Funcs = TypedFuncs[client.Object]
 
-// Create tells whether CreateFunc lets the event pass.
+// Create reports whether the event passes CreateFunc.
 func (p TypedFuncs[object]) Create(e event.TypedCreateEvent[object]) bool {
 	return p.CreateFunc == nil || p.CreateFunc(e)
 }
 
-// Delete tells whether DeleteFunc lets the event pass.
+// Delete reports whether the event passes DeleteFunc.
 func (p TypedFuncs[object]) Delete(e event.TypedDeleteEvent[object]) bool {
 	return p.DeleteFunc == nil || p.DeleteFunc(e)
 }
 
-// Update tells whether UpdateFunc lets the event pass.
+// Update reports whether the event passes UpdateFunc.
 func (p TypedFuncs[object]) Update(e event.TypedUpdateEvent[object]) bool {
 	return p.UpdateFunc == nil || p.UpdateFunc(e)
 }
 
-// Generic tells whether GenericFunc lets the event pass.
+// Generic reports whether the event passes GenericFunc.
 func (p TypedFuncs[object]) Generic(e event.TypedGenericEvent[object]) bool {
 	return p.GenericFunc == nil || p.GenericFunc(e)
 }
 
-// NewPredicateFuncs returns a predicate that asks filter about the object of
-// every event; of an update, about the new one.
+// NewPredicateFuncs returns a predicate that calls filter with the object of every event; of an
+// update, with the new one.
 func NewPredicateFuncs(filter func(object client.Object) bool) Funcs {
 	return NewTypedPredicateFuncs(filter)
 }
@@ -72,8 +72,8 @@ func NewTypedPredicateFuncs[object any](filter func(object object) bool) TypedFu
 	}
 }
 
-// LabelSelectorPredicate returns a predicate that lets objects pass whose
-// labels match the selector. It fails if the selector is not valid.
+// LabelSelectorPredicate returns a predicate that lets objects pass whose labels match the
+// selector. It fails if the selector is not valid.
 func LabelSelectorPredicate(s metav1.LabelSelector) (Predicate, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&s)
 	if err != nil {

@@ -6,46 +6,47 @@ import (
 	"flyball.dev/ctrl/internal/cause"
 )
 
-// This file is an addition to what controller-runtime has: a reconciler can ask why it was called.
-// What it does must not depend on the answer, since causes are merged and dropped and a restart
-// forgets them; they are for logs, for tests and for people.
+// This file is an addition to what controller-runtime has: a reconciler can look up why it was
+// called. Its result must not depend on that, since causes are merged, bounded in number and lost
+// by a restart; they are meant for logs, tests and debugging.
 
-// Cause is one reason for a call: an event of an object, or the outcome of the call before.
+// Cause is one reason for a reconcile: an event of an object, or the outcome of the previous
+// reconcile.
 type Cause = cause.Cause
 
-// CauseKind says what happened. Its String is the label that metrics have.
+// CauseKind is the kind of a cause. Its String is the label of metrics.
 type CauseKind = cause.Kind
 
-// Causes are the reasons for a call, at most eight different ones, and how many there were in all.
+// Causes are the causes of a reconcile, at most eight different ones, and their total number.
 type Causes = cause.Causes
 
 // The kinds of causes.
 const (
-	// CauseAdded is a request that was put on the queue without a reason.
+	// CauseAdded is a request that was added to the queue without a cause.
 	CauseAdded = cause.Added
-	// CauseListed is an object that was there when watching began.
+	// CauseListed is an object of the initial list.
 	CauseListed = cause.Listed
-	// CauseCreated, CauseUpdated and CauseDeleted are what happened to an object.
+	// CauseCreated, CauseUpdated and CauseDeleted are the events of an object.
 	CauseCreated = cause.Created
 	CauseUpdated = cause.Updated
 	CauseDeleted = cause.Deleted
 	// CauseGeneric is an event from outside the cluster.
 	CauseGeneric = cause.Generic
-	// CauseResync is the periodic reminder of an object that did not change.
+	// CauseResync is the periodic resync of an object that did not change.
 	CauseResync = cause.Resync
-	// CauseRequeue and CauseRequeueAfter are what the reconciler asked for.
+	// CauseRequeue and CauseRequeueAfter are requests of the reconciler itself.
 	CauseRequeue      = cause.Requeue
 	CauseRequeueAfter = cause.RequeueAfter
-	// CauseRetry is another try after an error, CauseConflict after a conflict.
+	// CauseRetry is a retry after an error, CauseConflict one after a conflict.
 	CauseRetry    = cause.Retry
 	CauseConflict = cause.Conflict
 )
 
-// CausesFrom returns why the call that ctx belongs to is made. There are none in a context that no
-// controller made, nor with a queue that does not keep them; see priorityqueue.CauseKeeper.
+// CausesFrom returns the causes of the reconcile that ctx belongs to. There are none in a context
+// that was not created by a controller, nor with a queue that is not a priorityqueue.CauseRecorder.
 func CausesFrom(ctx context.Context) Causes { return cause.From(ctx) }
 
-// WithCauses returns a context for a reconciler that asks for them.
+// WithCauses returns a context with causes, for tests of reconcilers.
 func WithCauses(ctx context.Context, causes Causes) context.Context {
 	return cause.With(ctx, causes)
 }

@@ -1,10 +1,10 @@
-// Package reconcile holds the contract between a controller and the code that
-// brings the world closer to what an object asks for.
+// Package reconcile has the contract between a controller and its reconciler, the code that moves
+// the actual state towards the desired state of an object.
 //
-// A reconciler is told which object to look at, never what happened to it: it
-// reads the present state, compares it with the wanted one and acts. Many
-// events may therefore become one call, and a call may be repeated at any time.
-// A controller never calls a reconciler for the same request twice at once.
+// Reconciliation is level-triggered: a request identifies an object, not an event. The reconciler
+// reads the actual state, compares it with the desired one and acts. Many events may therefore lead
+// to one call, and a call may be repeated at any time. A controller never calls a reconciler for
+// the same request concurrently.
 package reconcile
 
 import (
@@ -20,41 +20,40 @@ import (
 
 // Request names the object to reconcile.
 type Request struct {
-	// NamespacedName is the object's namespace (empty for a cluster-scoped
-	// object) and name.
+	// NamespacedName is the object's namespace (empty for a cluster-scoped object) and name.
 	types.NamespacedName
 }
 
-// Result says what should happen to the request after a call without error.
-// The zero Result means: nothing, until the next event.
+// Result is whether and when the request is to be reconciled again after a call without error. The
+// zero Result means: nothing, until the next event.
 type Result struct {
-	// Requeue asks for another call after the rate limiter's delay.
+	// Requeue requeues the request after the rate limiter's delay.
 	//
-	// Deprecated: use RequeueAfter, which says how long to wait; the rate
-	// limiter is meant for retries after errors.
+	// Deprecated: use RequeueAfter, which sets the delay; the rate limiter is meant for retries
+	// after errors.
 	Requeue bool
 
-	// RequeueAfter asks for another call after this long, if positive.
+	// RequeueAfter requeues the request after this delay, if positive.
 	RequeueAfter time.Duration
 
-	// Priority is the priority of the next call, also after an error. If nil,
-	// the request keeps the priority it had. Only a priority queue heeds it.
+	// Priority is the priority of the next call, also after an error. If nil, the request keeps its
+	// priority. Only a priority queue uses it.
 	Priority *int
 }
 
-// IsZero reports whether nothing was asked for. A nil Result is zero.
+// IsZero reports whether no field is set. A nil Result is zero.
 func (r *Result) IsZero() bool {
 	return r == nil || *r == Result{}
 }
 
-// TypedReconciler brings the world closer to what a request's object asks for.
+// TypedReconciler moves the actual state towards the desired state of a request's object.
 //
-// An error makes the controller call again after an increasing delay, and the
-// Result is then ignored but for its Priority; an error made by TerminalError
-// is logged and counted but not retried.
+// An error makes the controller call again after an increasing delay, and the Result is then
+// ignored but for its Priority; an error made by TerminalError is logged and counted but not
+// retried.
 type TypedReconciler[request comparable] interface {
-	// Reconcile handles one request. It may be called from several goroutines
-	// at once for different requests, never for the same one.
+	// Reconcile handles one request. It may be called from several goroutines at once for different
+	// requests, never for the same one.
 	Reconcile(context.Context, request) (Result, error)
 }
 
@@ -72,15 +71,14 @@ func (f TypedFunc[request]) Reconcile(ctx context.Context, req request) (Result,
 	return f(ctx, req)
 }
 
-// ObjectReconciler is handed the object itself instead of its name.
-// AsReconciler turns one into a Reconciler.
+// ObjectReconciler is a reconciler that receives the object instead of its name. AsReconciler turns
+// one into a Reconciler.
 type ObjectReconciler[object client.Object] interface {
 	Reconcile(context.Context, object) (Result, error)
 }
 
-// AsReconciler returns a Reconciler that reads the named object with c and
-// hands it to rec. An object that does not exist is passed over silently. The
-// type parameter must be a pointer to a struct.
+// AsReconciler returns a Reconciler that reads the named object with c and passes it to rec. An
+// object that does not exist is ignored. The type parameter must be a pointer to a struct.
 func AsReconciler[object client.Object](c client.Client, rec ObjectReconciler[object]) Reconciler {
 	kind := reflect.TypeFor[object]().Elem()
 	return Func(func(ctx context.Context, req Request) (Result, error) {
@@ -92,10 +90,9 @@ func AsReconciler[object client.Object](c client.Client, rec ObjectReconciler[ob
 	})
 }
 
-// TerminalError marks an error as one that no retry can mend. It is logged and
-// counted, but the request is not tried again until the next event. The marked
-// error is found by errors.Is and errors.As; errors.Is(err, TerminalError(nil))
-// tells whether err is terminal.
+// TerminalError wraps an error that a retry cannot resolve. It is logged and counted, but the
+// request is not retried; the next event reconciles it again. errors.Is and errors.As find the
+// wrapped error; errors.Is(err, TerminalError(nil)) reports whether err is terminal.
 func TerminalError(wrapped error) error {
 	return &terminalError{wrapped}
 }

@@ -27,7 +27,7 @@ func pod(version string) *corev1.Pod {
 	}
 }
 
-// ofPods is an informer that tells its kind, as typed objects do not.
+// ofPods is an informer that returns its kind, which typed objects do not carry.
 type ofPods struct{ cache.Informer }
 
 func (ofPods) GroupVersionKind() schema.GroupVersionKind {
@@ -47,7 +47,7 @@ func TestEventsAreCauses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		handler handler.EventHandler
-		tell    func(toolscache.ResourceEventHandler)
+		notify  func(toolscache.ResourceEventHandler)
 		want    []string
 	}{
 		"listed": {&handler.EnqueueRequestForObject{}, func(h toolscache.ResourceEventHandler) { h.OnAdd(pod("1"), true) },
@@ -73,7 +73,7 @@ func TestEventsAreCauses(t *testing.T) {
 				o.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](0, time.Second)
 			})
 			defer q.ShutDown()
-			c.tell(newDelivery(t.Context(), q, ofPods{}, c.handler, nil))
+			c.notify(newDelivery(t.Context(), q, ofPods{}, c.handler, nil))
 			var got []string
 			for q.Len() > 0 {
 				req, priority, causes, _ := q.(priorityqueue.CauseRecorder[reconcile.Request]).GetWithCauses()

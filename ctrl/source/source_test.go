@@ -31,16 +31,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// names is a handler that remembers the events it was told of.
+// names is a handler that records the events it receives.
 type names struct {
-	mu   sync.Mutex
-	told []string
+	mu       sync.Mutex
+	received []string
 }
 
 func (n *names) add(what string, obj client.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told = append(n.told, what+" "+obj.GetName())
+	n.received = append(n.received, what+" "+obj.GetName())
 }
 
 func (n *names) Create(_ context.Context, e event.CreateEvent, _ queue) {
@@ -56,14 +56,14 @@ func (n *names) expect(t *testing.T, want ...string) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !slices.Equal(n.told, want) {
-		t.Errorf("told %q, want %q", n.told, want)
+	if !slices.Equal(n.received, want) {
+		t.Errorf("received %q, want %q", n.received, want)
 	}
-	n.told = nil
+	n.received = nil
 }
 
-// informer is a cache of one informer, which the test feeds. It provides the informer once errs are
-// used up.
+// informer is a cache of one informer, which the test notifies. It provides the informer once errs
+// are used up.
 type informer struct {
 	cache.Cache
 	cache.Informer
@@ -195,7 +195,7 @@ func TestKindThatNeverSyncs(t *testing.T) {
 	})
 }
 
-// unsynced is a cache of somebody else's make which gives up waiting at once.
+// unsynced is a custom cache that never syncs: waiting for it returns at once.
 type unsynced struct{ informer }
 
 func (*unsynced) WaitForCacheSync(context.Context) bool { return false }
@@ -293,7 +293,7 @@ func TestChannel(t *testing.T) {
 			events <- event.GenericEvent{Object: pod(name)}
 		}
 		synctest.Wait()
-		slices.Sort(n.told)
+		slices.Sort(n.received)
 		n.expect(t, "generic a", "generic a", "generic b", "generic b")
 		cancel()
 		synctest.Wait()

@@ -49,8 +49,8 @@ func (w *worker) get() {
 }
 
 // TestLikeClientGo holds the queue against client-go's, call by call. Left out is where they are
-// meant to differ: Done for a key that is in line and that no worker has puts it in line twice
-// there, and does nothing here; ShutDown leaves what is in line to the workers there, and not here.
+// meant to differ: Done for a key that is queued and not in process queues it twice
+// there, and does nothing here; ShutDown leaves what is queued to the workers there, and not here.
 func TestLikeClientGo(t *testing.T) {
 	for name, script := range map[string]func(w *worker){
 		"many adds are one":          func(w *worker) { w.queue.Add("a"); w.queue.Add("b"); w.queue.Add("a"); w.get() },
@@ -164,8 +164,8 @@ func TestLikeClientGo(t *testing.T) {
 }
 
 // TestLikeClientGoAtRandom makes up long scripts. Some keys are only added at once, others only
-// after a time and not while they are in line: there the two queues differ, since here a key is in
-// line once, while client-go lets a ready key wait for a second time besides.
+// after a time and not while they are queued: there the two queues differ, since here a key is in
+// the queue once, while client-go lets a ready key wait for a second time besides.
 func TestLikeClientGoAtRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		compare(t, func(w *worker) {

@@ -80,7 +80,7 @@ func TestDurations(t *testing.T) {
 		q.meter = c.register("q", q.Stats)
 		defer q.ShutDown()
 		q.AddOne(time.Minute, 0, nil, "k")
-		time.Sleep(time.Hour) // nobody looks: it is ready after a minute all the same
+		time.Sleep(time.Hour) // without a scrape: it is ready after a minute
 		q.Get()
 		time.Sleep(time.Second)
 		q.Done("k")
@@ -95,7 +95,7 @@ func TestDurations(t *testing.T) {
 	})
 }
 
-// TestTheOldestWaiter follows it from key to key. Whoever has a key no longer waits.
+// TestTheOldestWaiter follows it from key to key. A key in process does not wait.
 func TestTheOldestWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollector()

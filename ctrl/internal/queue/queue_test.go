@@ -238,7 +238,7 @@ func TestKeysHaveNoGoroutines(t *testing.T) {
 			t.Errorf("%d goroutines were started", after-before)
 		}
 		if q.timer != nil {
-			t.Error("a timer runs though nobody waits")
+			t.Error("the timer is armed though no worker is idle")
 		}
 		for i := range 10_000 {
 			if key, _, _, _ := q.Get(); key != i {
