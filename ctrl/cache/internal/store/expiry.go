@@ -19,7 +19,7 @@ func (s *Store) deadline() time.Duration {
 func (s *Store) expire() {
 	if s.overdue() {
 		s.writing.Lock()
-		defer s.writing.Unlock()
+		defer s.unlock()
 		s.dropExpired()
 	}
 }

@@ -87,7 +87,7 @@ func (x *index) of(value string) *set {
 // alone; it is not called by several goroutines at once.
 func (s *Store) AddIndex(name string, values func(client.Object) []string) error {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	if s.fields[name] != nil {
 		return fmt.Errorf("an index by %q exists already", name)
 	}
@@ -139,7 +139,7 @@ func (s *Store) indexLabel(label string) {
 		return
 	}
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	if s.labels[label] != nil || len(s.labels) >= labelIndexes {
 		return
 	}

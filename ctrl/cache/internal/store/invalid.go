@@ -29,7 +29,7 @@ type Invalidation struct {
 // and only a live read makes the key valid again.
 func (s *Store) Invalidate(key Key, version uint64) {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	c, e := s.scope(key.Namespace), s.entry(key)
 	switch {
 	case c == nil:
@@ -46,7 +46,7 @@ func (s *Store) Invalidate(key Key, version uint64) {
 // that it had before.
 func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	c, e := s.scope(key.Namespace), s.entry(key)
 	switch {
 	case c == nil:
@@ -76,7 +76,6 @@ func (s *Store) invalidate(c *Scope, v *Invalidation) {
 	}
 	v.until = s.deadline()
 	s.invalid[v.Key] = v
-	s.invalidKeys.Store(int64(len(s.invalid)))
 	if v.endsWithProgress() {
 		c.invalid.push(v)
 	} else {
@@ -100,7 +99,6 @@ func (s *Store) validate(v *Invalidation) {
 		return
 	}
 	delete(s.invalid, v.Key)
-	s.invalidKeys.Store(int64(len(s.invalid)))
 }
 
 // Invalid returns the keys that must be read live before a read of one key, of a
@@ -110,7 +108,7 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 		return nil
 	}
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	s.dropExpired()
 	var found []*Invalidation
 	add := func(v *Invalidation) {
@@ -137,7 +135,7 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 // Standing returns those of some invalidations that still stand.
 func (s *Store) Standing(invalid []*Invalidation) []*Invalidation {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	var standing []*Invalidation
 	for _, v := range invalid {
 		if s.invalid[v.Key] == v {
@@ -152,7 +150,7 @@ func (s *Store) Standing(invalid []*Invalidation) []*Invalidation {
 // see that until the watch has caught up.
 func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	if obj != nil {
 		s.wrote(obj)
 	} else {
@@ -164,7 +162,7 @@ func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) 
 // Validate ends an invalidation without a live read: reads see what the store has.
 func (s *Store) Validate(v *Invalidation) {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	s.validate(v)
 }
 

@@ -98,7 +98,7 @@ func (c *Scope) meet(obj client.Object) (*entry, *record) {
 func (c *Scope) Listed(obj client.Object) Change {
 	s := c.store
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	e, r := c.meet(obj)
 	version := obj.GetResourceVersion() // empty if a transform has removed it
 	if version != "" && e.watched != nil && e.watched.uid == r.uid && s.object(e, e.watched).version() == version {
@@ -118,7 +118,7 @@ func (c *Scope) Heard(obj client.Object) Change { return c.changed(obj, true) }
 func (c *Scope) changed(obj client.Object, later bool) Change {
 	s := c.store
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	e, r := c.meet(obj)
 	var change Change
 	if !e.watched.supersedes(r) {
@@ -132,7 +132,7 @@ func (c *Scope) changed(obj client.Object, later bool) Change {
 func (c *Scope) Settle() {
 	s := c.store
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	e := c.fresh
 	c.fresh = nil
 	if e == nil || e.watched == nil || e.watched.kept {
@@ -156,7 +156,7 @@ func (c *Scope) Settle() {
 func (c *Scope) Deleted(obj client.Object) Change {
 	s := c.store
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	var change Change
 	key, r := client.ObjectKeyFromObject(obj), newRecord(obj)
 	s.catchUp(key, r, true)
@@ -171,7 +171,7 @@ func (c *Scope) Deleted(obj client.Object) Change {
 func (c *Scope) Progress(version string) {
 	s := c.store
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	if v, err := strconv.ParseUint(version, 10, 64); err == nil {
 		c.progressed(v)
 	}
@@ -182,7 +182,7 @@ func (c *Scope) Progress(version string) {
 func (c *Scope) Complete(version string) []*Snapshot {
 	s := c.store
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	var gone []*entry
 	s.all(func(e *entry) {
 		if e.listed != c.list && s.scope(e.key.Namespace) == c {

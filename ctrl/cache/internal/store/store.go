@@ -157,7 +157,7 @@ func (s *Store) Watched() []*Snapshot {
 func (s *Store) Size() (objects, bytes int) {
 	s.expire()
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	return s.count, s.count*entryCost + s.size + s.packer.Size()
 }
 
@@ -182,6 +182,13 @@ func (s *Store) obtain(key Key) *entry {
 	defer s.mu.Unlock()
 	s.count++
 	return s.space(key.Namespace).add(key.Name)
+}
+
+// unlock ends a change of the store. Only here do readers, who look at invalidKeys without a lock, see
+// that a key is valid again: an invalidation may end before the object that ends it can be read.
+func (s *Store) unlock() {
+	s.invalidKeys.Store(int64(len(s.invalid)))
+	s.writing.Unlock()
 }
 
 // set changes both sides of an entry and forgets it if nothing is left. The

@@ -28,7 +28,7 @@ type write struct {
 // that is not a number.
 func (s *Store) Wrote(obj client.Object) {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	s.wrote(obj)
 }
 
@@ -55,7 +55,7 @@ func (s *Store) wrote(obj client.Object) {
 // version: reads do not find one until the watch has caught up.
 func (s *Store) Absent(key Key, version uint64) {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	s.absent(key, version)
 }
 
@@ -87,7 +87,7 @@ func (s *Store) absent(key Key, version uint64) {
 // resource version that the object had, or zero if none is known.
 func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
-	defer s.writing.Unlock()
+	defer s.unlock()
 	c := s.scope(key.Namespace)
 	if c == nil || uid == "" {
 		return
