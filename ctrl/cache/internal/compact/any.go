@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// anyPlan packs unstructured content: what JSON can say, in the types that
+// anyCodec packs unstructured content: what JSON can say, in the types that
 // unstructured objects have it in.
-type anyPlan struct{}
+type anyCodec struct{}
 
 // The maps and slices in unstructured content are parts like others.
 var (
-	anyMaps   = &part{plan: anyMapPlan{}}
-	anySlices = &part{plan: anySlicePlan{}, slice: true}
+	anyMaps   = &subtreeCodec{codec: anyMapCodec{}}
+	anySlices = &subtreeCodec{codec: anySliceCodec{}, slice: true}
 )
 
 const (
@@ -26,9 +26,9 @@ const (
 	anySlice
 )
 
-func (anyPlan) encode(e *encoder, p unsafe.Pointer) { e.any(*(*any)(p)) }
-func (anyPlan) decode(d *decoder, p unsafe.Pointer) { *(*any)(p) = d.any() }
-func (anyPlan) own(_ *decoder, p unsafe.Pointer)    { *(*any)(p) = copyAny(*(*any)(p)) }
+func (anyCodec) encode(e *encoder, p unsafe.Pointer) { e.any(*(*any)(p)) }
+func (anyCodec) decode(d *decoder, p unsafe.Pointer) { *(*any)(p) = d.any() }
+func (anyCodec) unalias(_ *decoder, p unsafe.Pointer)    { *(*any)(p) = copyAny(*(*any)(p)) }
 
 func (e *encoder) any(x any) {
 	switch x := x.(type) {
@@ -81,36 +81,36 @@ func (d *decoder) any() any {
 	case anyFloat:
 		return d.float()
 	case anyMap:
-		shared := d.part()
+		shared := d.subtree()
 		if shared == nil {
 			return d.anyMap()
 		}
-		if m := shared.model.Load(); m != nil {
+		if m := shared.prototype.Load(); m != nil {
 			return copyAnyMap(*(*map[string]any)(m.variable))
 		}
-		defer d.leave(d.enter(shared.alone))
+		defer d.leave(d.enter(shared.packed))
 		return d.anyMap()
 	case anySlice:
-		shared := d.part()
+		shared := d.subtree()
 		if shared == nil {
 			return d.anySlice()
 		}
-		if m := shared.model.Load(); m != nil {
+		if m := shared.prototype.Load(); m != nil {
 			return copyAnySlice(*(*[]any)(m.variable))
 		}
-		defer d.leave(d.enter(shared.alone))
+		defer d.leave(d.enter(shared.packed))
 		return d.anySlice()
 	default:
 		return nil
 	}
 }
 
-type anyMapPlan struct{}
+type anyMapCodec struct{}
 
-func (anyMapPlan) encode(e *encoder, p unsafe.Pointer) { e.anyMap(*(*map[string]any)(p)) }
-func (anyMapPlan) decode(d *decoder, p unsafe.Pointer) { *(*map[string]any)(p) = d.anyMap() }
+func (anyMapCodec) encode(e *encoder, p unsafe.Pointer) { e.anyMap(*(*map[string]any)(p)) }
+func (anyMapCodec) decode(d *decoder, p unsafe.Pointer) { *(*map[string]any)(p) = d.anyMap() }
 
-func (anyMapPlan) own(_ *decoder, p unsafe.Pointer) {
+func (anyMapCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*(*map[string]any)(p) = copyAnyMap(*(*map[string]any)(p))
 }
 
@@ -132,7 +132,7 @@ func (d *decoder) anyMap() map[string]any {
 		return nil
 	}
 	m := make(map[string]any, n)
-	d.stock.tookMap(n, 2*unsafe.Sizeof(""))
+	d.arena.tookMap(n, 2*unsafe.Sizeof(""))
 	for range n {
 		key := d.string()
 		m[key] = d.any()
@@ -140,12 +140,12 @@ func (d *decoder) anyMap() map[string]any {
 	return m
 }
 
-type anySlicePlan struct{}
+type anySliceCodec struct{}
 
-func (anySlicePlan) encode(e *encoder, p unsafe.Pointer) { e.anySlice(*(*[]any)(p)) }
-func (anySlicePlan) decode(d *decoder, p unsafe.Pointer) { *(*[]any)(p) = d.anySlice() }
+func (anySliceCodec) encode(e *encoder, p unsafe.Pointer) { e.anySlice(*(*[]any)(p)) }
+func (anySliceCodec) decode(d *decoder, p unsafe.Pointer) { *(*[]any)(p) = d.anySlice() }
 
-func (anySlicePlan) own(_ *decoder, p unsafe.Pointer) {
+func (anySliceCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*(*[]any)(p) = copyAnySlice(*(*[]any)(p))
 }
 
@@ -166,7 +166,7 @@ func (d *decoder) anySlice() []any {
 		return nil
 	}
 	s := make([]any, n)
-	d.stock.made += n * int(unsafe.Sizeof(s[0]))
+	d.arena.made += n * int(unsafe.Sizeof(s[0]))
 	for i := range s {
 		s[i] = d.any()
 	}

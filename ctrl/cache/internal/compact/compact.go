@@ -67,10 +67,10 @@ func (v Value) sections() (tokens, data, text int) {
 }
 
 // Type is a Go type whose values can be packed.
-type Type struct{ plan plan }
+type Type struct{ codec codec }
 
 // TypeOf returns a type.
-func TypeOf(t reflect.Type) Type { return Type{nodeOf(t).plan} }
+func TypeOf(t reflect.Type) Type { return Type{nodeOf(t).codec} }
 
 // Packer packs values.
 type Packer struct {
@@ -114,9 +114,9 @@ func (p *Packer) Release(v Value) {
 		var token uint64
 		token, at = uvarint(v.code, at)
 		switch token & tokenMask {
-		case tokenShared:
+		case tokenInterned:
 			p.dictionary.release(uint32(token >> tokenBits))
-		case tokenAgain:
+		case tokenRepeat:
 			_, at = uvarint(v.code, at)
 		}
 	}
@@ -168,7 +168,7 @@ func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
 	for range d.uint() {
 		d.string()
 	}
-	t.plan.decode(d, into.Addr().UnsafePointer())
+	t.codec.decode(d, into.Addr().UnsafePointer())
 }
 
 // Header returns the header of a value.

@@ -9,7 +9,7 @@ import (
 // so it does not look for mistakes.
 type decoder struct {
 	entries []entry
-	stock   stock
+	arena   slabs
 	cursor
 }
 
@@ -90,11 +90,11 @@ func (d *decoder) string() string {
 	token, d.token = uvarint(d.code, d.token)
 	x := int(token >> tokenBits)
 	switch token & tokenMask {
-	case tokenOwn:
+	case tokenInline:
 		from := d.textOwn
 		d.textOwn += x
 		return d.code[from:d.textOwn]
-	case tokenShared:
+	case tokenInterned:
 		return d.entries[x].text
 	default:
 		var length uint64
@@ -107,19 +107,19 @@ func (d *decoder) string() string {
 func (d *decoder) enter(part Value) (outer cursor) {
 	outer = d.cursor
 	d.open(part)
-	d.part() // which says that it follows
+	d.subtree() // which says that it follows
 	return outer
 }
 
 func (d *decoder) leave(outer cursor) { d.cursor = outer }
 
-// part returns the next part if the dictionary has it; if not, nil, and what it
+// subtree returns the next part if the dictionary has it; if not, nil, and what it
 // is made of comes next.
-func (d *decoder) part() *shared {
+func (d *decoder) subtree() *subtree {
 	var token uint64
 	token, d.token = uvarint(d.code, d.token)
-	if token&tokenMask == tokenShared {
-		return d.entries[token>>tokenBits].part
+	if token&tokenMask == tokenInterned {
+		return d.entries[token>>tokenBits].subtree
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type dictionary struct {
 	size, debt, values, count int
 
 	seed      maphash.Seed
-	sightings sightings
+	sightings frequencySketch
 	// owner is whose value is being packed.
 	owner uint8
 }
@@ -36,42 +36,42 @@ type dictionary struct {
 // entry is what readers need to know of a place: a string or a part.
 type entry struct {
 	text string
-	part *shared
+	subtree *subtree
 }
 
-// shared is a part that is shared: as a value that shares nothing and, if that is
+// subtree is a part that is shared: as a value that shares nothing and, if that is
 // worth it, as a model to copy.
-type shared struct {
-	plan  *part
-	alone Value
-	model atomic.Pointer[model]
+type subtree struct {
+	codec  *subtreeCodec
+	packed Value
+	prototype atomic.Pointer[prototype]
 }
 
-// model is a variable that holds a part, and how it is copied at one go, if it is.
-type model struct {
+// prototype is a variable that holds a part, and how it is copied at one go, if it is.
+type prototype struct {
 	variable unsafe.Pointer
-	image    *image
+	image    *relocatable
 }
 
-// newModel returns the model of a part, and how many bytes there are to it.
-func newModel(sh *shared) (*model, int) {
-	made := decoder{stock: stock{single: true}}
-	made.open(sh.alone)
-	variable := sh.plan.variable()
-	sh.plan.decode(&made, variable)
-	m, size := &model{variable, newImage(sh.plan.plan, variable)}, made.stock.made+modelCost
+// newPrototype returns the model of a part, and how many bytes there are to it.
+func newPrototype(sh *subtree) (*prototype, int) {
+	made := decoder{arena: slabs{single: true}}
+	made.open(sh.packed)
+	variable := sh.codec.variable()
+	sh.codec.decode(&made, variable)
+	m, size := &prototype{variable, newRelocatable(sh.codec.codec, variable)}, made.arena.made+modelCost
 	if m.image != nil {
-		size += imageCost + linkCost*(len(m.image.links)+len(m.image.loose))
+		size += imageCost + linkCost*(len(m.image.relocations)+len(m.image.fixups))
 	}
 	return m, size
 }
 
-// own gives a variable that is a shallow copy of the model what it leads to.
-func (m *model) own(d *decoder, p plan, variable unsafe.Pointer) {
+// unalias gives a variable that is a shallow copy of the model what it leads to.
+func (m *prototype) unalias(d *decoder, p codec, variable unsafe.Pointer) {
 	if m.image != nil {
 		m.image.copyInto(d, variable)
 	} else {
-		p.own(d, variable)
+		p.unalias(d, variable)
 	}
 }
 
@@ -104,7 +104,7 @@ const (
 )
 
 func newDictionary() dictionary {
-	return dictionary{places: map[uint64]uint32{}, seed: maphash.MakeSeed(), sightings: make(sightings, sightingsAtLeast)}
+	return dictionary{places: map[uint64]uint32{}, seed: maphash.MakeSeed(), sightings: make(frequencySketch, sightingsAtLeast)}
 }
 
 // text returns the place of a string and counts the use. It returns false if the
@@ -133,13 +133,13 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 	if weight < partFrom {
 		return 0, false
 	}
-	plan := e.marks[part].plan
+	plan := e.marks[part].codec
 	if place, ok := d.places[hash]; ok {
-		if sh := d.entries[place].part; sh == nil || sh.plan != plan || !e.is(part, sh.alone) {
+		if sh := d.entries[place].subtree; sh == nil || sh.codec != plan || !e.equals(part, sh.packed) {
 			return 0, false
 		}
 		d.use(place, 1)
-		d.model(place)
+		d.promote(place)
 		return place, true
 	}
 	cost, count := weight+partCost, d.sightings.count(hash, d.owner)
@@ -151,7 +151,7 @@ func (d *dictionary) part(e *encoder, part int) (uint32, bool) {
 		return 0, false
 	}
 	r := record{hash: hash, gain: uint32(gain), cost: uint32(cost), model: uint32(3 * cost)}
-	return d.add(entry{part: &shared{plan: plan, alone: e.alone(part)}}, r), true
+	return d.add(entry{subtree: &subtree{codec: plan, packed: e.selfContained(part)}}, r), true
 }
 
 // worth tells whether something is to have a place that has come a number of times,
@@ -176,7 +176,7 @@ func (d *dictionary) inline(e *encoder, part int) int {
 	for i := part; i < m.end; i++ {
 		inner := &e.marks[i]
 		hash := d.hash(inner)
-		if inner.plan != nil && i > part {
+		if inner.codec != nil && i > part {
 			hash, _ = d.sum(e, i)
 		}
 		if _, ok := d.places[hash]; !ok {
@@ -184,7 +184,7 @@ func (d *dictionary) inline(e *encoder, part int) int {
 			continue
 		}
 		size += tokenCost
-		if inner.plan != nil {
+		if inner.codec != nil {
 			size -= inner.dataEnd - inner.data
 			i = inner.end - 1
 		}
@@ -192,20 +192,20 @@ func (d *dictionary) inline(e *encoder, part int) int {
 	return size
 }
 
-// model makes a model of a part once its uses have saved what that costs. Readers
+// promote makes a model of a part once its uses have saved what that costs. Readers
 // unpack the part as it is until then.
-func (d *dictionary) model(place uint32) {
-	r, sh := &d.records[place], d.entries[place].part
-	if r.saved() < int(r.model) || sh.model.Load() != nil {
+func (d *dictionary) promote(place uint32) {
+	r, sh := &d.records[place], d.entries[place].subtree
+	if r.saved() < int(r.model) || sh.prototype.Load() != nil {
 		return
 	}
-	m, size := newModel(sh)
+	m, size := newPrototype(sh)
 	if r.model = r.cost + uint32(size); r.saved() < int(r.model) {
 		return
 	}
 	d.size += size
 	r.cost += uint32(size)
-	sh.model.Store(m)
+	sh.prototype.Store(m)
 }
 
 // use counts that a place is used more often, or less.

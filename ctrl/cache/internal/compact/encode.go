@@ -17,9 +17,9 @@ import (
 const (
 	tokenBits   = 2
 	tokenMask   = 1<<tokenBits - 1
-	tokenOwn    = 0
-	tokenShared = 1
-	tokenAgain  = 2
+	tokenInline    = 0
+	tokenInterned = 1
+	tokenRepeat  = 2
 )
 
 // encoder takes a value apart: into data, and a mark for each string and for each
@@ -32,8 +32,8 @@ type encoder struct {
 	failed bool
 
 	tokens, pressed, text []byte
-	// own are the places in text of strings by their hashes.
-	own map[uint64]int
+	// offsets are the places in text of strings by their hashes.
+	offsets map[uint64]int
 	// quantities are what was said of quantities before.
 	quantities map[resource.Quantity]quantity
 }
@@ -42,8 +42,8 @@ type encoder struct {
 type mark struct {
 	text string
 	hash uint64
-	// plan is that of a part, nil for a string.
-	plan *part
+	// codec is that of a part, nil for a string.
+	codec *subtreeCodec
 	// The part's data stands from data to dataEnd, and the marks in it stand
 	// before end.
 	data, dataEnd, end int
@@ -51,7 +51,7 @@ type mark struct {
 
 func (e *encoder) reset() {
 	clear(e.marks)
-	clear(e.own)
+	clear(e.offsets)
 	clear(e.keys[:cap(e.keys)])
 	e.data, e.marks, e.keys, e.depth, e.failed = e.data[:0], e.marks[:0], e.keys[:0], 0, false
 	if cap(e.data)+cap(e.text) > keptAtMost || cap(e.marks) > keptAtMost/64 {
@@ -133,13 +133,13 @@ func (e *encoder) encode(header []string, t Type, p unsafe.Pointer) (ok bool) {
 	for _, s := range header {
 		e.string(s)
 	}
-	t.plan.encode(e, p)
+	t.codec.encode(e, p)
 	return true
 }
 
 // begin begins a part and returns its mark, end ends it.
-func (e *encoder) begin(p *part) int {
-	e.marks = append(e.marks, mark{plan: p, data: len(e.data)})
+func (e *encoder) begin(p *subtreeCodec) int {
+	e.marks = append(e.marks, mark{codec: p, data: len(e.data)})
 	return len(e.marks) - 1
 }
 
@@ -154,15 +154,15 @@ func (e *encoder) pack(d *dictionary) Value {
 	from := 0
 	for i := 0; i < len(e.marks); {
 		m := &e.marks[i]
-		if m.plan == nil {
-			e.press(d, m)
+		if m.codec == nil {
+			e.writeString(d, m)
 			i++
 		} else if place, ok := d.part(e, i); ok {
-			e.token(tokenShared, uint64(place))
+			e.token(tokenInterned, uint64(place))
 			e.pressed = append(e.pressed, e.data[from:m.data]...)
 			from, i = m.dataEnd, m.end
 		} else {
-			e.token(tokenOwn, 0)
+			e.token(tokenInline, 0)
 			i++
 		}
 	}
@@ -174,45 +174,45 @@ func (e *encoder) token(kind, x uint64) {
 	e.tokens = binary.AppendUvarint(e.tokens, x<<tokenBits|kind)
 }
 
-// press writes a string.
-func (e *encoder) press(d *dictionary, m *mark) {
+// writeString writes a string.
+func (e *encoder) writeString(d *dictionary, m *mark) {
 	n := len(m.text)
 	if n == 0 {
-		e.token(tokenOwn, 0)
+		e.token(tokenInline, 0)
 		return
 	}
 	hash := d.hash(m)
 	// What comes twice in one value is not shared yet.
-	if at, ok := e.own[hash]; ok && at+n <= len(e.text) && string(e.text[at:at+n]) == m.text {
-		e.token(tokenAgain, uint64(at))
+	if at, ok := e.offsets[hash]; ok && at+n <= len(e.text) && string(e.text[at:at+n]) == m.text {
+		e.token(tokenRepeat, uint64(at))
 		e.tokens = binary.AppendUvarint(e.tokens, uint64(n))
 		return
 	}
 	if place, ok := d.text(m.text, hash); ok {
-		e.token(tokenShared, uint64(place))
+		e.token(tokenInterned, uint64(place))
 		return
 	}
-	if e.own == nil {
-		e.own = map[uint64]int{}
+	if e.offsets == nil {
+		e.offsets = map[uint64]int{}
 	}
-	e.own[hash] = len(e.text)
-	e.token(tokenOwn, uint64(n))
+	e.offsets[hash] = len(e.text)
+	e.token(tokenInline, uint64(n))
 	e.text = append(e.text, m.text...)
 }
 
-// alone returns a part as a value that shares nothing.
-func (e *encoder) alone(part int) Value {
+// selfContained returns a part as a value that shares nothing.
+func (e *encoder) selfContained(part int) Value {
 	m := &e.marks[part]
 	e2 := encoder{}
 	for _, inner := range e.marks[part:m.end] {
-		e2.token(tokenOwn, uint64(len(inner.text)))
+		e2.token(tokenInline, uint64(len(inner.text)))
 		e2.text = append(e2.text, inner.text...)
 	}
 	return newValue(e2.tokens, e.data[m.data:m.dataEnd], e2.text)
 }
 
-// is tells whether a part would be that value alone.
-func (e *encoder) is(part int, v Value) bool {
+// equals tells whether a part would be that value alone.
+func (e *encoder) equals(part int, v Value) bool {
 	m := &e.marks[part]
 	at, data, text := v.sections()
 	if v.code[data:text] != string(e.data[m.data:m.dataEnd]) {

@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// part is the plan of something that the dictionary may have: a pointer, a slice
+// subtreeCodec is the plan of something that the dictionary may have: a pointer, a slice
 // or a map. Its token comes first.
-type part struct {
-	plan  // of what is not there
+type subtreeCodec struct {
+	codec  // of what is not there
 	slice bool
 }
 
@@ -20,33 +20,33 @@ type slice struct {
 }
 
 // variable returns a new variable that can hold the part.
-func (t *part) variable() unsafe.Pointer {
+func (t *subtreeCodec) variable() unsafe.Pointer {
 	if t.slice {
 		return unsafe.Pointer(new(slice))
 	}
 	return unsafe.Pointer(new(unsafe.Pointer))
 }
 
-func (t *part) encode(e *encoder, p unsafe.Pointer) {
+func (t *subtreeCodec) encode(e *encoder, p unsafe.Pointer) {
 	if !e.enter() {
 		return
 	}
 	mark := e.begin(t)
-	t.plan.encode(e, p)
+	t.codec.encode(e, p)
 	e.end(mark)
 }
 
-func (t *part) decode(d *decoder, p unsafe.Pointer) {
-	shared := d.part()
+func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
+	shared := d.subtree()
 	if shared == nil {
-		t.plan.decode(d, p)
+		t.codec.decode(d, p)
 		return
 	}
-	m := shared.model.Load()
+	m := shared.prototype.Load()
 	switch {
 	case m == nil:
-		outer := d.enter(shared.alone)
-		t.plan.decode(d, p)
+		outer := d.enter(shared.packed)
+		t.codec.decode(d, p)
 		d.leave(outer)
 		return
 	case t.slice:
@@ -54,7 +54,7 @@ func (t *part) decode(d *decoder, p unsafe.Pointer) {
 	default:
 		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(m.variable)
 	}
-	m.own(d, t.plan, p)
+	m.unalias(d, t.codec, p)
 }
 
 // leaf tells whether pointers to a type are not worth sharing.
@@ -69,10 +69,10 @@ func leaf(t reflect.Type) bool {
 	}
 }
 
-// pointerPlan packs pointers. Those to leaves are no parts.
-type pointerPlan struct{ elem *node }
+// pointerCodec packs pointers. Those to leaves are no parts.
+type pointerCodec struct{ elem *node }
 
-func (t *pointerPlan) encode(e *encoder, p unsafe.Pointer) {
+func (t *pointerCodec) encode(e *encoder, p unsafe.Pointer) {
 	elem := *(*unsafe.Pointer)(p)
 	e.bool(elem != nil)
 	if elem != nil {
@@ -80,15 +80,15 @@ func (t *pointerPlan) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
-func (t *pointerPlan) decode(d *decoder, p unsafe.Pointer) {
+func (t *pointerCodec) decode(d *decoder, p unsafe.Pointer) {
 	if d.bool() {
-		elem := d.stock.variables(t.elem, 1)
+		elem := d.arena.variables(t.elem, 1)
 		*(*unsafe.Pointer)(p) = elem
 		t.elem.decode(d, elem)
 	}
 }
 
-func (t *pointerPlan) own(d *decoder, p unsafe.Pointer) {
+func (t *pointerCodec) unalias(d *decoder, p unsafe.Pointer) {
 	if elem := *(*unsafe.Pointer)(p); elem != nil {
 		*(*unsafe.Pointer)(p) = d.copies(t.elem, elem, 1)
 	}
@@ -96,11 +96,11 @@ func (t *pointerPlan) own(d *decoder, p unsafe.Pointer) {
 
 // copies returns copies of variables that stand one after the other.
 func (d *decoder) copies(n *node, from unsafe.Pointer, count int) unsafe.Pointer {
-	to := d.stock.variables(n, count)
+	to := d.arena.variables(n, count)
 	n.move(to, from, count)
 	if !n.plain {
 		for i := range uintptr(count) {
-			n.own(d, unsafe.Add(to, i*n.size))
+			n.unalias(d, unsafe.Add(to, i*n.size))
 		}
 	}
 	return to
@@ -113,9 +113,9 @@ func (n *node) move(to, from unsafe.Pointer, count int) {
 	}
 }
 
-type slicePlan struct{ elem *node }
+type sliceCodec struct{ elem *node }
 
-func (t *slicePlan) encode(e *encoder, p unsafe.Pointer) {
+func (t *sliceCodec) encode(e *encoder, p unsafe.Pointer) {
 	s := (*slice)(p)
 	if s.data == nil {
 		e.byte(0)
@@ -127,43 +127,43 @@ func (t *slicePlan) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
-func (t *slicePlan) decode(d *decoder, p unsafe.Pointer) {
+func (t *sliceCodec) decode(d *decoder, p unsafe.Pointer) {
 	n, ok := d.length()
 	if !ok {
 		return
 	}
-	data := d.stock.variables(t.elem, n)
+	data := d.arena.variables(t.elem, n)
 	*(*slice)(p) = slice{data, n, n}
 	for i := range uintptr(n) {
 		t.elem.decode(d, unsafe.Add(data, i*t.elem.size))
 	}
 }
 
-func (t *slicePlan) own(d *decoder, p unsafe.Pointer) {
+func (t *sliceCodec) unalias(d *decoder, p unsafe.Pointer) {
 	if s := (*slice)(p); s.data != nil {
 		*s = slice{d.copies(t.elem, s.data, s.len), s.len, s.len}
 	}
 }
 
-type arrayPlan struct {
+type arrayCodec struct {
 	elem *node
 	len  int
 }
 
-func (t *arrayPlan) each(p unsafe.Pointer, do func(unsafe.Pointer)) {
+func (t *arrayCodec) each(p unsafe.Pointer, do func(unsafe.Pointer)) {
 	for i := range uintptr(t.len) {
 		do(unsafe.Add(p, i*t.elem.size))
 	}
 }
 
-func (t *arrayPlan) encode(e *encoder, p unsafe.Pointer) {
+func (t *arrayCodec) encode(e *encoder, p unsafe.Pointer) {
 	t.each(p, func(elem unsafe.Pointer) { t.elem.encode(e, elem) })
 }
 
-func (t *arrayPlan) decode(d *decoder, p unsafe.Pointer) {
+func (t *arrayCodec) decode(d *decoder, p unsafe.Pointer) {
 	t.each(p, func(elem unsafe.Pointer) { t.elem.decode(d, elem) })
 }
 
-func (t *arrayPlan) own(d *decoder, p unsafe.Pointer) {
-	t.each(p, func(elem unsafe.Pointer) { t.elem.own(d, elem) })
+func (t *arrayCodec) unalias(d *decoder, p unsafe.Pointer) {
+	t.each(p, func(elem unsafe.Pointer) { t.elem.unalias(d, elem) })
 }

@@ -6,78 +6,78 @@ import (
 )
 
 // scalar returns the plan of a kind of values that lead to no others.
-func scalar(k reflect.Kind) plan {
+func scalar(k reflect.Kind) codec {
 	switch k {
 	case reflect.Bool:
-		return boolPlan{}
+		return boolCodec{}
 	case reflect.String:
-		return stringPlan{}
+		return stringCodec{}
 	case reflect.Int:
-		return intPlan[int]{}
+		return intCodec[int]{}
 	case reflect.Int8:
-		return intPlan[int8]{}
+		return intCodec[int8]{}
 	case reflect.Int16:
-		return intPlan[int16]{}
+		return intCodec[int16]{}
 	case reflect.Int32:
-		return intPlan[int32]{}
+		return intCodec[int32]{}
 	case reflect.Int64:
-		return intPlan[int64]{}
+		return intCodec[int64]{}
 	case reflect.Uint:
-		return uintPlan[uint]{}
+		return uintCodec[uint]{}
 	case reflect.Uint8:
-		return uintPlan[uint8]{}
+		return uintCodec[uint8]{}
 	case reflect.Uint16:
-		return uintPlan[uint16]{}
+		return uintCodec[uint16]{}
 	case reflect.Uint32:
-		return uintPlan[uint32]{}
+		return uintCodec[uint32]{}
 	case reflect.Uint64:
-		return uintPlan[uint64]{}
+		return uintCodec[uint64]{}
 	case reflect.Uintptr:
-		return uintPlan[uintptr]{}
+		return uintCodec[uintptr]{}
 	case reflect.Float32:
-		return float32Plan{}
+		return float32Codec{}
 	case reflect.Float64:
-		return float64Plan{}
+		return float64Codec{}
 	default:
-		return noPlan{}
+		return unsupportedCodec{}
 	}
 }
 
-type boolPlan struct{ plain }
+type boolCodec struct{ plain }
 
-func (boolPlan) encode(e *encoder, p unsafe.Pointer) { e.bool(*(*bool)(p)) }
-func (boolPlan) decode(d *decoder, p unsafe.Pointer) { *(*bool)(p) = d.bool() }
+func (boolCodec) encode(e *encoder, p unsafe.Pointer) { e.bool(*(*bool)(p)) }
+func (boolCodec) decode(d *decoder, p unsafe.Pointer) { *(*bool)(p) = d.bool() }
 
-type intPlan[T int | int8 | int16 | int32 | int64] struct{ plain }
+type intCodec[T int | int8 | int16 | int32 | int64] struct{ plain }
 
-func (intPlan[T]) encode(e *encoder, p unsafe.Pointer) { e.int(int64(*(*T)(p))) }
-func (intPlan[T]) decode(d *decoder, p unsafe.Pointer) { *(*T)(p) = T(d.int()) }
+func (intCodec[T]) encode(e *encoder, p unsafe.Pointer) { e.int(int64(*(*T)(p))) }
+func (intCodec[T]) decode(d *decoder, p unsafe.Pointer) { *(*T)(p) = T(d.int()) }
 
-type uintPlan[T uint | uint8 | uint16 | uint32 | uint64 | uintptr] struct{ plain }
+type uintCodec[T uint | uint8 | uint16 | uint32 | uint64 | uintptr] struct{ plain }
 
-func (uintPlan[T]) encode(e *encoder, p unsafe.Pointer) { e.uint(uint64(*(*T)(p))) }
-func (uintPlan[T]) decode(d *decoder, p unsafe.Pointer) { *(*T)(p) = T(d.uint()) }
+func (uintCodec[T]) encode(e *encoder, p unsafe.Pointer) { e.uint(uint64(*(*T)(p))) }
+func (uintCodec[T]) decode(d *decoder, p unsafe.Pointer) { *(*T)(p) = T(d.uint()) }
 
 // Floats are packed bit by bit: what is not a number, or zero with a sign, stays so.
-type float32Plan struct{ plain }
+type float32Codec struct{ plain }
 
-func (float32Plan) encode(e *encoder, p unsafe.Pointer) { e.float32(*(*float32)(p)) }
-func (float32Plan) decode(d *decoder, p unsafe.Pointer) { *(*float32)(p) = d.float32() }
+func (float32Codec) encode(e *encoder, p unsafe.Pointer) { e.float32(*(*float32)(p)) }
+func (float32Codec) decode(d *decoder, p unsafe.Pointer) { *(*float32)(p) = d.float32() }
 
-type float64Plan struct{ plain }
+type float64Codec struct{ plain }
 
-func (float64Plan) encode(e *encoder, p unsafe.Pointer) { e.float(*(*float64)(p)) }
-func (float64Plan) decode(d *decoder, p unsafe.Pointer) { *(*float64)(p) = d.float() }
+func (float64Codec) encode(e *encoder, p unsafe.Pointer) { e.float(*(*float64)(p)) }
+func (float64Codec) decode(d *decoder, p unsafe.Pointer) { *(*float64)(p) = d.float() }
 
-type stringPlan struct{ plain }
+type stringCodec struct{ plain }
 
-func (stringPlan) encode(e *encoder, p unsafe.Pointer) { e.string(*(*string)(p)) }
-func (stringPlan) decode(d *decoder, p unsafe.Pointer) { *(*string)(p) = d.string() }
+func (stringCodec) encode(e *encoder, p unsafe.Pointer) { e.string(*(*string)(p)) }
+func (stringCodec) decode(d *decoder, p unsafe.Pointer) { *(*string)(p) = d.string() }
 
-// bytesPlan packs bytes as a string and whether they are nil.
-type bytesPlan struct{}
+// bytesCodec packs bytes as a string and whether they are nil.
+type bytesCodec struct{}
 
-func (bytesPlan) encode(e *encoder, p unsafe.Pointer) {
+func (bytesCodec) encode(e *encoder, p unsafe.Pointer) {
 	b := *(*[]byte)(p)
 	e.bool(b != nil)
 	if b != nil {
@@ -85,15 +85,15 @@ func (bytesPlan) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
-func (bytesPlan) decode(d *decoder, p unsafe.Pointer) {
+func (bytesCodec) decode(d *decoder, p unsafe.Pointer) {
 	if d.bool() {
 		s := d.string()
-		*(*[]byte)(p) = append(d.stock.bytes(len(s)), s...)
+		*(*[]byte)(p) = append(d.arena.bytes(len(s)), s...)
 	}
 }
 
-func (bytesPlan) own(d *decoder, p unsafe.Pointer) {
+func (bytesCodec) unalias(d *decoder, p unsafe.Pointer) {
 	if b := *(*[]byte)(p); b != nil {
-		*(*[]byte)(p) = append(d.stock.bytes(len(b)), b...)
+		*(*[]byte)(p) = append(d.arena.bytes(len(b)), b...)
 	}
 }

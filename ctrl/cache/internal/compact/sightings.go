@@ -1,10 +1,10 @@
 package compact
 
-// sightings are counts of what came not long ago and has no place, in fixed memory:
+// frequencySketch are counts of what came not long ago and has no place, in fixed memory:
 // upper bits of its hash, a few bits of whose it was, and how often it was somebody
 // else's. What comes once wears down the count that is in its way, and takes its slot
 // only when nothing is left of it.
-type sightings []uint32
+type frequencySketch []uint32
 
 const (
 	sightingsAtLeast = 4096
@@ -19,7 +19,7 @@ const (
 
 // count notes that something came and tells of how many values it was of late.
 // What comes again and again in packings of one object is not shared for that.
-func (s sightings) count(hash uint64, owner uint8) int {
+func (s frequencySketch) count(hash uint64, owner uint8) int {
 	seen := &s[hash%uint64(len(s))]
 	fingerprint, count := uint32(hash>>(32+fingerprintShift)), *seen&countMask
 	switch {
@@ -38,4 +38,4 @@ func (s sightings) count(hash uint64, owner uint8) int {
 
 // grown returns twice the slots. What was seen may stand in either of two now, so
 // it stands in both.
-func (s sightings) grown() sightings { return append(s[:len(s):len(s)], s...) }
+func (s frequencySketch) grown() frequencySketch { return append(s[:len(s):len(s)], s...) }

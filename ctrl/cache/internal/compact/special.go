@@ -13,49 +13,49 @@ import (
 
 // timesAndQuantities returns the plans of types whose exported fields do not tell
 // it all.
-func timesAndQuantities(t reflect.Type) plan {
+func timesAndQuantities(t reflect.Type) codec {
 	switch t {
 	case reflect.TypeFor[time.Time]():
-		return timePlan{}
+		return timeCodec{}
 	case reflect.TypeFor[resource.Quantity]():
-		return quantityPlan{}
+		return quantityCodec{}
 	default:
 		return nil
 	}
 }
 
-// mapPlan returns the plan of a map type. The common ones have plans that need no
+// mapCodec returns the plan of a map type. The common ones have plans that need no
 // reflection.
-func (made young) mapPlan(t reflect.Type) plan {
+func (made builder) mapCodec(t reflect.Type) codec {
 	switch t {
 	case reflect.TypeFor[map[string]string]():
-		return stringsPlan{}
+		return stringMapCodec{}
 	case reflect.TypeFor[map[string]any]():
-		return anyMapPlan{}
+		return anyMapCodec{}
 	case reflect.TypeFor[map[string][]byte]():
-		return &mapOf[string, []byte]{made.of(t.Elem())}
+		return &typedMapCodec[string, []byte]{made.of(t.Elem())}
 	case reflect.TypeFor[corev1.ResourceList]():
-		return &mapOf[corev1.ResourceName, resource.Quantity]{made.of(t.Elem())}
+		return &typedMapCodec[corev1.ResourceName, resource.Quantity]{made.of(t.Elem())}
 	default:
 		key := made.of(t.Key())
-		if leads(t.Key()) {
-			key = &node{plan: noPlan{}}
+		if hasPointers(t.Key()) {
+			key = &node{codec: unsupportedCodec{}}
 		}
-		return &mapPlan{t, key, made.of(t.Elem())}
+		return &mapCodec{t, key, made.of(t.Elem())}
 	}
 }
 
-// leads tells whether values of a type are, or have in them, pointers that make one
+// hasPointers tells whether values of a type are, or have in them, pointers that make one
 // key of a map another one than its copy.
-func leads(t reflect.Type) bool {
+func hasPointers(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Chan, reflect.UnsafePointer:
 		return true
 	case reflect.Array:
-		return leads(t.Elem())
+		return hasPointers(t.Elem())
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if leads(t.Field(i).Type) {
+			if hasPointers(t.Field(i).Type) {
 				return true
 			}
 		}
@@ -63,10 +63,10 @@ func leads(t reflect.Type) bool {
 	return false
 }
 
-// timePlan packs times in UTC or local time, without their monotonic part.
-type timePlan struct{ plain }
+// timeCodec packs times in UTC or local time, without their monotonic part.
+type timeCodec struct{ plain }
 
-func (timePlan) encode(e *encoder, p unsafe.Pointer) {
+func (timeCodec) encode(e *encoder, p unsafe.Pointer) {
 	t := *(*time.Time)(p)
 	switch t.Location() {
 	case time.UTC:
@@ -80,7 +80,7 @@ func (timePlan) encode(e *encoder, p unsafe.Pointer) {
 	e.uint(uint64(t.Nanosecond()))
 }
 
-func (timePlan) decode(d *decoder, p unsafe.Pointer) {
+func (timeCodec) decode(d *decoder, p unsafe.Pointer) {
 	local := d.bool()
 	t := time.Unix(d.int(), int64(d.uint()))
 	if !local {
@@ -89,9 +89,9 @@ func (timePlan) decode(d *decoder, p unsafe.Pointer) {
 	*(*time.Time)(p) = t
 }
 
-// quantityPlan packs quantities as their text and, if that says something else,
+// quantityCodec packs quantities as their text and, if that says something else,
 // their format.
-type quantityPlan struct{}
+type quantityCodec struct{}
 
 const (
 	quantityZero byte = iota
@@ -99,7 +99,7 @@ const (
 	quantityFormat
 )
 
-func (quantityPlan) encode(e *encoder, p unsafe.Pointer) {
+func (quantityCodec) encode(e *encoder, p unsafe.Pointer) {
 	said := e.quantity(*(*resource.Quantity)(p))
 	e.byte(said.how)
 	switch said.how {
@@ -148,7 +148,7 @@ func (e *encoder) quantity(q resource.Quantity) quantity {
 	return said
 }
 
-func (quantityPlan) decode(d *decoder, p unsafe.Pointer) {
+func (quantityCodec) decode(d *decoder, p unsafe.Pointer) {
 	said := d.byte()
 	if said == quantityZero {
 		return
@@ -161,20 +161,20 @@ func (quantityPlan) decode(d *decoder, p unsafe.Pointer) {
 	*(*resource.Quantity)(p) = q
 }
 
-func (quantityPlan) own(_ *decoder, p unsafe.Pointer) {
+func (quantityCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	q := (*resource.Quantity)(p)
 	*q = q.DeepCopy()
 }
 
-// fieldsPlan packs the fields that a manager owns. Their text differs from object
+// fieldsCodec packs the fields that a manager owns. Their text differs from object
 // to object in a few keys of list items only, such as an IP address, so it is cut
 // before each key. Copies share it: apimachinery takes it for immutable, and never
 // writes into it.
-type fieldsPlan struct{ plain }
+type fieldsCodec struct{ plain }
 
 const cut = `"k:{`
 
-func (fieldsPlan) encode(e *encoder, p unsafe.Pointer) {
+func (fieldsCodec) encode(e *encoder, p unsafe.Pointer) {
 	raw := (*metav1.FieldsV1)(p).GetRawBytes()
 	if raw == nil {
 		e.byte(0)
@@ -192,7 +192,7 @@ func (fieldsPlan) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
-func (fieldsPlan) decode(d *decoder, p unsafe.Pointer) {
+func (fieldsCodec) decode(d *decoder, p unsafe.Pointer) {
 	length, ok := d.length()
 	if !ok {
 		return

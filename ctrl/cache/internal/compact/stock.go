@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// stock makes variables in batches. Variables that were made one after the other
+// slabs makes variables in batches. Variables that were made one after the other
 // stay in memory together.
-type stock struct {
+type slabs struct {
 	// shelves are what is left of batches, by the number of the node.
 	shelves []shelf
 	text    []byte
@@ -35,7 +35,7 @@ const (
 var empty struct{}
 
 // variables returns zero variables, one after the other.
-func (s *stock) variables(n *node, count int) unsafe.Pointer {
+func (s *slabs) variables(n *node, count int) unsafe.Pointer {
 	s.made += count * int(n.size)
 	switch {
 	case count == 0:
@@ -47,7 +47,7 @@ func (s *stock) variables(n *node, count int) unsafe.Pointer {
 	}
 }
 
-func (s *stock) fromBatch(n *node, count int) unsafe.Pointer {
+func (s *slabs) fromBatch(n *node, count int) unsafe.Pointer {
 	if n.number >= len(s.shelves) {
 		s.shelves = append(s.shelves, make([]shelf, n.number+1-len(s.shelves))...)
 	}
@@ -67,7 +67,7 @@ func (s *stock) fromBatch(n *node, count int) unsafe.Pointer {
 
 // tookMap counts about what a map takes: eight entries together, an eighth of them
 // empty.
-func (s *stock) tookMap(n int, entry uintptr) {
+func (s *slabs) tookMap(n int, entry uintptr) {
 	s.made += 48
 	if n > 0 {
 		s.made += (n + n/7 + 7) / 8 * 8 * int(entry+1)
@@ -75,7 +75,7 @@ func (s *stock) tookMap(n int, entry uintptr) {
 }
 
 // bytes returns an empty slice that has room for that many bytes and no more.
-func (s *stock) bytes(n int) []byte {
+func (s *slabs) bytes(n int) []byte {
 	s.made += n
 	if s.single || n == 0 || n > textBatch/4 {
 		return make([]byte, 0, n)
