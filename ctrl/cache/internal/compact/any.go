@@ -26,9 +26,9 @@ const (
 	anySlice
 )
 
-func (anyCodec) encode(e *encoder, p unsafe.Pointer) { e.any(*(*any)(p)) }
-func (anyCodec) decode(d *decoder, p unsafe.Pointer) { *(*any)(p) = d.any() }
-func (anyCodec) unalias(_ *decoder, p unsafe.Pointer)    { *(*any)(p) = copyAny(*(*any)(p)) }
+func (anyCodec) encode(e *encoder, p unsafe.Pointer)  { e.any(*(*any)(p)) }
+func (anyCodec) decode(d *decoder, p unsafe.Pointer)  { *(*any)(p) = d.any() }
+func (anyCodec) unalias(_ *decoder, p unsafe.Pointer) { *(*any)(p) = copyAny(*(*any)(p)) }
 
 func (e *encoder) any(x any) {
 	switch x := x.(type) {

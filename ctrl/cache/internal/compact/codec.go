@@ -127,7 +127,7 @@ func (made builder) codec(t reflect.Type) codec {
 // fieldCodec is a field of a struct, or of a struct in it.
 type fieldCodec struct {
 	offset, size uintptr
-	codec         codec
+	codec        codec
 }
 
 // structCodec packs the fields that are not zero, each after its number. The
@@ -238,4 +238,6 @@ func isZero(p unsafe.Pointer, size uintptr) bool {
 type unsupportedCodec struct{ plain }
 
 func (unsupportedCodec) encode(e *encoder, _ unsafe.Pointer) { e.fail() }
-func (unsupportedCodec) decode(*decoder, unsafe.Pointer)     { panic("compact: unpacking what cannot be packed") }
+func (unsupportedCodec) decode(*decoder, unsafe.Pointer) {
+	panic("compact: unpacking what cannot be packed")
+}

@@ -35,15 +35,15 @@ type dictionary struct {
 
 // entry is what readers need to know of a place: a string or a part.
 type entry struct {
-	text string
+	text    string
 	subtree *subtree
 }
 
 // subtree is a part that is shared: as a value that shares nothing and, if that is
 // worth it, as a model to copy.
 type subtree struct {
-	codec  *subtreeCodec
-	packed Value
+	codec     *subtreeCodec
+	packed    Value
 	prototype atomic.Pointer[prototype]
 }
 

@@ -15,11 +15,11 @@ import (
 // which is followed by its length. A part that is not in the dictionary has the
 // token of an empty string, and what it is made of follows.
 const (
-	tokenBits   = 2
-	tokenMask   = 1<<tokenBits - 1
-	tokenInline    = 0
+	tokenBits     = 2
+	tokenMask     = 1<<tokenBits - 1
+	tokenInline   = 0
 	tokenInterned = 1
-	tokenRepeat  = 2
+	tokenRepeat   = 2
 )
 
 // encoder takes a value apart: into data, and a mark for each string and for each

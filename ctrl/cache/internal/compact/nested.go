@@ -8,7 +8,7 @@ import (
 // subtreeCodec is the plan of something that the dictionary may have: a pointer, a slice
 // or a map. Its token comes first.
 type subtreeCodec struct {
-	codec  // of what is not there
+	codec // of what is not there
 	slice bool
 }
 

@@ -11,10 +11,10 @@ import (
 // that it is copied in one move. What pointed to one of the variables is turned
 // to its copy then.
 type relocatable struct {
-	node  *node
-	block unsafe.Pointer
+	node        *node
+	block       unsafe.Pointer
 	relocations []relocation
-	fixups []fixup
+	fixups      []fixup
 }
 
 // relocation is a pointer to a variable of an image.
@@ -22,7 +22,7 @@ type relocation struct{ at, to slot }
 
 // fixup is something in an image that has to be copied by its plan.
 type fixup struct {
-	at   slot
+	at    slot
 	codec codec
 }
 
@@ -96,8 +96,8 @@ func (s *flattener) gather(p codec, at slot, from unsafe.Pointer) {
 			s.gather(p.elem, slot{at.variable, at.offset + i*p.elem.size}, unsafe.Add(from, i*p.elem.size))
 		}
 	default:
-		if m, ok := p.(interface{ simplest(unsafe.Pointer) codec }); ok {
-			p = m.simplest(from)
+		if m, ok := p.(interface{ specialize(unsafe.Pointer) codec }); ok {
+			p = m.specialize(from)
 		}
 		if !isPlain(p) {
 			s.fixups = append(s.fixups, fixup{at, p})
@@ -121,7 +121,7 @@ const (
 	// Types that are made are never forgotten, so there may only be so many. An
 	// image of one variable would be nothing but that, and one of very many
 	// would be a type that nothing else has.
-	blockTypesAtMost                      = 512
+	blockTypesAtMost                  = 512
 	variablesAtLeast, variablesAtMost = 2, 64
 )
 
