@@ -3,50 +3,63 @@ package compact
 import (
 	"encoding/binary"
 	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"flyball.dev/ctrl/cache/internal/compact/arena"
+	"flyball.dev/ctrl/cache/internal/compact/intern"
 )
 
-// decoder takes one packed value apart. What it reads was written by an encoder,
-// so it does not look for mistakes.
+// decoder reads packed values. What it reads was written by a packer, so it does not look for
+// mistakes.
 type decoder struct {
 	entries []entry
-	arena   slabs
+	arena   arena.Arena
 	cursor
 }
 
-// cursor is where a decoder stands in a value.
-type cursor struct {
-	// token is where the next token stands in code, data where the next of
-	// everything else does, and text where the value's own text begins and goes
-	// on.
-	code               string
-	token, data        int
-	textBegin, textOwn int
+// entry is an entry of the intern table: a string or a subtree.
+type entry = intern.Entry[*subtree]
+
+// subtree is an interned subtree: packed so that it shares nothing and, if that is worth it, as a
+// Go value to copy.
+type subtree struct {
+	codec  any
+	packed Value
+	// threshold is what uses must have saved before a prototype is considered. Only the packer
+	// accesses it.
+	threshold uint32
+	prototype atomic.Pointer[prototype]
 }
 
-// open turns to a value.
+// prototype is a Go value that copies are made of: a variable, and what makes shallow copies of
+// the variable independent of it. It is never changed.
+type prototype struct {
+	variable unsafe.Pointer
+	unaliaser
+}
+
+// unaliaser gives a variable that is a shallow copy of another one what that one refers to, as
+// copies of its own.
+//
+// Unsafe: the pointer is to a variable of the type that the unaliaser was made for.
+type unaliaser interface {
+	unalias(*decoder, unsafe.Pointer)
+}
+
+// cursor is a position in a value: the offsets of the next token, of the next data, of the value's
+// text and of the next inline string there.
+type cursor struct {
+	code             string
+	token, data      int
+	text, nextInline int
+}
+
+// open begins to read a value.
 func (d *decoder) open(v Value) {
 	d.code = v.code
-	d.token, d.data, d.textBegin = v.sections()
-	d.textOwn = d.textBegin
-}
-
-// uvarint reads a number at a position and returns what position follows it.
-func uvarint(s string, at int) (uint64, int) {
-	if b := s[at]; b < 0x80 {
-		return uint64(b), at + 1
-	}
-	return longUvarint(s, at)
-}
-
-func longUvarint(s string, at int) (x uint64, next int) {
-	for shift := 0; ; shift += 7 {
-		b := s[at]
-		at++
-		x |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			return x, at
-		}
-	}
+	d.token, d.data, d.text = v.sections()
+	d.nextInline = d.text
 }
 
 func (d *decoder) byte() byte {
@@ -91,35 +104,34 @@ func (d *decoder) string() string {
 	x := int(token >> tokenBits)
 	switch token & tokenMask {
 	case tokenInline:
-		from := d.textOwn
-		d.textOwn += x
-		return d.code[from:d.textOwn]
+		from := d.nextInline
+		d.nextInline += x
+		return d.code[from:d.nextInline]
 	case tokenInterned:
-		return d.entries[x].text
+		return d.entries[x].Text
 	default:
 		var length uint64
 		length, d.token = uvarint(d.code, d.token)
-		return d.code[d.textBegin+x : d.textBegin+x+int(length)]
+		return d.code[d.text+x : d.text+x+int(length)]
 	}
 }
 
-// enter turns to a part that is a value of its own, leave turns back.
-func (d *decoder) enter(part Value) (outer cursor) {
+// enter begins to read a subtree that was packed by itself, leave continues after it.
+func (d *decoder) enter(packed Value) (outer cursor) {
 	outer = d.cursor
-	d.open(part)
-	d.subtree() // which says that it follows
+	d.open(packed)
+	d.subtree() // its own token, which says that its content follows
 	return outer
 }
 
 func (d *decoder) leave(outer cursor) { d.cursor = outer }
 
-// subtree returns the next part if the dictionary has it; if not, nil, and what it
-// is made of comes next.
+// subtree returns the next subtree if it is interned; if not, nil, and its content follows.
 func (d *decoder) subtree() *subtree {
 	var token uint64
 	token, d.token = uvarint(d.code, d.token)
 	if token&tokenMask == tokenInterned {
-		return d.entries[token>>tokenBits].subtree
+		return d.entries[token>>tokenBits].Value
 	}
 	return nil
 }

@@ -8,8 +8,10 @@ import (
 	"unsafe"
 )
 
-// typedMapCodec packs maps by strings of a type that is known here. The keys go in order,
-// so that equal maps look equal.
+// typedMapCodec packs maps of a key type of strings and an element type that is known here. The keys
+// are sorted, so that equal maps have equal encodings.
+//
+// Unsafe: the methods rely on the contract of codec, and on elem being the node of V.
 type typedMapCodec[K ~string, V any] struct{ elem *node }
 
 func (t *typedMapCodec[K, V]) encode(e *encoder, p unsafe.Pointer) {
@@ -33,7 +35,7 @@ func (t *typedMapCodec[K, V]) decode(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	m := make(map[K]V, n)
-	d.arena.tookMap(n, unsafe.Sizeof("")+t.elem.size)
+	d.arena.CountMap(n, unsafe.Sizeof("")+t.elem.Size)
 	*(*map[K]V)(p) = m
 	value := new(V)
 	for range n {
@@ -62,14 +64,17 @@ func (t *typedMapCodec[K, V]) unalias(d *decoder, p unsafe.Pointer) {
 	}
 }
 
-// specialize returns a simpler plan by which copies of a map are made if it has no
-// values that lead to anything, as most quantities do not.
+// specialize returns a codec that copies only this map, and none of its values, if they refer to
+// nothing, as most quantities do.
+//
+// Unsafe: p points to a map of the type, and both byte slices are as long as the variables of type V
+// that they are of.
 func (t *typedMapCodec[K, V]) specialize(p unsafe.Pointer) codec {
 	copied := new(V)
 	for _, value := range *(*map[K]V)(p) {
 		*copied = value
 		t.elem.unalias(&decoder{}, unsafe.Pointer(copied))
-		size := int(t.elem.size)
+		size := int(t.elem.Size)
 		if string(unsafe.Slice((*byte)(unsafe.Pointer(copied)), size)) != string(unsafe.Slice((*byte)(unsafe.Pointer(&value)), size)) {
 			return t
 		}
@@ -77,8 +82,9 @@ func (t *typedMapCodec[K, V]) specialize(p unsafe.Pointer) codec {
 	return &typedMapCodec[K, V]{&node{plain: true}}
 }
 
-// stringMapCodec packs maps of strings to strings, which are so common that they have
-// a way of their own.
+// stringMapCodec packs maps of strings to strings, the most common ones.
+//
+// Unsafe: the methods rely on the contract of codec.
 type stringMapCodec struct{}
 
 func (stringMapCodec) encode(e *encoder, p unsafe.Pointer) {
@@ -100,7 +106,7 @@ func (stringMapCodec) decode(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	m := make(map[string]string, n)
-	d.arena.tookMap(n, 2*unsafe.Sizeof(""))
+	d.arena.CountMap(n, 2*unsafe.Sizeof(""))
 	*(*map[string]string)(p) = m
 	for range n {
 		key := d.string()
@@ -112,7 +118,10 @@ func (stringMapCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(p))
 }
 
-// mapCodec packs all other maps.
+// mapCodec packs all other maps, by reflection.
+//
+// Unsafe: the methods rely on the contract of codec, and on key and elem being the nodes of
+// the types of keys and elements.
 type mapCodec struct {
 	typ       reflect.Type
 	key, elem *node
@@ -151,7 +160,7 @@ func (t *mapCodec) decode(d *decoder, p unsafe.Pointer) {
 		return
 	}
 	m := reflect.MakeMapWithSize(t.typ, n)
-	d.arena.tookMap(n, t.key.size+t.elem.size)
+	d.arena.CountMap(n, t.key.Size+t.elem.Size)
 	for range n {
 		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
 		t.key.decode(d, key.UnsafePointer())

@@ -1,25 +1,26 @@
 package compact
 
 import (
-	"reflect"
 	"unsafe"
 )
 
-// subtreeCodec is the plan of something that the dictionary may have: a pointer, a slice
-// or a map. Its token comes first.
+// subtreeCodec is the codec of what may be interned as a whole: a pointer, a slice or a map. Its
+// token comes first, and its content follows unless the token is an ID.
+//
+// Unsafe: the methods rely on the contract of codec, and on slice being set if and only if the type
+// is a slice; variables of pointer and map types are one pointer.
 type subtreeCodec struct {
-	codec // of what is not there
+	codec // of the content
 	slice bool
 }
 
-// slice is what a variable of a slice type is. Variables of all other parts are
-// pointers.
+// slice is the memory layout of a variable of a slice type.
 type slice struct {
 	data     unsafe.Pointer
 	len, cap int
 }
 
-// variable returns a new variable that can hold the part.
+// variable returns a new variable that has room for the value and is scanned as a pointer.
 func (t *subtreeCodec) variable() unsafe.Pointer {
 	if t.slice {
 		return unsafe.Pointer(new(slice))
@@ -37,15 +38,15 @@ func (t *subtreeCodec) encode(e *encoder, p unsafe.Pointer) {
 }
 
 func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
-	shared := d.subtree()
-	if shared == nil {
+	interned := d.subtree()
+	if interned == nil {
 		t.codec.decode(d, p)
 		return
 	}
-	m := shared.prototype.Load()
+	m := interned.prototype.Load()
 	switch {
 	case m == nil:
-		outer := d.enter(shared.packed)
+		outer := d.enter(interned.packed)
 		t.codec.decode(d, p)
 		d.leave(outer)
 		return
@@ -54,22 +55,13 @@ func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
 	default:
 		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(m.variable)
 	}
-	m.unalias(d, t.codec, p)
+	m.unalias(d, p)
 }
 
-// leaf tells whether pointers to a type are not worth sharing.
-func leaf(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Struct:
-		return t.NumField() == 0 || timesAndQuantities(t) != nil || t.NumField() == 1 && t.Field(0).IsExported() && leaf(t.Field(0).Type)
-	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Array:
-		return false
-	default:
-		return true
-	}
-}
-
-// pointerCodec packs pointers. Those to leaves are no parts.
+// pointerCodec packs pointers: whether there is one, and what it points to.
+//
+// Unsafe: the methods rely on the contract of codec, and on elem being the node of the type that is
+// pointed to.
 type pointerCodec struct{ elem *node }
 
 func (t *pointerCodec) encode(e *encoder, p unsafe.Pointer) {
@@ -82,7 +74,7 @@ func (t *pointerCodec) encode(e *encoder, p unsafe.Pointer) {
 
 func (t *pointerCodec) decode(d *decoder, p unsafe.Pointer) {
 	if d.bool() {
-		elem := d.arena.variables(t.elem, 1)
+		elem := d.arena.New(&t.elem.Type, 1)
 		*(*unsafe.Pointer)(p) = elem
 		t.elem.decode(d, elem)
 	}
@@ -94,25 +86,10 @@ func (t *pointerCodec) unalias(d *decoder, p unsafe.Pointer) {
 	}
 }
 
-// copies returns copies of variables that stand one after the other.
-func (d *decoder) copies(n *node, from unsafe.Pointer, count int) unsafe.Pointer {
-	to := d.arena.variables(n, count)
-	n.move(to, from, count)
-	if !n.plain {
-		for i := range uintptr(count) {
-			n.unalias(d, unsafe.Add(to, i*n.size))
-		}
-	}
-	return to
-}
-
-// move makes shallow copies.
-func (n *node) move(to, from unsafe.Pointer, count int) {
-	for i := range uintptr(count) {
-		reflect.NewAt(n.typ, unsafe.Add(to, i*n.size)).Elem().Set(reflect.NewAt(n.typ, unsafe.Add(from, i*n.size)).Elem())
-	}
-}
-
+// sliceCodec packs slices: the length, and the elements.
+//
+// Unsafe: the methods rely on the contract of codec, on the layout of slices, and on elem being the
+// node of the element type, whose size is the distance of elements.
 type sliceCodec struct{ elem *node }
 
 func (t *sliceCodec) encode(e *encoder, p unsafe.Pointer) {
@@ -123,7 +100,7 @@ func (t *sliceCodec) encode(e *encoder, p unsafe.Pointer) {
 	}
 	e.length(s.len)
 	for i := range uintptr(s.len) {
-		t.elem.encode(e, unsafe.Add(s.data, i*t.elem.size))
+		t.elem.encode(e, unsafe.Add(s.data, i*t.elem.Size))
 	}
 }
 
@@ -132,10 +109,10 @@ func (t *sliceCodec) decode(d *decoder, p unsafe.Pointer) {
 	if !ok {
 		return
 	}
-	data := d.arena.variables(t.elem, n)
+	data := d.arena.New(&t.elem.Type, n)
 	*(*slice)(p) = slice{data, n, n}
 	for i := range uintptr(n) {
-		t.elem.decode(d, unsafe.Add(data, i*t.elem.size))
+		t.elem.decode(d, unsafe.Add(data, i*t.elem.Size))
 	}
 }
 
@@ -145,6 +122,10 @@ func (t *sliceCodec) unalias(d *decoder, p unsafe.Pointer) {
 	}
 }
 
+// arrayCodec packs arrays: the elements.
+//
+// Unsafe: the methods rely on the contract of codec, and on elem being the node of the element type,
+// of which the array has len.
 type arrayCodec struct {
 	elem *node
 	len  int
@@ -152,7 +133,7 @@ type arrayCodec struct {
 
 func (t *arrayCodec) each(p unsafe.Pointer, do func(unsafe.Pointer)) {
 	for i := range uintptr(t.len) {
-		do(unsafe.Add(p, i*t.elem.size))
+		do(unsafe.Add(p, i*t.elem.Size))
 	}
 }
 
