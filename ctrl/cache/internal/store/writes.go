@@ -180,16 +180,13 @@ func (w *write) absentAt(version uint64) *write {
 	return w
 }
 
-// watch puts what the watch has told into an entry. If later is set, it leaves it
-// to Settle to pack it. The caller is the writer.
-func (c *Scope) watch(e *entry, r *record, obj client.Object, later bool) Change {
+// watch puts the object of a watch event, or of a list, into an entry. The caller is the
+// writer.
+func (c *Scope) watch(e *entry, r *record, obj client.Object) Change {
 	s := c.store
 	var change Change
 	if e.watched != nil {
 		change.Old = s.snapshot(e, e.watched)
-	}
-	if r.later = later; later {
-		c.fresh = e
 	}
 	s.set(e, r, e.write.after(r))
 	change.New = s.told(e, r, obj)
