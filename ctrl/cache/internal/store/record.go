@@ -2,7 +2,6 @@ package store
 
 import (
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -277,9 +276,10 @@ func (l packedLabels) Get(label string) string {
 // Snapshot is an object as it was told of, for those who hear of it later. Its
 // Go value is made when it is first asked for, and shared by all who ask.
 type Snapshot struct {
-	Key  Key
-	UID  types.UID
-	made func() client.Object
+	Key Key
+	UID types.UID
+	// made is the Go value once it is made.
+	made atomic.Pointer[client.Object]
 	// packed is the object as the store has it, unset if it is in no store.
 	packed Object
 }
@@ -287,11 +287,20 @@ type Snapshot struct {
 // snapshot returns a snapshot of a record. The caller holds mu or is the writer.
 func (s *Store) snapshot(e *entry, r *record) *Snapshot {
 	o := s.object(e, r)
-	return &Snapshot{Key: e.key, UID: r.uid, packed: o, made: sync.OnceValue(o.look)}
+	return &Snapshot{Key: e.key, UID: r.uid, packed: o}
 }
 
 // Object returns the object, which is shared and must not be changed.
-func (n *Snapshot) Object() client.Object { return n.made() }
+func (n *Snapshot) Object() client.Object {
+	if made := n.made.Load(); made != nil {
+		return *made
+	}
+	obj := n.packed.look()
+	if !n.made.CompareAndSwap(nil, &obj) {
+		return *n.made.Load()
+	}
+	return obj
+}
 
 // Packed returns the snapshot without a Go value that was made already, if it can
 // be made again. If the object is packed later, the snapshot keeps it packed too.
@@ -299,15 +308,19 @@ func (n *Snapshot) Packed() *Snapshot {
 	if n.packed.record == nil {
 		return n
 	}
-	return &Snapshot{Key: n.Key, UID: n.UID, packed: n.packed, made: sync.OnceValue(n.packed.look)}
+	return &Snapshot{Key: n.Key, UID: n.UID, packed: n.packed}
 }
 
 // told returns a snapshot of a record that was just made of an object.
 func (s *Store) told(e *entry, r *record, obj client.Object) *Snapshot {
-	return &Snapshot{Key: e.key, UID: r.uid, packed: s.object(e, r), made: func() client.Object { return obj }}
+	n := s.snapshot(e, r)
+	n.made.Store(&obj)
+	return n
 }
 
 // NewSnapshot returns a snapshot of an object that is in no store.
 func NewSnapshot(obj client.Object) *Snapshot {
-	return &Snapshot{Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID(), made: func() client.Object { return obj }}
+	n := &Snapshot{Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID()}
+	n.made.Store(&obj)
+	return n
 }
