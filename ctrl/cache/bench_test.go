@@ -140,5 +140,6 @@ func BenchmarkUpdate(b *testing.B) {
 		version++
 		pod.ResourceVersion = strconv.Itoa(version)
 		i.parts[0].Changed(&pod)
+		i.parts[0].Idle()
 	}
 }

@@ -97,6 +97,7 @@ func (f *foreign) OnDelete(obj any) {
 func (f *foreign) pass(obj any, to func(client.Object)) {
 	if o, ok := obj.(client.Object); ok {
 		to(o.DeepCopyObject().(client.Object))
+		f.part.Idle()
 	}
 }
 

@@ -198,11 +198,6 @@ func (i *informer) tell(c store.Change) {
 	}
 }
 
-// behind tells whether a handler has not kept up. The caller holds mu.
-func (i *informer) behind() bool {
-	return slices.ContainsFunc(i.feeds, (*feed.Feed).Behind)
-}
-
 // partSynced notes that one more part holds a complete list. The caller holds
 // mu.
 func (i *informer) partSynced() {

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -85,19 +84,11 @@ func (p *part) Listed(obj client.Object) {
 // Changed implements reflector.Sink.
 func (p *part) Changed(obj client.Object) {
 	p.told()
-	hurry := false
-	p.apply(obj, func(obj client.Object) store.Change {
-		if hurry = !p.informer.behind(); hurry {
-			return p.scope.Heard(obj)
-		}
-		return p.scope.Changed(obj)
-	})
-	if hurry {
-		// The news comes before the housekeeping.
-		runtime.Gosched()
-		p.scope.Settle()
-	}
+	p.apply(obj, p.scope.Changed)
 }
+
+// Idle implements reflector.Sink.
+func (p *part) Idle() { p.scope.Idle() }
 
 // Deleted implements reflector.Sink.
 func (p *part) Deleted(obj client.Object) {

@@ -5,14 +5,16 @@ import (
 	"unsafe"
 )
 
-// anyPlan packs unstructured content: what JSON can say, in the types that
-// unstructured objects have it in.
-type anyPlan struct{}
+// anyCodec packs unstructured content: a byte for the JSON type, and the value in the Go type that
+// unstructured objects have for it.
+//
+// Unsafe: the methods rely on the contract of codec.
+type anyCodec struct{}
 
-// The maps and slices in unstructured content are parts like others.
+// The maps and slices in unstructured content are subtrees as others are.
 var (
-	anyMaps   = &part{plan: anyMapPlan{}}
-	anySlices = &part{plan: anySlicePlan{}, slice: true}
+	anyMaps   = &subtreeCodec{codec: anyMapCodec{}}
+	anySlices = &subtreeCodec{codec: anySliceCodec{}, slice: true}
 )
 
 const (
@@ -26,10 +28,11 @@ const (
 	anySlice
 )
 
-func (anyPlan) encode(e *encoder, p unsafe.Pointer) { e.any(*(*any)(p)) }
-func (anyPlan) decode(d *decoder, p unsafe.Pointer) { *(*any)(p) = d.any() }
-func (anyPlan) own(_ *decoder, p unsafe.Pointer)    { *(*any)(p) = copyAny(*(*any)(p)) }
+func (anyCodec) encode(e *encoder, p unsafe.Pointer)  { e.any(*(*any)(p)) }
+func (anyCodec) decode(d *decoder, p unsafe.Pointer)  { *(*any)(p) = d.any() }
+func (anyCodec) unalias(_ *decoder, p unsafe.Pointer) { *(*any)(p) = copyAny(*(*any)(p)) }
 
+// any writes a value, and fails if JSON has none such.
 func (e *encoder) any(x any) {
 	switch x := x.(type) {
 	case nil:
@@ -52,22 +55,23 @@ func (e *encoder) any(x any) {
 	case map[string]any:
 		e.byte(anyMap)
 		if e.enter() {
-			part := e.begin(anyMaps)
+			mark := e.begin(anyMaps)
 			e.anyMap(x)
-			e.end(part)
+			e.end(mark)
 		}
 	case []any:
 		e.byte(anySlice)
 		if e.enter() {
-			part := e.begin(anySlices)
+			mark := e.begin(anySlices)
 			e.anySlice(x)
-			e.end(part)
+			e.end(mark)
 		}
 	default:
 		e.fail()
 	}
 }
 
+// any reads a value.
 func (d *decoder) any() any {
 	switch d.byte() {
 	case anyFalse:
@@ -81,36 +85,39 @@ func (d *decoder) any() any {
 	case anyFloat:
 		return d.float()
 	case anyMap:
-		shared := d.part()
-		if shared == nil {
+		interned := d.subtree()
+		if interned == nil {
 			return d.anyMap()
 		}
-		if m := d.model(shared); m != nil {
+		if m := d.prototype(interned); m != nil {
 			return copyAnyMap(*(*map[string]any)(m.variable))
 		}
-		defer d.leave(d.enter(shared.alone))
+		defer d.leave(d.enter(interned.packed))
 		return d.anyMap()
 	case anySlice:
-		shared := d.part()
-		if shared == nil {
+		interned := d.subtree()
+		if interned == nil {
 			return d.anySlice()
 		}
-		if m := d.model(shared); m != nil {
+		if m := d.prototype(interned); m != nil {
 			return copyAnySlice(*(*[]any)(m.variable))
 		}
-		defer d.leave(d.enter(shared.alone))
+		defer d.leave(d.enter(interned.packed))
 		return d.anySlice()
 	default:
 		return nil
 	}
 }
 
-type anyMapPlan struct{}
+// anyMapCodec packs objects of unstructured content.
+//
+// Unsafe: the methods rely on the contract of codec.
+type anyMapCodec struct{}
 
-func (anyMapPlan) encode(e *encoder, p unsafe.Pointer) { e.anyMap(*(*map[string]any)(p)) }
-func (anyMapPlan) decode(d *decoder, p unsafe.Pointer) { *(*map[string]any)(p) = d.anyMap() }
+func (anyMapCodec) encode(e *encoder, p unsafe.Pointer) { e.anyMap(*(*map[string]any)(p)) }
+func (anyMapCodec) decode(d *decoder, p unsafe.Pointer) { *(*map[string]any)(p) = d.anyMap() }
 
-func (anyMapPlan) own(_ *decoder, p unsafe.Pointer) {
+func (anyMapCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*(*map[string]any)(p) = copyAnyMap(*(*map[string]any)(p))
 }
 
@@ -126,13 +133,16 @@ func (e *encoder) anyMap(m map[string]any) {
 	})
 }
 
+// anyMap reads an object.
+//
+// Unsafe: only sizes are asked for.
 func (d *decoder) anyMap() map[string]any {
 	n, ok := d.length()
 	if !ok {
 		return nil
 	}
 	m := make(map[string]any, n)
-	d.stock.tookMap(n, 2*unsafe.Sizeof(""))
+	d.arena.CountMap(n, unsafe.Sizeof("")+unsafe.Sizeof(any(nil)))
 	for range n {
 		key := d.string()
 		m[key] = d.any()
@@ -140,12 +150,15 @@ func (d *decoder) anyMap() map[string]any {
 	return m
 }
 
-type anySlicePlan struct{}
+// anySliceCodec packs arrays of unstructured content.
+//
+// Unsafe: the methods rely on the contract of codec.
+type anySliceCodec struct{}
 
-func (anySlicePlan) encode(e *encoder, p unsafe.Pointer) { e.anySlice(*(*[]any)(p)) }
-func (anySlicePlan) decode(d *decoder, p unsafe.Pointer) { *(*[]any)(p) = d.anySlice() }
+func (anySliceCodec) encode(e *encoder, p unsafe.Pointer) { e.anySlice(*(*[]any)(p)) }
+func (anySliceCodec) decode(d *decoder, p unsafe.Pointer) { *(*[]any)(p) = d.anySlice() }
 
-func (anySlicePlan) own(_ *decoder, p unsafe.Pointer) {
+func (anySliceCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*(*[]any)(p) = copyAnySlice(*(*[]any)(p))
 }
 
@@ -160,13 +173,16 @@ func (e *encoder) anySlice(s []any) {
 	}
 }
 
+// anySlice reads an array.
+//
+// Unsafe: only sizes are asked for.
 func (d *decoder) anySlice() []any {
 	n, ok := d.length()
 	if !ok {
 		return nil
 	}
 	s := make([]any, n)
-	d.stock.made += n * int(unsafe.Sizeof(s[0]))
+	d.arena.Allocated += n * int(unsafe.Sizeof(s[0]))
 	for i := range s {
 		s[i] = d.any()
 	}

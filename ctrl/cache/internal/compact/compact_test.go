@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
+
+	"flyball.dev/ctrl/cache/internal/compact/intern"
 )
 
 // filler fills objects at random, as far as a server could send them.
@@ -44,12 +46,12 @@ func filler(seed int64) *randfill.Filler {
 	)
 }
 
-// often is how often something must come so that it is surely shared, with a model.
+// often is how often something must come so that it is surely interned, with a prototype.
 const often = 40
 
 // pack packs what stands for an object of its own.
 func pack[T any](p *Packer, in *T) (Value, bool) {
-	p.dictionary.owner++
+	p.owner++
 	return p.Pack(nil, TypeOf(reflect.TypeFor[T]()), in)
 }
 
@@ -305,26 +307,21 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// balanced adds up what the dictionary keeps count of.
+// balanced adds up what the intern table keeps count of.
 func balanced(t *testing.T, p *Packer) {
 	t.Helper()
-	size, debt := 0, 0
-	for _, r := range p.dictionary.records {
-		size += int(r.cost)
-		debt += r.debt()
-	}
-	if d := &p.dictionary; d.size != size || d.debt != debt || len(d.places) > len(d.entries) {
-		t.Fatalf("the size is %d and the debt %d, want %d and %d", d.size, d.debt, size, debt)
+	want := p.table.Stats()
+	if p.table.Size() != want.Size || p.table.Debt() != want.Debt {
+		t.Fatalf("the size is %d and the debt %d, want %d and %d",
+			p.table.Size(), p.table.Debt(), want.Size, want.Debt)
 	}
 }
 
 func unused(t *testing.T, p *Packer) {
 	t.Helper()
-	p.dictionary.freeIdle()
-	for place, r := range p.dictionary.records {
-		if r.uses != 0 {
-			t.Fatalf("%q is used %d times", p.dictionary.entries[place].text, r.uses)
-		}
+	p.table.FreeIdle(p.freed)
+	if n := p.table.Stats().Used; n > 0 {
+		t.Fatalf("%d entries are used by no value", n)
 	}
 }
 
@@ -336,7 +333,7 @@ func TestOneObject(t *testing.T) {
 		v, _ := p.Pack([]string{"its name"}, TypeOf(reflect.TypeFor[object]()), &in)
 		p.Release(v)
 	}
-	if n := len(p.dictionary.entries); n > 0 {
+	if n := p.table.Stats().IDs; n > 0 {
 		t.Errorf("%d things are shared", n)
 	}
 }
@@ -368,9 +365,9 @@ func (h held) check(t *testing.T) {
 }
 
 // Values come and go, and their strings with them; whoever holds a view reads on.
-func TestDictionary(t *testing.T) {
-	defer func(n int) { idleAtLeast = n }(idleAtLeast)
-	idleAtLeast = 4
+func TestInterned(t *testing.T) {
+	defer func(n int) { intern.IdleAtLeast = n }(intern.IdleAtLeast)
+	intern.IdleAtLeast = 4
 	r := rand.New(rand.NewPCG(1, 2))
 	p := NewPacker()
 	var live, old []held
@@ -403,19 +400,19 @@ func TestDictionary(t *testing.T) {
 			h.check(t)
 		}
 	}
-	if len(p.dictionary.entries) > 800 {
-		t.Errorf("the dictionary has grown to %d places", len(p.dictionary.entries))
+	if p.table.Stats().IDs > 800 {
+		t.Errorf("the intern table has grown to %d IDs", p.table.Stats().IDs)
 	}
 	for _, h := range live {
 		p.Release(h.value)
 	}
 	unused(t, p)
-	if d := &p.dictionary; d.values != 0 || d.count != 0 {
+	if d := &p.admission; d.values != 0 || d.count != 0 {
 		t.Errorf("%d values of %d bytes are left of none", d.count, d.values)
 	}
 }
 
-// Readers unpack while a part that they unpack comes to be shared, and to have a model.
+// Readers unpack while a part that they unpack comes to be interned, and to have a prototype.
 func TestReadersWhilePacking(t *testing.T) {
 	p, typ := NewPacker(), TypeOf(reflect.TypeFor[corev1.Pod]())
 	views, want := make(chan *View), pod(0)

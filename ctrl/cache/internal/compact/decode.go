@@ -3,50 +3,63 @@ package compact
 import (
 	"encoding/binary"
 	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"flyball.dev/ctrl/cache/internal/compact/arena"
+	"flyball.dev/ctrl/cache/internal/compact/intern"
 )
 
-// decoder takes one packed value apart. What it reads was written by an encoder,
-// so it does not look for mistakes.
+// decoder reads packed values. What it reads was written by a packer, so it does not look for
+// mistakes.
 type decoder struct {
 	entries []entry
-	stock   stock
+	arena   arena.Arena
 	cursor
 }
 
-// cursor is where a decoder stands in a value.
-type cursor struct {
-	// token is where the next token stands in code, data where the next of
-	// everything else does, and text where the value's own text begins and goes
-	// on.
-	code               string
-	token, data        int
-	textBegin, textOwn int
+// entry is an entry of the intern table: a string or a subtree.
+type entry = intern.Entry[*subtree]
+
+// subtree is an interned subtree: packed by itself, which may refer to other entries, and, if that is
+// worth it, as a Go value to copy.
+type subtree struct {
+	codec  any
+	packed Value
+	// threshold is what uses must have saved before a prototype is considered. Only the packer
+	// accesses it.
+	threshold uint32
+	prototype atomic.Pointer[prototype]
 }
 
-// open turns to a value.
+// prototype is a Go value that copies are made of: a variable, and what makes shallow copies of
+// the variable independent of it. It is never changed.
+type prototype struct {
+	variable unsafe.Pointer
+	unaliaser
+}
+
+// unaliaser gives a variable that is a shallow copy of another one what that one refers to, as
+// copies of its own.
+//
+// Unsafe: the pointer is to a variable of the type that the unaliaser was made for.
+type unaliaser interface {
+	unalias(*decoder, unsafe.Pointer)
+}
+
+// cursor is a position in a value: the offsets of the next token, of the next data, of the value's
+// text and of the next inline string there.
+type cursor struct {
+	code             string
+	token, data      int
+	text, nextInline int
+}
+
+// open begins to read a value.
 func (d *decoder) open(v Value) {
 	d.code = v.code
-	d.token, d.data, d.textBegin = v.sections()
-	d.textOwn = d.textBegin
-}
-
-// uvarint reads a number at a position and returns what position follows it.
-func uvarint(s string, at int) (uint64, int) {
-	if b := s[at]; b < 0x80 {
-		return uint64(b), at + 1
-	}
-	return longUvarint(s, at)
-}
-
-func longUvarint(s string, at int) (x uint64, next int) {
-	for shift := 0; ; shift += 7 {
-		b := s[at]
-		at++
-		x |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			return x, at
-		}
-	}
+	d.token, d.data, d.text = v.sections()
+	d.nextInline = d.text
 }
 
 func (d *decoder) byte() byte {
@@ -90,45 +103,53 @@ func (d *decoder) string() string {
 	token, d.token = uvarint(d.code, d.token)
 	x := int(token >> tokenBits)
 	switch token & tokenMask {
-	case tokenOwn:
-		from := d.textOwn
-		d.textOwn += x
-		return d.code[from:d.textOwn]
-	case tokenShared:
-		return d.entries[x].text
+	case tokenInline:
+		from := d.nextInline
+		d.nextInline += x
+		return d.code[from:d.nextInline]
+	case tokenInterned:
+		return d.entries[x].Text
 	default:
 		var length uint64
 		length, d.token = uvarint(d.code, d.token)
-		return d.code[d.textBegin+x : d.textBegin+x+int(length)]
+		return d.code[d.text+x : d.text+x+int(length)]
 	}
 }
 
-// enter turns to a part that is a value of its own, leave turns back.
-func (d *decoder) enter(part Value) (outer cursor) {
+// enter begins to read a subtree that was packed by itself, leave continues after it.
+func (d *decoder) enter(packed Value) (outer cursor) {
 	outer = d.cursor
-	d.open(part)
-	d.part() // which says that it follows
+	d.open(packed)
+	d.subtree() // its own token, which says that its content follows
 	return outer
 }
 
 func (d *decoder) leave(outer cursor) { d.cursor = outer }
 
-// model returns the model of a part, if there is one to copy. What is to be a model
-// itself is made piece by piece, so that it is known what there is to it.
-func (d *decoder) model(part *shared) *model {
-	if d.stock.single {
+// prototype returns the prototype of a subtree, if there is one to copy. What is to be a prototype
+// itself is unpacked in full, so that it refers to variables of its own that are all counted.
+func (d *decoder) prototype(t *subtree) *prototype {
+	if d.arena.Dedicated {
 		return nil
 	}
-	return part.model.Load()
+	return t.prototype.Load()
 }
 
-// part returns the next part if the dictionary has it; if not, nil, and what it
-// is made of comes next.
-func (d *decoder) part() *shared {
+// skip reads data, if that is what comes next before the end.
+func (d *decoder) skip(data []byte, end int) bool {
+	if d.data+len(data) > end || d.code[d.data:d.data+len(data)] != string(data) {
+		return false
+	}
+	d.data += len(data)
+	return true
+}
+
+// subtree returns the next subtree if it is interned; if not, nil, and its content follows.
+func (d *decoder) subtree() *subtree {
 	var token uint64
 	token, d.token = uvarint(d.code, d.token)
-	if token&tokenMask == tokenShared {
-		return d.entries[token>>tokenBits].part
+	if token&tokenMask == tokenInterned {
+		return d.entries[token>>tokenBits].Value
 	}
 	return nil
 }

@@ -2,73 +2,60 @@ package compact
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"math"
 	"slices"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A token is a place in the dictionary; or the length of a string that comes next
-// in the value's own text; or, if the string came there before, where that was,
-// which is followed by its length. A part that is not in the dictionary has the
-// token of an empty string, and what it is made of follows.
-const (
-	tokenBits   = 2
-	tokenMask   = 1<<tokenBits - 1
-	tokenOwn    = 0
-	tokenShared = 1
-	tokenAgain  = 2
-)
-
-// encoder takes a value apart: into data, and a mark for each string and for each
-// part that may be shared. Only when it is whole it is seen what is shared.
+// encoder takes a value apart into data, and a mark for each string and each subtree that may be
+// interned. It decides nothing about interning, and knows no types: codecs call it.
 type encoder struct {
 	data   []byte
 	marks  []mark
 	keys   []string
 	depth  int
 	failed bool
-
-	tokens, pressed, text []byte
-	// own are the places in text of strings by their hashes.
-	own map[uint64]int
-	// quantities are what was said of quantities before.
-	quantities map[resource.Quantity]quantity
+	// quantities are the encodings of quantities that came before.
+	quantities map[resource.Quantity]quantityEncoding
 }
 
-// mark is a string, or a part of the value with the marks in it.
+// mark is a string, or a subtree of the value with the marks in it.
 type mark struct {
 	text string
+	// hash is that of the text, zero if nobody has asked for it.
 	hash uint64
-	// plan is that of a part, nil for a string.
-	plan *part
-	// The part's data stands from data to dataEnd, and the marks in it stand
-	// before end.
+	// codec is that of a subtree, nil for a string.
+	codec any
+	// The subtree's data is from data to dataEnd, and the marks in it are before end.
 	data, dataEnd, end int
+}
+
+// quantityEncoding is how a quantity is encoded: see quantityCodec.
+type quantityEncoding struct {
+	kind         byte
+	text, format string
 }
 
 func (e *encoder) reset() {
 	clear(e.marks)
-	clear(e.own)
 	clear(e.keys[:cap(e.keys)])
 	e.data, e.marks, e.keys, e.depth, e.failed = e.data[:0], e.marks[:0], e.keys[:0], 0, false
-	if cap(e.data)+cap(e.text) > keptAtMost || cap(e.marks) > keptAtMost/64 {
+	if cap(e.data) > retainedAtMost || cap(e.marks) > retainedAtMost/64 {
 		*e = encoder{}
 	}
 }
 
 const (
-	// What leads to itself, or to one thing on very many ways, is not packed: it has
-	// no end, or none that is near.
+	// What refers to itself, or to one thing on very many paths, is not packed: its encoding would
+	// be infinite, or very large.
 	depthAtMost, dataAtMost, marksAtMost = 1000, 8 << 20, 1 << 20
-	// keptAtMost is about how many bytes are kept for the next value.
-	keptAtMost = 1 << 20
+	// retainedAtMost is about how many bytes of buffers are retained for the next value.
+	retainedAtMost = 1 << 20
 )
 
-// enter goes one level deeper, into what is to be a part. It returns false if that is
-// not to be done.
+// enter goes one level deeper, into a subtree. It returns false if the value is too deep or too
+// large, and so fails.
 func (e *encoder) enter() bool {
 	if e.depth == depthAtMost || len(e.data) > dataAtMost || len(e.marks) > marksAtMost {
 		e.fail()
@@ -125,156 +112,13 @@ func sorted[K ~string, V any](e *encoder, m map[K]V, do func(key string)) {
 	e.keys = e.keys[:from]
 }
 
-// encode takes a header and a value apart. It returns false if the value cannot be
-// packed. What a program's types hold is not ours to know, so a panic says that too.
-func (e *encoder) encode(header []string, t Type, p unsafe.Pointer) (ok bool) {
-	defer func() { ok = recover() == nil && !e.failed }()
-	e.uint(uint64(len(header)))
-	for _, s := range header {
-		e.string(s)
-	}
-	t.plan.encode(e, p)
-	return true
-}
-
-// begin begins a part and returns its mark, end ends it.
-func (e *encoder) begin(p *part) int {
-	e.marks = append(e.marks, mark{plan: p, data: len(e.data)})
+// begin begins a subtree and returns its mark, end ends it.
+func (e *encoder) begin(codec any) int {
+	e.marks = append(e.marks, mark{codec: codec, data: len(e.data)})
 	return len(e.marks) - 1
 }
 
-func (e *encoder) end(part int) {
+func (e *encoder) end(subtree int) {
 	e.depth--
-	e.marks[part].dataEnd, e.marks[part].end = len(e.data), len(e.marks)
-}
-
-// pack puts together what was taken apart, with what the dictionary has of it.
-func (e *encoder) pack(d *dictionary) Value {
-	e.tokens, e.pressed, e.text = e.tokens[:0], e.pressed[:0], e.text[:0]
-	return e.put(d, 0, len(e.marks), 0, len(e.data))
-}
-
-// alone returns a part as a value of its own, with what the dictionary has of it by
-// now.
-func (e *encoder) alone(d *dictionary, part int) Value {
-	m := &e.marks[part]
-	inner := encoder{data: e.data, marks: e.marks}
-	inner.token(tokenOwn, 0)
-	d.closed = true
-	defer func() { d.closed = false }()
-	return inner.put(d, part+1, m.end, m.data, m.dataEnd)
-}
-
-// put puts together some of the marks and of the data.
-func (e *encoder) put(d *dictionary, i, end, from, to int) Value {
-	for i < end {
-		m := &e.marks[i]
-		if m.plan == nil {
-			e.press(d, m)
-			i++
-		} else if place, ok := d.part(e, i); ok {
-			e.token(tokenShared, uint64(place))
-			e.pressed = append(e.pressed, e.data[from:m.data]...)
-			from, i = m.dataEnd, m.end
-		} else {
-			e.token(tokenOwn, 0)
-			i++
-		}
-	}
-	e.pressed = append(e.pressed, e.data[from:to]...)
-	return newValue(e.tokens, e.pressed, e.text)
-}
-
-func (e *encoder) token(kind, x uint64) {
-	e.tokens = binary.AppendUvarint(e.tokens, x<<tokenBits|kind)
-}
-
-// press writes a string.
-func (e *encoder) press(d *dictionary, m *mark) {
-	n := len(m.text)
-	if n == 0 {
-		e.token(tokenOwn, 0)
-		return
-	}
-	hash := d.hash(m)
-	// What comes twice in one value is not shared yet.
-	if at, ok := e.own[hash]; ok && at+n <= len(e.text) && string(e.text[at:at+n]) == m.text {
-		e.token(tokenAgain, uint64(at))
-		e.tokens = binary.AppendUvarint(e.tokens, uint64(n))
-		return
-	}
-	if place, ok := d.text(m.text, hash); ok {
-		e.token(tokenShared, uint64(place))
-		return
-	}
-	if e.own == nil {
-		e.own = map[uint64]int{}
-	}
-	e.own[hash] = len(e.text)
-	e.token(tokenOwn, uint64(n))
-	e.text = append(e.text, m.text...)
-}
-
-// is tells whether a part would be that value alone.
-func (d *dictionary) is(e *encoder, part int, v Value) bool {
-	m := &e.marks[part]
-	c := decoder{entries: d.entries}
-	c.open(v)
-	tokens, end := c.data, c.textBegin
-	c.part()
-	from := m.data
-	for i := part + 1; i < m.end; {
-		inner := &e.marks[i]
-		if c.token == tokens {
-			return false
-		}
-		if inner.plan == nil {
-			if c.string() != inner.text {
-				return false
-			}
-			i++
-			continue
-		}
-		shared := c.part()
-		if shared == nil {
-			i++
-			continue
-		}
-		if shared.plan != inner.plan || !d.is(e, i, shared.alone) || !c.skip(e.data[from:inner.data], end) {
-			return false
-		}
-		from, i = inner.dataEnd, inner.end
-	}
-	return c.token == tokens && c.skip(e.data[from:m.dataEnd], end) && c.data == end
-}
-
-// skip reads data, if that is what comes next before the end.
-func (d *decoder) skip(data []byte, end int) bool {
-	if d.data+len(data) > end || d.code[d.data:d.data+len(data)] != string(data) {
-		return false
-	}
-	d.data += len(data)
-	return true
-}
-
-// sum returns a hash of a part and about how much there is to it.
-func (d *dictionary) sum(e *encoder, part int) (hash uint64, weight int) {
-	m := &e.marks[part]
-	data := e.data[m.data:m.dataEnd]
-	hash, weight = maphash.Bytes(d.seed, data), len(data)
-	for i := part; i < m.end; i++ {
-		inner := &e.marks[i]
-		weight += len(inner.text)
-		hash = (hash ^ d.hash(inner)) * 0x9e3779b97f4a7c15
-		hash ^= hash >> 29
-	}
-	return hash, weight
-}
-
-// hash returns the hash of a mark's string.
-func (d *dictionary) hash(m *mark) uint64 {
-	if m.hash == 0 && m.text != "" {
-		m.hash = maphash.String(d.seed, m.text)
-	}
-	return m.hash
+	e.marks[subtree].dataEnd, e.marks[subtree].end = len(e.data), len(e.marks)
 }

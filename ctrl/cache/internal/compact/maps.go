@@ -8,11 +8,13 @@ import (
 	"unsafe"
 )
 
-// mapOf packs maps by strings of a type that is known here. The keys go in order,
-// so that equal maps look equal.
-type mapOf[K ~string, V any] struct{ elem *node }
+// typedMapCodec packs maps of a key type of strings and an element type that is known here. The keys
+// are sorted, so that equal maps have equal encodings.
+//
+// Unsafe: the methods rely on the contract of codec, and on elem being the node of V.
+type typedMapCodec[K ~string, V any] struct{ elem *node }
 
-func (t *mapOf[K, V]) encode(e *encoder, p unsafe.Pointer) {
+func (t *typedMapCodec[K, V]) encode(e *encoder, p unsafe.Pointer) {
 	m := *(*map[K]V)(p)
 	if m == nil {
 		e.byte(0)
@@ -27,13 +29,13 @@ func (t *mapOf[K, V]) encode(e *encoder, p unsafe.Pointer) {
 	})
 }
 
-func (t *mapOf[K, V]) decode(d *decoder, p unsafe.Pointer) {
+func (t *typedMapCodec[K, V]) decode(d *decoder, p unsafe.Pointer) {
 	n, ok := d.length()
 	if !ok {
 		return
 	}
 	m := make(map[K]V, n)
-	d.stock.tookMap(n, unsafe.Sizeof("")+t.elem.size)
+	d.arena.CountMap(n, unsafe.Sizeof("")+t.elem.Size)
 	*(*map[K]V)(p) = m
 	value := new(V)
 	for range n {
@@ -44,7 +46,7 @@ func (t *mapOf[K, V]) decode(d *decoder, p unsafe.Pointer) {
 	}
 }
 
-func (t *mapOf[K, V]) own(d *decoder, p unsafe.Pointer) {
+func (t *typedMapCodec[K, V]) unalias(d *decoder, p unsafe.Pointer) {
 	from := *(*map[K]V)(p)
 	if from == nil {
 		return
@@ -57,31 +59,35 @@ func (t *mapOf[K, V]) own(d *decoder, p unsafe.Pointer) {
 	copied := new(V)
 	for key, value := range from {
 		*copied = value
-		t.elem.own(d, unsafe.Pointer(copied))
+		t.elem.unalias(d, unsafe.Pointer(copied))
 		to[key] = *copied
 	}
 }
 
-// simplest returns a simpler plan by which copies of a map are made if it has no
-// values that lead to anything, as most quantities do not.
-func (t *mapOf[K, V]) simplest(p unsafe.Pointer) plan {
+// specialize returns a codec that copies only this map, and none of its values, if they refer to
+// nothing, as most quantities do.
+//
+// Unsafe: p points to a map of the type, and both byte slices are as long as the variables of type V
+// that they are of.
+func (t *typedMapCodec[K, V]) specialize(p unsafe.Pointer) codec {
 	copied := new(V)
 	for _, value := range *(*map[K]V)(p) {
 		*copied = value
-		t.elem.own(&decoder{}, unsafe.Pointer(copied))
-		size := int(t.elem.size)
+		t.elem.unalias(&decoder{}, unsafe.Pointer(copied))
+		size := int(t.elem.Size)
 		if string(unsafe.Slice((*byte)(unsafe.Pointer(copied)), size)) != string(unsafe.Slice((*byte)(unsafe.Pointer(&value)), size)) {
 			return t
 		}
 	}
-	return &mapOf[K, V]{&node{plain: true}}
+	return &typedMapCodec[K, V]{&node{plain: true}}
 }
 
-// stringsPlan packs maps of strings to strings, which are so common that they have
-// a way of their own.
-type stringsPlan struct{}
+// stringMapCodec packs maps of strings to strings, the most common ones.
+//
+// Unsafe: the methods rely on the contract of codec.
+type stringMapCodec struct{}
 
-func (stringsPlan) encode(e *encoder, p unsafe.Pointer) {
+func (stringMapCodec) encode(e *encoder, p unsafe.Pointer) {
 	m := *(*map[string]string)(p)
 	if m == nil {
 		e.byte(0)
@@ -94,13 +100,13 @@ func (stringsPlan) encode(e *encoder, p unsafe.Pointer) {
 	})
 }
 
-func (stringsPlan) decode(d *decoder, p unsafe.Pointer) {
+func (stringMapCodec) decode(d *decoder, p unsafe.Pointer) {
 	n, ok := d.length()
 	if !ok {
 		return
 	}
 	m := make(map[string]string, n)
-	d.stock.tookMap(n, 2*unsafe.Sizeof(""))
+	d.arena.CountMap(n, 2*unsafe.Sizeof(""))
 	*(*map[string]string)(p) = m
 	for range n {
 		key := d.string()
@@ -108,19 +114,22 @@ func (stringsPlan) decode(d *decoder, p unsafe.Pointer) {
 	}
 }
 
-func (stringsPlan) own(_ *decoder, p unsafe.Pointer) {
+func (stringMapCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*(*map[string]string)(p) = maps.Clone(*(*map[string]string)(p))
 }
 
-// mapPlan packs all other maps.
-type mapPlan struct {
+// mapCodec packs all other maps, by reflection.
+//
+// Unsafe: the methods rely on the contract of codec, and on key and elem being the nodes of
+// the types of keys and elements.
+type mapCodec struct {
 	typ       reflect.Type
 	key, elem *node
 }
 
-func (t *mapPlan) at(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.typ, p).Elem() }
+func (t *mapCodec) at(p unsafe.Pointer) reflect.Value { return reflect.NewAt(t.typ, p).Elem() }
 
-func (t *mapPlan) encode(e *encoder, p unsafe.Pointer) {
+func (t *mapCodec) encode(e *encoder, p unsafe.Pointer) {
 	m := t.at(p)
 	if m.IsNil() {
 		e.byte(0)
@@ -145,13 +154,13 @@ func (t *mapPlan) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
-func (t *mapPlan) decode(d *decoder, p unsafe.Pointer) {
+func (t *mapCodec) decode(d *decoder, p unsafe.Pointer) {
 	n, ok := d.length()
 	if !ok {
 		return
 	}
 	m := reflect.MakeMapWithSize(t.typ, n)
-	d.stock.tookMap(n, t.key.size+t.elem.size)
+	d.arena.CountMap(n, t.key.Size+t.elem.Size)
 	for range n {
 		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
 		t.key.decode(d, key.UnsafePointer())
@@ -161,7 +170,7 @@ func (t *mapPlan) decode(d *decoder, p unsafe.Pointer) {
 	t.at(p).Set(m)
 }
 
-func (t *mapPlan) own(d *decoder, p unsafe.Pointer) {
+func (t *mapCodec) unalias(d *decoder, p unsafe.Pointer) {
 	from := t.at(p)
 	if from.IsNil() {
 		return
@@ -171,8 +180,8 @@ func (t *mapPlan) own(d *decoder, p unsafe.Pointer) {
 		key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
 		key.Elem().SetIterKey(entry)
 		elem.Elem().SetIterValue(entry)
-		t.key.own(d, key.UnsafePointer())
-		t.elem.own(d, elem.UnsafePointer())
+		t.key.unalias(d, key.UnsafePointer())
+		t.elem.unalias(d, elem.UnsafePointer())
 		to.SetMapIndex(key.Elem(), elem.Elem())
 	}
 	from.Set(to)

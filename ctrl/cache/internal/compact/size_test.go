@@ -60,7 +60,7 @@ func heapInUse() int64 {
 // TestGroups looks at what pods of one template take, by how many there are: a few no more than if each had
 // a template of its own, and many much less.
 func TestGroups(t *testing.T) {
-	heapOf(1, false) // makes plans
+	heapOf(1, false) // builds codecs
 	for _, byTurns := range []bool{false, true} {
 		alone := heapOf(1, byTurns)
 		t.Logf("by turns: %v, alone: %.0f bytes", byTurns, alone)

@@ -1,72 +1,20 @@
 package compact
 
 import (
-	"reflect"
 	"strings"
 	"time"
 	"unsafe"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// timesAndQuantities returns the plans of types whose exported fields do not tell
-// it all.
-func timesAndQuantities(t reflect.Type) plan {
-	switch t {
-	case reflect.TypeFor[time.Time]():
-		return timePlan{}
-	case reflect.TypeFor[resource.Quantity]():
-		return quantityPlan{}
-	default:
-		return nil
-	}
-}
+// timeCodec packs times in UTC or local time, without their monotonic part.
+//
+// Unsafe: the methods rely on the contract of codec.
+type timeCodec struct{ plain }
 
-// mapPlan returns the plan of a map type. The common ones have plans that need no
-// reflection.
-func (made young) mapPlan(t reflect.Type) plan {
-	switch t {
-	case reflect.TypeFor[map[string]string]():
-		return stringsPlan{}
-	case reflect.TypeFor[map[string]any]():
-		return anyMapPlan{}
-	case reflect.TypeFor[map[string][]byte]():
-		return &mapOf[string, []byte]{made.of(t.Elem())}
-	case reflect.TypeFor[corev1.ResourceList]():
-		return &mapOf[corev1.ResourceName, resource.Quantity]{made.of(t.Elem())}
-	default:
-		key := made.of(t.Key())
-		if leads(t.Key()) {
-			key = &node{plan: noPlan{}}
-		}
-		return &mapPlan{t, key, made.of(t.Elem())}
-	}
-}
-
-// leads tells whether values of a type are, or have in them, pointers that make one
-// key of a map another one than its copy.
-func leads(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Chan, reflect.UnsafePointer:
-		return true
-	case reflect.Array:
-		return leads(t.Elem())
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if leads(t.Field(i).Type) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// timePlan packs times in UTC or local time, without their monotonic part.
-type timePlan struct{ plain }
-
-func (timePlan) encode(e *encoder, p unsafe.Pointer) {
+func (timeCodec) encode(e *encoder, p unsafe.Pointer) {
 	t := *(*time.Time)(p)
 	switch t.Location() {
 	case time.UTC:
@@ -80,7 +28,7 @@ func (timePlan) encode(e *encoder, p unsafe.Pointer) {
 	e.uint(uint64(t.Nanosecond()))
 }
 
-func (timePlan) decode(d *decoder, p unsafe.Pointer) {
+func (timeCodec) decode(d *decoder, p unsafe.Pointer) {
 	local := d.bool()
 	t := time.Unix(d.int(), int64(d.uint()))
 	if !local {
@@ -89,9 +37,10 @@ func (timePlan) decode(d *decoder, p unsafe.Pointer) {
 	*(*time.Time)(p) = t
 }
 
-// quantityPlan packs quantities as their text and, if that says something else,
-// their format.
-type quantityPlan struct{}
+// quantityCodec packs quantities as their text and, if that implies another one, their format.
+//
+// Unsafe: the methods rely on the contract of codec.
+type quantityCodec struct{}
 
 const (
 	quantityZero byte = iota
@@ -99,82 +48,78 @@ const (
 	quantityFormat
 )
 
-func (quantityPlan) encode(e *encoder, p unsafe.Pointer) {
-	said := e.quantity(*(*resource.Quantity)(p))
-	e.byte(said.how)
-	switch said.how {
+func (quantityCodec) encode(e *encoder, p unsafe.Pointer) {
+	encoding := e.quantity(*(*resource.Quantity)(p))
+	e.byte(encoding.kind)
+	switch encoding.kind {
 	case quantityText:
-		e.string(said.text)
+		e.string(encoding.text)
 	case quantityFormat:
-		e.string(said.text)
-		e.string(said.format)
+		e.string(encoding.text)
+		e.string(encoding.format)
 	}
 }
 
-// quantity is what is said of a quantity.
-type quantity struct {
-	how          byte
-	text, format string
-}
-
-// quantitiesAtMost is how many quantities are remembered.
+// quantitiesAtMost is how many encodings of quantities are cached.
 const quantitiesAtMost = 1024
 
-// quantity finds out what to say of a quantity.
-func (e *encoder) quantity(q resource.Quantity) quantity {
+// quantity returns how a quantity is encoded. It fails if its text does not say all of it.
+func (e *encoder) quantity(q resource.Quantity) quantityEncoding {
 	if q == (resource.Quantity{}) {
-		return quantity{how: quantityZero}
+		return quantityEncoding{kind: quantityZero}
 	}
-	if said, ok := e.quantities[q]; ok {
-		return said
+	if encoding, ok := e.quantities[q]; ok {
+		return encoding
 	}
-	known := q // asking for the text changes q
-	said := quantity{how: quantityText, text: q.String()}
-	parsed, err := resource.ParseQuantity(said.text)
+	key := q // String changes q
+	encoding := quantityEncoding{kind: quantityText, text: q.String()}
+	parsed, err := resource.ParseQuantity(encoding.text)
 	if err != nil || parsed.Cmp(q) != 0 {
 		e.fail()
-		return said
+		return encoding
 	}
 	if parsed.Format != q.Format {
-		said.how, said.format = quantityFormat, string(q.Format)
+		encoding.kind, encoding.format = quantityFormat, string(q.Format)
 	}
-	// One that leads to a number elsewhere is not known again.
-	if known.DeepCopy() == known {
+	// One that refers to a big number has another key each time.
+	if key.DeepCopy() == key {
 		if e.quantities == nil || len(e.quantities) == quantitiesAtMost {
-			e.quantities = map[resource.Quantity]quantity{}
+			e.quantities = map[resource.Quantity]quantityEncoding{}
 		}
-		e.quantities[known] = said
+		e.quantities[key] = encoding
 	}
-	return said
+	return encoding
 }
 
-func (quantityPlan) decode(d *decoder, p unsafe.Pointer) {
-	said := d.byte()
-	if said == quantityZero {
+func (quantityCodec) decode(d *decoder, p unsafe.Pointer) {
+	kind := d.byte()
+	if kind == quantityZero {
 		return
 	}
 	// It was parsed before.
 	q, _ := resource.ParseQuantity(d.string())
-	if said == quantityFormat {
+	if kind == quantityFormat {
 		q.Format = resource.Format(d.string())
 	}
 	*(*resource.Quantity)(p) = q
 }
 
-func (quantityPlan) own(_ *decoder, p unsafe.Pointer) {
+func (quantityCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	q := (*resource.Quantity)(p)
 	*q = q.DeepCopy()
 }
 
-// fieldsPlan packs the fields that a manager owns. Their text differs from object
-// to object in a few keys of list items only, such as an IP address, so it is cut
-// before each key. Copies share it: apimachinery takes it for immutable, and never
-// writes into it.
-type fieldsPlan struct{ plain }
+// fieldsCodec packs the fields that a manager owns. Their text differs from object to object in a few
+// keys of list items only, such as an IP address, so it is cut before each key. Copies share the
+// text: apimachinery treats it as immutable, and never writes into it.
+//
+// Unsafe: the methods rely on the contract of codec, and encode on the text not being
+// changed until the value is packed, as the encoder refers to it as strings.
+type fieldsCodec struct{ plain }
 
 const cut = `"k:{`
 
-func (fieldsPlan) encode(e *encoder, p unsafe.Pointer) {
+func (fieldsCodec) encode(e *encoder, p unsafe.Pointer) {
 	raw := (*metav1.FieldsV1)(p).GetRawBytes()
 	if raw == nil {
 		e.byte(0)
@@ -192,7 +137,7 @@ func (fieldsPlan) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
-func (fieldsPlan) decode(d *decoder, p unsafe.Pointer) {
+func (fieldsCodec) decode(d *decoder, p unsafe.Pointer) {
 	length, ok := d.length()
 	if !ok {
 		return

@@ -131,14 +131,6 @@ func (f *Feed) push(n *notice) {
 	}
 }
 
-// Behind tells whether so much waits that the handler cannot be expected to hear
-// of what is added now at once.
-func (f *Feed) Behind() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.waiting >= decodedAtMost
-}
-
 // pop takes the oldest notice, or nil. Nothing is merged into it any more.
 func (f *Feed) pop() *notice {
 	f.mu.Lock()

@@ -68,6 +68,9 @@ type Sink interface {
 	Deleted(client.Object)
 	// Progress tells that there is nothing new up to a version.
 	Progress(version string)
+	// Idle is called when all events that were read are passed on, before the next
+	// one is waited for.
+	Idle()
 }
 
 // Reflector fills a sink from a source. Use its Run once.
@@ -204,6 +207,9 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 
 // read takes an event from the open watch and passes it on.
 func (r *Reflector) read() input {
+	if len(r.watch.events) == 0 {
+		r.Sink.Idle()
+	}
 	event, err := r.watch.event(r.machine.state == streaming)
 	var in input
 	switch {

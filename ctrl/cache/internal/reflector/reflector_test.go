@@ -364,10 +364,13 @@ type sink struct {
 	*store.Scope
 	store     *store.Store
 	completed atomic.Int32
+	// pending is how many changes were passed since the sink was idle.
+	pending atomic.Int32
 }
 
 func (s *sink) Listed(obj client.Object)  { s.Scope.Listed(obj) }
-func (s *sink) Changed(obj client.Object) { s.Scope.Changed(obj) }
+func (s *sink) Changed(obj client.Object) { s.Scope.Changed(obj); s.pending.Add(1) }
+func (s *sink) Idle()                     { s.Scope.Idle(); s.pending.Store(0) }
 func (s *sink) Deleted(obj client.Object) { s.Scope.Deleted(obj) }
 func (s *sink) Complete(version string)   { s.Scope.Complete(version); s.completed.Add(1) }
 
@@ -385,7 +388,8 @@ func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
 	return k, &errs
 }
 
-// agree fails the test unless the sink holds what the server holds.
+// agree fails the test unless the sink holds what the server holds, and was idle since the last
+// change.
 func agree(t *testing.T, k *sink, s *server) {
 	t.Helper()
 	synctest.Wait()
@@ -401,6 +405,9 @@ func agree(t *testing.T, k *sink, s *server) {
 	}
 	if !maps.Equal(got, want) {
 		t.Fatalf("got %v, want %v after %v", got, want, s.calls)
+	}
+	if n := k.pending.Load(); n > 0 {
+		t.Fatalf("the sink was not idle since %d changes", n)
 	}
 }
 

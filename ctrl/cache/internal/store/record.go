@@ -2,7 +2,6 @@ package store
 
 import (
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,17 +16,20 @@ import (
 type record struct {
 	uid     types.UID
 	version uint64
-	// value is the object packed, with its UID, its resource version and
-	// its labels as the header. It is empty if the object is not packed yet, or
-	// cannot be.
+	// value is the object packed, with its UID, its resource version and its labels
+	// as the header. It is empty if the record was published before the object was
+	// packed, or the object cannot be packed.
 	value compact.Value
-	// kept is set once the record is in the form in which it is kept. Until
-	// then, later is set if it must not be packed yet.
-	kept, later bool
-	// shared is the object as a Go value, if it is kept, and asked is set if
-	// somebody has asked for it of late.
-	shared atomic.Pointer[client.Object]
+	// published is set when readers may see the record. From then on only the
+	// atomic fields change.
+	published bool
+	// asked is set if somebody has asked for shared lately, which is the object as a
+	// Go value, if that is kept.
 	asked  atomic.Bool
+	shared atomic.Pointer[client.Object]
+	// packed is the record that has replaced this one when the object was packed
+	// later; shared is nil from then on.
+	packed atomic.Pointer[Object]
 }
 
 // kind is the Go type of the objects that are packed.
@@ -43,12 +45,13 @@ func newRecord(obj client.Object) *record {
 	return r
 }
 
-// pack packs a record if it can be and is not. The caller is the writer.
-func (s *Store) pack(r *record) {
-	if r == nil || r.kept || r.later {
+// publish makes a record ready for readers: it packs the object, if it can be packed.
+// The caller is the writer.
+func (s *Store) publish(r *record) {
+	if r == nil || r.published {
 		return
 	}
-	r.kept = true
+	r.published = true
 	obj := *r.shared.Load()
 	k := s.kind
 	if typ := reflect.TypeOf(obj).Elem(); k == nil {
@@ -102,13 +105,26 @@ func (s *Store) object(e *entry, r *record) Object {
 	return Object{&e.key, r, s.kind, s.view, s.sharing, &s.lent}
 }
 
+// resolve returns the object as a Go value if it is not packed, and otherwise where
+// it is packed: in its record, or in the one that has replaced it.
+func (o Object) resolve() (client.Object, Object) {
+	if !o.record.value.IsZero() {
+		return nil, o
+	}
+	if shared := o.record.shared.Load(); shared != nil {
+		return *shared, o
+	}
+	return nil, *o.record.packed.Load()
+}
+
 // Namespace returns the namespace of the object.
 func (o Object) Namespace() string { return o.key.Namespace }
 
 // Copy returns the object as a value that is nobody else's.
 func (o Object) Copy() client.Object {
-	if o.record.value.IsZero() {
-		return (*o.record.shared.Load()).DeepCopyObject().(client.Object)
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		return unpacked.DeepCopyObject().(client.Object)
 	}
 	obj := reflect.New(o.kind.typ)
 	o.unpack(obj.Elem())
@@ -124,8 +140,9 @@ func (o Object) unpack(into reflect.Value) {
 // CopyInto makes the copy in a place for it, which is a zero struct. It returns
 // false if the object is of another type.
 func (o Object) CopyInto(into reflect.Value) bool {
-	if o.record.value.IsZero() {
-		from := reflect.ValueOf(o.Copy()).Elem()
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		from := reflect.ValueOf(unpacked.DeepCopyObject()).Elem()
 		if from.Type() != into.Type() {
 			return false
 		}
@@ -149,6 +166,10 @@ func (o Object) Shared() client.Object {
 	}
 	if shared := o.record.shared.Load(); shared != nil {
 		return *shared
+	}
+	if o.record.value.IsZero() {
+		_, packed := o.resolve()
+		return packed.Shared()
 	}
 	obj := o.Copy()
 	if o.sharing != ShareNone && !o.record.shared.CompareAndSwap(nil, &obj) {
@@ -205,8 +226,9 @@ func (o Object) look() client.Object {
 
 // version returns the resource version.
 func (o Object) version() string {
-	if o.record.value.IsZero() {
-		return (*o.record.shared.Load()).GetResourceVersion()
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		return unpacked.GetResourceVersion()
 	}
 	h := o.view.Header(o.record.value)
 	h.Next()
@@ -216,8 +238,9 @@ func (o Object) version() string {
 
 // labels returns the labels without making the object.
 func (o Object) labels() labels.Labels {
-	if o.record.value.IsZero() {
-		return labels.Set((*o.record.shared.Load()).GetLabels())
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		return labels.Set(unpacked.GetLabels())
 	}
 	return packedLabels(o)
 }
@@ -253,37 +276,51 @@ func (l packedLabels) Get(label string) string {
 // Snapshot is an object as it was told of, for those who hear of it later. Its
 // Go value is made when it is first asked for, and shared by all who ask.
 type Snapshot struct {
-	Key  Key
-	UID  types.UID
-	made func() client.Object
-	// packed is the object, if it was packed.
+	Key Key
+	UID types.UID
+	// made is the Go value once it is made.
+	made atomic.Pointer[client.Object]
+	// packed is the object as the store has it, unset if it is in no store.
 	packed Object
 }
 
 // snapshot returns a snapshot of a record. The caller holds mu or is the writer.
 func (s *Store) snapshot(e *entry, r *record) *Snapshot {
 	o := s.object(e, r)
-	return &Snapshot{Key: e.key, UID: r.uid, packed: o, made: sync.OnceValue(o.look)}
+	return &Snapshot{Key: e.key, UID: r.uid, packed: o}
 }
 
 // Object returns the object, which is shared and must not be changed.
-func (n *Snapshot) Object() client.Object { return n.made() }
+func (n *Snapshot) Object() client.Object {
+	if made := n.made.Load(); made != nil {
+		return *made
+	}
+	obj := n.packed.look()
+	if !n.made.CompareAndSwap(nil, &obj) {
+		return *n.made.Load()
+	}
+	return obj
+}
 
 // Packed returns the snapshot without a Go value that was made already, if it can
-// be made again.
+// be made again. If the object is packed later, the snapshot keeps it packed too.
 func (n *Snapshot) Packed() *Snapshot {
-	if n.packed.record == nil || n.packed.record.value.IsZero() {
+	if n.packed.record == nil {
 		return n
 	}
-	return &Snapshot{Key: n.Key, UID: n.UID, packed: n.packed, made: sync.OnceValue(n.packed.look)}
+	return &Snapshot{Key: n.Key, UID: n.UID, packed: n.packed}
 }
 
 // told returns a snapshot of a record that was just made of an object.
 func (s *Store) told(e *entry, r *record, obj client.Object) *Snapshot {
-	return &Snapshot{Key: e.key, UID: r.uid, packed: s.object(e, r), made: func() client.Object { return obj }}
+	n := s.snapshot(e, r)
+	n.made.Store(&obj)
+	return n
 }
 
 // NewSnapshot returns a snapshot of an object that is in no store.
 func NewSnapshot(obj client.Object) *Snapshot {
-	return &Snapshot{Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID(), made: func() client.Object { return obj }}
+	n := &Snapshot{Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID()}
+	n.made.Store(&obj)
+	return n
 }

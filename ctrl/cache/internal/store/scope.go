@@ -20,8 +20,8 @@ type Scope struct {
 	progress uint64
 	// list counts the lists that were begun.
 	list uint32
-	// fresh is an entry whose object is not packed yet.
-	fresh *entry
+	// unpacked are the records that were published before they were packed.
+	unpacked []unpacked
 	// writes are the overlays that the watch has not caught up with, and invalid the
 	// invalidations, in the order of the answers. Those that do not end with the
 	// progress of the watch are in the store's deletions and invalidLong.
@@ -104,52 +104,23 @@ func (c *Scope) Listed(obj client.Object) Change {
 	if version != "" && e.watched != nil && e.watched.uid == r.uid && s.object(e, e.watched).version() == version {
 		return Change{}
 	}
-	return c.watch(e, r, obj, false)
+	return c.watch(e, r, obj)
 }
 
-// Changed takes an object that a watch tells was added or modified. It ignores
-// what it knows already.
-func (c *Scope) Changed(obj client.Object) Change { return c.changed(obj, false) }
-
-// Heard is Changed for those in a hurry: the store keeps the object as it is until
-// the caller calls Settle, which he does before he tells anything else.
-func (c *Scope) Heard(obj client.Object) Change { return c.changed(obj, true) }
-
-func (c *Scope) changed(obj client.Object, later bool) Change {
+// Changed takes an object of a watch event, which was added or modified. It ignores
+// what it knows already. The object need not be packed before Idle.
+func (c *Scope) Changed(obj client.Object) Change {
 	s := c.store
 	s.writing.Lock()
 	defer s.unlock()
 	e, r := c.meet(obj)
 	var change Change
 	if !e.watched.supersedes(r) {
-		change = c.watch(e, r, obj, later)
+		c.deferPacking(e, r)
+		change = c.watch(e, r, obj)
 	}
 	c.progressed(r.version)
 	return change
-}
-
-// Settle packs the object that was left by Heard.
-func (c *Scope) Settle() {
-	s := c.store
-	s.writing.Lock()
-	defer s.unlock()
-	e := c.fresh
-	c.fresh = nil
-	if e == nil || e.watched == nil || e.watched.kept {
-		return
-	}
-	// Readers may hold the record, so it stays as it is.
-	old := e.watched
-	r := &record{uid: old.uid, version: old.version}
-	r.shared.Store(old.shared.Load())
-	s.pack(r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.shown == old {
-		e.shown = r
-	}
-	e.watched = r
-	s.view = s.packer.View()
 }
 
 // Deleted takes an object that a watch tells was deleted or no longer matches.

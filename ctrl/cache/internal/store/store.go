@@ -199,8 +199,8 @@ func (s *Store) set(e *entry, watched *record, w *write) {
 		shown = w.shown
 	}
 	refile := shown != e.shown && s.file(e, shown)
-	s.pack(watched)
-	s.pack(shown)
+	s.publish(watched)
+	s.publish(shown)
 	before := [...]*record{e.watched, e.shown}
 	if e.watched == e.shown {
 		before[1] = nil

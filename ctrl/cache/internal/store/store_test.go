@@ -213,12 +213,12 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 		version := strconv.Itoa(m.position)
 		switch {
 		case selected(st.obj):
-			hear(c.Heard(st.obj))
+			hear(c.Changed(st.obj))
 			// What follows may find the object packed or not.
 			if r.IntN(2) == 0 {
-				defer c.Settle()
+				defer c.Idle()
 			} else {
-				c.Settle()
+				c.Idle()
 			}
 			if r.IntN(10) == 0 {
 				hear(c.Changed(st.obj))
@@ -476,6 +476,7 @@ func TestSharedForAsLongAsAsked(t *testing.T) {
 		s := New(ShareAsked)
 		c := s.Scope("")
 		c.Changed(object("a", "u", 1))
+		c.Idle()
 		ask := func() client.Object {
 			o, _ := s.Get(key("a"), false)
 			return o.Shared()

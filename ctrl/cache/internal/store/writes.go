@@ -179,16 +179,13 @@ func (w *write) absentAt(version uint64) *write {
 	return w
 }
 
-// watch stores an object that the watch delivered in an entry. If later is set,
-// Settle packs it. The caller is the writer.
-func (c *Scope) watch(e *entry, r *record, obj client.Object, later bool) Change {
+// watch stores an object that the watch delivered, or that was listed, in an entry. The
+// caller is the writer.
+func (c *Scope) watch(e *entry, r *record, obj client.Object) Change {
 	s := c.store
 	var change Change
 	if e.watched != nil {
 		change.Old = s.snapshot(e, e.watched)
-	}
-	if r.later = later; later {
-		c.fresh = e
 	}
 	s.set(e, r, e.write.after(r))
 	change.New = s.told(e, r, obj)

@@ -1,0 +1,54 @@
+package arena
+
+import (
+	"reflect"
+	"testing"
+	"unsafe"
+)
+
+// Variables are zero and nobody else's, whether they are alone or in a slab.
+func TestNew(t *testing.T) {
+	type variable struct {
+		p *int
+		n int32
+	}
+	typ, bytes := NewType(reflect.TypeFor[variable]()), NewType(reflect.TypeFor[byte]())
+	for _, dedicated := range []bool{false, true} {
+		a := Arena{Dedicated: dedicated}
+		want, seen := 0, map[*variable]bool{}
+		for round := range 100 {
+			count := []int{1, 0, 3, 17, 1000}[round%5]
+			want += count*int(typ.Size) + 1
+			*(*byte)(a.New(&bytes, 1)) = 0xff
+			for _, v := range unsafe.Slice((*variable)(a.New(&typ, count)), count) {
+				if v != (variable{}) {
+					t.Fatalf("a variable is %v", v)
+				}
+			}
+			all := unsafe.Slice((*variable)(a.New(&typ, count)), count)
+			want += count * int(typ.Size)
+			for i := range all {
+				if seen[&all[i]] {
+					t.Fatal("a variable is allocated twice")
+				}
+				seen[&all[i]] = true
+				all[i] = variable{new(int), 7}
+			}
+		}
+		if a.Allocated != want {
+			t.Errorf("%d bytes were counted, want %d", a.Allocated, want)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	var a Arena
+	first, second := a.Bytes(10), a.Bytes(20)
+	if len(first) != 0 || cap(first) != 10 || cap(second) != 20 {
+		t.Errorf("capacities are %d and %d", cap(first), cap(second))
+	}
+	_, second = append(first, "0123456789"...), append(second, "abc"...)
+	if string(second) != "abc" {
+		t.Errorf("got %q", second)
+	}
+}

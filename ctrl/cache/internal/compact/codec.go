@@ -1,0 +1,81 @@
+package compact
+
+import (
+	"reflect"
+	"unsafe"
+
+	"flyball.dev/ctrl/cache/internal/compact/arena"
+)
+
+// codec is how values of a Go type are packed, unpacked and copied. A codec is never changed once
+// the type is known, so it may be used by many goroutines.
+//
+// Unsafe: the pointers that a codec is given are to variables of the type that it was built for,
+// and nobody else accesses the variables meanwhile.
+type codec interface {
+	encode(*encoder, unsafe.Pointer)
+	// decode fills a variable that is zero.
+	decode(*decoder, unsafe.Pointer)
+	unaliaser
+}
+
+// plain is embedded by codecs of types whose shallow copies are independent.
+//
+// Unsafe: the methods do not access the variable.
+type plain struct{}
+
+func (plain) unalias(*decoder, unsafe.Pointer) {}
+
+func (plain) isPlain() {}
+
+func isPlain(c codec) bool {
+	_, ok := c.(interface{ isPlain() })
+	return ok
+}
+
+// node is a Go type with its codec. Codecs refer to each other by nodes, so that types can be
+// recursive.
+type node struct {
+	codec
+	arena.Type
+	typ reflect.Type
+	// plain is set if the codec is.
+	plain bool
+}
+
+func newNode(t reflect.Type) *node { return &node{Type: arena.NewType(t), typ: t} }
+
+// copies returns copies of variables that are one after the other.
+//
+// Unsafe: from points to count variables of the node's type, which nobody changes meanwhile.
+func (d *decoder) copies(n *node, from unsafe.Pointer, count int) unsafe.Pointer {
+	to := d.arena.New(&n.Type, count)
+	n.move(to, from, count)
+	if !n.plain {
+		for i := range uintptr(count) {
+			n.unalias(d, unsafe.Add(to, i*n.Size))
+		}
+	}
+	return to
+}
+
+// move makes shallow copies.
+//
+// Unsafe: both pointers are to count variables of the node's type. It goes through reflect so that
+// the garbage collector is notified of pointers that are written.
+func (n *node) move(to, from unsafe.Pointer, count int) {
+	for i := range uintptr(count) {
+		reflect.NewAt(n.typ, unsafe.Add(to, i*n.Size)).Elem().Set(reflect.NewAt(n.typ, unsafe.Add(from, i*n.Size)).Elem())
+	}
+}
+
+// unsupportedCodec is the codec of types that cannot be packed. Zero values of such types are packed
+// where structs leave them out.
+//
+// Unsafe: the methods do not access the variable.
+type unsupportedCodec struct{ plain }
+
+func (unsupportedCodec) encode(e *encoder, _ unsafe.Pointer) { e.fail() }
+func (unsupportedCodec) decode(*decoder, unsafe.Pointer) {
+	panic("compact: unpacking what cannot be packed")
+}

@@ -1,0 +1,150 @@
+package compact
+
+import (
+	"unsafe"
+)
+
+// subtreeCodec is the codec of what may be interned as a whole: a pointer, a slice or a map. Its
+// token comes first, and its content follows unless the token is an ID.
+//
+// Unsafe: the methods rely on the contract of codec, and on slice being set if and only if the type
+// is a slice; variables of pointer and map types are one pointer.
+type subtreeCodec struct {
+	codec // of the content
+	slice bool
+}
+
+// slice is the memory layout of a variable of a slice type.
+type slice struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+// variable returns a new variable that has room for the value and is scanned as a pointer.
+func (t *subtreeCodec) variable() unsafe.Pointer {
+	if t.slice {
+		return unsafe.Pointer(new(slice))
+	}
+	return unsafe.Pointer(new(unsafe.Pointer))
+}
+
+func (t *subtreeCodec) encode(e *encoder, p unsafe.Pointer) {
+	if !e.enter() {
+		return
+	}
+	mark := e.begin(t)
+	t.codec.encode(e, p)
+	e.end(mark)
+}
+
+func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
+	interned := d.subtree()
+	if interned == nil {
+		t.codec.decode(d, p)
+		return
+	}
+	m := d.prototype(interned)
+	switch {
+	case m == nil:
+		outer := d.enter(interned.packed)
+		t.codec.decode(d, p)
+		d.leave(outer)
+		return
+	case t.slice:
+		*(*slice)(p) = *(*slice)(m.variable)
+	default:
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(m.variable)
+	}
+	m.unalias(d, p)
+}
+
+// pointerCodec packs pointers: whether there is one, and what it points to.
+//
+// Unsafe: the methods rely on the contract of codec, and on elem being the node of the type that is
+// pointed to.
+type pointerCodec struct{ elem *node }
+
+func (t *pointerCodec) encode(e *encoder, p unsafe.Pointer) {
+	elem := *(*unsafe.Pointer)(p)
+	e.bool(elem != nil)
+	if elem != nil {
+		t.elem.encode(e, elem)
+	}
+}
+
+func (t *pointerCodec) decode(d *decoder, p unsafe.Pointer) {
+	if d.bool() {
+		elem := d.arena.New(&t.elem.Type, 1)
+		*(*unsafe.Pointer)(p) = elem
+		t.elem.decode(d, elem)
+	}
+}
+
+func (t *pointerCodec) unalias(d *decoder, p unsafe.Pointer) {
+	if elem := *(*unsafe.Pointer)(p); elem != nil {
+		*(*unsafe.Pointer)(p) = d.copies(t.elem, elem, 1)
+	}
+}
+
+// sliceCodec packs slices: the length, and the elements.
+//
+// Unsafe: the methods rely on the contract of codec, on the layout of slices, and on elem being the
+// node of the element type, whose size is the distance of elements.
+type sliceCodec struct{ elem *node }
+
+func (t *sliceCodec) encode(e *encoder, p unsafe.Pointer) {
+	s := (*slice)(p)
+	if s.data == nil {
+		e.byte(0)
+		return
+	}
+	e.length(s.len)
+	for i := range uintptr(s.len) {
+		t.elem.encode(e, unsafe.Add(s.data, i*t.elem.Size))
+	}
+}
+
+func (t *sliceCodec) decode(d *decoder, p unsafe.Pointer) {
+	n, ok := d.length()
+	if !ok {
+		return
+	}
+	data := d.arena.New(&t.elem.Type, n)
+	*(*slice)(p) = slice{data, n, n}
+	for i := range uintptr(n) {
+		t.elem.decode(d, unsafe.Add(data, i*t.elem.Size))
+	}
+}
+
+func (t *sliceCodec) unalias(d *decoder, p unsafe.Pointer) {
+	if s := (*slice)(p); s.data != nil {
+		*s = slice{d.copies(t.elem, s.data, s.len), s.len, s.len}
+	}
+}
+
+// arrayCodec packs arrays: the elements.
+//
+// Unsafe: the methods rely on the contract of codec, and on elem being the node of the element type,
+// of which the array has len.
+type arrayCodec struct {
+	elem *node
+	len  int
+}
+
+func (t *arrayCodec) each(p unsafe.Pointer, do func(unsafe.Pointer)) {
+	for i := range uintptr(t.len) {
+		do(unsafe.Add(p, i*t.elem.Size))
+	}
+}
+
+func (t *arrayCodec) encode(e *encoder, p unsafe.Pointer) {
+	t.each(p, func(elem unsafe.Pointer) { t.elem.encode(e, elem) })
+}
+
+func (t *arrayCodec) decode(d *decoder, p unsafe.Pointer) {
+	t.each(p, func(elem unsafe.Pointer) { t.elem.decode(d, elem) })
+}
+
+func (t *arrayCodec) unalias(d *decoder, p unsafe.Pointer) {
+	t.each(p, func(elem unsafe.Pointer) { t.elem.unalias(d, elem) })
+}

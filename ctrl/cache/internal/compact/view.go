@@ -1,0 +1,64 @@
+package compact
+
+import (
+	"reflect"
+	"sync"
+)
+
+// View unpacks values.
+type View struct{ entries []entry }
+
+// Unpacker unpacks values, one after the other. It allocates their variables in slabs, with fewer
+// allocations than one a variable; variables of up to 16 values stay in memory together then.
+type Unpacker struct{ decoder decoder }
+
+// unpackers are those that are not in use, with what is left of their slabs.
+var unpackers = sync.Pool{New: func() any { return new(Unpacker) }}
+
+// Unpacker returns an unpacker, which is to be closed after use.
+func (w *View) Unpacker() *Unpacker {
+	u := unpackers.Get().(*Unpacker)
+	u.decoder.entries = w.entries
+	return u
+}
+
+// Close ends the use of an unpacker.
+func (u *Unpacker) Close() {
+	u.decoder.entries, u.decoder.code = nil, ""
+	unpackers.Put(u)
+}
+
+// Unpack unpacks a value into a variable, which is zero and of the type that was packed.
+//
+// Unsafe: into is of the type t, which the value was packed as.
+func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
+	d := &u.decoder
+	d.open(v)
+	for range d.uint() {
+		d.string()
+	}
+	t.codec.decode(d, into.Addr().UnsafePointer())
+}
+
+// Header returns the header of a value.
+func (w *View) Header(v Value) Header {
+	h := Header{decoder: decoder{entries: w.entries}}
+	h.decoder.open(v)
+	h.left = h.decoder.uint()
+	return h
+}
+
+// Header is the strings of a header that were not read yet.
+type Header struct {
+	decoder decoder
+	left    uint64
+}
+
+// Next returns the next string, if there is one.
+func (h *Header) Next() (string, bool) {
+	if h.left == 0 {
+		return "", false
+	}
+	h.left--
+	return h.decoder.string(), true
+}

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	"flyball.dev/ctrl/client"
+)
+
+// Changed publishes objects unpacked, as many as may wait, and Idle packs them; whoever has the
+// object or a snapshot from before reads on, and holds the Go value no longer.
+func TestPackingIsDeferred(t *testing.T) {
+	for _, sharing := range []Sharing{ShareAsked, ShareNone, ShareAll} {
+		s := New(sharing)
+		c := s.Scope("")
+		obj := object("a", "u", 1)
+		obj.Labels = map[string]string{"app": "web"}
+		snapshot := c.Changed(obj).New
+		if snapshot.Object() != client.Object(obj) {
+			t.Fatal("the listeners are not given the object of the event")
+		}
+		old := s.entry(key("a")).watched
+		if !old.value.IsZero() {
+			t.Fatal("the object is packed before the scope is idle")
+		}
+		before, _ := s.Get(key("a"), false)
+		snapshot = snapshot.Packed()
+
+		c.Idle()
+		if s.entry(key("a")).watched.value.IsZero() || old.shared.Load() != nil {
+			t.Fatal("the object is not packed, or its Go value is kept")
+		}
+		for _, got := range []client.Object{before.Copy(), before.Shared(), snapshot.Object(), get(s, key("a"), true)} {
+			if !reflect.DeepEqual(got, client.Object(obj)) || got == client.Object(obj) {
+				t.Fatalf("got %v", got)
+			}
+		}
+		if before.version() != "1" || before.labels().Get("app") != "web" {
+			t.Fatalf("version %s, labels %v", before.version(), before.labels())
+		}
+	}
+}
+
+func TestDeferredPackingIsBounded(t *testing.T) {
+	s := New(ShareAsked)
+	c := s.Scope("")
+	for n := range 2 * unpackedAtMost {
+		c.Changed(object(fmt.Sprint(n), "u", n+1))
+	}
+	unpacked := func() (count int) {
+		s.all(func(e *entry) {
+			if e.watched.value.IsZero() {
+				count++
+			}
+		})
+		return count
+	}
+	if n := unpacked(); n != unpackedAtMost {
+		t.Errorf("%d objects wait to be packed, want %d", n, unpackedAtMost)
+	}
+	if c.Idle(); unpacked() != 0 || len(c.unpacked) != 0 {
+		t.Errorf("%d objects are not packed", unpacked())
+	}
+}
+
+// What is superseded or deleted before it is packed is not packed.
+func TestSupersededBeforePacking(t *testing.T) {
+	s := New(ShareAsked)
+	c := s.Scope("")
+	c.Changed(object("a", "u", 1))
+	c.Changed(object("a", "u", 2))
+	c.Changed(object("b", "v", 3))
+	c.Deleted(object("b", "v", 4))
+	c.Idle()
+	if got := get(s, key("a"), true); got.GetResourceVersion() != "2" {
+		t.Errorf("got version %s", got.GetResourceVersion())
+	}
+	c.Deleted(object("a", "u", 5))
+	if s.size != 0 || s.count != 0 {
+		t.Errorf("%d bytes of %d objects are left", s.size, s.count)
+	}
+}
+
+func TestReadersWhileIdle(t *testing.T) {
+	s := New(ShareAsked)
+	c := s.Scope("")
+	objects := make(chan Object)
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for o := range objects {
+				for range 20 {
+					version := o.version()
+					if got := o.Copy().GetResourceVersion(); got != version {
+						t.Errorf("got version %s, want %s", got, version)
+					}
+					if got := o.Shared().GetResourceVersion(); got != version {
+						t.Errorf("shared is version %s, want %s", got, version)
+					}
+				}
+			}
+		})
+	}
+	for n := range 500 {
+		c.Changed(object("a", "u", n+1))
+		o, _ := s.Get(key("a"), false)
+		objects <- o
+		objects <- o
+		c.Idle()
+	}
+	close(objects)
+	readers.Wait()
+}
