@@ -1,6 +1,0 @@
-//go:build invariants || race
-
-package invariants
-
-// Enabled is whether the checks are on.
-const Enabled = true
