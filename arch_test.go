@@ -43,6 +43,12 @@ var may = []struct {
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/store", "storage"}},
 
 	{path: "ctrl", imports: []string{"ctrl"}},
+	{path: "ctrl/webhook", imports: []string{"ctrl/certwatcher", "ctrl/client", "ctrl/healthz", "ctrl/log"}},
+	{path: "ctrl/webhook/admission", imports: []string{"ctrl/log", "ctrl/metrics", "ctrl/webhook/internal"}},
+	{path: "ctrl/webhook/authentication", imports: []string{"ctrl/log", "ctrl/webhook/internal"}},
+	{path: "ctrl/webhook/conversion", imports: []string{"ctrl/client", "ctrl/conversion", "ctrl/log", "ctrl/metrics", "ctrl/webhook/internal"}},
+	{path: "ctrl/webhook/internal/metrics", imports: []string{"ctrl/metrics"}},
+	{path: "ctrl/webhook/internal/review", outside: []string{"k8s.io/apimachinery"}},
 	{path: "ctrl/certwatcher", imports: []string{"ctrl/log", "ctrl/metrics"}},
 	{path: "controllers", imports: []string{"ctrl", "controllers"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},

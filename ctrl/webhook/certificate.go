@@ -1,0 +1,171 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"flyball.dev/ctrl/certwatcher"
+)
+
+// certificate is the certificate of a server: where it comes from, and who signed it.
+type certificate struct {
+	source string // file names, for messages
+	get    func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	watch  func(context.Context) error // keeps it up to date until the context ends
+	// ca returns the certificates, in PEM, that clients verify this one with.
+	ca func() ([]byte, error)
+}
+
+// tlsConfig returns the configuration of TLS, with the certificate that it has: that of TLSOpts, else
+// the one in the files, else a self-signed one if there may be one.
+func (s *DefaultServer) tlsConfig() (*tls.Config, certificate, error) {
+	config := &tls.Config{NextProtos: []string{"h2"}}
+	for _, change := range s.Options.TLSOpts {
+		change(config)
+	}
+	if s.Options.ClientCAName != "" {
+		clients, err := readPool(filepath.Join(s.Options.CertDir, s.Options.ClientCAName))
+		if err != nil {
+			return nil, certificate{}, err
+		}
+		config.ClientCAs, config.ClientAuth = clients, tls.RequireAndVerifyClientCert
+	}
+	cert, err := s.chooseCertificate(config)
+	config.GetCertificate = cert.get
+	return config, cert, err
+}
+
+func (s *DefaultServer) chooseCertificate(config *tls.Config) (certificate, error) {
+	if config.GetCertificate != nil {
+		cert := certificate{source: "the certificate of TLSOpts", get: config.GetCertificate, watch: noWatch}
+		cert.ca = cert.issuer
+		return cert, nil
+	}
+	certFile := filepath.Join(s.Options.CertDir, s.Options.CertName)
+	keyFile := filepath.Join(s.Options.CertDir, s.Options.KeyName)
+	_, err := os.Stat(certFile)
+	_, keyErr := os.Stat(keyFile)
+	if errors.Is(err, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) && s.maySign() {
+		return selfSigned(s.hosts())
+	}
+	if err = errors.Join(err, keyErr); err != nil {
+		return certificate{}, fmt.Errorf("the webhook server has no certificate: %w: create the files, for example "+
+			"with cert-manager, or set CertDir in webhook.Options to where they are; for development, set SelfSigned", err)
+	}
+	return certificateInFiles(certFile, keyFile, filepath.Join(s.Options.CertDir, "ca.crt"))
+}
+
+// maySign reports whether the server may sign its own certificate.
+func (s *DefaultServer) maySign() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Options.SelfSigned != nil || s.Options.Install != nil || s.inProcess && s.defaultDir
+}
+
+// certificateInFiles returns the certificate in two files, which are watched. It must be valid now.
+func certificateInFiles(certFile, keyFile, caFile string) (certificate, error) {
+	watcher, err := certwatcher.New(certFile, keyFile)
+	if err != nil {
+		return certificate{}, fmt.Errorf("the webhook server cannot use its certificate: %w", err)
+	}
+	cert := certificate{source: certFile, get: watcher.GetCertificate, watch: watcher.Start}
+	cert.ca = func() ([]byte, error) {
+		// cert-manager writes the CA beside the certificate.
+		if ca, err := os.ReadFile(caFile); !errors.Is(err, fs.ErrNotExist) && len(bytes.TrimSpace(ca)) > 0 {
+			return ca, err
+		}
+		return cert.issuer()
+	}
+	return cert, cert.check(time.Now())
+}
+
+func noWatch(context.Context) error { return nil }
+
+// leaf returns the chain, and its first certificate parsed.
+func (c certificate) leaf() (*tls.Certificate, *x509.Certificate, error) {
+	chain, err := c.get(&tls.ClientHelloInfo{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("the webhook server has no certificate: %s: %w", c.source, err)
+	}
+	if chain == nil || len(chain.Certificate) == 0 {
+		return nil, nil, fmt.Errorf("the webhook server has no certificate: %s is empty", c.source)
+	}
+	if chain.Leaf != nil {
+		return chain, chain.Leaf, nil
+	}
+	leaf, err := x509.ParseCertificate(chain.Certificate[0])
+	return chain, leaf, err
+}
+
+// check returns an error if the certificate is not valid at a time.
+func (c certificate) check(now time.Time) error {
+	_, leaf, err := c.leaf()
+	switch {
+	case err != nil:
+		return err
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("the certificate of the webhook server has expired: %s was valid until %s: renew it",
+			c.source, leaf.NotAfter.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("the certificate of the webhook server is not valid yet: %s is valid from %s: check the clock",
+			c.source, leaf.NotBefore.UTC().Format(time.RFC3339))
+	default:
+		return nil
+	}
+}
+
+// issuer returns the last certificate of the chain.
+func (c certificate) issuer() ([]byte, error) {
+	chain, _, err := c.leaf()
+	if err != nil {
+		return nil, err
+	}
+	last := chain.Certificate[len(chain.Certificate)-1]
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: last}), nil
+}
+
+// caFor returns the CA bundle for clients that call the server by a name or address. It returns an
+// error if they would not accept the certificate.
+func (c certificate) caFor(host string) ([]byte, error) {
+	chain, leaf, err := c.leaf()
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := c.ca()
+	if err != nil {
+		return nil, err
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	for _, der := range chain.Certificate[1:] {
+		if cert, err := x509.ParseCertificate(der); err == nil {
+			intermediates.AddCert(cert)
+		}
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: intermediates}); err != nil {
+		return nil, fmt.Errorf("the API server would refuse the certificate of the webhook server, %s, for %s: %w", c.source, host, err)
+	}
+	return bundle, nil
+}
+
+// readPool returns the certificates in a file.
+func readPool(file string) (*x509.CertPool, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read client CA cert: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("failed to append client CA cert to CA pool: %s has no certificate in PEM", file)
+	}
+	return pool, nil
+}

@@ -1,0 +1,247 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/healthz"
+	logf "flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/webhook/internal/metrics"
+)
+
+var log = logf.Log.WithName("webhook")
+
+const (
+	shutdownTimeout = time.Minute
+	checkTimeout    = 10 * time.Second
+)
+
+// Server serves webhooks. A manager has one. It is safe for concurrent use.
+type Server interface {
+	// NeedLeaderElection is false: webhooks are served by leaders and others.
+	NeedLeaderElection() bool
+
+	// Register serves hook at path and measures it. It panics if the path is taken.
+	Register(path string, hook http.Handler)
+
+	// Start serves until ctx ends and the requests in flight are answered. It returns an error at once
+	// if there is no valid certificate or the address cannot be listened on. It may be called once.
+	Start(ctx context.Context) error
+
+	// StartedChecker returns a check that fails until the server accepts connections, and when its
+	// certificate has expired. It may be used for several addresses at once.
+	StartedChecker() healthz.Checker
+
+	// WebhookMux returns what routes the requests.
+	WebhookMux() *http.ServeMux
+}
+
+// NewServer returns a server.
+func NewServer(o Options) Server { return &DefaultServer{Options: o} }
+
+// DefaultServer is the [Server] of NewServer. With nothing but Options set it is ready for use.
+type DefaultServer struct {
+	// Options are the options of the server. They must not be changed once it is used.
+	Options Options
+
+	once       sync.Once
+	ready      chan struct{} // closed when webhooks are served and installed
+	markReady  func()        // closes ready, once
+	hooks      hooks
+	defaultDir bool // CertDir was not set
+
+	mu          sync.Mutex
+	paths       map[string]bool
+	address     string // that it listens on; empty before
+	certificate certificate
+	newClient   func() (client.Client, error) // of the manager, or nil
+	inProcess   bool                          // the API server runs in this process
+}
+
+// complete sets the defaults, once.
+func (s *DefaultServer) complete() {
+	s.once.Do(func() {
+		s.defaultDir = s.Options.CertDir == ""
+		s.Options.setDefaults()
+		s.paths = map[string]bool{}
+		s.ready = make(chan struct{})
+		s.markReady = sync.OnceFunc(func() { close(s.ready) })
+	})
+}
+
+// NeedLeaderElection is false.
+func (*DefaultServer) NeedLeaderElection() bool { return false }
+
+// WebhookMux returns what routes the requests: Options.WebhookMux, or a new one.
+func (s *DefaultServer) WebhookMux() *http.ServeMux {
+	s.complete()
+	return s.Options.WebhookMux
+}
+
+// Register serves hook at path and measures it. It panics if the path is taken.
+func (s *DefaultServer) Register(path string, hook http.Handler) {
+	s.complete()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paths[path] {
+		panic(fmt.Errorf("can't register duplicate path: %v", path))
+	}
+	s.paths[path] = true
+	s.Options.WebhookMux.Handle(path, metrics.InstrumentedHook(path, hook))
+	if s.Options.Port < 0 {
+		log.Info("Webhook is disabled", "path", path)
+	} else {
+		log.Info("Registering webhook", "path", path)
+	}
+}
+
+// Start serves until ctx ends and the requests in flight are answered.
+func (s *DefaultServer) Start(ctx context.Context) error {
+	s.complete()
+	if s.Options.Port < 0 {
+		log.Info("Webhook server is disabled")
+		s.markReady()
+		return nil
+	}
+	log.Info("Starting webhook server")
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+
+	config, certificate, err := s.tlsConfig()
+	if err != nil {
+		return errors.Join(err, s.closeListener())
+	}
+	watching.Go(func() {
+		if err := certificate.watch(ctx); err != nil {
+			log.Error(err, "Certificate watcher error")
+		}
+	})
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.address, s.certificate = s.dialAddress(listener), certificate
+	s.mu.Unlock()
+	log.Info("Serving webhook server", "host", s.Options.Host, "address", listener.Addr().String())
+	return s.serve(ctx, tls.NewListener(listener, config))
+}
+
+func (s *DefaultServer) listen(ctx context.Context) (net.Listener, error) {
+	if s.Options.Listener != nil {
+		return s.Options.Listener, nil
+	}
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(s.Options.Host, strconv.Itoa(s.Options.Port)))
+}
+
+func (s *DefaultServer) closeListener() error {
+	if s.Options.Listener == nil {
+		return nil
+	}
+	return s.Options.Listener.Close()
+}
+
+// dialAddress returns the address under which this host reaches listener.
+func (s *DefaultServer) dialAddress(listener net.Listener) string {
+	host, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return listener.Addr().String()
+	}
+	if s.Options.Listener == nil || net.ParseIP(host).IsUnspecified() {
+		host = s.Options.Host // if empty, this host
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// serve serves on listener and installs the webhooks, then waits until ctx ends.
+func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error {
+	srv := &http.Server{
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Handler:           s.Options.WebhookMux,
+		MaxHeaderBytes:    1 << 20,
+		IdleTimeout:       90 * time.Second,
+		ReadHeaderTimeout: 32 * time.Second,
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(listener) }()
+
+	err := s.install(ctx)
+	if err == nil {
+		s.markReady()
+		select {
+		case <-ctx.Done():
+		case err := <-served:
+			return err
+		}
+	}
+	log.Info("Shutting down webhook server with timeout of 1 minute")
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := srv.Shutdown(limited); err != nil {
+		log.Error(err, "Could not shut down the webhook server")
+	}
+	<-served
+	return err
+}
+
+// StartedChecker returns a check that fails until the server accepts connections, and when its
+// certificate has expired.
+func (s *DefaultServer) StartedChecker() healthz.Checker {
+	// The check is about the connection, not about whose certificate it is.
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: checkTimeout}, Config: &tls.Config{InsecureSkipVerify: true}}
+	return func(req *http.Request) error {
+		s.complete()
+		s.mu.Lock()
+		address, certificate := s.address, s.certificate
+		s.mu.Unlock()
+		switch {
+		case s.Options.Port < 0:
+			return nil
+		case address == "":
+			return errors.New("webhook server has not been started yet")
+		}
+		ctx := context.Background()
+		if req != nil {
+			ctx = req.Context()
+		}
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("webhook server is not reachable: %w", err)
+		}
+		if err := conn.Close(); err != nil {
+			return fmt.Errorf("webhook server is not reachable: closing connection: %w", err)
+		}
+		return certificate.check(time.Now())
+	}
+}
+
+// Attach connects the server to its manager, which calls it before Start: newClient makes a client
+// that reads from the API server, and inProcess says that the API server runs in this process. It is
+// Flyball's own.
+func (s *DefaultServer) Attach(newClient func() (client.Client, error), inProcess bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newClient, s.inProcess = newClient, inProcess
+}
+
+// WaitForReady waits until the webhooks are served, and installed if Options.Install is set. It
+// returns false if ctx ends before. It is Flyball's own.
+func (s *DefaultServer) WaitForReady(ctx context.Context) bool {
+	s.complete()
+	select {
+	case <-s.ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
