@@ -10,6 +10,8 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"flyball.dev/ctrl/webhook"
 )
 
 // phase is one step of the lifecycle.
@@ -28,7 +30,7 @@ type lifecycle struct {
 	phases  []phase
 	elected chan struct{}
 
-	servers, caches, others, warmup, leaders *group
+	servers, webhooks, caches, others, warmup, leaders *group
 
 	fail     context.CancelCauseFunc // ends the run; set by run
 	stopping atomic.Bool
@@ -40,12 +42,14 @@ func newLifecycle(options Options, lock resourcelock.Interface) *lifecycle {
 		return &group{name: name, base: options.runnableContext, failed: l.failed}
 	}
 	l.servers = newGroup("HTTP servers")
+	l.webhooks = newGroup("webhooks")
 	l.caches = newGroup("caches")
 	l.others = newGroup("others")
 	l.warmup = newGroup("warm-up")
 	l.leaders = newGroup("leader-only")
 	l.phases = []phase{
 		l.servers,
+		l.webhooks,
 		l.caches,
 		l.others,
 		l.warmup,
@@ -70,6 +74,11 @@ func (l *lifecycle) add(r Runnable) error {
 		}
 	case hasCache:
 		g, m.synced = l.caches, r.GetCache().WaitForCacheSync
+	case webhook.Server:
+		g = l.webhooks
+		if r, ok := r.(hasReadiness); ok {
+			m.synced = r.WaitForReady
+		}
 	case LeaderElectionRunnable:
 		if !r.NeedLeaderElection() {
 			g = l.others

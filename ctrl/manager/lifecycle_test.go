@@ -104,7 +104,7 @@ func begin(t *testing.T, l *lifecycle) (stop func() error) {
 }
 
 func TestPhases(t *testing.T) {
-	want := []string{"HTTP servers", "caches", "others", "warm-up", "leader election", "leader-only"}
+	want := []string{"HTTP servers", "webhooks", "caches", "others", "warm-up", "leader election", "leader-only"}
 	var got []string
 	for _, p := range testLifecycle(nil).phases {
 		got = append(got, p.String())
@@ -467,7 +467,7 @@ func TestLeaseLost(t *testing.T) {
 func TestElectionThatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLifecycle(&candidate{lease: &lease{}, id: "a"})
-		l.phases[4].(*election).options.LeaseDuration = ptr.To(time.Second)
+		l.phases[5].(*election).options.LeaseDuration = ptr.To(time.Second)
 		if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "leaseDuration must be greater than renewDeadline") {
 			t.Errorf("got %v", err)
 		}

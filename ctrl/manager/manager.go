@@ -6,6 +6,8 @@
 // opposite order:
 //
 //	HTTP servers      metrics, health probes, pprof, and every [Server] that serves always
+//	webhooks          webhook servers; the phase is over when they serve, because the caches may need
+//	                  conversion webhooks
 //	caches            clusters; a phase is over when their caches are in sync
 //	others            runnables that need no leader election
 //	warm-up           sources of controllers that are to be ready before they lead
@@ -42,6 +44,8 @@ import (
 	"flyball.dev/ctrl/internal/names"
 	"flyball.dev/ctrl/leaderelection"
 	metricsserver "flyball.dev/ctrl/metrics/server"
+	"flyball.dev/ctrl/webhook"
+	"flyball.dev/ctrl/webhook/conversion"
 )
 
 // Manager runs controllers and other runnables against a cluster. It is safe for concurrent use.
@@ -76,11 +80,17 @@ type Manager interface {
 	// end at once: something that only a leader may do could still be running.
 	Start(ctx context.Context) error
 
+	// GetWebhookServer returns the webhook server. The manager starts it only if this has been called.
+	GetWebhookServer() webhook.Server
+
 	// GetLogger returns the manager's logger.
 	GetLogger() logr.Logger
 
 	// GetControllerOptions returns the defaults of the manager's controllers.
 	GetControllerOptions() config.Controller
+
+	// GetConverterRegistry returns the converters of the conversion webhook.
+	GetConverterRegistry() conversion.Registry
 }
 
 // Runnable is something that a manager runs.
@@ -108,6 +118,12 @@ type hasCache interface {
 	GetCache() cache.Cache
 }
 
+// hasReadiness is a runnable that the next phase waits for.
+type hasReadiness interface {
+	// WaitForReady returns false if ctx ends before the runnable is ready.
+	WaitForReady(ctx context.Context) bool
+}
+
 // warmupRunnable is a runnable that can do something before this replica leads. Warmup must end
 // when its context does.
 type warmupRunnable interface {
@@ -123,6 +139,9 @@ type manager struct {
 	health    net.Listener         // nil if there is none
 	pprof     net.Listener         // nil if there is none
 	lifecycle *lifecycle
+
+	webhooks   sync.Once // adds the webhook server
+	converters conversion.Registry
 
 	mu      sync.Mutex // guards what follows
 	started bool
@@ -164,9 +183,10 @@ func New(config *rest.Config, options Options) (Manager, error) {
 	return &manager{
 		Cluster: cl, options: options,
 		metrics: metrics, health: health, pprof: pprof,
-		lifecycle: newLifecycle(options, lock),
-		healthz:   map[string]healthz.Checker{},
-		readyz:    map[string]healthz.Checker{},
+		lifecycle:  newLifecycle(options, lock),
+		converters: conversion.NewRegistry(),
+		healthz:    map[string]healthz.Checker{},
+		readyz:     map[string]healthz.Checker{},
 	}, nil
 }
 
@@ -199,7 +219,12 @@ func (m *manager) GetControllerOptions() config.Controller { return m.options.Co
 
 func (m *manager) Elected() <-chan struct{} { return m.lifecycle.elected }
 
-func (m *manager) Add(r Runnable) error { return m.lifecycle.add(r) }
+func (m *manager) Add(r Runnable) error {
+	if server, ok := r.(webhook.Server); ok {
+		m.attach(server)
+	}
+	return m.lifecycle.add(r)
+}
 
 func (m *manager) AddMetricsServerExtraHandler(path string, handler http.Handler) error {
 	return m.beforeStart("metrics handler", func() error {

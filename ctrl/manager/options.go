@@ -19,6 +19,7 @@ import (
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/log"
 	metricsserver "flyball.dev/ctrl/metrics/server"
+	"flyball.dev/ctrl/webhook"
 )
 
 // BaseContextFunc returns the context that the contexts of runnables are derived from.
@@ -105,6 +106,10 @@ type Options struct {
 	// open to everyone. "0" or nothing means none.
 	PprofBindAddress string
 
+	// WebhookServer is the webhook server, by default one of webhook.NewServer without options. It is
+	// started only if GetWebhookServer is called, as the builder of webhooks does.
+	WebhookServer webhook.Server
+
 	// BaseContext returns the context that the contexts of runnables are derived from. It is called
 	// once, by Start. The background context by default. A logger in it is theirs; otherwise they
 	// get the manager's.
@@ -131,6 +136,9 @@ func (o *Options) complete() {
 	setDefault(&o.GracefulShutdownTimeout, ptr.To(30*time.Second))
 	setDefault(&o.ReadinessEndpointName, "/readyz")
 	setDefault(&o.LivenessEndpointName, "/healthz")
+	if o.WebhookServer == nil {
+		o.WebhookServer = webhook.NewServer(webhook.Options{})
+	}
 	if o.BaseContext == nil {
 		o.BaseContext = context.Background
 	}
