@@ -52,6 +52,7 @@ package ctrl
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/ctrl/builder"
@@ -139,3 +140,8 @@ var (
 	// SetLogger is [log.SetLogger]: without it nothing is logged.
 	SetLogger = log.SetLogger
 )
+
+// NewWebhookManagedBy is [builder.WebhookManagedBy]: it begins the webhooks of a kind.
+func NewWebhookManagedBy[T runtime.Object](mgr manager.Manager, obj T) *builder.WebhookBuilder[T] {
+	return builder.WebhookManagedBy(mgr, obj)
+}
