@@ -40,7 +40,7 @@ func All(o Options) []measure.Job {
 	jobs = append(jobs, o.caches()...)
 	jobs = append(jobs, o.reads(), o.burst(), o.storm())
 	jobs = append(jobs, o.coldStart(), o.coldStartHTTPS(), o.statusWrites(), o.latency(), o.writeBack(), o.fanIn())
-	return append(jobs, o.start(), o.process(), o.create())
+	return append(jobs, o.webhooks(), o.start(), o.process(), o.create())
 }
 
 // sides makes every runtime do the same.

@@ -7,6 +7,7 @@ package runtimes
 
 import (
 	"context"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +43,16 @@ type Runtime interface {
 	NewQueue(name string, limiter workqueue.TypedRateLimiter[Key]) Queue
 	NewCache(Server) (Cache, error)
 	NewManager(Server) (Manager, error)
+	// NewWebhooks returns what a webhook server serves: a validator of pods at ValidatePath and a
+	// defaulter that sets their hostname at DefaultPath.
+	NewWebhooks(scheme *runtime.Scheme, hostname string) http.Handler
 }
+
+// The paths of webhooks.
+const (
+	ValidatePath = "/validate"
+	DefaultPath  = "/default"
+)
 
 // Server is where a runtime finds its objects.
 type Server struct {

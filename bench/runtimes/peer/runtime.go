@@ -5,7 +5,9 @@ import (
 	"net/http"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -22,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
 // Runtime implements runtimes.Runtime. It says nothing of what it does.
@@ -146,3 +150,26 @@ func (c controllers) Add(spec runtimes.Controller) error {
 		return reconcile.Result{}, spec.Reconcile(ctx, req.NamespacedName)
 	}))
 }
+
+func (Runtime) NewWebhooks(scheme *runtime.Scheme, hostname string) http.Handler {
+	server := webhook.NewServer(webhook.Options{})
+	server.Register(runtimes.ValidatePath, admission.WithValidator(scheme, pods{}))
+	server.Register(runtimes.DefaultPath, admission.WithDefaulter(scheme, pods{hostname}))
+	return server.WebhookMux()
+}
+
+// pods accepts all pods and sets their hostname.
+type pods struct{ hostname string }
+
+func (p pods) Default(_ context.Context, pod *corev1.Pod) error {
+	pod.Spec.Hostname = p.hostname
+	return nil
+}
+
+func (pods) ValidateCreate(context.Context, *corev1.Pod) (admission.Warnings, error) { return nil, nil }
+
+func (pods) ValidateUpdate(context.Context, *corev1.Pod, *corev1.Pod) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func (pods) ValidateDelete(context.Context, *corev1.Pod) (admission.Warnings, error) { return nil, nil }
