@@ -107,7 +107,7 @@ func keepUnknownFields(response Response, raw []byte, original runtime.Object) R
 	if err != nil {
 		return Errored(http.StatusInternalServerError, err)
 	}
-	lost, err := jsonpatch.CreatePatch(raw, encoded)
+	lost, err := createPatch(raw, encoded)
 	if err != nil {
 		return Errored(http.StatusInternalServerError, err)
 	}

@@ -43,7 +43,7 @@ func ValidationResponse(allowed bool, message string) Response {
 // encoding the decoded object again would lose the fields that its Go type does not have, and the
 // patch would not be about what the API server has.
 func PatchResponseFromRaw(original, current []byte) Response {
-	patches, err := jsonpatch.CreatePatch(original, current)
+	patches, err := createPatch(original, current)
 	if err != nil {
 		return Errored(http.StatusInternalServerError, err)
 	}
