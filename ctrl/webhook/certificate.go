@@ -52,16 +52,28 @@ func (s *DefaultServer) chooseCertificate(config *tls.Config) (certificate, erro
 	}
 	certFile := filepath.Join(s.Options.CertDir, s.Options.CertName)
 	keyFile := filepath.Join(s.Options.CertDir, s.Options.KeyName)
-	_, err := os.Stat(certFile)
-	_, keyErr := os.Stat(keyFile)
+	err, keyErr := stat(certFile), stat(keyFile)
 	if errors.Is(err, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) && s.maySign() {
 		return selfSigned(s.hosts())
 	}
-	if err = errors.Join(err, keyErr); err != nil {
-		return certificate{}, fmt.Errorf("the webhook server has no certificate: %w: create the files, for example "+
-			"with cert-manager, or set CertDir in webhook.Options to where they are; for development, set SelfSigned", err)
+	if err == nil {
+		err = keyErr
+	}
+	if err != nil {
+		return certificate{}, err
 	}
 	return certificateInFiles(certFile, keyFile, filepath.Join(s.Options.CertDir, "ca.crt"))
+}
+
+// stat returns an error with the remedy if a file of the certificate cannot be found. It is one that
+// os.IsNotExist recognizes, which does not unwrap errors.
+func stat(file string) error {
+	_, err := os.Stat(file)
+	if pathErr, ok := err.(*fs.PathError); ok {
+		pathErr.Op = "the webhook server has no certificate: create its files, for example with cert-manager, or set " +
+			"CertDir in webhook.Options to where they are; for development, set SelfSigned: " + pathErr.Op
+	}
+	return err
 }
 
 // maySign reports whether the server may sign its own certificate.

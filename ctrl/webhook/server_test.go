@@ -301,11 +301,11 @@ func TestStartErrors(t *testing.T) {
 		options webhook.Options
 		want    []string
 	}{
-		"missing":         {webhook.Options{CertDir: filepath.Join(valid, "none")}, []string{filepath.Join(valid, "none", "tls.crt"), "tls.key", "no such file", "CertDir", "SelfSigned"}},
+		"missing":         {webhook.Options{CertDir: filepath.Join(valid, "none")}, []string{filepath.Join(valid, "none", "tls.crt"), "no such file", "CertDir", "SelfSigned"}},
 		"key missing":     {webhook.Options{CertDir: half, SelfSigned: &webhook.SelfSigned{}}, []string{filepath.Join(half, "tls.key"), "no such file"}},
 		"expired":         {webhook.Options{CertDir: expired}, []string{filepath.Join(expired, "tls.crt"), "expired", "renew"}},
 		"mismatched":      {webhook.Options{CertDir: mismatched}, []string{filepath.Join(mismatched, "tls.crt"), "private key does not match"}},
-		"other names":     {webhook.Options{CertDir: valid, CertName: "a.crt", KeyName: "a.key"}, []string{filepath.Join(valid, "a.crt"), "a.key"}},
+		"other names":     {webhook.Options{CertDir: valid, CertName: "a.crt", KeyName: "a.key"}, []string{filepath.Join(valid, "a.crt"), "no such file"}},
 		"no client CA":    {webhook.Options{CertDir: valid, ClientCAName: "clients.crt"}, []string{"failed to read client CA cert", filepath.Join(valid, "clients.crt")}},
 		"empty client CA": {webhook.Options{CertDir: valid, ClientCAName: "empty.crt"}, []string{"failed to append client CA cert to CA pool", "empty.crt"}},
 		"no manager":      {webhook.Options{CertDir: valid, Listener: listen(t), Install: &webhook.Install{}}, []string{"webhooks cannot be installed", "manager"}},
@@ -323,7 +323,7 @@ func TestStartErrors(t *testing.T) {
 			}
 		})
 	}
-	if err := webhook.NewServer(webhook.Options{CertDir: filepath.Join(valid, "none")}).Start(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+	if err := webhook.NewServer(webhook.Options{CertDir: filepath.Join(valid, "none")}).Start(t.Context()); !os.IsNotExist(err) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the error is %v", err)
 	}
 }
