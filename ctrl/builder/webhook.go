@@ -142,10 +142,10 @@ func (blder *WebhookBuilder[T]) Complete() error {
 	if err != nil {
 		return err
 	}
-	if err := blder.register(webhook.Mutating, gvk, "/mutate-", blder.defaulterPath, mutating); err != nil {
+	if err := blder.register(webhook.Mutating, gvk, generateMutatePath(gvk), blder.defaulterPath, mutating); err != nil {
 		return err
 	}
-	if err := blder.register(webhook.Validating, gvk, "/validate-", blder.validatorPath, validating); err != nil {
+	if err := blder.register(webhook.Validating, gvk, generateValidatePath(gvk), blder.validatorPath, validating); err != nil {
 		return err
 	}
 	return blder.registerConversion(gvk)
@@ -180,18 +180,19 @@ func (blder *WebhookBuilder[T]) validating() (*admission.Webhook, error) {
 }
 
 // register registers an admission webhook, unless it is nil or its path is taken.
-func (blder *WebhookBuilder[T]) register(hookType webhook.HookType, gvk schema.GroupVersionKind, prefix, path string, hook *admission.Webhook) error {
+func (blder *WebhookBuilder[T]) register(hookType webhook.HookType, gvk schema.GroupVersionKind, path, custom string, hook *admission.Webhook) error {
 	if hook == nil {
 		return nil
+	}
+	if custom != "" {
+		var err error
+		if path, err = generateCustomPath(custom); err != nil {
+			return err
+		}
 	}
 	hook.RecoverPanic, hook.WithContextFunc = blder.recoverPanic, blder.contextFunc
 	if hook.LogConstructor = blder.logConstructor; hook.LogConstructor == nil {
 		hook.LogConstructor = webhookLogger(gvk)
-	}
-	if path == "" {
-		path = prefix + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
-	} else if !customPath.MatchString(path) {
-		return fmt.Errorf("customPath %q does not match this regex: %s", path, customPath)
 	}
 	if !blder.isServed(path) {
 		blder.mgr.GetLogger().Info("Registering an admission webhook", "type", hookType, "GVK", gvk, "path", path)
@@ -201,7 +202,24 @@ func (blder *WebhookBuilder[T]) register(hookType webhook.HookType, gvk schema.G
 	return nil
 }
 
-var customPath = regexp.MustCompile(`^((/[a-zA-Z0-9-_]+)+|/)$`)
+func generateMutatePath(gvk schema.GroupVersionKind) string { return "/mutate-" + pathOf(gvk) }
+
+func generateValidatePath(gvk schema.GroupVersionKind) string { return "/validate-" + pathOf(gvk) }
+
+// pathOf returns the part of a path that stands for a kind.
+func pathOf(gvk schema.GroupVersionKind) string {
+	return strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
+}
+
+var validPath = regexp.MustCompile(`^((/[a-zA-Z0-9-_]+)+|/)$`)
+
+// generateCustomPath returns path if it is valid.
+func generateCustomPath(path string) (string, error) {
+	if !validPath.MatchString(path) {
+		return "", fmt.Errorf("customPath %q does not match this regex: %s", path, validPath)
+	}
+	return path, nil
+}
 
 // webhookLogger returns a constructor of loggers that name the kind and the object.
 func webhookLogger(gvk schema.GroupVersionKind) func(logr.Logger, *admission.Request) logr.Logger {

@@ -119,7 +119,10 @@ func (s *DefaultServer) Start(ctx context.Context) error {
 
 	config, certificate, err := s.tlsConfig()
 	if err != nil {
-		return errors.Join(err, s.closeListener())
+		if s.Options.Listener != nil {
+			_ = s.Options.Listener.Close()
+		}
+		return err
 	}
 	watching.Go(func() {
 		if err := certificate.watch(ctx); err != nil {
@@ -142,13 +145,6 @@ func (s *DefaultServer) listen(ctx context.Context) (net.Listener, error) {
 		return s.Options.Listener, nil
 	}
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(s.Options.Host, strconv.Itoa(s.Options.Port)))
-}
-
-func (s *DefaultServer) closeListener() error {
-	if s.Options.Listener == nil {
-		return nil
-	}
-	return s.Options.Listener.Close()
 }
 
 // dialAddress returns the address under which this host reaches listener.

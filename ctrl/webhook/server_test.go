@@ -227,7 +227,12 @@ func TestClientCertificates(t *testing.T) {
 	ca.issue(t, clients, "client", time.Now().Add(time.Hour))
 	server, url := start(t, webhook.Options{CertDir: dir, ClientCAName: "ca.crt"})
 	server.Register("/", hello)
-	if _, _, err := get(client(t, &tls.Config{RootCAs: ca.pool()}), url); err == nil || !strings.Contains(err.Error(), "certificate required") {
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{RootCAs: ca.pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "certificate required") {
 		t.Errorf("without a certificate: %v", err)
 	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(clients, "tls.crt"), filepath.Join(clients, "tls.key"))
