@@ -25,9 +25,9 @@ import (
 // conversionPath is the path of the conversion webhook, which all kinds share.
 const conversionPath = "/convert"
 
-// WebhookBuilder builds the webhooks of a kind: one for a defaulter, one for a validator, and that for
-// conversion if the kind has several versions that can be converted. Its methods return the builder
-// itself, so that they can be chained. It is not safe for concurrent use.
+// WebhookBuilder builds the webhooks of a kind: one for a defaulter, one for a validator, and that
+// for conversion if the kind has several versions that can be converted. Its methods return the
+// builder itself, so that they can be chained. It is not safe for concurrent use.
 type WebhookBuilder[T runtime.Object] struct {
 	mgr    manager.Manager
 	object T
@@ -46,8 +46,8 @@ type WebhookBuilder[T runtime.Object] struct {
 	contextFunc    func(context.Context, *http.Request) context.Context
 }
 
-// WebhookManagedBy returns a builder of webhooks for the kind of object, which the webhook server of m
-// serves.
+// WebhookManagedBy returns a builder of webhooks for the kind of object, which the webhook server
+// of m serves.
 func WebhookManagedBy[T runtime.Object](m manager.Manager, object T) *WebhookBuilder[T] {
 	return &WebhookBuilder[T]{mgr: m, object: object}
 }
@@ -55,13 +55,17 @@ func WebhookManagedBy[T runtime.Object](m manager.Manager, object T) *WebhookBui
 // WithCustomDefaulter sets a defaulter of any type.
 //
 // Deprecated: use WithDefaulter.
-func (blder *WebhookBuilder[T]) WithCustomDefaulter(defaulter admission.CustomDefaulter, opts ...admission.DefaulterOption) *WebhookBuilder[T] {
+func (blder *WebhookBuilder[T]) WithCustomDefaulter(
+	defaulter admission.CustomDefaulter, opts ...admission.DefaulterOption,
+) *WebhookBuilder[T] {
 	blder.customDefaulter, blder.defaulterOptions = defaulter, opts
 	return blder
 }
 
 // WithDefaulter sets the defaulter: a mutating webhook calls it.
-func (blder *WebhookBuilder[T]) WithDefaulter(defaulter admission.Defaulter[T], opts ...admission.DefaulterOption) *WebhookBuilder[T] {
+func (blder *WebhookBuilder[T]) WithDefaulter(
+	defaulter admission.Defaulter[T], opts ...admission.DefaulterOption,
+) *WebhookBuilder[T] {
 	blder.defaulter, blder.defaulterOptions = defaulter, opts
 	return blder
 }
@@ -80,23 +84,29 @@ func (blder *WebhookBuilder[T]) WithValidator(validator admission.Validator[T]) 
 	return blder
 }
 
-// WithConverter sets the constructor of the converter between the versions of the kind, such as that of
-// [conversion.NewHubSpokeConverter]. Without one, the kind is converted if its types have the methods
-// for it.
-func (blder *WebhookBuilder[T]) WithConverter(converterConstructor func(*runtime.Scheme) (conversion.Converter, error)) *WebhookBuilder[T] {
+// WithConverter sets the constructor of the converter between the versions of the kind, such as
+// that of [conversion.NewHubSpokeConverter]. Without one, the kind is converted if its types have
+// the methods for it.
+func (blder *WebhookBuilder[T]) WithConverter(
+	converterConstructor func(*runtime.Scheme) (conversion.Converter, error),
+) *WebhookBuilder[T] {
 	blder.newConverter = converterConstructor
 	return blder
 }
 
-// WithLogConstructor sets the function that makes the loggers for requests. Its request is nil outside
-// of requests.
-func (blder *WebhookBuilder[T]) WithLogConstructor(logConstructor func(base logr.Logger, req *admission.Request) logr.Logger) *WebhookBuilder[T] {
+// WithLogConstructor sets the function that makes the loggers for requests. Its request is nil
+// outside of requests.
+func (blder *WebhookBuilder[T]) WithLogConstructor(
+	logConstructor func(base logr.Logger, req *admission.Request) logr.Logger,
+) *WebhookBuilder[T] {
 	blder.logConstructor = logConstructor
 	return blder
 }
 
 // WithContextFunc sets the function that makes the contexts of requests.
-func (blder *WebhookBuilder[T]) WithContextFunc(contextFunc func(context.Context, *http.Request) context.Context) *WebhookBuilder[T] {
+func (blder *WebhookBuilder[T]) WithContextFunc(
+	contextFunc func(context.Context, *http.Request) context.Context,
+) *WebhookBuilder[T] {
 	blder.contextFunc = contextFunc
 	return blder
 }
@@ -107,8 +117,8 @@ func (blder *WebhookBuilder[T]) RecoverPanic(recoverPanic bool) *WebhookBuilder[
 	return blder
 }
 
-// WithValidatorCustomPath sets the path of the validating webhook. By default it is made of the kind:
-// /validate-apps-v1-deployment.
+// WithValidatorCustomPath sets the path of the validating webhook. By default it is made of the
+// kind: /validate-apps-v1-deployment.
 func (blder *WebhookBuilder[T]) WithValidatorCustomPath(customPath string) *WebhookBuilder[T] {
 	blder.validatorPath = customPath
 	return blder
@@ -142,10 +152,12 @@ func (blder *WebhookBuilder[T]) Complete() error {
 	if err != nil {
 		return err
 	}
-	if err := blder.register(webhook.Mutating, gvk, generateMutatePath(gvk), blder.defaulterPath, mutating); err != nil {
+	err = blder.register(webhook.Mutating, gvk, generateMutatePath(gvk), blder.defaulterPath, mutating)
+	if err != nil {
 		return err
 	}
-	if err := blder.register(webhook.Validating, gvk, generateValidatePath(gvk), blder.validatorPath, validating); err != nil {
+	err = blder.register(webhook.Validating, gvk, generateValidatePath(gvk), blder.validatorPath, validating)
+	if err != nil {
 		return err
 	}
 	return blder.registerConversion(gvk)
@@ -153,13 +165,14 @@ func (blder *WebhookBuilder[T]) Complete() error {
 
 // defaulting returns the mutating webhook, or nil if there is no defaulter.
 func (blder *WebhookBuilder[T]) defaulting() (*admission.Webhook, error) {
+	scheme, opts := blder.mgr.GetScheme(), blder.defaulterOptions
 	switch {
 	case blder.defaulter != nil && blder.customDefaulter != nil:
 		return nil, errors.New("only one of Defaulter or CustomDefaulter can be set")
 	case blder.defaulter != nil:
-		return admission.WithDefaulter(blder.mgr.GetScheme(), blder.defaulter, blder.defaulterOptions...), nil
+		return admission.WithDefaulter(scheme, blder.defaulter, opts...), nil
 	case blder.customDefaulter != nil:
-		return admission.WithCustomDefaulter(blder.mgr.GetScheme(), blder.object, blder.customDefaulter, blder.defaulterOptions...), nil
+		return admission.WithCustomDefaulter(scheme, blder.object, blder.customDefaulter, opts...), nil
 	default:
 		return nil, nil
 	}
@@ -180,7 +193,9 @@ func (blder *WebhookBuilder[T]) validating() (*admission.Webhook, error) {
 }
 
 // register registers an admission webhook, unless it is nil or its path is taken.
-func (blder *WebhookBuilder[T]) register(hookType webhook.HookType, gvk schema.GroupVersionKind, path, custom string, hook *admission.Webhook) error {
+func (blder *WebhookBuilder[T]) register(
+	hookType webhook.HookType, gvk schema.GroupVersionKind, path, custom string, hook *admission.Webhook,
+) error {
 	if hook == nil {
 		return nil
 	}

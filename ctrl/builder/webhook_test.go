@@ -104,7 +104,8 @@ func widgetDefinition() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// widgetRules sets the size to 1 if it is 0, and refuses widgets of the size 13 and the deletion of any.
+// widgetRules sets the size to 1 if it is 0, and refuses widgets of the size 13 and the deletion of
+// any.
 type widgetRules struct{}
 
 func (widgetRules) Default(_ context.Context, w *Widget) error {
@@ -312,6 +313,11 @@ func TestWebhooksAreInstalled(t *testing.T) {
 		}
 		if len(mutating.Webhooks) != 1 {
 			t.Fatalf("the webhooks are %+v", mutating.Webhooks)
+		}
+		var validating admissionregistrationv1.ValidatingWebhookConfiguration
+		err := mgr.GetAPIReader().Get(t.Context(), client.ObjectKey{Name: "shop-validating-webhook-configuration"}, &validating)
+		if err != nil || len(validating.Webhooks) > 0 {
+			t.Errorf("the webhooks are %+v, %v", validating.Webhooks, err)
 		}
 		var out admissionv1.AdmissionReview
 		call(t, mutating.Webhooks[0].ClientConfig.URL, mutating.Webhooks[0].ClientConfig.CABundle, review(admissionv1.Create, 2), &out)

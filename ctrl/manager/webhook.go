@@ -8,8 +8,8 @@ import (
 	"flyball.dev/ctrl/webhook/conversion"
 )
 
-// GetWebhookServer returns the webhook server. The first call adds it to the runnables, and panics if
-// the manager is stopping.
+// GetWebhookServer returns the webhook server. The first call adds it to the runnables, and panics
+// if the manager is stopping.
 func (m *manager) GetWebhookServer() webhook.Server {
 	m.webhooks.Do(func() {
 		if err := m.Add(m.options.WebhookServer); err != nil {

@@ -25,8 +25,8 @@ type certificate struct {
 	ca func() ([]byte, error)
 }
 
-// tlsConfig returns the configuration of TLS, with the certificate that it has: that of TLSOpts, else
-// the one in the files, else a self-signed one if there may be one.
+// tlsConfig returns the configuration of TLS, with the certificate that it has: that of TLSOpts,
+// else the one in the files, else a self-signed one if there may be one.
 func (s *DefaultServer) tlsConfig() (*tls.Config, certificate, error) {
 	config := &tls.Config{NextProtos: []string{"h2"}}
 	for _, change := range s.Options.TLSOpts {
@@ -65,8 +65,8 @@ func (s *DefaultServer) chooseCertificate(config *tls.Config) (certificate, erro
 	return certificateInFiles(certFile, keyFile, filepath.Join(s.Options.CertDir, "ca.crt"))
 }
 
-// stat returns an error with the remedy if a file of the certificate cannot be found. It is one that
-// os.IsNotExist recognizes, which does not unwrap errors.
+// stat returns an error with the remedy if a file of the certificate cannot be found. It is one
+// that os.IsNotExist recognizes, which does not unwrap errors.
 func stat(file string) error {
 	_, err := os.Stat(file)
 	if pathErr, ok := err.(*fs.PathError); ok {
@@ -163,8 +163,10 @@ func (c certificate) caFor(host string) ([]byte, error) {
 			intermediates.AddCert(cert)
 		}
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: intermediates}); err != nil {
-		return nil, fmt.Errorf("the API server would refuse the certificate of the webhook server, %s, for %s: %w", c.source, host, err)
+	_, err = leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: intermediates})
+	if err != nil {
+		return nil, fmt.Errorf("the API server would refuse the certificate of the webhook server, %s, for %s: %w",
+			c.source, host, err)
 	}
 	return bundle, nil
 }

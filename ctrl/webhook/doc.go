@@ -1,7 +1,7 @@
 // Package webhook serves admission, conversion and other webhooks over HTTPS.
 //
-// A manager has a [Server], which it starts if it is asked for it; webhooks for Go types are registered
-// with it by the builder, and others by Register:
+// A manager has a [Server], which it starts if it is asked for it; webhooks for Go types are
+// registered with it by the builder, and others by Register:
 //
 //	err := ctrl.NewWebhookManagedBy(mgr, &appv1.AppService{}).
 //		WithDefaulter(&defaulter{}).
@@ -11,8 +11,8 @@
 //
 // # Certificates
 //
-// The server reads its certificate and key from the files tls.crt and tls.key in Options.CertDir, and
-// again when they change. In a cluster, cert-manager puts them there.
+// The server reads its certificate and key from the files tls.crt and tls.key in Options.CertDir,
+// and again when they change. In a cluster, cert-manager puts them there.
 //
 // # Development
 //

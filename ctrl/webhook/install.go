@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,18 +26,19 @@ import (
 // kustomize connects to cert-manager, and does what these do by default:
 //
 //   - A MutatingWebhookConfiguration and a ValidatingWebhookConfiguration have a webhook for each
-//     defaulter and validator of the builder, with the names that Kubebuilder's markers have, such as
-//     mappservice-v1.kb.io. It is called when objects of its version are created and updated; a
+//     defaulter and validator of the builder, with the names that Kubebuilder's markers have, such
+//     as mappservice-v1.kb.io. It is called when objects of its version are created and updated; a
 //     validator also when they are deleted.
-//   - CustomResourceDefinitions of kinds with a conversion webhook get it as their conversion. They must
-//     exist.
+//   - CustomResourceDefinitions of kinds with a conversion webhook get it as their conversion. They
+//     must exist.
 //
-// The API server calls the webhooks by URL and verifies them with the CA of the server's certificate:
-// the file ca.crt in CertDir if there is one, otherwise the last certificate of the chain. The objects
-// stay when the manager stops; they are updated when it is started again. This type is Flyball's own.
+// The API server calls the webhooks by URL and verifies them with the CA of the server's
+// certificate: the file ca.crt in CertDir if there is one, otherwise the last certificate of the
+// chain. The objects stay when the manager stops; they are updated when it is started again. This
+// type is Flyball's own.
 type Install struct {
-	// Host is the name or address by which the API server reaches this server: by default Options.Host,
-	// or localhost.
+	// Host is the name or address by which the API server reaches this server: by default
+	// Options.Host, or localhost.
 	Host string
 
 	// NamePrefix is put before the names of the configurations, mutating-webhook-configuration and
@@ -131,7 +134,12 @@ func (s *DefaultServer) newInstaller(c client.Client) (*installer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &installer{client: c, prefix: s.Options.Install.NamePrefix, url: "https://" + net.JoinHostPort(host, port), ca: ca}, nil
+	return &installer{
+		client: c,
+		prefix: s.Options.Install.NamePrefix,
+		url:    "https://" + net.JoinHostPort(host, port),
+		ca:     ca,
+	}, nil
 }
 
 // installer writes the objects of webhooks. It uses unstructured objects, so that the scheme of the
@@ -169,30 +177,46 @@ func (i *installer) install(ctx context.Context, hooks []Hook) error {
 		}
 		admission[h.Type] = append(admission[h.Type], i.webhook(name+".kb.io", h, mapping.Resource))
 	}
-	for hookType, webhooks := range admission {
-		if err := i.apply(ctx, hookType, webhooks); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(i.apply(ctx, Mutating, admission[Mutating]), i.apply(ctx, Validating, admission[Validating]))
 }
 
 // apply creates or updates the configuration for the webhooks of a type. Server-side apply removes
 // webhooks from it that were applied before and exist no longer.
 func (i *installer) apply(ctx context.Context, hookType HookType, webhooks []any) error {
-	name := i.prefix + strings.ToLower(string(hookType)) + "-webhook-configuration"
-	obj := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1",
-		"kind":       string(hookType) + "WebhookConfiguration",
-		"metadata":   map[string]any{"name": name},
-		"webhooks":   webhooks,
-	}}
-	err := i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(i.prefix+"flyball-webhooks"), client.ForceOwnership)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", obj.GetKind(), name, err)
+	obj := &unstructured.Unstructured{}
+	obj.SetAPIVersion("admissionregistration.k8s.io/v1")
+	obj.SetKind(string(hookType) + "WebhookConfiguration")
+	obj.SetName(i.prefix + strings.ToLower(string(hookType)) + "-webhook-configuration")
+	if len(webhooks) == 0 {
+		applied, err := i.wasApplied(ctx, obj)
+		if err != nil || !applied {
+			return err
+		}
+		webhooks = []any{} // null would be no value
 	}
-	log.Info("Installed webhooks", "kind", obj.GetKind(), "name", name, "webhooks", len(webhooks))
+	obj.Object["webhooks"] = webhooks
+	err := i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), i.owner(), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	log.Info("Installed webhooks", "kind", obj.GetKind(), "name", obj.GetName(), "webhooks", len(webhooks))
 	return nil
+}
+
+// owner is the field manager of what is installed.
+func (i *installer) owner() client.FieldOwner {
+	return client.FieldOwner(i.prefix + "flyball-webhooks")
+}
+
+// wasApplied reports whether obj exists and has fields that an installer has applied.
+func (i *installer) wasApplied(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
+	existing := obj.DeepCopy()
+	if err := i.client.Get(ctx, client.ObjectKeyFromObject(obj), existing); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return slices.ContainsFunc(existing.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == string(i.owner())
+	}), nil
 }
 
 // webhook returns the entry of an admission webhook in its configuration.
@@ -240,7 +264,7 @@ func (i *installer) convert(ctx context.Context, resource schema.GroupResource, 
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
 	crd.SetName(resource.String())
-	err = i.client.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(i.prefix+"flyball-webhooks"))
+	err = i.client.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch), i.owner())
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: %s", err, createFirst)
 	}

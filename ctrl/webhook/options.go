@@ -29,8 +29,8 @@ type Options struct {
 	// function in TLSOpts sets GetCertificate.
 	CertName string
 
-	// KeyName is the name of the file with the key, tls.key by default. It is not read if a function in
-	// TLSOpts sets GetCertificate.
+	// KeyName is the name of the file with the key, tls.key by default. It is not read if a function
+	// in TLSOpts sets GetCertificate.
 	KeyName string
 
 	// ClientCAName is the name of a file in CertDir with the CA certificates of clients. If it is set,
@@ -51,14 +51,14 @@ type Options struct {
 	// certificate do not exist. It is meant for development. This option is Flyball's own.
 	SelfSigned *SelfSigned
 
-	// Install makes the manager of the server install its webhooks, before any cache starts. It implies
-	// SelfSigned. This option is Flyball's own.
+	// Install makes the manager of the server install its webhooks, before any cache starts. It
+	// implies SelfSigned. This option is Flyball's own.
 	Install *Install
 }
 
 // SelfSigned are the options of a certificate that the server signs for itself. It is valid for
-// localhost, its addresses 127.0.0.1 and ::1, and the hosts in Options.Host and in Install. This type
-// is Flyball's own.
+// localhost, its addresses 127.0.0.1 and ::1, and the hosts in Options.Host and in Install. This
+// type is Flyball's own.
 type SelfSigned struct {
 	// Hosts are more names and addresses that the certificate is valid for.
 	Hosts []string

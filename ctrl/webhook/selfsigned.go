@@ -36,8 +36,8 @@ func (s *DefaultServer) hosts() []string {
 // unspecified reports whether host stands for all addresses.
 func unspecified(host string) bool { return host == "" || net.ParseIP(host).IsUnspecified() }
 
-// selfSigned returns a certificate for hosts that is signed by a CA of its own. Neither key leaves the
-// process, and that of the CA is dropped.
+// selfSigned returns a certificate for hosts that is signed by a CA of its own. Neither key leaves
+// the process, and that of the CA is dropped.
 func selfSigned(hosts []string) (certificate, error) {
 	pair, ca, err := sign(hosts)
 	if err != nil {

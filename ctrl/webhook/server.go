@@ -37,7 +37,7 @@ type Server interface {
 	Start(ctx context.Context) error
 
 	// StartedChecker returns a check that fails until the server accepts connections, and when its
-	// certificate has expired. It may be used for several addresses at once.
+	// certificate has expired.
 	StartedChecker() healthz.Checker
 
 	// WebhookMux returns what routes the requests.
@@ -180,6 +180,9 @@ func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error 
 			return err
 		}
 	}
+	if ctx.Err() != nil {
+		err = nil // what was not installed need not be
+	}
 	log.Info("Shutting down webhook server with timeout of 1 minute")
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
@@ -222,8 +225,8 @@ func (s *DefaultServer) StartedChecker() healthz.Checker {
 }
 
 // Attach connects the server to its manager, which calls it before Start: newClient makes a client
-// that reads from the API server, and inProcess says that the API server runs in this process. It is
-// Flyball's own.
+// that reads from the API server, and inProcess says that the API server runs in this process. It
+// is Flyball's own.
 func (s *DefaultServer) Attach(newClient func() (client.Client, error), inProcess bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

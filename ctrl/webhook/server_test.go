@@ -102,7 +102,7 @@ func (a *authority) issue(t *testing.T, dir, name string, notAfter time.Time) {
 	}
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // Defaulter changes objects of a type before they are created or updated, usually by setting fields
 // that are not set. It must be safe for concurrent use.
 type Defaulter[T runtime.Object] interface {
-	// Default changes obj in place. The operation is refused if it returns an error: with the status of
-	// an API error, and with Forbidden for any other. [RequestFromContext] returns the request.
+	// Default changes obj in place. The operation is refused if it returns an error: with the status
+	// of an API error, and with Forbidden for any other. [RequestFromContext] returns the request.
 	Default(ctx context.Context, obj T) error
 }
 
@@ -33,23 +33,27 @@ type defaulterOptions struct {
 // DefaulterOption is an option of a defaulting webhook.
 type DefaulterOption func(*defaulterOptions)
 
-// DefaulterRemoveUnknownOrOmitableFields removes fields of the object that its Go type does not have,
-// such as those of a newer version of its definition, and those that are zero and omitempty. Without
-// it, fields are left alone that the defaulter has not changed.
+// DefaulterRemoveUnknownOrOmitableFields removes fields of the object that its Go type does not
+// have, such as those of a newer version of its definition, and those that are zero and omitempty.
+// Without it, fields are left alone that the defaulter has not changed.
 func DefaulterRemoveUnknownOrOmitableFields(o *defaulterOptions) {
 	o.removeUnknownOrOmitableFields = true
 }
 
-// WithDefaulter returns a webhook that calls defaulter, but not for deletions. It panics if scheme is
-// nil. If T is an interface, objects have the type that scheme has for the kind in the request.
-func WithDefaulter[T runtime.Object](scheme *runtime.Scheme, defaulter Defaulter[T], opts ...DefaulterOption) *Webhook {
+// WithDefaulter returns a webhook that calls defaulter, but not for deletions. It panics if scheme
+// is nil. If T is an interface, objects have the type that scheme has for the kind in the request.
+func WithDefaulter[T runtime.Object](
+	scheme *runtime.Scheme, defaulter Defaulter[T], opts ...DefaulterOption,
+) *Webhook {
 	return newDefaulting(newTyped[T](scheme), defaulter, opts)
 }
 
 // WithCustomDefaulter returns a webhook that calls defaulter with objects of the type of obj.
 //
 // Deprecated: use WithDefaulter.
-func WithCustomDefaulter(scheme *runtime.Scheme, obj runtime.Object, defaulter CustomDefaulter, opts ...DefaulterOption) *Webhook {
+func WithCustomDefaulter(
+	scheme *runtime.Scheme, obj runtime.Object, defaulter CustomDefaulter, opts ...DefaulterOption,
+) *Webhook {
 	return newDefaulting(copiesOf(scheme, obj), defaulter, opts)
 }
 

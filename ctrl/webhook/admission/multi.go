@@ -17,8 +17,8 @@ import (
 // request, so their patches must be about different parts of it.
 func MultiMutatingHandler(handlers ...Handler) Handler { return multiMutating(handlers) }
 
-// MultiValidatingHandler returns a handler that calls handlers in turn until one refuses the request.
-// The response has the warnings of all.
+// MultiValidatingHandler returns a handler that calls handlers in turn until one refuses the
+// request. The response has the warnings of all.
 func MultiValidatingHandler(handlers ...Handler) Handler { return multiValidating(handlers) }
 
 type multiMutating []Handler

@@ -13,8 +13,9 @@ import (
 )
 
 // createPatch returns the operations that change one JSON document into another: those of
-// [jsonpatch.CreatePatch], with integers beyond 2^53 as they are instead of rounded. Most of an object
-// is usually the same in both documents; comparing their texts first saves decoding that part.
+// [jsonpatch.CreatePatch], with integers beyond 2^53 as they are instead of rounded. Most of an
+// object is usually the same in both documents; comparing their texts first saves decoding that
+// part.
 func createPatch(original, current []byte) ([]jsonpatch.Operation, error) {
 	if !json.Valid(original) || !json.Valid(current) {
 		return jsonpatch.CreatePatch(original, current) // for its error
@@ -205,8 +206,8 @@ func elements(array []byte) [][]byte {
 	return all
 }
 
-// nextValue returns the JSON value that text begins with, and what comes after it and the space that
-// follows it. The text must be valid, and not end with the value.
+// nextValue returns the JSON value that text begins with, and what comes after it and the space
+// that follows it. The text must be valid, and not end with the value.
 func nextValue(text []byte) (value, rest []byte) {
 	depth, i := 0, 0
 	for done := false; !done; {

@@ -23,7 +23,8 @@ func Patched(message string, patches ...jsonpatch.JsonPatchOperation) Response {
 	return response
 }
 
-// Errored returns a response that refuses the operation because of an error, with an HTTP status code.
+// Errored returns a response that refuses the operation because of an error, with an HTTP status
+// code.
 func Errored(code int32, err error) Response {
 	return withStatus(false, metav1.Status{Code: code, Message: err.Error()})
 }
@@ -59,8 +60,8 @@ func withStatus(allowed bool, status metav1.Status) Response {
 	return Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: allowed, Result: &status}}
 }
 
-// WithWarnings returns r with more warnings, which clients show to their users. A warning should not
-// have more than 120 characters; the API server cuts one after 256 bytes, and all of a response
+// WithWarnings returns r with more warnings, which clients show to their users. A warning should
+// not have more than 120 characters; the API server cuts one after 256 bytes, and all of a response
 // after 4096.
 func (r Response) WithWarnings(warnings ...string) Response {
 	r.Warnings = slices.Concat(r.Warnings, warnings)

@@ -16,8 +16,8 @@ type typed[T runtime.Object] struct {
 	new     func(Request) (T, error)
 }
 
-// newTyped returns the handler part for T. Objects are of the type T, or if that is an interface, of
-// the type that scheme has for the kind in the request.
+// newTyped returns the handler part for T. Objects are of the type T, or if that is an interface,
+// of the type that scheme has for the kind in the request.
 func newTyped[T runtime.Object](scheme *runtime.Scheme) typed[T] {
 	t := typed[T]{decoder: NewDecoder(scheme)}
 	switch typ := reflect.TypeFor[T](); typ.Kind() {

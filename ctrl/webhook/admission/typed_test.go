@@ -82,8 +82,9 @@ func TestDecoder(t *testing.T) {
 	NewDecoder(nil)
 }
 
-// oddlyNamed reports whether data may have the fields kind or apiVersion in other spellings, or more
-// than once. The API machinery takes these when it looks for the kind, but not when it decodes.
+// oddlyNamed reports whether data may have the fields kind or apiVersion in other spellings, or
+// more than once. The API machinery takes these when it looks for the kind, but not when it
+// decodes.
 func oddlyNamed(data []byte) bool {
 	lower := bytes.ToLower(data)
 	for _, name := range []string{"kind", "apiVersion"} {

@@ -72,7 +72,8 @@ type HandlerFunc func(context.Context, Request) Response
 // Handle calls the function.
 func (f HandlerFunc) Handle(ctx context.Context, req Request) Response { return f(ctx, req) }
 
-// Webhook serves the reviews of one webhook over HTTP. Its fields must not be changed once it serves.
+// Webhook serves the reviews of one webhook over HTTP. Its fields must not be changed once it
+// serves.
 type Webhook struct {
 	// Handler answers the requests. It is required.
 	Handler Handler
@@ -182,8 +183,8 @@ func StandaloneWebhook(hook *Webhook, opts StandaloneOptions) (http.Handler, err
 
 type requestKey struct{}
 
-// RequestFromContext returns the request that a [Defaulter] or [Validator] is called for. It returns
-// an error if ctx carries none.
+// RequestFromContext returns the request that a [Defaulter] or [Validator] is called for. It
+// returns an error if ctx carries none.
 func RequestFromContext(ctx context.Context) (Request, error) {
 	if req, ok := ctx.Value(requestKey{}).(Request); ok {
 		return req, nil

@@ -33,8 +33,8 @@ type unversionedReview struct {
 
 var errNoToken = errors.New("token is empty")
 
-// ServeHTTP answers a review with a review of the same version. A request that is not a review, or has
-// no token, gets one with an error: the HTTP status is 200 in any case.
+// ServeHTTP answers a review with a review of the same version. A request that is not a review, or
+// has no token, gets one with an error: the HTTP status is 200 in any case.
 func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	if wh.WithContextFunc != nil {

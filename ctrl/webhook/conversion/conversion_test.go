@@ -58,7 +58,7 @@ func post(handler http.Handler, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// review returns a review of the wish to convert objects.
+// review returns a review that asks to convert objects.
 func review(to string, objects ...string) string {
 	return fmt.Sprintf(`{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u","desiredAPIVersion":%q,"objects":[%s]}}`,
 		to, strings.Join(objects, ","))

@@ -44,8 +44,8 @@ func IsConvertible(scheme *runtime.Scheme, obj runtime.Object) (bool, error) {
 	}
 }
 
-// PartialImplementationError is the error of a kind with a hub, or versions that convert to one, but
-// not exactly one hub that all others convert to.
+// PartialImplementationError is the error of a kind with a hub, or versions that convert to one,
+// but not exactly one hub that all others convert to.
 type PartialImplementationError struct {
 	gvk                   schema.GroupVersionKind
 	hubs, spokes, neither int
@@ -62,8 +62,8 @@ func (e PartialImplementationError) Error() string {
 	}
 }
 
-// objectGVKs returns all versions in scheme of the kind of obj, at least one, in order. It returns an
-// error if the type of obj stands for several kinds.
+// objectGVKs returns all versions in scheme of the kind of obj, at least one, in order. It returns
+// an error if the type of obj stands for several kinds.
 func objectGVKs(scheme *runtime.Scheme, obj runtime.Object) ([]schema.GroupVersionKind, error) {
 	// What obj says about its kind is not considered: it may be empty.
 	kinds, _, err := scheme.ObjectKinds(obj)

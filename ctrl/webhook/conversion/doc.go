@@ -1,6 +1,7 @@
-// Package conversion implements the conversion webhook: the HTTP handler that the API server asks to
-// convert custom resources between the versions of their CustomResourceDefinition.
+// Package conversion implements the conversion webhook: the HTTP handler that the API server asks
+// to convert custom resources between the versions of their CustomResourceDefinition.
 //
-// The types of a kind are either converted by methods of their own, those of flyball.dev/ctrl/conversion,
-// or by a [Converter] that is registered for the kind. [NewHubSpokeConverter] makes one of functions.
+// The types of a kind are either converted by methods of their own, those of
+// flyball.dev/ctrl/conversion, or by a [Converter] that is registered for the kind.
+// [NewHubSpokeConverter] makes one of functions.
 package conversion

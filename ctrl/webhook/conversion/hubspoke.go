@@ -23,8 +23,8 @@ type SpokeConverter[hubObject runtime.Object] interface {
 	ConvertSpokeToHub(ctx context.Context, spoke runtime.Object, hub hubObject) error
 }
 
-// NewSpokeConverter returns a converter between the hub and the version of spoke that consists of two
-// functions, which write src into dst.
+// NewSpokeConverter returns a converter between the hub and the version of spoke that consists of
+// two functions, which write src into dst.
 func NewSpokeConverter[hubObject, spokeObject client.Object](
 	spoke spokeObject,
 	convertHubToSpokeFunc func(ctx context.Context, src hubObject, dst spokeObject) error,
@@ -41,19 +41,25 @@ type spokeConverter[hubObject, spokeObject runtime.Object] struct {
 
 func (c *spokeConverter[hubObject, spokeObject]) GetSpoke() runtime.Object { return c.spoke }
 
-func (c *spokeConverter[hubObject, spokeObject]) ConvertHubToSpoke(ctx context.Context, hub hubObject, spoke runtime.Object) error {
+func (c *spokeConverter[hubObject, spokeObject]) ConvertHubToSpoke(
+	ctx context.Context, hub hubObject, spoke runtime.Object,
+) error {
 	return c.fromHub(ctx, hub, spoke.(spokeObject))
 }
 
-func (c *spokeConverter[hubObject, spokeObject]) ConvertSpokeToHub(ctx context.Context, spoke runtime.Object, hub hubObject) error {
+func (c *spokeConverter[hubObject, spokeObject]) ConvertSpokeToHub(
+	ctx context.Context, spoke runtime.Object, hub hubObject,
+) error {
 	return c.toHub(ctx, spoke.(spokeObject), hub)
 }
 
 // NewHubSpokeConverter returns the constructor of a converter for the kind of hub, as the builder's
 // WithConverter takes it. Two versions that are not the hub are converted by way of the hub. The
-// constructor returns an error unless there is exactly one spokeConverter for each version of the kind
-// in the scheme other than the hub's.
-func NewHubSpokeConverter[hubObject runtime.Object](hub hubObject, spokeConverter ...SpokeConverter[hubObject]) func(scheme *runtime.Scheme) (Converter, error) {
+// constructor returns an error unless there is exactly one spokeConverter for each version of the
+// kind in the scheme other than the hub's.
+func NewHubSpokeConverter[hubObject runtime.Object](
+	hub hubObject, spokeConverter ...SpokeConverter[hubObject],
+) func(scheme *runtime.Scheme) (Converter, error) {
 	return func(scheme *runtime.Scheme) (Converter, error) {
 		hubGVK, err := apiutil.GVKForObject(hub, scheme)
 		if err != nil {
@@ -102,7 +108,8 @@ func (c *hubSpokeConverter[hubObject]) add(hub hubObject, converters []SpokeConv
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(want, got) {
-		return fmt.Errorf("expected spoke converter for %s got spoke converter for %s", strings.Join(want, ","), strings.Join(got, ","))
+		return fmt.Errorf("expected spoke converter for %s got spoke converter for %s",
+			strings.Join(want, ","), strings.Join(got, ","))
 	}
 	return nil
 }

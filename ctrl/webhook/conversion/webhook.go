@@ -20,10 +20,10 @@ import (
 
 var log = logf.Log.WithName("conversion-webhook")
 
-// NewWebhookHandler returns a handler that answers ConversionReviews, in the version they come in. A
-// kind is converted by its converter in registry, or else by the methods of its types in scheme. A
-// request that is not a review is answered with 400; a conversion that fails, or panics, with a review
-// that says so. It panics if scheme is nil.
+// NewWebhookHandler returns a handler that answers ConversionReviews, in the version they come in.
+// A kind is converted by its converter in registry, or else by the methods of its types in scheme.
+// A request that is not a review is answered with 400; a conversion that fails, or panics, with a
+// review that says so. It panics if scheme is nil.
 func NewWebhookHandler(scheme *runtime.Scheme, registry Registry) http.Handler {
 	return &webhook{scheme: scheme, decoder: NewDecoder(scheme), registry: registry}
 }
@@ -78,7 +78,9 @@ func read(r *http.Request) (*apiextensionsv1.ConversionReview, error) {
 }
 
 // convert converts all objects of req. A panic is counted and returned as an error.
-func (wh *webhook) convert(ctx context.Context, req *apiextensionsv1.ConversionRequest) (_ *apiextensionsv1.ConversionResponse, err error) {
+func (wh *webhook) convert(
+	ctx context.Context, req *apiextensionsv1.ConversionRequest,
+) (_ *apiextensionsv1.ConversionResponse, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			conversionmetrics.WebhookPanics.WithLabelValues().Inc()

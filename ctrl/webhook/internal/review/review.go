@@ -38,8 +38,8 @@ type Codec struct {
 	limit     int64
 }
 
-// NewCodec returns a codec of the kind in scheme, whose versions have the same fields. A review that
-// has no version is one of the first. The limit is in bytes; a body must be shorter.
+// NewCodec returns a codec of the kind in scheme, whose versions have the same fields. A review
+// that has no version is one of the first. The limit is in bytes; a body must be shorter.
 func NewCodec(scheme *runtime.Scheme, limit int64, kind string, versions ...schema.GroupVersion) *Codec {
 	c := &Codec{universal: serializer.NewCodecFactory(scheme).UniversalDeserializer(), limit: limit}
 	for _, v := range versions {
@@ -50,8 +50,8 @@ func NewCodec(scheme *runtime.Scheme, limit int64, kind string, versions ...sche
 }
 
 // Read decodes the body of r into review and returns the version that the answer should have. The
-// type of review must not be registered in the scheme, so that it takes any version. The error is for
-// the client.
+// type of review must not be registered in the scheme, so that it takes any version. The error is
+// for the client.
 func (c *Codec) Read(r *http.Request, review runtime.Object) (schema.GroupVersionKind, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return c.preferred, ErrEmpty
