@@ -21,8 +21,8 @@ type certificate struct {
 	source string // file names, for messages
 	get    func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	watch  func(context.Context) error // keeps it up to date until the context ends
-	// ca returns the certificates, in PEM, that clients verify this one with.
-	ca func() ([]byte, error)
+	// ca returns the certificates, in PEM, that clients of host verify this one with.
+	ca func(host string) ([]byte, error)
 }
 
 // tlsConfig returns the configuration of TLS, with the certificate that it has: that of TLSOpts,
@@ -90,21 +90,26 @@ func certificateInFiles(certFile, keyFile, caFile string) (certificate, error) {
 		return certificate{}, fmt.Errorf("the webhook server cannot use its certificate: %w", err)
 	}
 	cert := certificate{source: certFile, get: watcher.GetCertificate, watch: watcher.Start}
-	cert.ca = func() ([]byte, error) {
+	cert.ca = func(host string) ([]byte, error) {
 		// cert-manager writes the CA beside the certificate.
 		if ca, err := os.ReadFile(caFile); !errors.Is(err, fs.ErrNotExist) && len(bytes.TrimSpace(ca)) > 0 {
 			return ca, err
 		}
-		return cert.issuer()
+		return cert.issuer(host)
 	}
-	return cert, cert.check(time.Now())
+	_, leaf, err := cert.leaf("")
+	if err != nil {
+		return certificate{}, err
+	}
+	return cert, cert.check(leaf, time.Now())
 }
 
 func noWatch(context.Context) error { return nil }
 
-// leaf returns the chain, and its first certificate parsed.
-func (c certificate) leaf() (*tls.Certificate, *x509.Certificate, error) {
-	chain, err := c.get(&tls.ClientHelloInfo{})
+// leaf returns the chain for clients that call the server by a name or address, and its first
+// certificate parsed.
+func (c certificate) leaf(host string) (*tls.Certificate, *x509.Certificate, error) {
+	chain, err := c.get(&tls.ClientHelloInfo{ServerName: host})
 	if err != nil {
 		return nil, nil, fmt.Errorf("the webhook server has no certificate: %s: %w", c.source, err)
 	}
@@ -118,12 +123,9 @@ func (c certificate) leaf() (*tls.Certificate, *x509.Certificate, error) {
 	return chain, leaf, err
 }
 
-// check returns an error if the certificate is not valid at a time.
-func (c certificate) check(now time.Time) error {
-	_, leaf, err := c.leaf()
+// check returns an error if leaf, which comes from c, is not valid at a time.
+func (c certificate) check(leaf *x509.Certificate, now time.Time) error {
 	switch {
-	case err != nil:
-		return err
 	case now.After(leaf.NotAfter):
 		return fmt.Errorf("the certificate of the webhook server has expired: %s was valid until %s: renew it",
 			c.source, leaf.NotAfter.UTC().Format(time.RFC3339))
@@ -135,9 +137,9 @@ func (c certificate) check(now time.Time) error {
 	}
 }
 
-// issuer returns the last certificate of the chain.
-func (c certificate) issuer() ([]byte, error) {
-	chain, _, err := c.leaf()
+// issuer returns the last certificate of the chain for host.
+func (c certificate) issuer(host string) ([]byte, error) {
+	chain, _, err := c.leaf(host)
 	if err != nil {
 		return nil, err
 	}
@@ -148,11 +150,11 @@ func (c certificate) issuer() ([]byte, error) {
 // caFor returns the CA bundle for clients that call the server by a name or address. It returns an
 // error if they would not accept the certificate.
 func (c certificate) caFor(host string) ([]byte, error) {
-	chain, leaf, err := c.leaf()
+	chain, leaf, err := c.leaf(host)
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := c.ca()
+	bundle, err := c.ca(host)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,9 @@ func selfSigned(hosts []string) (certificate, error) {
 		source: "the self-signed certificate",
 		get:    func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil },
 		watch:  noWatch,
-		ca:     func() ([]byte, error) { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil },
+		ca: func(string) ([]byte, error) {
+			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil
+		},
 	}, nil
 }
 

@@ -217,10 +217,11 @@ func (s *DefaultServer) StartedChecker() healthz.Checker {
 		if err != nil {
 			return fmt.Errorf("webhook server is not reachable: %w", err)
 		}
+		served := conn.(*tls.Conn).ConnectionState().PeerCertificates
 		if err := conn.Close(); err != nil {
 			return fmt.Errorf("webhook server is not reachable: closing connection: %w", err)
 		}
-		return certificate.check(time.Now())
+		return certificate.check(served[0], time.Now())
 	}
 }
 
