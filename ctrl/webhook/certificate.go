@@ -44,6 +44,7 @@ func (s *DefaultServer) tlsConfig() (*tls.Config, certificate, error) {
 	return config, cert, err
 }
 
+// chooseCertificate returns where the certificate for config comes from.
 func (s *DefaultServer) chooseCertificate(config *tls.Config) (certificate, error) {
 	if config.GetCertificate != nil {
 		cert := certificate{source: "the certificate of TLSOpts", get: config.GetCertificate, watch: noWatch}
@@ -92,8 +93,8 @@ func certificateInFiles(certFile, keyFile, caFile string) (certificate, error) {
 	cert := certificate{source: certFile, get: watcher.GetCertificate, watch: watcher.Start}
 	cert.ca = func(host string) ([]byte, error) {
 		// cert-manager writes the CA beside the certificate.
-		if ca, err := os.ReadFile(caFile); !errors.Is(err, fs.ErrNotExist) && len(bytes.TrimSpace(ca)) > 0 {
-			return ca, err
+		if ca, err := os.ReadFile(caFile); err == nil && len(bytes.TrimSpace(ca)) > 0 {
+			return ca, nil
 		}
 		return cert.issuer(host)
 	}

@@ -188,6 +188,7 @@ func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error 
 	defer cancel()
 	if err := srv.Shutdown(limited); err != nil {
 		log.Error(err, "Could not shut down the webhook server")
+		_ = srv.Close()
 	}
 	<-served
 	return err
