@@ -35,7 +35,7 @@ func (c *informerCache) foreign(p *part, r *remote) *foreign {
 		},
 	}
 	return &foreign{p, func() toolscache.SharedIndexInformer {
-		// Resyncs are up to the feeds.
+		// Resyncs are up to the listeners.
 		return c.opts.NewInformer(lw, example(p.informer.gvk, p.informer.form, c.opts.Scheme), time.Duration(0), toolscache.Indexers{})
 	}}
 }

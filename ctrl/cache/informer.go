@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"flyball.dev/ctrl/cache/internal/feed"
+	"flyball.dev/ctrl/cache/internal/listener"
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
 )
 
 // informer keeps the objects of one kind in one form: a store, the watches that
-// fill it and the feeds that tell handlers of it. It implements Informer.
+// fill it and the listeners of its handlers. It implements Informer.
 type informer struct {
 	gvk        schema.GroupVersionKind
 	typeMeta   metav1.TypeMeta // gvk, as objects say it
@@ -45,12 +45,12 @@ type informer struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	// mu keeps changes of the store and what feeds are told of them in step.
-	mu       sync.Mutex
-	feeds    []*feed.Feed
-	delivery sync.WaitGroup
-	running  bool
-	unsynced int
+	// mu keeps changes of the store and the notifications of listeners in the same order.
+	mu        sync.Mutex
+	listeners []*listener.Listener
+	delivery  sync.WaitGroup
+	running   bool
+	unsynced  int
 }
 
 // newInformer returns an informer that is not running yet.
@@ -117,7 +117,7 @@ func shorter(a time.Duration, period *time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// run lists, watches and tells feeds until ctx is done or the informer is
+// run lists, watches and notifies listeners until ctx is done or the informer is
 // stopped, and returns when nothing of it is left running.
 func (i *informer) run(ctx context.Context) {
 	defer close(i.stopped)
@@ -127,8 +127,8 @@ func (i *informer) run(ctx context.Context) {
 	defer tallies.join(i)()
 	i.mu.Lock()
 	i.running = true
-	for _, f := range i.feeds {
-		i.deliver(f)
+	for _, l := range i.listeners {
+		i.deliver(l)
 	}
 	i.mu.Unlock()
 
@@ -146,9 +146,9 @@ func (i *informer) run(ctx context.Context) {
 	}
 }
 
-// deliver runs a feed. The caller holds mu.
-func (i *informer) deliver(f *feed.Feed) {
-	i.delivery.Go(func() { f.Run(i.ctx, i.resyncFeed) })
+// deliver runs a listener. The caller holds mu.
+func (i *informer) deliver(l *listener.Listener) {
+	i.delivery.Go(func() { l.Run(i.ctx, i.resyncListener) })
 }
 
 // partOf returns the part that covers a namespace, or nil.
@@ -177,23 +177,23 @@ func (i *informer) WaitForSync(ctx context.Context) bool {
 	return i.HasSynced()
 }
 
-// tell passes a change on to all feeds. The caller holds mu.
-func (i *informer) tell(c store.Change) {
+// distribute notifies all listeners of a change. The caller holds mu.
+func (i *informer) distribute(c store.Change) {
 	initial := !i.HasSynced()
-	for _, f := range i.feeds {
+	for _, l := range i.listeners {
 		switch {
 		case c.Old == nil && c.New == nil:
 		case c.Old == nil:
-			f.Added(c.New, initial)
+			l.NotifyAdd(c.New, initial)
 		case c.New == nil:
-			f.Deleted(c.Old, false)
+			l.NotifyDelete(c.Old, false)
 		case c.Old.UID != c.New.UID:
 			// Another object by the same name: that the first one was deleted
 			// has been missed.
-			f.Deleted(c.Old, true)
-			f.Added(c.New, initial)
+			l.NotifyDelete(c.Old, true)
+			l.NotifyAdd(c.New, initial)
 		default:
-			f.Updated(c.Old, c.New)
+			l.NotifyUpdate(c.Old, c.New)
 		}
 	}
 }
@@ -205,16 +205,16 @@ func (i *informer) partSynced() {
 		return
 	}
 	close(i.synced)
-	for _, f := range i.feeds {
-		f.Synced()
+	for _, l := range i.listeners {
+		l.NotifySynced()
 	}
 }
 
-func (i *informer) resyncFeed(f *feed.Feed) {
+func (i *informer) resyncListener(l *listener.Listener) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, obj := range i.store.Watched() {
-		f.Updated(obj, obj)
+		l.NotifyUpdate(obj, obj)
 	}
 }
 
@@ -228,8 +228,8 @@ func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEv
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions implements Informer. The logger of the options has
-// no use: feeds do not log.
+// AddEventHandlerWithOptions implements Informer. The logger of the options is
+// not used: listeners do not log.
 func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	resync := i.resync
 	if options.ResyncPeriod != nil {
@@ -239,7 +239,7 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	if i.loans != nil {
 		handler = i.loans.watch(handler)
 	}
-	f := feed.New(name, handler, jittered(resync))
+	l := listener.New(name, handler, jittered(resync))
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -247,28 +247,28 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 		return nil, fmt.Errorf("cannot add a handler: the informer of %s has stopped", i.gvk)
 	}
 	for _, obj := range i.store.Watched() {
-		f.Added(obj, true)
+		l.NotifyAdd(obj, true)
 	}
 	if i.HasSynced() {
-		f.Synced()
+		l.NotifySynced()
 	}
-	i.feeds = append(i.feeds, f)
+	i.listeners = append(i.listeners, l)
 	if i.running {
-		i.deliver(f)
+		i.deliver(l)
 	}
-	return f, nil
+	return l, nil
 }
 
 // RemoveEventHandler implements Informer.
 func (i *informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
-	f, ok := handle.(*feed.Feed)
+	l, ok := handle.(*listener.Listener)
 	if !ok {
 		return fmt.Errorf("%T is not a handle of this informer", handle)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.feeds = slices.DeleteFunc(i.feeds, func(other *feed.Feed) bool { return other == f })
-	f.Close()
+	i.listeners = slices.DeleteFunc(i.listeners, func(other *listener.Listener) bool { return other == l })
+	l.Close()
 	return nil
 }
 

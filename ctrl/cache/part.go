@@ -17,7 +17,7 @@ import (
 )
 
 // part is what an informer holds of one namespace, or of all: it takes what a
-// reflector learns, stores it and tells the feeds. It implements reflector.Sink.
+// reflector learns, stores it and notifies the listeners. It implements reflector.Sink.
 type part struct {
 	informer  *informer
 	namespace string
@@ -102,7 +102,7 @@ func (p *part) told() {
 	p.informer.tally.events.Add(1)
 }
 
-// apply prepares an object, stores what it says and tells the feeds.
+// apply prepares an object, stores it and notifies the listeners.
 func (p *part) apply(obj client.Object, put func(client.Object) store.Change) {
 	obj, err := p.prepare(p.informer.ctx, obj, 0)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *part) apply(obj client.Object, put func(client.Object) store.Change) {
 	}
 	p.informer.mu.Lock()
 	defer p.informer.mu.Unlock()
-	p.informer.tell(put(obj))
+	p.informer.distribute(put(obj))
 }
 
 // Progress implements reflector.Sink.
@@ -129,8 +129,8 @@ func (p *part) Complete(version string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, obj := range p.scope.Complete(version) {
-		for _, f := range i.feeds {
-			f.Deleted(obj, true)
+		for _, l := range i.listeners {
+			l.NotifyDelete(obj, true)
 		}
 	}
 	if !p.synced {
