@@ -88,12 +88,8 @@ func acceptAs(gvk schema.GroupVersionKind) string {
 }
 
 // List implements reflector.Source.
-func (r *remote) List(ctx context.Context, opts metav1.ListOptions) (reflector.Page, error) {
-	page, err := r.client.List(ctx, r.selected(opts))
-	if err != nil {
-		return reflector.Page{}, err
-	}
-	return reflector.Page(*page), nil
+func (r *remote) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
+	return r.client.List(ctx, r.selected(opts))
 }
 
 // Watch implements reflector.Source.

@@ -4,34 +4,36 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/ctrl/cache/internal/wire"
 )
 
 // request is a request for a page of a list.
 type request struct {
-	page   string
+	next   string
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	answered Page
-	err      error
+	page *wire.Page
+	err  error
 }
 
 // newRequest asks for a page; the empty name is the first page's.
-func newRequest(ctx context.Context, source Source, page string) *request {
+func newRequest(ctx context.Context, source Source, next string) *request {
 	ctx, cancel := context.WithCancel(ctx)
-	q := &request{page: page, cancel: cancel, done: make(chan struct{})}
+	q := &request{next: next, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(q.done)
-		q.answered, q.err = source.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: page})
+		q.page, q.err = source.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 	}()
 	return q
 }
 
 // answer waits for the page.
-func (q *request) answer() (Page, error) {
+func (q *request) answer() (*wire.Page, error) {
 	<-q.done
 	q.cancel()
-	return q.answered, q.err
+	return q.page, q.err
 }
 
 // drop gives the request up and waits until nothing of it is left running.

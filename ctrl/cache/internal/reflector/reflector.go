@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
+	"flyball.dev/ctrl/cache/internal/wire"
 	"flyball.dev/ctrl/client"
 )
 
@@ -27,19 +27,9 @@ import (
 type Source interface {
 	// List returns a page of a list. It may be asked for the next page while the
 	// objects of this one are still being decoded.
-	List(ctx context.Context, opts metav1.ListOptions) (Page, error)
+	List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error)
 	// Watch opens a watch. It ends with ctx.
 	Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error)
-}
-
-// Page is a page of a list.
-type Page struct {
-	// Version is the version of the list, and Next names the page that follows, if
-	// one does.
-	Version, Next string
-	// Objects gives the objects, which the caller owns, until one cannot be
-	// decoded.
-	Objects iter.Seq2[client.Object, error]
 }
 
 // Stream is an open watch.
@@ -287,12 +277,12 @@ func (r *Reflector) pause(ctx context.Context) input {
 }
 
 // ask returns the request for a page, which may have been made before.
-func (r *Reflector) ask(ctx context.Context, page string) *request {
-	if q := r.ahead; q != nil && q.page == page {
+func (r *Reflector) ask(ctx context.Context, next string) *request {
+	if q := r.ahead; q != nil && q.next == next {
 		r.ahead = nil
 		return q
 	}
-	return newRequest(ctx, r.Source, page)
+	return newRequest(ctx, r.Source, next)
 }
 
 func (r *Reflector) dropAhead() {

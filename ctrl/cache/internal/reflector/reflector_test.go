@@ -84,14 +84,6 @@ func (s *server) source(t *testing.T) Source {
 
 type source struct{ *wire.Client }
 
-func (s source) List(ctx context.Context, opts metav1.ListOptions) (Page, error) {
-	p, err := s.Client.List(ctx, opts)
-	if err != nil {
-		return Page{}, err
-	}
-	return Page(*p), nil
-}
-
 func (s source) Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
 	w, err := s.Client.Watch(ctx, opts)
 	if err != nil {
@@ -580,13 +572,13 @@ type pages struct {
 	second chan struct{}
 }
 
-func (p *pages) List(ctx context.Context, opts metav1.ListOptions) (Page, error) {
+func (p *pages) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
 	if opts.Continue != "" {
 		close(p.second)
 		<-ctx.Done() // whoever does not want the answer any more says so
-		return Page{}, ctx.Err()
+		return nil, ctx.Err()
 	}
-	return Page{Version: "1", Next: "second", Objects: func(yield func(client.Object, error) bool) {
+	return &wire.Page{Version: "1", Next: "second", Objects: func(yield func(client.Object, error) bool) {
 		if !yield(bookmark(1), nil) {
 			return
 		}
