@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 const benchPods = 10_000
@@ -48,7 +49,7 @@ func benchInformer(tb testing.TB, pods int) *informer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i, err := c.(*informerCache).newInformer(corev1.SchemeGroupVersion.WithKind("Pod"), typedForm)
+	i, err := c.(*informerCache).newInformer(corev1.SchemeGroupVersion.WithKind("Pod"), representation.Typed)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // foreign is an informer of the user's own make. It feeds a part in place of a
@@ -36,7 +37,7 @@ func (c *informerCache) foreign(p *part, r *remote) *foreign {
 	}
 	return &foreign{p, func() toolscache.SharedIndexInformer {
 		// Resyncs are up to the listeners.
-		return c.opts.NewInformer(lw, example(p.informer.gvk, p.informer.form, c.opts.Scheme), time.Duration(0), toolscache.Indexers{})
+		return c.opts.NewInformer(lw, newObject(p.informer.gvk, p.informer.representation, c.opts.Scheme), time.Duration(0), toolscache.Indexers{})
 	}}
 }
 
@@ -101,14 +102,14 @@ func (f *foreign) pass(obj any, to func(client.Object)) {
 	}
 }
 
-// example returns an empty object of a kind, nil if the scheme does not know it.
-func example(gvk schema.GroupVersionKind, f form, scheme *runtime.Scheme) runtime.Object {
-	switch f {
-	case unstructuredForm:
+// newObject returns an empty object of a kind, or nil if the scheme does not know the kind.
+func newObject(gvk schema.GroupVersionKind, rep representation.Representation, scheme *runtime.Scheme) runtime.Object {
+	switch rep {
+	case representation.Unstructured:
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(gvk)
 		return u
-	case metadataForm:
+	case representation.Metadata:
 		m := &metav1.PartialObjectMetadata{}
 		m.SetGroupVersionKind(gvk)
 		return m

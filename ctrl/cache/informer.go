@@ -18,19 +18,20 @@ import (
 	"flyball.dev/ctrl/cache/internal/listener"
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // informer keeps the objects of one kind in one form: a store, the watches that
 // fill it and the listeners of its handlers. It implements Informer.
 type informer struct {
-	gvk        schema.GroupVersionKind
-	typeMeta   metav1.TypeMeta // gvk, as objects say it
-	resource   schema.GroupVersionResource
-	namespaced bool
-	form       form
-	store      *store.Store
-	parts      []*part
-	resync     time.Duration
+	gvk            schema.GroupVersionKind
+	typeMeta       metav1.TypeMeta // gvk, as objects say it
+	resource       schema.GroupVersionResource
+	namespaced     bool
+	representation representation.Representation
+	store          *store.Store
+	parts          []*part
+	resync         time.Duration
 	// tally counts what happens while the informer runs.
 	tally *tally
 	// awaited is set if the start of the cache waits for the informer.
@@ -54,18 +55,18 @@ type informer struct {
 }
 
 // newInformer returns an informer that is not running yet.
-func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*informer, error) {
+func (c *informerCache) newInformer(gvk schema.GroupVersionKind, rep representation.Representation) (*informer, error) {
 	mapping, err := c.opts.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}
 	i := &informer{
-		gvk:        gvk,
-		resource:   mapping.Resource,
-		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-		form:       f,
-		synced:     make(chan struct{}),
-		stopped:    make(chan struct{}),
+		gvk:            gvk,
+		resource:       mapping.Resource,
+		namespaced:     mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		representation: rep,
+		synced:         make(chan struct{}),
+		stopped:        make(chan struct{}),
 	}
 	i.typeMeta.SetGroupVersionKind(gvk)
 	i.ctx, i.cancel = context.WithCancel(context.Background())

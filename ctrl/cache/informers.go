@@ -14,6 +14,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // informerCache is the Cache that New returns: a map of informers that start on
@@ -36,8 +37,8 @@ type informerCache struct {
 }
 
 type informerKey struct {
-	gvk  schema.GroupVersionKind
-	form form
+	gvk            schema.GroupVersionKind
+	representation representation.Representation
 }
 
 // New returns a cache of the server that config names. It does not talk to the
@@ -94,8 +95,8 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 
 // informer returns the informer of a kind in a form. If there is none, it is
 // made unless onlyExisting is set, and started if the cache is.
-func (c *informerCache) informer(gvk schema.GroupVersionKind, f form, onlyExisting bool) (i *informer, started bool, err error) {
-	key := informerKey{gvk, f}
+func (c *informerCache) informer(gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (i *informer, started bool, err error) {
+	key := informerKey{gvk, rep}
 	if i, started := c.existingInformer(key); i != nil {
 		return i, started, nil
 	}
@@ -103,7 +104,7 @@ func (c *informerCache) informer(gvk schema.GroupVersionKind, f form, onlyExisti
 		return nil, false, &ErrResourceNotCached{GVK: gvk}
 	}
 	// Making one may ask the server for the resource, so nobody is kept waiting.
-	if i, err = c.newInformer(gvk, f); err != nil {
+	if i, err = c.newInformer(gvk, rep); err != nil {
 		return nil, false, err
 	}
 	c.mu.Lock()
@@ -135,8 +136,8 @@ func (c *informerCache) start(i *informer) {
 }
 
 // ready is informer for those who want to read or to wait.
-func (c *informerCache) ready(ctx context.Context, gvk schema.GroupVersionKind, f form, onlyExisting bool) (*informer, bool, error) {
-	i, started, err := c.informer(gvk, f, onlyExisting)
+func (c *informerCache) ready(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
+	i, started, err := c.informer(gvk, rep, onlyExisting)
 	if err != nil || !started {
 		return i, started, err
 	}
@@ -152,7 +153,7 @@ func (c *informerCache) GetInformer(ctx context.Context, obj client.Object, opts
 	if err != nil {
 		return nil, err
 	}
-	return c.getInformer(ctx, gvk, formOf(obj), opts)
+	return c.getInformer(ctx, gvk, representation.Of(obj), opts)
 }
 
 // GetInformerForKind implements Informers.
@@ -161,21 +162,21 @@ func (c *informerCache) GetInformerForKind(ctx context.Context, gvk schema.Group
 	if err != nil {
 		return nil, err
 	}
-	return c.getInformer(ctx, gvk, formOf(obj), opts)
+	return c.getInformer(ctx, gvk, representation.Of(obj), opts)
 }
 
-func (c *informerCache) getInformer(ctx context.Context, gvk schema.GroupVersionKind, f form, opts []InformerGetOption) (Informer, error) {
+func (c *informerCache) getInformer(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, opts []InformerGetOption) (Informer, error) {
 	var options InformerGetOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
 	get := c.ready
 	if options.BlockUntilSynced != nil && !*options.BlockUntilSynced {
-		get = func(_ context.Context, gvk schema.GroupVersionKind, f form, onlyExisting bool) (*informer, bool, error) {
-			return c.informer(gvk, f, onlyExisting)
+		get = func(_ context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
+			return c.informer(gvk, rep, onlyExisting)
 		}
 	}
-	i, _, err := get(ctx, gvk, f, false)
+	i, _, err := get(ctx, gvk, rep, false)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +191,7 @@ func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := informerKey{gvk, formOf(obj)}
+	key := informerKey{gvk, representation.Of(obj)}
 	if i := c.informers[key]; i != nil {
 		i.cancel()
 		delete(c.informers, key)
@@ -204,7 +205,7 @@ func (c *informerCache) IndexField(_ context.Context, obj client.Object, field s
 	if err != nil {
 		return err
 	}
-	i, _, err := c.informer(gvk, formOf(obj), false)
+	i, _, err := c.informer(gvk, representation.Of(obj), false)
 	if err != nil {
 		return err
 	}

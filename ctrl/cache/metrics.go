@@ -49,7 +49,7 @@ func (c *collector) join(i *informer) (leave func()) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := informerKey{i.gvk, i.form}
+	key := informerKey{i.gvk, i.representation}
 	t := c.tallies[key]
 	if t == nil {
 		t = &tally{errors: map[string]int{}}
@@ -101,7 +101,7 @@ func (c *collector) Collect(all chan<- prometheus.Metric) {
 
 // collect sends the figures of a kind. The caller holds the collector's lock.
 func (t *tally) collect(key informerKey, all chan<- prometheus.Metric) {
-	labels := []string{key.gvk.Group, key.gvk.Version, key.gvk.Kind, key.form.String()}
+	labels := []string{key.gvk.Group, key.gvk.Version, key.gvk.Kind, key.representation.String()}
 	send := func(d *prometheus.Desc, of prometheus.ValueType, value float64, more ...string) {
 		all <- prometheus.MustNewConstMetric(d, of, value, append(labels, more...)...)
 	}
@@ -149,9 +149,4 @@ func (t *tally) state() state {
 		}
 	}
 	return s
-}
-
-// String is the form as a label of metrics.
-func (f form) String() string {
-	return [...]string{"typed", "unstructured", "metadata"}[f]
 }

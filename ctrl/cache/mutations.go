@@ -20,6 +20,7 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/internal/objectdiff"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // Mutation tells that an object was changed which a cache had handed out to be
@@ -259,7 +260,7 @@ func (c detectingCache) List(ctx context.Context, out client.ObjectList, opts ..
 func (c detectingCache) of(out runtime.Object, suffix string) *informer {
 	gvk, _ := apiutil.GVKForObject(out, c.opts.Scheme)
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, suffix)
-	i, _ := c.existingInformer(informerKey{gvk, formOf(out)})
+	i, _ := c.existingInformer(informerKey{gvk, representation.Of(out)})
 	return i
 }
 

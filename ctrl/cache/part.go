@@ -13,6 +13,7 @@ import (
 	"flyball.dev/ctrl/cache/internal/reflector"
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/representation"
 	"flyball.dev/ctrl/log"
 )
 
@@ -40,7 +41,7 @@ type part struct {
 }
 
 func (c *informerCache) newPart(i *informer, namespace string, config Config) (*part, error) {
-	r, err := c.server.remote(i.gvk, i.resource, i.form, namespace, config)
+	r, err := c.server.remote(i.gvk, i.resource, i.representation, namespace, config)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (p *part) Complete(version string) {
 // returns, so that the object of an event equals the one that was written. The timeout
 // is how long it waits for the lock of the transform; zero means until ctx is done.
 func (p *part) prepare(ctx context.Context, obj client.Object, timeout time.Duration) (client.Object, error) {
-	if p.informer.form == typedForm {
+	if p.informer.representation == representation.Typed {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	} else {
 		obj.GetObjectKind().SetGroupVersionKind(p.informer.gvk)
@@ -159,7 +160,7 @@ func (p *part) prepare(ctx context.Context, obj client.Object, timeout time.Dura
 		return nil, fmt.Errorf("the transform of %s %s failed: %w", p.informer.gvk.Kind, key, err)
 	}
 	obj, ok := transformed.(client.Object)
-	if !ok || formOf(obj) != p.informer.form || client.ObjectKeyFromObject(obj) != key {
+	if !ok || representation.Of(obj) != p.informer.representation || client.ObjectKeyFromObject(obj) != key {
 		return nil, fmt.Errorf("the transform of %s %s returned a %T that is not that object", p.informer.gvk.Kind, key, transformed)
 	}
 	return obj, nil

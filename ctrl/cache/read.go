@@ -19,6 +19,7 @@ import (
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // Get implements client.Reader.
@@ -27,7 +28,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, out clien
 	if err != nil {
 		return err
 	}
-	i, started, err := c.ready(ctx, gvk, formOf(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.ready(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error
 
 // setKind sets the kind of a typed object that is not shared. Others have it already.
 func (i *informer) setKind(obj client.Object) {
-	if i.form != typedForm {
+	if i.representation != representation.Typed {
 		return
 	}
 	switch kind := obj.GetObjectKind().(type) {
@@ -124,7 +125,7 @@ func (c *informerCache) List(ctx context.Context, out client.ObjectList, opts ..
 		return err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	i, started, err := c.ready(ctx, gvk, formOf(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.ready(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}

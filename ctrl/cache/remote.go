@@ -19,6 +19,7 @@ import (
 	"flyball.dev/ctrl/cache/internal/wire"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // remote lists and watches one resource in one form on the server, as far as
@@ -38,15 +39,15 @@ type connection struct {
 }
 
 // remote returns the source of a kind in a namespace, or in all.
-func (c *connection) remote(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, f form, namespace string, config Config) (*remote, error) {
+func (c *connection) remote(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, rep representation.Representation, namespace string, config Config) (*remote, error) {
 	r := wire.Resource{Name: gvr.Resource, Namespace: config.path(namespace)}
-	restConfig := apiutil.ConfigForGVK(gvk, false, f == unstructuredForm, c.config, c.codecs)
-	switch f {
-	case unstructuredForm:
+	restConfig := apiutil.ConfigForGVK(gvk, false, rep == representation.Unstructured, c.config, c.codecs)
+	switch rep {
+	case representation.Unstructured:
 		r.Kind, r.ListKind = gvk, gvk.GroupVersion().WithKind("")
 		r.New = func() client.Object { return &unstructured.Unstructured{} }
 		r.NewList = func() (client.ObjectList, error) { return &unstructured.UnstructuredList{}, nil }
-	case metadataForm:
+	case representation.Metadata:
 		restConfig = metadata.ConfigFor(restConfig)
 		r.Kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 		r.ListKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")

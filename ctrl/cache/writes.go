@@ -32,7 +32,7 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 			i.store.Invalidate(key, version)
 			return
 		}
-		own, err := convert(obj, i.gvk, i.form, c.opts.Scheme)
+		own, err := convert(obj, i.gvk, i.representation, c.opts.Scheme)
 		if err == nil {
 			own, err = p.prepare(i.ctx, own, lockTimeout)
 		}

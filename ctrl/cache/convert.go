@@ -8,42 +8,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/representation"
 )
 
-// form is how the objects of a kind are represented in Go.
-type form uint8
+// errIncomplete is returned if an object may lack fields that another representation has.
+var errIncomplete = errors.New("the object's representation lacks fields")
 
-const (
-	typedForm form = iota
-	unstructuredForm
-	metadataForm
-)
-
-func formOf(obj runtime.Object) form {
-	switch obj.(type) {
-	case runtime.Unstructured:
-		return unstructuredForm
-	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
-		return metadataForm
-	default:
-		return typedForm
-	}
-}
-
-// errIncomplete is returned if the form of an object may lack fields of another form.
-var errIncomplete = errors.New("the form of the object lacks fields")
-
-// convert returns a copy of an object in a form. It fails with errIncomplete if the
-// object's own form may lack something: metadata the rest of the object, a Go type
-// the fields that it does not know.
-func convert(obj client.Object, gvk schema.GroupVersionKind, to form, scheme *runtime.Scheme) (client.Object, error) {
-	from := formOf(obj)
+// convert returns a copy of an object in another representation. It fails with errIncomplete if the
+// object may lack fields: metadata lacks all others, a Go type those that it does not declare.
+func convert(obj client.Object, gvk schema.GroupVersionKind, to representation.Representation, scheme *runtime.Scheme) (client.Object, error) {
+	from := representation.Of(obj)
 	switch {
 	case from == to:
 		return obj.DeepCopyObject().(client.Object), nil
-	case to == metadataForm:
+	case to == representation.Metadata:
 		return metadataOf(obj), nil
-	case from == metadataForm, to == unstructuredForm:
+	case from == representation.Metadata, to == representation.Unstructured:
 		return nil, errIncomplete
 	default:
 		typed, err := scheme.New(gvk)
@@ -55,6 +35,7 @@ func convert(obj client.Object, gvk schema.GroupVersionKind, to form, scheme *ru
 	}
 }
 
+// metadataOf returns a copy of an object's metadata.
 func metadataOf(obj client.Object) *metav1.PartialObjectMetadata {
 	return (&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name:                       obj.GetName(),
