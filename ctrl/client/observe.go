@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/internal/overlay"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // This file notifies the cache of writes, as far as the server's answer shows their
@@ -45,7 +46,7 @@ var (
 // holds reports whether an answer of a kind contains the target itself. The answer to
 // the write of a subresource may be of another kind, which PartialObjectMetadata hides.
 func (t target) holds(kind schema.GroupVersionKind) bool {
-	return kind == t.gvk || t.view == asMetadata && kind.GroupKind() == metadataKind && t.subResource == ""
+	return kind == t.gvk || t.representation == representation.Metadata && kind.GroupKind() == metadataKind && t.subResource == ""
 }
 
 // wrote notifies the cache and the context's observer of the answer to a write, unless

@@ -7,11 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // cached reports whether obj is read from the cache.
 func (c *client) cached(obj runtime.Object) (bool, error) {
-	if c.cache == nil || (!c.cacheUnstructured && viewOf(obj) == asUnstructured) {
+	if c.cache == nil || (!c.cacheUnstructured && representation.Of(obj) == representation.Unstructured) {
 		return false, nil
 	}
 	if len(c.live) == 0 {

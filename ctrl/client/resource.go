@@ -15,58 +15,36 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
-// view is the form in which a program holds an object. It decides how the object
-// is encoded on its way; everything else is the same for all of them.
-type view int8
-
-const (
-	asTyped view = iota
-	// asJSON is asTyped without protobuf: for bodies of subresources whose Go type
-	// does not implement it, while that of the resource does.
-	asJSON
-	asUnstructured
-	asMetadata
-)
-
-func viewOf(obj runtime.Object) view {
-	switch obj.(type) {
-	case runtime.Unstructured:
-		return asUnstructured
-	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
-		return asMetadata
-	default:
-		return asTyped
-	}
-}
-
-// resource is where objects of a kind are, and how to get them in one of the
-// views.
+// resource is a REST resource and the client for one representation of its objects.
 type resource struct {
+	resourceKey
 	client     *client
 	rest       rest.Interface
-	gvk        schema.GroupVersionKind
-	view       view
 	name       string
 	namespaced bool
 }
 
-// resourceKey finds a resource that the Go type alone does not determine.
+// resourceKey identifies a resource: by the kind of its objects and how they are encoded.
 type resourceKey struct {
-	gvk  schema.GroupVersionKind
-	view view
+	gvk            schema.GroupVersionKind
+	representation representation.Representation
+	// jsonOnly is set for the bodies of subresources whose Go type does not implement protobuf,
+	// while that of the resource does.
+	jsonOnly bool
 }
 
 // resourceOf returns the resource of obj; for a list, that of its items.
 func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
-	v := viewOf(obj)
-	if v != asTyped {
+	rep := representation.Of(obj)
+	if rep != representation.Typed {
 		gvk, err := c.GroupVersionKindFor(obj)
 		if err != nil {
 			return nil, err
 		}
-		return c.resource(singular(obj, gvk), v)
+		return c.resource(resourceKey{gvk: singular(obj, gvk), representation: rep})
 	}
 	t := reflect.TypeOf(obj)
 	if r, ok := c.resources.Load(t); ok {
@@ -76,7 +54,7 @@ func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.resource(singular(obj, gvk), v)
+	r, err := c.resource(resourceKey{gvk: singular(obj, gvk), representation: rep})
 	if err != nil {
 		return nil, err
 	}
@@ -96,25 +74,25 @@ func singular(obj runtime.Object, gvk schema.GroupVersionKind) schema.GroupVersi
 }
 
 // resource returns the resource of a kind.
-func (c *client) resource(gvk schema.GroupVersionKind, v view) (*resource, error) {
-	key := resourceKey{gvk, v}
+func (c *client) resource(key resourceKey) (*resource, error) {
 	if r, ok := c.resources.Load(key); ok {
 		return r.(*resource), nil
 	}
+	gvk := key.gvk
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}
 	r := &resource{
-		client:     c,
-		gvk:        gvk,
-		view:       v,
-		name:       mapping.Resource.Resource,
-		namespaced: mapping.Scope.Name() != meta.RESTScopeNameRoot,
+		resourceKey: key,
+		client:      c,
+		name:        mapping.Resource.Resource,
+		namespaced:  mapping.Scope.Name() != meta.RESTScopeNameRoot,
 	}
 	cfg := metadataConfig(gvk, c)
-	if v != asMetadata {
-		cfg = apiutil.ConfigForGVK(gvk, v != asTyped, v == asUnstructured, c.config, c.codecs)
+	if key.representation != representation.Metadata {
+		isUnstructured := key.representation == representation.Unstructured
+		cfg = apiutil.ConfigForGVK(gvk, isUnstructured || key.jsonOnly, isUnstructured, c.config, c.codecs)
 	}
 	cfg.NegotiatedSerializer = answers{cfg.NegotiatedSerializer}
 	if r.rest, err = rest.RESTClientForConfigAndClient(cfg, c.http); err != nil {
@@ -189,7 +167,7 @@ func (r *resource) object(verb string, key ObjectKey, subResource string) *rest.
 	if subResource != "" {
 		req.SubResource(subResource)
 	}
-	if r.view == asMetadata {
+	if r.representation == representation.Metadata {
 		req.SetHeader("Accept", acceptMetadata)
 	}
 	return req
@@ -198,7 +176,7 @@ func (r *resource) object(verb string, key ObjectKey, subResource string) *rest.
 // collection starts a request for all objects of a namespace.
 func (r *resource) collection(verb, namespace, accept string) *rest.Request {
 	req := r.rest.Verb(verb).NamespaceIfScoped(namespace, r.namespaced).Resource(r.name)
-	if r.view == asMetadata {
+	if r.representation == representation.Metadata {
 		req.SetHeader("Accept", accept)
 	}
 	return req
@@ -249,7 +227,7 @@ func (r *resource) check(err error) error {
 	return err
 }
 
-// forget forgets what is known of the kind, in all views.
+// forget forgets what is known of the kind, in all representations.
 func (r *resource) forget() {
 	r.client.resources.Range(func(key, value any) bool {
 		if value.(*resource).gvk == r.gvk {

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
-// subResourceClient reads and writes one subresource of any kind. What travels
-// is encoded in the view of the body; where it goes, the object says.
+// subResourceClient reads and writes one subresource of any kind. The representation of the body
+// decides the encoding, the object the path.
 type subResourceClient struct {
 	client *client
 	name   string
@@ -23,19 +24,17 @@ func (s *subResourceClient) resource(obj, body Object) (*resource, error) {
 	if err != nil || reflect.TypeOf(body) == reflect.TypeOf(obj) {
 		return r, err
 	}
-	v := viewOf(body)
-	if v == asTyped && !apiutil.ImplementsProtobuf(body) {
-		v = asJSON
-	}
-	if v == r.view {
+	key := resourceKey{gvk: r.gvk, representation: representation.Of(body)}
+	key.jsonOnly = key.representation == representation.Typed && !apiutil.ImplementsProtobuf(body)
+	if key == r.resourceKey {
 		return r, nil
 	}
-	return s.client.resource(r.gvk, v)
+	return s.client.resource(key)
 }
 
 // wholeResource is resource for bodies that must be whole.
 func (s *subResourceClient) wholeResource(obj, body Object) (*resource, error) {
-	if viewOf(body) == asMetadata {
+	if representation.Of(body) == representation.Metadata {
 		return nil, errOnlyMetadata
 	}
 	return s.resource(obj, body)

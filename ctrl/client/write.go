@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // errOnlyMetadata is returned for writes that need the whole object.
@@ -105,7 +107,7 @@ func (c *client) apply(ctx context.Context, named, body runtime.ApplyConfigurati
 		return err
 	}
 	// Configurations are not in the scheme: they travel as plain JSON.
-	r, err := c.resource(gvk, asUnstructured)
+	r, err := c.resource(resourceKey{gvk: gvk, representation: representation.Unstructured})
 	if err != nil {
 		return err
 	}
@@ -214,7 +216,7 @@ func withDeleteOptions(req *rest.Request, o *metav1.DeleteOptions) (*rest.Reques
 
 // wholeResourceOf is resourceOf for writes that need the whole object.
 func (c *client) wholeResourceOf(obj runtime.Object) (*resource, error) {
-	if viewOf(obj) == asMetadata {
+	if representation.Of(obj) == representation.Metadata {
 		return nil, errOnlyMetadata
 	}
 	return c.resourceOf(obj)
