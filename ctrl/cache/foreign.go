@@ -25,10 +25,10 @@ type foreign struct {
 func (c *informerCache) foreign(p *part, r *remote) *foreign {
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			return r.client.PlainList(ctx, r.selected(opts))
+			return r.client.ClientGoList(ctx, r.selected(opts))
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			w, err := r.client.PlainWatch(ctx, r.selected(opts))
+			w, err := r.client.ClientGoWatch(ctx, r.selected(opts))
 			if err != nil {
 				return nil, err
 			}

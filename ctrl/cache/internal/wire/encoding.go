@@ -70,8 +70,8 @@ func encodings(r Resource, serializer runtime.NegotiatedSerializer) (all []*enco
 	return all
 }
 
-// is tells whether an answer of a content type is in this encoding.
-func (e *encoding) is(contentType string) bool {
+// matches reports whether a content type is this encoding's.
+func (e *encoding) matches(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && media == e.info.MediaType
 }

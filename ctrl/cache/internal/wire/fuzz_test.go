@@ -114,7 +114,7 @@ func BenchmarkWatch(b *testing.B) {
 			return events
 		}
 		theirs := func() (events int) {
-			w, err := f.replay(b, stream).PlainWatch(b.Context(), metav1.ListOptions{})
+			w, err := f.replay(b, stream).ClientGoWatch(b.Context(), metav1.ListOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func BenchmarkEvent(b *testing.B) {
 		})
 		b.Run(f.name+"/client-go", func(b *testing.B) {
 			r, send := oneByOne(b, frame)
-			s, err := f.newClient(b, body(f.media, r)).PlainWatch(b.Context(), metav1.ListOptions{})
+			s, err := f.newClient(b, body(f.media, r)).ClientGoWatch(b.Context(), metav1.ListOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}

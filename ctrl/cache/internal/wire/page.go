@@ -32,8 +32,8 @@ func (e *encoding) page(data []byte) *Page {
 	return &Page{Version: l.metadata.ResourceVersion, Next: l.metadata.Continue, Objects: e.decodeItems(l)}
 }
 
-// wholePage makes a page of a list that has been decoded.
-func wholePage(list client.ObjectList) *Page {
+// decodedPage makes a page of a list that has been decoded.
+func decodedPage(list client.ObjectList) *Page {
 	return &Page{Version: list.GetResourceVersion(), Next: list.GetContinue(), Objects: func(yield func(client.Object, error) bool) {
 		stopped := false
 		// An object must not keep the whole page in memory.

@@ -26,15 +26,15 @@ type Stream struct {
 	err     error
 }
 
-func newStream(ctx context.Context, a answer) *Stream {
-	if a.body == nil {
+func newStream(ctx context.Context, body watchBody) *Stream {
+	if body.ReadCloser == nil {
 		return &Stream{err: io.EOF, close: func() {}}
 	}
-	closeBody := sync.OnceFunc(func() { a.body.Close() })
+	closeBody := sync.OnceFunc(func() { body.Close() })
 	stop := context.AfterFunc(ctx, closeBody)
 	return &Stream{
-		encoding: a.encoding,
-		reader:   reader{ctx: ctx, body: a.body, split: a.encoding.frames()},
+		encoding: body.encoding,
+		reader:   reader{ctx: ctx, body: body, split: body.encoding.frames()},
 		close:    func() { stop(); closeBody() },
 	}
 }

@@ -258,7 +258,7 @@ func (c *Client) events(t testing.TB, ctx context.Context) (all []watch.Event, e
 // plainEvents returns the same as client-go decodes it.
 func (c *Client) plainEvents(t testing.TB) (all []watch.Event) {
 	t.Helper()
-	w, err := c.PlainWatch(t.Context(), metav1.ListOptions{})
+	w, err := c.ClientGoWatch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -574,7 +574,7 @@ func TestSameErrors(t *testing.T) {
 		for _, f := range forms {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // some are tried again
-					w, want := f.newClient(t, answer).PlainWatch(t.Context(), metav1.ListOptions{})
+					w, want := f.newClient(t, answer).ClientGoWatch(t.Context(), metav1.ListOptions{})
 					var wantEvents, gotEvents []watch.Event
 					if want == nil {
 						for e := range w.ResultChan() {
@@ -596,7 +596,7 @@ func TestSameErrors(t *testing.T) {
 						gotGarbled != wantGarbled || !reflect.DeepEqual(gotEvents, wantEvents) {
 						t.Errorf("watch: %v, %v, want %v, %v", got, gotEvents, want, wantEvents)
 					}
-					_, want = f.newClient(t, answer).PlainList(t.Context(), metav1.ListOptions{})
+					_, want = f.newClient(t, answer).ClientGoList(t.Context(), metav1.ListOptions{})
 					_, got = f.newClient(t, answer).List(t.Context(), metav1.ListOptions{})
 					if fmt.Sprint(got) != fmt.Sprint(want) || apierrors.ReasonForError(got) != apierrors.ReasonForError(want) {
 						t.Errorf("list: %v, want %v", got, want)
@@ -668,7 +668,7 @@ func TestSameLists(t *testing.T) {
 func sameList(t *testing.T, f form, data []byte) {
 	t.Helper()
 	c := f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(data))))
-	plain, wantErr := c.PlainList(t.Context(), metav1.ListOptions{})
+	plain, wantErr := c.ClientGoList(t.Context(), metav1.ListOptions{})
 	var want []apiruntime.Object
 	if wantErr == nil {
 		want, wantErr = meta.ExtractList(plain)
