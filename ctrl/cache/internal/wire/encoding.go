@@ -29,21 +29,21 @@ type encoding struct {
 // format is how events and lists are written. What a format cannot make sense
 // of may still be right: it is only unusual.
 type format interface {
-	// frames returns what cuts a stream into frames.
-	frames() splitter
-	// event returns the type of an event and the object it has, still encoded.
-	event(frame []byte) (kind, object []byte, ok bool)
+	// newSplitter returns what cuts a stream into frames.
+	newSplitter() splitter
+	// splitEvent returns the type of an event and the object it has, still encoded.
+	splitEvent(frame []byte) (kind, object []byte, ok bool)
 	// decode decodes an object of a kind. It fills obj and tells whether it was
 	// of that kind.
 	decode(data []byte, apiVersion, kind string, obj client.Object) bool
-	// list returns the items of a list, still encoded.
-	list(data []byte) (list, bool)
-	// item decodes an item of a list into an empty object.
-	item(data []byte, obj client.Object) error
+	// splitList returns the items of a list, still encoded.
+	splitList(data []byte) (encodedList, bool)
+	// decodeItem decodes an item of a list into an empty object.
+	decodeItem(data []byte, obj client.Object) error
 }
 
-// list is a list whose items are still encoded.
-type list struct {
+// encodedList is a list whose items are still encoded.
+type encodedList struct {
 	apiVersion, kind string
 	metadata         metav1.ListMeta
 	items            [][]byte
@@ -59,7 +59,7 @@ func encodings(r Resource, serializer runtime.NegotiatedSerializer) (all []*enco
 		}
 		switch info.MediaType {
 		case runtime.ContentTypeProtobuf:
-			e.format = protobufFormat{plainList(r)}
+			e.format = protobufFormat{conventionalList(r)}
 		case runtime.ContentTypeJSON:
 			e.format = jsonFormat{}
 		default:
@@ -78,17 +78,17 @@ func (e *encoding) matches(contentType string) bool {
 
 // decodeEvent decodes a frame of a watch.
 func (e *encoding) decodeEvent(frame []byte) (watch.Event, error) {
-	if kind, object, ok := e.event(frame); ok {
+	if kind, object, ok := e.splitEvent(frame); ok {
 		obj := e.resource.New()
 		if t, known := eventType(kind); known && e.decode(object, e.apiVersion, e.resource.Kind.Kind, obj) {
 			return watch.Event{Type: t, Object: obj}, nil
 		}
 	}
-	return e.unusualEvent(frame)
+	return e.decodeAnyEvent(frame)
 }
 
-// unusualEvent decodes whatever a frame may be, such as an error.
-func (e *encoding) unusualEvent(frame []byte) (watch.Event, error) {
+// decodeAnyEvent decodes whatever a frame may be, such as an error.
+func (e *encoding) decodeAnyEvent(frame []byte) (watch.Event, error) {
 	var event metav1.WatchEvent
 	out, _, err := e.info.StreamSerializer.Decode(frame, nil, &event)
 	if err != nil {
@@ -114,8 +114,8 @@ func eventType(name []byte) (watch.EventType, bool) {
 	return "", false
 }
 
-// undecodable is the event that stands for something that cannot be decoded.
-func undecodable(err error) watch.Event {
+// decodingError is the event that stands for something that cannot be decoded.
+func decodingError(err error) watch.Event {
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
 	return watch.Event{
 		Type:   watch.Error,

@@ -15,9 +15,9 @@ import (
 // other.
 type jsonFormat struct{}
 
-func (jsonFormat) frames() splitter { return &objects{} }
+func (jsonFormat) newSplitter() splitter { return &objectSplitter{} }
 
-func (jsonFormat) event(frame []byte) (kind, object []byte, ok bool) {
+func (jsonFormat) splitEvent(frame []byte) (kind, object []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(frame, []byte(`{"type":"`))
 	if !ok {
 		return nil, nil, false
@@ -45,10 +45,10 @@ func (jsonFormat) decode(data []byte, apiVersion, kind string, obj client.Object
 	return known
 }
 
-func (jsonFormat) list(data []byte) (l list, ok bool) {
-	members, ok := split(data, '{')
+func (jsonFormat) splitList(data []byte) (l encodedList, ok bool) {
+	members, ok := splitMembers(data, '{')
 	if !ok {
-		return list{}, false
+		return encodedList{}, false
 	}
 	seen := map[string]bool{}
 	for _, m := range members {
@@ -62,26 +62,26 @@ func (jsonFormat) list(data []byte) (l list, ok bool) {
 		case `"metadata"`:
 			into = &l.metadata
 		case `"items"`:
-			items, ok := split(m.value, '[')
+			items, ok := splitMembers(m.value, '[')
 			if !ok {
-				return list{}, false
+				return encodedList{}, false
 			}
 			l.items = make([][]byte, len(items))
 			for i := range items {
 				l.items[i] = items[i].value
 			}
 		default:
-			return list{}, false
+			return encodedList{}, false
 		}
 		if seen[name] || into != nil && json.Unmarshal(m.value, into) != nil {
-			return list{}, false
+			return encodedList{}, false
 		}
 		seen[name] = true
 	}
 	return l, seen[`"items"`]
 }
 
-func (jsonFormat) item(data []byte, obj client.Object) error {
+func (jsonFormat) decodeItem(data []byte, obj client.Object) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return json.Unmarshal(data, &u.Object)
 	}
@@ -91,13 +91,13 @@ func (jsonFormat) item(data []byte, obj client.Object) error {
 // member is an element of an array, or a member of an object.
 type member struct{ name, value []byte }
 
-// split returns what is in an object or an array, which bracket says.
-func split(data []byte, bracket byte) (all []member, ok bool) {
-	data = bytes.Trim(data, spaces)
+// splitMembers returns what is in an object or an array, which bracket says.
+func splitMembers(data []byte, bracket byte) (all []member, ok bool) {
+	data = bytes.Trim(data, whitespace)
 	if len(data) < 2 || data[0] != bracket || data[len(data)-1] != bracket+2 {
 		return nil, false
 	}
-	data = bytes.Trim(data[1:len(data)-1], spaces)
+	data = bytes.Trim(data[1:len(data)-1], whitespace)
 	for len(data) > 0 {
 		var m member
 		if bracket == '{' {
@@ -115,7 +115,7 @@ func split(data []byte, bracket byte) (all []member, ok bool) {
 		if len(data) == 0 {
 			break
 		}
-		if data, ok = bytes.CutPrefix(data, []byte(",")); !ok || len(bytes.Trim(data, spaces)) == 0 {
+		if data, ok = bytes.CutPrefix(data, []byte(",")); !ok || len(bytes.Trim(data, whitespace)) == 0 {
 			return nil, false
 		}
 	}
@@ -125,24 +125,24 @@ func split(data []byte, bracket byte) (all []member, ok bool) {
 // cutValue cuts an object, an array or a string off the beginning of data, and
 // the space around it. It does not know numbers and words.
 func cutValue(data []byte) (value, rest []byte, ok bool) {
-	data = bytes.TrimLeft(data, spaces)
+	data = bytes.TrimLeft(data, whitespace)
 	var s scanner
 	n, done, err := s.scan(data)
 	if !done || err != nil {
 		return nil, nil, false
 	}
-	return data[:n], bytes.TrimLeft(data[n:], spaces), true
+	return data[:n], bytes.TrimLeft(data[n:], whitespace), true
 }
 
-// objects cuts a stream into JSON objects.
-type objects struct {
+// objectSplitter cuts a stream into JSON objects.
+type objectSplitter struct {
 	scanner scanner
 	// seen is how much of the first object has been looked at.
 	seen int
 }
 
-func (o *objects) next(data []byte) (from, to int, err error) {
-	from = len(data) - len(bytes.TrimLeft(data, spaces))
+func (o *objectSplitter) next(data []byte) (from, to int, err error) {
+	from = len(data) - len(bytes.TrimLeft(data, whitespace))
 	if from == len(data) {
 		return 0, 0, nil
 	}
@@ -161,13 +161,13 @@ func (o *objects) next(data []byte) (from, to int, err error) {
 		return 0, 0, nil
 	}
 	to = o.seen
-	*o = objects{scanner: scanner{open: o.scanner.open}}
+	*o = objectSplitter{scanner: scanner{open: o.scanner.open}}
 	return from, to, nil
 }
 
 var errNotJSON = errors.New("the stream is not JSON")
 
-const spaces = " \t\r\n"
+const whitespace = " \t\r\n"
 
 // scanner finds the end of a JSON value that may come in pieces. It sees at once
 // when brackets, names and commas are not where they should be; what is wrong
@@ -175,22 +175,22 @@ const spaces = " \t\r\n"
 // word that stands alone has no end to it.
 type scanner struct {
 	open []byte // the brackets that are open
-	next expected
+	next expectation
 	// in is '"' within a string, '\\' after a backslash within one, 'w' within a
 	// number or a word.
 	in byte
 }
 
-// expected is what may come next.
-type expected uint8
+// expectation is what may come next.
+type expectation uint8
 
 const (
-	aValue expected = iota
-	aValueOrEnd
-	aName
-	aNameOrEnd
-	aColon
-	aCommaOrEnd
+	expectValue expectation = iota
+	expectValueOrEnd
+	expectName
+	expectNameOrEnd
+	expectColon
+	expectCommaOrEnd
 )
 
 // maxDepth is how deep values may be within values.
@@ -213,76 +213,76 @@ func (s *scanner) scan(data []byte) (n int, done bool, err error) {
 			}
 			if s.in = c; c == '"' {
 				s.in = 0
-				if s.next == aCommaOrEnd && len(s.open) == 0 {
+				if s.next == expectCommaOrEnd && len(s.open) == 0 {
 					return i + 1, true, nil
 				}
 			}
 			continue
 		case 'w':
-			if word(c) {
+			if isLiteralByte(c) {
 				continue
 			}
 			s.in = 0
 		}
 		switch {
 		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
-		case !s.take(c):
+		case !s.accept(c):
 			return i, false, errNotJSON
-		case s.next == aCommaOrEnd && len(s.open) == 0 && s.in == 0:
+		case s.next == expectCommaOrEnd && len(s.open) == 0 && s.in == 0:
 			return i + 1, true, nil
 		}
 	}
 	return len(data), false, nil
 }
 
-// take takes the first character of whatever comes next.
-func (s *scanner) take(c byte) bool {
-	value := s.next == aValue || s.next == aValueOrEnd
+// accept takes the first character of whatever comes next.
+func (s *scanner) accept(c byte) bool {
+	value := s.next == expectValue || s.next == expectValueOrEnd
 	switch c {
 	case '{', '[':
 		if !value || len(s.open) == maxDepth {
 			return false
 		}
 		s.open = append(s.open, c)
-		if s.next = aNameOrEnd; c == '[' {
-			s.next = aValueOrEnd
+		if s.next = expectNameOrEnd; c == '[' {
+			s.next = expectValueOrEnd
 		}
 		return true
 	case '}', ']':
 		last := len(s.open) - 1
-		if last < 0 || s.open[last]+2 != c || s.next != aCommaOrEnd && s.next != aNameOrEnd && s.next != aValueOrEnd {
+		if last < 0 || s.open[last]+2 != c || s.next != expectCommaOrEnd && s.next != expectNameOrEnd && s.next != expectValueOrEnd {
 			return false
 		}
-		s.open, s.next = s.open[:last], aCommaOrEnd
+		s.open, s.next = s.open[:last], expectCommaOrEnd
 		return true
 	case '"':
 		s.in = '"'
 		switch {
 		case value:
-			s.next = aCommaOrEnd
-		case s.next == aName || s.next == aNameOrEnd:
-			s.next = aColon
+			s.next = expectCommaOrEnd
+		case s.next == expectName || s.next == expectNameOrEnd:
+			s.next = expectColon
 		default:
 			return false
 		}
 		return true
 	case ':':
-		ok := s.next == aColon
-		s.next = aValue
+		ok := s.next == expectColon
+		s.next = expectValue
 		return ok
 	case ',':
-		ok := s.next == aCommaOrEnd && len(s.open) > 0
-		if s.next = aName; ok && s.open[len(s.open)-1] == '[' {
-			s.next = aValue
+		ok := s.next == expectCommaOrEnd && len(s.open) > 0
+		if s.next = expectName; ok && s.open[len(s.open)-1] == '[' {
+			s.next = expectValue
 		}
 		return ok
 	default:
-		s.in, s.next = 'w', aCommaOrEnd
-		return value && word(c)
+		s.in, s.next = 'w', expectCommaOrEnd
+		return value && isLiteralByte(c)
 	}
 }
 
-// word tells whether a character may be part of a number or a word.
-func word(c byte) bool {
+// isLiteralByte tells whether a character may be part of a number or a word.
+func isLiteralByte(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
 }

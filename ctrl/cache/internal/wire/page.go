@@ -24,7 +24,7 @@ type Page struct {
 
 // page returns the page in an answer, unless it is unusual.
 func (e *encoding) page(data []byte) *Page {
-	l, ok := e.list(data)
+	l, ok := e.splitList(data)
 	if want := e.resource.ListKind.Kind; !ok || l.apiVersion != e.listAPIVersion ||
 		l.kind != want && (want != "" || !strings.HasSuffix(l.kind, "List")) {
 		return nil
@@ -48,10 +48,10 @@ func decodedPage(list client.ObjectList) *Page {
 }
 
 // decodeItems decodes the items of a list on several goroutines.
-func (e *encoding) decodeItems(l list) iter.Seq2[client.Object, error] {
+func (e *encoding) decodeItems(l encodedList) iter.Seq2[client.Object, error] {
 	return func(yield func(client.Object, error) bool) {
-		groups, stop := make(chan *group, runtime.GOMAXPROCS(0)), make(chan struct{})
-		go e.decodeGroups(l, groups, stop)
+		groups, stop := make(chan *itemBatch, runtime.GOMAXPROCS(0)), make(chan struct{})
+		go e.decodeBatches(l, groups, stop)
 		defer func() {
 			close(stop)
 			for g := range groups {
@@ -73,24 +73,24 @@ func (e *encoding) decodeItems(l list) iter.Seq2[client.Object, error] {
 	}
 }
 
-// group is some items of a list and the objects that they become.
-type group struct {
+// itemBatch is some items of a list and the objects that they become.
+type itemBatch struct {
 	items   [][]byte
 	objects []client.Object
 	err     error
 	decoded chan struct{}
 }
 
-// decodeGroups sends all items, each group while it is being decoded.
-func (e *encoding) decodeGroups(l list, to chan<- *group, stop <-chan struct{}) {
+// decodeBatches sends all items, each group while it is being decoded.
+func (e *encoding) decodeBatches(l encodedList, to chan<- *itemBatch, stop <-chan struct{}) {
 	defer close(to)
 	for items := l.items; len(items) > 0; {
 		n, size := 0, 0
-		for n < len(items) && size < share {
+		for n < len(items) && size < minParallel {
 			size += len(items[n])
 			n++
 		}
-		g := &group{items: items[:n], decoded: make(chan struct{})}
+		g := &itemBatch{items: items[:n], decoded: make(chan struct{})}
 		items = items[n:]
 		select {
 		case to <- g:
@@ -99,16 +99,16 @@ func (e *encoding) decodeGroups(l list, to chan<- *group, stop <-chan struct{}) 
 		}
 		go func() {
 			defer close(g.decoded)
-			g.err = e.decodeGroup(g, l.apiVersion, l.kind)
+			g.err = e.decodeBatch(g, l.apiVersion, l.kind)
 		}()
 	}
 }
 
-func (e *encoding) decodeGroup(g *group, listVersion, listKind string) error {
+func (e *encoding) decodeBatch(g *itemBatch, listVersion, listKind string) error {
 	g.objects = make([]client.Object, 0, len(g.items))
 	for _, item := range g.items {
 		obj := e.resource.New()
-		if err := e.item(item, obj); err != nil {
+		if err := e.decodeItem(item, obj); err != nil {
 			return err
 		}
 		// Lists need not repeat what their items are.

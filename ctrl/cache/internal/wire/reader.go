@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// littleBuffer and chunk are how much is read at once: a chunk when much is
+	// smallBuffer and chunk are how much is read at once: a chunk when much is
 	// there, less while a stream waits for what comes next.
-	littleBuffer, chunk = 8 << 10, 128 << 10
+	smallBuffer, chunk = 8 << 10, 128 << 10
 	// maxFrame is how large a frame may be.
 	maxFrame = 16 << 20
 )
@@ -36,9 +36,9 @@ type reader struct {
 	// buf is what was read, and rest where in it the first frame begins that is
 	// not yet complete.
 	buf  []byte
-	rest int
-	// much is set while more comes at once than a little buffer holds.
-	much bool
+	pos int
+	// bulk is set while more comes at once than a little buffer holds.
+	bulk bool
 }
 
 // next reads until a frame is complete, or the stream is over. The frames are
@@ -47,7 +47,7 @@ func (r *reader) next() *batch {
 	b := newBatch()
 	for len(b.frames) == 0 && b.err == nil {
 		err := r.fill()
-		r.cut(b)
+		r.cutFrames(b)
 		if b.err == nil {
 			b.err = err
 		}
@@ -63,8 +63,8 @@ func (r *reader) fill() error {
 		n, err := r.body.Read(room)
 		if n > 0 || err != nil {
 			r.buf = r.buf[:len(r.buf)+n]
-			r.much = n == len(room) || n > littleBuffer
-			return r.ended(err)
+			r.bulk = n == len(room) || n > smallBuffer
+			return r.normalize(err)
 		}
 	}
 	return io.ErrNoProgress
@@ -72,9 +72,9 @@ func (r *reader) fill() error {
 
 // makeRoom moves what is left to the front of a buffer of the right size.
 func (r *reader) makeRoom() {
-	left := r.buf[r.rest:]
-	size := littleBuffer
-	if r.much {
+	left := r.buf[r.pos:]
+	size := smallBuffer
+	if r.bulk {
 		size = chunk
 	}
 	for size <= len(left) {
@@ -87,36 +87,36 @@ func (r *reader) makeRoom() {
 		freeBuffer(r.buf)
 		r.buf = buf
 	}
-	r.rest = 0
+	r.pos = 0
 }
 
-// cut cuts off all frames that are complete.
-func (r *reader) cut(b *batch) {
+// cutFrames cuts off all frames that are complete.
+func (r *reader) cutFrames(b *batch) {
 	for b.err == nil {
 		var from, to int
-		from, to, b.err = r.split.next(r.buf[r.rest:])
+		from, to, b.err = r.split.next(r.buf[r.pos:])
 		if b.err != nil {
-			b.broken = true
+			b.malformed = true
 			return
 		}
 		if to == 0 {
 			return
 		}
-		b.frames = append(b.frames, r.buf[r.rest+from:r.rest+to])
+		b.frames = append(b.frames, r.buf[r.pos+from:r.pos+to])
 		b.size += to - from
-		r.rest += to
+		r.pos += to
 	}
 }
 
-// keep makes the frames that were read last valid for good.
-func (r *reader) keep(b *batch) {
+// detach makes the frames that were read last valid for good.
+func (r *reader) detach(b *batch) {
 	b.buf = r.buf
-	r.buf = append(newBuffer(chunk), r.buf[r.rest:]...)
-	r.rest = 0
+	r.buf = append(newBuffer(chunk), r.buf[r.pos:]...)
+	r.pos = 0
 }
 
-// ended returns io.EOF for all the ways in which connections end every day.
-func (r *reader) ended(err error) error {
+// normalize returns io.EOF for all the ways in which connections end every day.
+func (r *reader) normalize(err error) error {
 	if err != nil && r.ctx.Err() != nil {
 		err = r.ctx.Err()
 	}
@@ -135,11 +135,11 @@ type batch struct {
 	// err is why nothing comes after this batch, broken whether it is because
 	// the stream makes no sense.
 	err    error
-	broken bool
+	malformed bool
 	// read is of how many frames there are events, and given how many of those
 	// the caller has had.
 	events      []watch.Event
-	read, given int
+	decodedFrames, returned int
 	// decoded is closed when there are all events, if another goroutine sees to
 	// it.
 	decoded chan struct{}
@@ -153,39 +153,39 @@ func newBatch() *batch {
 
 // decode makes events of all frames.
 func (b *batch) decode(e *encoding) {
-	for b.decodeOne(e) {
+	for b.decodeNext(e) {
 	}
 	freeBuffer(b.buf)
 	b.buf = nil
 }
 
-// decodeOne makes an event of the next frame, if there is one.
-func (b *batch) decodeOne(e *encoding) bool {
+// decodeNext makes an event of the next frame, if there is one.
+func (b *batch) decodeNext(e *encoding) bool {
 	switch {
-	case b.read < len(b.frames):
-		event, err := e.decodeEvent(b.frames[b.read])
-		if b.read++; err == nil {
+	case b.decodedFrames < len(b.frames):
+		event, err := e.decodeEvent(b.frames[b.decodedFrames])
+		if b.decodedFrames++; err == nil {
 			b.events = append(b.events, event)
 			return true
 		}
-		b.err, b.read = err, len(b.frames)
-	case !b.broken:
+		b.err, b.decodedFrames = err, len(b.frames)
+	case !b.malformed:
 		return false
 	}
-	b.events = append(b.events, undecodable(b.err))
-	b.err, b.broken = io.EOF, false
+	b.events = append(b.events, decodingError(b.err))
+	b.err, b.malformed = io.EOF, false
 	return true
 }
 
 // next returns the events that are there, or makes one. After the last there is
 // none.
 func (b *batch) next(e *encoding) []watch.Event {
-	clear(b.events[:b.given])
-	if b.given == len(b.events) {
-		b.decodeOne(e)
+	clear(b.events[:b.returned])
+	if b.returned == len(b.events) {
+		b.decodeNext(e)
 	}
-	more := b.events[b.given:]
-	b.given = len(b.events)
+	more := b.events[b.returned:]
+	b.returned = len(b.events)
 	return more
 }
 

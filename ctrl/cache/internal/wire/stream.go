@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// share is how many bytes must be there at once for it to be worth while to
+// minParallel is how many bytes must be there at once for it to be worth while to
 // decode them on another core.
-const share = 16 << 10
+const minParallel = 16 << 10
 
 // Stream is an open watch. It is used by one goroutine.
 type Stream struct {
@@ -34,7 +34,7 @@ func newStream(ctx context.Context, body watchBody) *Stream {
 	stop := context.AfterFunc(ctx, closeBody)
 	return &Stream{
 		encoding: body.encoding,
-		reader:   reader{ctx: ctx, body: body, split: body.encoding.frames()},
+		reader:   reader{ctx: ctx, body: body, split: body.encoding.newSplitter()},
 		close:    func() { stop(); closeBody() },
 	}
 }
@@ -47,7 +47,7 @@ func newStream(ctx context.Context, body watchBody) *Stream {
 func (s *Stream) Next() ([]watch.Event, error) {
 	for s.err == nil {
 		if s.current == nil {
-			s.current = s.take()
+			s.current = s.nextBatch()
 		}
 		if events := s.current.next(s.encoding); len(events) > 0 {
 			return events, nil
@@ -59,9 +59,9 @@ func (s *Stream) Next() ([]watch.Event, error) {
 	return nil, s.err
 }
 
-// take returns the next batch. If nobody has decoded it, that is best left to
+// nextBatch returns the next batch. If nobody has decoded it, that is best left to
 // the last moment, so that no event waits for those behind it.
-func (s *Stream) take() *batch {
+func (s *Stream) nextBatch() *batch {
 	if s.ahead != nil {
 		if b, ok := <-s.ahead; ok {
 			b.wait()
@@ -70,8 +70,8 @@ func (s *Stream) take() *batch {
 		s.ahead = nil
 	}
 	b := s.reader.next()
-	if b.shared() {
-		s.reader.keep(b)
+	if b.parallel() {
+		s.reader.detach(b)
 		s.ahead = make(chan *batch, runtime.GOMAXPROCS(0))
 		go s.readAhead(s.ahead)
 	}
@@ -83,8 +83,8 @@ func (s *Stream) readAhead(to chan<- *batch) {
 	defer close(to)
 	for {
 		b := s.reader.next()
-		if b.shared() {
-			s.reader.keep(b)
+		if b.parallel() {
+			s.reader.detach(b)
 			b.decoded = make(chan struct{})
 			to <- b
 			go func() {
@@ -94,7 +94,7 @@ func (s *Stream) readAhead(to chan<- *batch) {
 			continue
 		}
 		b.decode(s.encoding)
-		more := b.err == nil && b.size >= share
+		more := b.err == nil && b.size >= minParallel
 		to <- b
 		if !more {
 			return
@@ -102,9 +102,9 @@ func (s *Stream) readAhead(to chan<- *batch) {
 	}
 }
 
-// shared tells whether the batch is to be decoded while more is read.
-func (b *batch) shared() bool {
-	return b.err == nil && b.size >= share && b.size <= chunk && len(b.frames) > 1 && runtime.GOMAXPROCS(0) > 1
+// parallel tells whether the batch is to be decoded while more is read.
+func (b *batch) parallel() bool {
+	return b.err == nil && b.size >= minParallel && b.size <= chunk && len(b.frames) > 1 && runtime.GOMAXPROCS(0) > 1
 }
 
 // Close ends the stream. When it returns, nothing of it is left running.

@@ -42,8 +42,8 @@ const (
 	jsonType     = apiruntime.ContentTypeJSON
 )
 
-// form is a form of pods and the way in which it is sent.
-type form struct {
+// representation is a form of pods and the way in which it is sent.
+type representation struct {
 	name, media string
 	config      func(*rest.Config) *rest.Config
 	resource    Resource
@@ -69,7 +69,7 @@ var (
 		NewList: func() (client.ObjectList, error) { return &metav1.PartialObjectMetadataList{}, nil },
 	}
 
-	forms = []form{
+	representations = []representation{
 		{"typed-protobuf", protobufType, typedConfig, typed},
 		{"typed-json", jsonType, typedConfig, typed},
 		{"unstructured-json", jsonType, dynamic.ConfigFor, untyped},
@@ -93,13 +93,13 @@ func response(code int, contentType string, body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {contentType}}}
 }
 
-// body answers a request with a body.
-func body(contentType string, b io.ReadCloser) transport {
+// respondWith answers a request with a body.
+func respondWith(contentType string, b io.ReadCloser) transport {
 	return func(*http.Request) (*http.Response, error) { return response(http.StatusOK, contentType, b), nil }
 }
 
 // newClient returns a client of a form whose requests are answered so.
-func (f form) newClient(t testing.TB, answer transport) *Client {
+func (f representation) newClient(t testing.TB, answer transport) *Client {
 	t.Helper()
 	gv := podKind.GroupVersion()
 	config := f.config(&rest.Config{Host: "http://server", APIPath: "/api", QPS: -1, ContentConfig: rest.ContentConfig{GroupVersion: &gv}})
@@ -111,7 +111,7 @@ func (f form) newClient(t testing.TB, answer transport) *Client {
 }
 
 // replay returns a client whose watches are of these bytes, read in pieces.
-func (f form) replay(t testing.TB, stream []byte, pieces ...int) *Client {
+func (f representation) replay(t testing.TB, stream []byte, pieces ...int) *Client {
 	return f.newClient(t, func(*http.Request) (*http.Response, error) {
 		return response(http.StatusOK, f.media+";stream=watch", &recording{left: stream, pieces: pieces}), nil
 	})
@@ -175,7 +175,7 @@ func realistic(n int) *corev1.Pod {
 }
 
 // encode encodes an object, or a list, as a server sends it.
-func (f form) encode(obj apiruntime.Object) []byte {
+func (f representation) encode(obj apiruntime.Object) []byte {
 	if p, ok := obj.(*corev1.Pod); ok && f.resource.Kind == metaKind {
 		obj = &metav1.PartialObjectMetadata{ObjectMeta: p.ObjectMeta}
 	}
@@ -212,11 +212,11 @@ var metaScheme = func() *apiruntime.Scheme {
 }()
 
 // frame encodes an event.
-func (f form) frame(kind watch.EventType, obj apiruntime.Object) []byte {
+func (f representation) frame(kind watch.EventType, obj apiruntime.Object) []byte {
 	return f.frameOf(string(kind), f.encode(obj))
 }
 
-func (f form) frameOf(kind string, object []byte) []byte {
+func (f representation) frameOf(kind string, object []byte) []byte {
 	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), f.media)
 	event := metav1.WatchEvent{Type: kind, Object: apiruntime.RawExtension{Raw: object}}
 	var frame bytes.Buffer
@@ -226,8 +226,8 @@ func (f form) frameOf(kind string, object []byte) []byte {
 	return frame.Bytes()
 }
 
-// some is a stream with all that there may be in one.
-func (f form) some(n int) []byte {
+// stream is a stream with all that there may be in one.
+func (f representation) stream(n int) []byte {
 	var stream []byte
 	for i := range n {
 		kind := []watch.EventType{watch.Added, watch.Modified, watch.Deleted}[i%3]
@@ -255,8 +255,8 @@ func (c *Client) events(t testing.TB, ctx context.Context) (all []watch.Event, e
 	}
 }
 
-// plainEvents returns the same as client-go decodes it.
-func (c *Client) plainEvents(t testing.TB) (all []watch.Event) {
+// clientGoEvents returns the same as client-go decodes it.
+func (c *Client) clientGoEvents(t testing.TB) (all []watch.Event) {
 	t.Helper()
 	w, err := c.ClientGoWatch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -269,8 +269,8 @@ func (c *Client) plainEvents(t testing.TB) (all []watch.Event) {
 	return all
 }
 
-// garbled takes the event off that tells that the rest could not be decoded.
-func garbled(events []watch.Event) ([]watch.Event, bool) {
+// trimDecodingError takes the event off that tells that the rest could not be decoded.
+func trimDecodingError(events []watch.Event) ([]watch.Event, bool) {
 	if n := len(events) - 1; n >= 0 && events[n].Type == watch.Error {
 		if apierrors.HasStatusCause(apierrors.FromObject(events[n].Object), "ClientWatchDecoding") {
 			return events[:n], true
@@ -281,8 +281,8 @@ func garbled(events []watch.Event) ([]watch.Event, bool) {
 
 // Whatever a server sends, it is understood as client-go understands it.
 func TestSameAsClientGo(t *testing.T) {
-	for _, f := range forms {
-		whole := f.some(40)
+	for _, f := range representations {
+		whole := f.stream(40)
 		one := f.frame(watch.Added, pod(1))
 		streams := map[string][]byte{
 			"nothing":             nil,
@@ -333,9 +333,9 @@ func TestSameAsClientGo(t *testing.T) {
 		}
 		for name, stream := range streams {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				want, wantGarbled := garbled(f.replay(t, stream).plainEvents(t))
+				want, wantGarbled := trimDecodingError(f.replay(t, stream).clientGoEvents(t))
 				got, err := f.replay(t, stream).events(t, t.Context())
-				got, gotGarbled := garbled(got)
+				got, gotGarbled := trimDecodingError(got)
 				if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 					t.Error("client-go and we see different events", cmp.Diff(want, got))
 				}
@@ -358,17 +358,17 @@ func large(size int) *corev1.Pod {
 
 // It does not matter in which pieces a stream comes.
 func TestPieces(t *testing.T) {
-	for _, f := range forms {
-		stream := f.some(2)
-		want := f.replay(t, stream).plainEvents(t)
+	for _, f := range representations {
+		stream := f.stream(2)
+		want := f.replay(t, stream).clientGoEvents(t)
 		for first := range stream {
 			got, _ := f.replay(t, stream, first, len(stream)).events(t, t.Context())
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s, split at %d of %d: %v", f.name, first, len(stream), cmp.Diff(want, got))
 			}
 		}
-		stream = f.some(200)
-		want = f.replay(t, stream).plainEvents(t)
+		stream = f.stream(200)
+		want = f.replay(t, stream).clientGoEvents(t)
 		for _, piece := range []int{1, 7, 5000, 17_000, 100_000} {
 			if got, _ := f.replay(t, stream, piece).events(t, t.Context()); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, in pieces of %d: %v", f.name, piece, cmp.Diff(want, got))
@@ -379,11 +379,11 @@ func TestPieces(t *testing.T) {
 
 // A length is only a claim: no memory is set aside for it.
 func TestLengthOnly(t *testing.T) {
-	r := reader{ctx: t.Context(), split: lengths{}, body: strings.NewReader("\x00\xff\xff\xff" + "some bytes")}
+	r := reader{ctx: t.Context(), split: lengthSplitter{}, body: strings.NewReader("\x00\xff\xff\xff" + "some bytes")}
 	if b := r.next(); b.err != io.EOF || len(b.frames) != 0 || cap(r.buf) > chunk {
 		t.Errorf("%v, %d bytes", b.err, cap(r.buf))
 	}
-	r = reader{ctx: t.Context(), split: lengths{}, body: strings.NewReader("\xff\xff\xff\xff" + "some bytes")}
+	r = reader{ctx: t.Context(), split: lengthSplitter{}, body: strings.NewReader("\xff\xff\xff\xff" + "some bytes")}
 	if b := r.next(); b.err != errTooLarge || cap(r.buf) > chunk {
 		t.Errorf("%v, %d bytes", b.err, cap(r.buf))
 	}
@@ -392,7 +392,7 @@ func TestLengthOnly(t *testing.T) {
 // Words that make no JSON are noticed while the connection is open.
 func TestGarbageAtOnce(t *testing.T) {
 	for _, text := range []string{"<", "{x", `{"a"x`, `{"a":1 2`, `{"a":[1}`, `{"a":{,`, `{"a":}`, "[", `{"a":1,}`, `{"a"::`, `{]`, `{"a":{}"`} {
-		o := objects{}
+		o := objectSplitter{}
 		if _, _, err := o.next([]byte(text)); err == nil {
 			t.Errorf("%s: no error", text)
 		}
@@ -422,15 +422,15 @@ func (p *pipe) Close() error {
 	return p.PipeReader.Close()
 }
 
-func (f form) pipe(t *testing.T) (*Client, *pipe, *io.PipeWriter) {
+func (f representation) pipe(t *testing.T) (*Client, *pipe, *io.PipeWriter) {
 	r, w := io.Pipe()
 	p := &pipe{PipeReader: r}
-	return f.newClient(t, body(f.media, p)), p, w
+	return f.newClient(t, respondWith(f.media, p)), p, w
 }
 
 // A watcher that does not keep up is waited for, however much there is to read.
 func TestReadsNotTooFarAhead(t *testing.T) {
-	for _, f := range forms {
+	for _, f := range representations {
 		synctest.Test(t, func(t *testing.T) {
 			c, p, server := f.pipe(t)
 			frame := f.frame(watch.Added, pod(1))
@@ -472,7 +472,7 @@ func TestReadsNotTooFarAhead(t *testing.T) {
 
 // Events that come one by one cost no goroutine, also not after many.
 func TestOneByOne(t *testing.T) {
-	for _, f := range forms {
+	for _, f := range representations {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, server := f.pipe(t)
 			write := func(data []byte) { go server.Write(data) }
@@ -497,7 +497,7 @@ func TestOneByOne(t *testing.T) {
 				write(f.frame(watch.Modified, pod(i)))
 				take(1)
 				synctest.Wait()
-				if i > 0 && (s.ahead != nil || cap(s.reader.buf) > littleBuffer) {
+				if i > 0 && (s.ahead != nil || cap(s.reader.buf) > smallBuffer) {
 					t.Errorf("%s: event %d was read ahead", f.name, i)
 				}
 			}
@@ -509,9 +509,9 @@ func TestOneByOne(t *testing.T) {
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, 5000} {
-			c, p, server := forms[0].pipe(t)
+			c, p, server := representations[0].pipe(t)
 			if n > 0 {
-				go server.Write(bytes.Repeat(forms[0].frame(watch.Added, pod(1)), n))
+				go server.Write(bytes.Repeat(representations[0].frame(watch.Added, pod(1)), n))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			s, err := c.Watch(ctx, metav1.ListOptions{})
@@ -544,7 +544,7 @@ func TestContext(t *testing.T) {
 func TestSameErrors(t *testing.T) {
 	status := func(err *apierrors.StatusError) transport {
 		return func(r *http.Request) (*http.Response, error) {
-			resp := response(int(err.ErrStatus.Code), jsonType, io.NopCloser(bytes.NewReader(forms[1].encode(&err.ErrStatus))))
+			resp := response(int(err.ErrStatus.Code), jsonType, io.NopCloser(bytes.NewReader(representations[1].encode(&err.ErrStatus))))
 			resp.Request = r
 			return resp, nil
 		}
@@ -565,13 +565,13 @@ func TestSameErrors(t *testing.T) {
 		"later":            status(apierrors.NewTooManyRequests("later", 7)),
 		"a page":           text(http.StatusBadGateway, "text/html", "<html>bad gateway"),
 		"an unknown type":  text(http.StatusOK, "application/cbor", "\xa0"),
-		"no type at all":   text(http.StatusOK, "", string(forms[1].some(2))),
+		"no type at all":   text(http.StatusOK, "", string(representations[1].stream(2))),
 		"no content":       text(http.StatusNoContent, jsonType, ""),
 		"no connection":    broken(errors.New("connection refused")),
 		"broken":           broken(io.ErrUnexpectedEOF),
 		"a list, to watch": text(http.StatusOK, jsonType, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}`),
 	} {
-		for _, f := range forms {
+		for _, f := range representations {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // some are tried again
 					w, want := f.newClient(t, answer).ClientGoWatch(t.Context(), metav1.ListOptions{})
@@ -590,8 +590,8 @@ func TestSameErrors(t *testing.T) {
 						}
 						gotEvents = append(gotEvents, events...)
 					}
-					wantEvents, wantGarbled := garbled(wantEvents)
-					gotEvents, gotGarbled := garbled(gotEvents)
+					wantEvents, wantGarbled := trimDecodingError(wantEvents)
+					gotEvents, gotGarbled := trimDecodingError(gotEvents)
 					if fmt.Sprint(got) != fmt.Sprint(want) || apierrors.ReasonForError(got) != apierrors.ReasonForError(want) ||
 						gotGarbled != wantGarbled || !reflect.DeepEqual(gotEvents, wantEvents) {
 						t.Errorf("watch: %v, %v, want %v, %v", got, gotEvents, want, wantEvents)
@@ -620,7 +620,7 @@ func collect(objects iter.Seq2[client.Object, error]) (all []apiruntime.Object, 
 
 // Lists are understood as client-go understands them.
 func TestSameLists(t *testing.T) {
-	for _, f := range forms {
+	for _, f := range representations {
 		list := func(n int) []byte {
 			l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "next", RemainingItemCount: new(int64(5))}}
 			for i := range n {
@@ -658,22 +658,22 @@ func TestSameLists(t *testing.T) {
 		}
 		for name, data := range bodies {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				sameList(t, f, data)
+				compareList(t, f, data)
 			})
 		}
 	}
 }
 
-// sameList compares what we and client-go make of a list.
-func sameList(t *testing.T, f form, data []byte) {
+// compareList compares what we and client-go make of a list.
+func compareList(t *testing.T, f representation, data []byte) {
 	t.Helper()
-	c := f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(data))))
+	c := f.newClient(t, respondWith(f.media, io.NopCloser(bytes.NewReader(data))))
 	plain, wantErr := c.ClientGoList(t.Context(), metav1.ListOptions{})
 	var want []apiruntime.Object
 	if wantErr == nil {
 		want, wantErr = meta.ExtractList(plain)
 	}
-	c = f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(data))))
+	c = f.newClient(t, respondWith(f.media, io.NopCloser(bytes.NewReader(data))))
 	page, err := c.List(t.Context(), metav1.ListOptions{})
 	var got []apiruntime.Object
 	if err == nil {
@@ -695,12 +695,12 @@ func sameList(t *testing.T, f form, data []byte) {
 
 // Who stops in the middle of a page leaves nothing behind.
 func TestPageStops(t *testing.T) {
-	for _, f := range forms {
+	for _, f := range representations {
 		l := &corev1.PodList{}
 		for i := range 2000 {
 			l.Items = append(l.Items, *pod(i))
 		}
-		c := f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(f.encode(l)))))
+		c := f.newClient(t, respondWith(f.media, io.NopCloser(bytes.NewReader(f.encode(l)))))
 		page, err := c.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -733,7 +733,7 @@ func TestListsAreAlike(t *testing.T) {
 			l, err := scheme.Scheme.New(gvk)
 			return l.(client.ObjectList), err
 		}}
-		if !plainList(r) {
+		if !conventionalList(r) {
 			t.Errorf("%v is unlike others", gvk)
 		}
 	}
