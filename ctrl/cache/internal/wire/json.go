@@ -11,8 +11,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// jsonFormat is JSON as servers write it, objects of a stream one after the
-// other.
+// jsonFormat is JSON as servers write it: the events of a stream follow each other without a
+// delimiter.
 type jsonFormat struct{}
 
 func (jsonFormat) newSplitter() splitter { return &objectSplitter{} }
@@ -26,7 +26,7 @@ func (jsonFormat) splitEvent(frame []byte) (kind, object []byte, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	// Were there more members than the object, it could not be decoded.
+	// Further members would be taken for part of the object, which then fails to decode.
 	object, ok = bytes.CutPrefix(rest, []byte(`,"object":`))
 	return kind, bytes.TrimSuffix(object, []byte("}")), ok
 }
@@ -38,11 +38,11 @@ func (jsonFormat) decode(data []byte, apiVersion, kind string, obj client.Object
 	if json.Unmarshal(data, obj) != nil {
 		return false
 	}
-	// That a decoded object does not say what it is, is a custom of decoders.
-	says := obj.GetObjectKind()
-	known := says.GroupVersionKind() == schema.FromAPIVersionAndKind(apiVersion, kind)
-	says.SetGroupVersionKind(schema.GroupVersionKind{})
-	return known
+	// Decoders clear the kind of typed objects.
+	objectKind := obj.GetObjectKind()
+	matches := objectKind.GroupVersionKind() == schema.FromAPIVersionAndKind(apiVersion, kind)
+	objectKind.SetGroupVersionKind(schema.GroupVersionKind{})
+	return matches
 }
 
 func (jsonFormat) splitList(data []byte) (l encodedList, ok bool) {
@@ -88,10 +88,10 @@ func (jsonFormat) decodeItem(data []byte, obj client.Object) error {
 	return json.Unmarshal(data, obj)
 }
 
-// member is an element of an array, or a member of an object.
+// member is a member of a JSON object, or an element of an array, which has no name.
 type member struct{ name, value []byte }
 
-// splitMembers returns what is in an object or an array, which bracket says.
+// splitMembers returns the members of an object or array, depending on its opening bracket.
 func splitMembers(data []byte, bracket byte) (all []member, ok bool) {
 	data = bytes.Trim(data, whitespace)
 	if len(data) < 2 || data[0] != bracket || data[len(data)-1] != bracket+2 {
@@ -122,8 +122,8 @@ func splitMembers(data []byte, bracket byte) (all []member, ok bool) {
 	return all, true
 }
 
-// cutValue cuts an object, an array or a string off the beginning of data, and
-// the space around it. It does not know numbers and words.
+// cutValue cuts an object, an array or a string, and the whitespace around it, off the beginning of
+// data. It fails for numbers, booleans and null.
 func cutValue(data []byte) (value, rest []byte, ok bool) {
 	data = bytes.TrimLeft(data, whitespace)
 	var s scanner
@@ -137,7 +137,7 @@ func cutValue(data []byte) (value, rest []byte, ok bool) {
 // objectSplitter cuts a stream into JSON objects.
 type objectSplitter struct {
 	scanner scanner
-	// seen is how much of the first object has been looked at.
+	// seen is how many bytes of the first object were scanned.
 	seen int
 }
 
@@ -165,23 +165,22 @@ func (o *objectSplitter) next(data []byte) (from, to int, err error) {
 	return from, to, nil
 }
 
-var errNotJSON = errors.New("the stream is not JSON")
+var errNotJSON = errors.New("invalid JSON in the watch stream")
 
 const whitespace = " \t\r\n"
 
-// scanner finds the end of a JSON value that may come in pieces. It sees at once
-// when brackets, names and commas are not where they should be; what is wrong
-// within strings, numbers and words is seen when they are decoded. A number or a
-// word that stands alone has no end to it.
+// scanner finds the end of a JSON value that may arrive in pieces. It rejects misplaced brackets,
+// names, colons and commas at once; errors within strings, numbers and literals are found when they
+// are decoded. It does not find the end of a top-level number or literal.
 type scanner struct {
-	open []byte // the brackets that are open
+	open []byte // the brackets that are not closed yet
 	next expectation
-	// in is '"' within a string, '\\' after a backslash within one, 'w' within a
-	// number or a word.
+	// in is '"' within a string, '\\' after a backslash within one, and 'l' within a number or a
+	// literal.
 	in byte
 }
 
-// expectation is what may come next.
+// expectation is the set of tokens that may come next.
 type expectation uint8
 
 const (
@@ -193,10 +192,11 @@ const (
 	expectCommaOrEnd
 )
 
-// maxDepth is how deep values may be within values.
+// maxDepth is the maximum nesting depth.
 const maxDepth = 10_000
 
-// scan looks at more data and returns how much of it belongs to the value.
+// scan scans more data and returns how many of its bytes belong to the value, and whether it is
+// complete.
 func (s *scanner) scan(data []byte) (n int, done bool, err error) {
 	for i := 0; i < len(data); i++ {
 		c := data[i]
@@ -218,7 +218,7 @@ func (s *scanner) scan(data []byte) (n int, done bool, err error) {
 				}
 			}
 			continue
-		case 'w':
+		case 'l':
 			if isLiteralByte(c) {
 				continue
 			}
@@ -235,7 +235,7 @@ func (s *scanner) scan(data []byte) (n int, done bool, err error) {
 	return len(data), false, nil
 }
 
-// accept takes the first character of whatever comes next.
+// accept consumes the first byte of a token and reports whether the token is expected.
 func (s *scanner) accept(c byte) bool {
 	value := s.next == expectValue || s.next == expectValueOrEnd
 	switch c {
@@ -277,12 +277,12 @@ func (s *scanner) accept(c byte) bool {
 		}
 		return ok
 	default:
-		s.in, s.next = 'w', expectCommaOrEnd
+		s.in, s.next = 'l', expectCommaOrEnd
 		return value && isLiteralByte(c)
 	}
 }
 
-// isLiteralByte tells whether a character may be part of a number or a word.
+// isLiteralByte reports whether a byte may be part of a number, true, false or null.
 func isLiteralByte(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
 }

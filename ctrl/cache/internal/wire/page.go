@@ -22,7 +22,7 @@ type Page struct {
 	Objects iter.Seq2[client.Object, error]
 }
 
-// page returns the page in an answer, unless it is unusual.
+// page returns the page in a response body, or nil if the list is not in the usual form.
 func (e *encoding) page(data []byte) *Page {
 	l, ok := e.splitList(data)
 	if want := e.resource.ListKind.Kind; !ok || l.apiVersion != e.listAPIVersion ||
@@ -32,11 +32,11 @@ func (e *encoding) page(data []byte) *Page {
 	return &Page{Version: l.metadata.ResourceVersion, Next: l.metadata.Continue, Objects: e.decodeItems(l)}
 }
 
-// decodedPage makes a page of a list that has been decoded.
+// decodedPage returns a page of a decoded list.
 func decodedPage(list client.ObjectList) *Page {
 	return &Page{Version: list.GetResourceVersion(), Next: list.GetContinue(), Objects: func(yield func(client.Object, error) bool) {
 		stopped := false
-		// An object must not keep the whole page in memory.
+		// With a copy of its own, an object does not keep the whole page in memory.
 		err := meta.EachListItemWithAlloc(list, func(obj apiruntime.Object) error {
 			stopped = stopped || !yield(obj.(client.Object), nil)
 			return nil
@@ -47,7 +47,7 @@ func decodedPage(list client.ObjectList) *Page {
 	}}
 }
 
-// decodeItems decodes the items of a list on several goroutines.
+// decodeItems decodes the items of a list on several goroutines and yields them in order.
 func (e *encoding) decodeItems(l encodedList) iter.Seq2[client.Object, error] {
 	return func(yield func(client.Object, error) bool) {
 		groups, stop := make(chan *itemBatch, runtime.GOMAXPROCS(0)), make(chan struct{})
@@ -73,7 +73,7 @@ func (e *encoding) decodeItems(l encodedList) iter.Seq2[client.Object, error] {
 	}
 }
 
-// itemBatch is some items of a list and the objects that they become.
+// itemBatch is a range of the items of a list and the objects decoded from them.
 type itemBatch struct {
 	items   [][]byte
 	objects []client.Object
@@ -81,7 +81,7 @@ type itemBatch struct {
 	decoded chan struct{}
 }
 
-// decodeBatches sends all items, each group while it is being decoded.
+// decodeBatches sends all items in batches, each while it is being decoded.
 func (e *encoding) decodeBatches(l encodedList, to chan<- *itemBatch, stop <-chan struct{}) {
 	defer close(to)
 	for items := l.items; len(items) > 0; {
@@ -111,7 +111,7 @@ func (e *encoding) decodeBatch(g *itemBatch, listVersion, listKind string) error
 		if err := e.decodeItem(item, obj); err != nil {
 			return err
 		}
-		// Lists need not repeat what their items are.
+		// The items of a list may lack apiVersion and kind.
 		if u, ok := obj.(*unstructured.Unstructured); ok && u.GetKind() == "" && u.GetAPIVersion() == "" {
 			u.SetKind(strings.TrimSuffix(listKind, "List"))
 			u.SetAPIVersion(listVersion)

@@ -9,15 +9,14 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// protobufFormat is Kubernetes' own use of protobuf. Frames follow their length,
-// events are plain messages, objects and lists are in an envelope that begins
-// with a mark.
+// protobufFormat is Kubernetes' protobuf encoding. Frames are preceded by their length, events are
+// bare messages, objects and lists are in an envelope (runtime.Unknown) with a magic prefix.
 type protobufFormat struct {
-	// conventionalList is whether the list of the resource is made as all lists are.
+	// conventionalList is set if the list type has the usual fields.
 	conventionalList bool
 }
 
-// The numbers of fields.
+// Field numbers of the messages.
 const (
 	eventKind, eventObject              = 1, 2 // of metav1.WatchEvent
 	extensionRaw                        = 1    // of runtime.RawExtension
@@ -29,8 +28,8 @@ const (
 
 var protobufPrefix = []byte("k8s\x00")
 
-// conventionalList tells whether a list of a resource has its metadata and items in the
-// usual fields, and its items are sent as protobuf.
+// conventionalList reports whether the list type of a resource has its metadata and items in fields
+// 1 and 2, and its items implement protobuf.
 func conventionalList(r Resource) bool {
 	list, err := r.NewList()
 	if _, ok := r.New().(unmarshaler); !ok || err != nil {
@@ -99,16 +98,17 @@ func (protobufFormat) decodeItem(data []byte, obj client.Object) error {
 	return obj.(unmarshaler).Unmarshal(data)
 }
 
-// unmarshaler is what types do that are sent as protobuf.
+// unmarshaler is implemented by the types that have a protobuf encoding.
 type unmarshaler interface {
 	Unmarshal([]byte) error
 }
 
-// envelope says what kind of object is in it.
+// envelope is a runtime.Unknown: an encoded object and its kind.
 type envelope struct {
 	apiVersion, kind, raw []byte
 }
 
+// parseEnvelope parses the envelope of an object.
 func parseEnvelope(data []byte) (e envelope, ok bool) {
 	msg, ok := bytes.CutPrefix(data, protobufPrefix)
 	if !ok {
@@ -135,6 +135,7 @@ func parseEnvelope(data []byte) (e envelope, ok bool) {
 	return e, true
 }
 
+// parseType parses the TypeMeta of an envelope.
 func (e *envelope) parseType(msg []byte) bool {
 	for len(msg) > 0 {
 		f, rest, ok := nextField(msg)
@@ -151,19 +152,17 @@ func (e *envelope) parseType(msg []byte) bool {
 	return true
 }
 
-// field is a field of a message that has a length of its own: a string, bytes or
-// another message.
+// field is a length-delimited field of a message: a string, bytes or an embedded message.
 type field struct {
 	number uint64
 	value  []byte
 }
 
-// nextField cuts the first field off a message. It fails on fields of any other
-// make.
+// nextField cuts the first field off a message. It fails for fields of other wire types.
 func nextField(msg []byte) (f field, rest []byte, ok bool) {
-	const hasLength = 2
+	const lengthDelimited = 2
 	tag, n := binary.Uvarint(msg)
-	if n <= 0 || tag&7 != hasLength {
+	if n <= 0 || tag&7 != lengthDelimited {
 		return field{}, nil, false
 	}
 	msg = msg[n:]
@@ -175,7 +174,7 @@ func nextField(msg []byte) (f field, rest []byte, ok bool) {
 	return field{tag >> 3, msg[n:end]}, msg[end:], true
 }
 
-// lengthSplitter cuts a stream into frames that follow their length, in four bytes.
+// lengthSplitter cuts a stream into frames that are preceded by their length in four bytes.
 type lengthSplitter struct{}
 
 func (lengthSplitter) next(data []byte) (from, to int, err error) {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// smallBuffer and chunk are how much is read at once: a chunk when much is
-	// there, less while a stream waits for what comes next.
+	// smallBuffer and chunk are the sizes of the read buffer: a chunk while much data is available,
+	// less while a stream waits for the next event.
 	smallBuffer, chunk = 8 << 10, 128 << 10
-	// maxFrame is how large a frame may be.
+	// maxFrame is the maximum size of a frame.
 	maxFrame = 16 << 20
 )
 
@@ -22,9 +22,9 @@ var errTooLarge = errors.New("object to decode was longer than maximum allowed s
 
 // splitter finds frames in a stream.
 type splitter interface {
-	// next returns where the first frame of data begins and ends, the end being 0
-	// if more has to come. It is then called again with the same data and more,
-	// otherwise with what follows the frame.
+	// next returns where the first frame of data begins and ends. If the frame is incomplete, the end
+	// is 0, and next is called again with the same data and more. Otherwise it is called with the data
+	// after the frame.
 	next(data []byte) (from, to int, err error)
 }
 
@@ -33,16 +33,15 @@ type reader struct {
 	ctx   context.Context // ends with the stream
 	body  io.Reader
 	split splitter
-	// buf is what was read, and rest where in it the first frame begins that is
-	// not yet complete.
+	// buf is the data that was read, and pos where its first incomplete frame begins.
 	buf  []byte
 	pos int
-	// bulk is set while more comes at once than a little buffer holds.
+	// bulk is set while reads return more than a small buffer holds.
 	bulk bool
 }
 
-// next reads until a frame is complete, or the stream is over. The frames are
-// valid until it is called again, unless they are kept.
+// next reads until a frame is complete or the stream has ended. The frames are valid until the next
+// call, unless they are detached.
 func (r *reader) next() *batch {
 	b := newBatch()
 	for len(b.frames) == 0 && b.err == nil {
@@ -55,7 +54,7 @@ func (r *reader) next() *batch {
 	return b
 }
 
-// fill reads once.
+// fill reads once. As io.Reader permits empty reads, it retries them.
 func (r *reader) fill() error {
 	r.makeRoom()
 	room := r.buf[len(r.buf):cap(r.buf)]
@@ -70,7 +69,7 @@ func (r *reader) fill() error {
 	return io.ErrNoProgress
 }
 
-// makeRoom moves what is left to the front of a buffer of the right size.
+// makeRoom moves the incomplete frame to the front of a buffer of the right size.
 func (r *reader) makeRoom() {
 	left := r.buf[r.pos:]
 	size := smallBuffer
@@ -90,7 +89,7 @@ func (r *reader) makeRoom() {
 	r.pos = 0
 }
 
-// cutFrames cuts off all frames that are complete.
+// cutFrames cuts off all complete frames.
 func (r *reader) cutFrames(b *batch) {
 	for b.err == nil {
 		var from, to int
@@ -108,14 +107,14 @@ func (r *reader) cutFrames(b *batch) {
 	}
 }
 
-// detach makes the frames that were read last valid for good.
+// detach hands the buffer over to a batch, so that its frames remain valid.
 func (r *reader) detach(b *batch) {
 	b.buf = r.buf
 	r.buf = append(newBuffer(chunk), r.buf[r.pos:]...)
 	r.pos = 0
 }
 
-// normalize returns io.EOF for all the ways in which connections end every day.
+// normalize returns io.EOF for the errors with which connections usually end.
 func (r *reader) normalize(err error) error {
 	if err != nil && r.ctx.Err() != nil {
 		err = r.ctx.Err()
@@ -126,22 +125,21 @@ func (r *reader) normalize(err error) error {
 	return err
 }
 
-// batch is frames that were read together, and the events in them.
+// batch holds frames that were read together, and the events decoded from them.
 type batch struct {
 	frames [][]byte
 	size   int
-	// buf is what the frames are in, if nothing else uses it.
+	// buf is the buffer of the frames if the batch owns it.
 	buf []byte
-	// err is why nothing comes after this batch, broken whether it is because
-	// the stream makes no sense.
+	// err is why the stream ends after this batch; malformed is set if that is because a frame cannot
+	// be parsed.
 	err    error
 	malformed bool
-	// read is of how many frames there are events, and given how many of those
-	// the caller has had.
+	// decodedFrames is the number of frames that were decoded to events, and returned the number of
+	// events that were returned.
 	events      []watch.Event
 	decodedFrames, returned int
-	// decoded is closed when there are all events, if another goroutine sees to
-	// it.
+	// decoded is closed when all frames are decoded; nil if no other goroutine decodes them.
 	decoded chan struct{}
 }
 
@@ -151,7 +149,7 @@ func newBatch() *batch {
 	return batches.Get().(*batch)
 }
 
-// decode makes events of all frames.
+// decode decodes all frames.
 func (b *batch) decode(e *encoding) {
 	for b.decodeNext(e) {
 	}
@@ -159,7 +157,7 @@ func (b *batch) decode(e *encoding) {
 	b.buf = nil
 }
 
-// decodeNext makes an event of the next frame, if there is one.
+// decodeNext decodes the next frame and reports whether there was one.
 func (b *batch) decodeNext(e *encoding) bool {
 	switch {
 	case b.decodedFrames < len(b.frames):
@@ -177,8 +175,8 @@ func (b *batch) decodeNext(e *encoding) bool {
 	return true
 }
 
-// next returns the events that are there, or makes one. After the last there is
-// none.
+// next returns the decoded events that were not returned yet, or else decodes one. It returns none
+// after the last.
 func (b *batch) next(e *encoding) []watch.Event {
 	clear(b.events[:b.returned])
 	if b.returned == len(b.events) {
@@ -189,14 +187,14 @@ func (b *batch) next(e *encoding) []watch.Event {
 	return more
 }
 
-// wait waits until another goroutine has decoded the batch, if one is to.
+// wait waits until the goroutine that decodes the batch, if any, has finished.
 func (b *batch) wait() {
 	if b.decoded != nil {
 		<-b.decoded
 	}
 }
 
-// free lets the batch be used again.
+// free returns the batch to the pool.
 func (b *batch) free() {
 	freeBuffer(b.buf)
 	clear(b.frames)
@@ -205,7 +203,7 @@ func (b *batch) free() {
 	batches.Put(b)
 }
 
-// chunks are buffers of that size.
+// chunks is a pool of buffers of that size.
 var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 func newBuffer(size int) []byte {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// minParallel is how many bytes must be there at once for it to be worth while to
-// decode them on another core.
+// minParallel is the number of bytes that must be available at once to make it worthwhile to decode
+// them on another core.
 const minParallel = 16 << 10
 
 // Stream is an open watch. It is used by one goroutine.
@@ -18,14 +18,15 @@ type Stream struct {
 	encoding *encoding
 	reader   reader
 	close    func()
-	// ahead are batches in their order while a goroutine reads ahead. Until it is
-	// closed that goroutine has the reader.
+	// ahead receives the batches in order while a goroutine reads ahead. That goroutine owns the
+	// reader until it closes the channel.
 	ahead chan *batch
-	// current is the batch that events are taken from, err why there is none.
+	// current is the batch whose events are being returned; err is why there is none.
 	current *batch
 	err     error
 }
 
+// newStream returns a stream of a watch's body. An empty one has ended.
 func newStream(ctx context.Context, body watchBody) *Stream {
 	if body.ReadCloser == nil {
 		return &Stream{err: io.EOF, close: func() {}}
@@ -39,11 +40,10 @@ func newStream(ctx context.Context, body watchBody) *Stream {
 	}
 }
 
-// Next returns what the server told next, one event at least, waiting for it if
-// it must. What cannot be decoded becomes an error event, as in client-go, and
-// ends the stream. Next returns io.EOF once the server or the connection has
-// ended it, and other errors of reading as they are. The events are the caller's
-// until the next call.
+// Next waits for and returns the next events, at least one. A frame that cannot be decoded becomes an
+// error event, as in client-go, and ends the stream. Next returns io.EOF after the server or the
+// connection has ended it, and other read errors unchanged. The caller owns the events; the slice is
+// valid until the next call.
 func (s *Stream) Next() ([]watch.Event, error) {
 	for s.err == nil {
 		if s.current == nil {
@@ -59,8 +59,8 @@ func (s *Stream) Next() ([]watch.Event, error) {
 	return nil, s.err
 }
 
-// nextBatch returns the next batch. If nobody has decoded it, that is best left to
-// the last moment, so that no event waits for those behind it.
+// nextBatch returns the next batch. A batch that was not read ahead is decoded event by event, so
+// that no event waits for those behind it.
 func (s *Stream) nextBatch() *batch {
 	if s.ahead != nil {
 		if b, ok := <-s.ahead; ok {
@@ -78,7 +78,7 @@ func (s *Stream) nextBatch() *batch {
 	return b
 }
 
-// readAhead reads and has decoded what there is, until there is not much left.
+// readAhead reads batches, decodes the large ones concurrently, and ends after a small one.
 func (s *Stream) readAhead(to chan<- *batch) {
 	defer close(to)
 	for {
@@ -102,12 +102,12 @@ func (s *Stream) readAhead(to chan<- *batch) {
 	}
 }
 
-// parallel tells whether the batch is to be decoded while more is read.
+// parallel reports whether to decode the batch while more is read.
 func (b *batch) parallel() bool {
 	return b.err == nil && b.size >= minParallel && b.size <= chunk && len(b.frames) > 1 && runtime.GOMAXPROCS(0) > 1
 }
 
-// Close ends the stream. When it returns, nothing of it is left running.
+// Close ends the stream and waits for its goroutines.
 func (s *Stream) Close() {
 	s.close()
 	if s.ahead != nil {
