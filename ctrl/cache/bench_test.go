@@ -53,12 +53,12 @@ func benchInformer(tb testing.TB, pods int) *informer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i.tally = &tally{}
-	i.parts[0].Begin()
+	i.stats = &stats{}
+	i.partitions[0].Begin()
 	for n := range pods {
-		i.parts[0].Listed(benchPod(n))
+		i.partitions[0].Listed(benchPod(n))
 	}
-	i.parts[0].Complete(strconv.Itoa(pods))
+	i.partitions[0].Complete(strconv.Itoa(pods))
 	return i
 }
 
@@ -113,7 +113,7 @@ func BenchmarkFill(b *testing.B) {
 		before := heap()
 		i := benchInformer(b, 0)
 		for _, pod := range pods {
-			i.parts[0].Listed(pod)
+			i.partitions[0].Listed(pod)
 		}
 		bytes = heap() - before
 		runtime.KeepAlive(i)
@@ -140,7 +140,7 @@ func BenchmarkUpdate(b *testing.B) {
 		pod := *pods[n%benchPods]
 		version++
 		pod.ResourceVersion = strconv.Itoa(version)
-		i.parts[0].Changed(&pod)
-		i.parts[0].Idle()
+		i.partitions[0].Changed(&pod)
+		i.partitions[0].Idle()
 	}
 }

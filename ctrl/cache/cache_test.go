@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open returns a cache of a server.
-func open(t *testing.T, s *server, opts Options) *informerCache {
+// newTestCache returns a cache of a server.
+func newTestCache(t *testing.T, s *server, opts Options) *informerCache {
 	t.Helper()
 	opts.HTTPClient = &http.Client{Transport: s}
 	opts.Mapper = mapper()
@@ -39,8 +39,8 @@ func open(t *testing.T, s *server, opts Options) *informerCache {
 	return c
 }
 
-// run starts a cache until the test ends.
-func run(t *testing.T, c Cache) {
+// startCache starts a cache until the test ends.
+func startCache(t *testing.T, c Cache) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -54,8 +54,8 @@ func run(t *testing.T, c Cache) {
 	})
 }
 
-// bubble runs a test in virtual time on a server with some objects.
-func bubble(t *testing.T, f func(*testing.T, *server)) {
+// withServer runs a test in virtual time on a server with some objects.
+func withServer(t *testing.T, f func(*testing.T, *server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -106,9 +106,9 @@ func expect(t *testing.T, got, want string) {
 }
 
 func TestReads(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		var cm corev1.ConfigMap
 		if err := c.Get(t.Context(), key("b", "cm-2"), &cm); err != nil {
 			t.Fatal(err)
@@ -138,9 +138,9 @@ func TestReads(t *testing.T) {
 }
 
 func TestListOptions(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		var list corev1.ConfigMapList
 		// The token says that there are no pages, and is no token, even if there was but one page.
 		for limit, want := range map[int64]int{2: 2, 12: 12, 0: 12} {
@@ -173,9 +173,9 @@ func TestListOptions(t *testing.T) {
 }
 
 func TestForms(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(gvk)
@@ -210,13 +210,13 @@ func TestForms(t *testing.T) {
 }
 
 func TestFieldIndexes(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
 		byNumber := func(obj client.Object) []string { return []string{obj.GetLabels()["number"], "any"} }
 		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", byNumber); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", byNumber); err == nil {
 			t.Error("an index was added twice")
 		}
@@ -234,8 +234,8 @@ func TestFieldIndexes(t *testing.T) {
 }
 
 func TestBeforeStart(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
 		var notStarted *ErrCacheNotStarted
 		if err := c.Get(t.Context(), key("a", "cm-1"), &corev1.ConfigMap{}); !errors.As(err, &notStarted) {
 			t.Errorf("got %v", err)
@@ -252,7 +252,7 @@ func TestBeforeStart(t *testing.T) {
 		if c.WaitForCacheSync(expired) {
 			t.Error("a cache that is not started has synced")
 		}
-		run(t, c)
+		startCache(t, c)
 		if !c.WaitForCacheSync(t.Context()) || !i.HasSynced() {
 			t.Error("the cache has not synced")
 		}
@@ -263,8 +263,8 @@ func TestBeforeStart(t *testing.T) {
 }
 
 func TestStops(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Start(ctx) }()
@@ -289,9 +289,9 @@ func TestStops(t *testing.T) {
 }
 
 func TestUnknownKinds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		if err := c.Get(t.Context(), key("a", "x"), &corev1.Service{}); !meta.IsNoMatchError(err) {
 			t.Errorf("got %v", err)
 		}
@@ -299,9 +299,9 @@ func TestUnknownKinds(t *testing.T) {
 }
 
 func TestOnlyExistingInformers(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{ReaderFailOnMissingInformer: true})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{ReaderFailOnMissingInformer: true})
+		startCache(t, c)
 		var notCached *ErrResourceNotCached
 		if err := c.Get(t.Context(), key("a", "cm-1"), &corev1.ConfigMap{}); !errors.As(err, &notCached) || notCached.GVK.Kind != "ConfigMap" {
 			t.Errorf("got %v", err)
@@ -319,9 +319,9 @@ func TestOnlyExistingInformers(t *testing.T) {
 }
 
 func TestRemoveInformer(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		if err != nil {
 			t.Fatal(err)
@@ -330,7 +330,7 @@ func TestRemoveInformer(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if !i.IsStopped() || len(c.all()) != 0 {
+		if !i.IsStopped() || len(c.allInformers()) != 0 {
 			t.Error("the informer is still there")
 		}
 		expect(t, names(t, c, client.InNamespace("a")), "a/cm-0 a/cm-1 a/cm-2 a/cm-3")
@@ -340,10 +340,10 @@ func TestRemoveInformer(t *testing.T) {
 // A kind that the server does not have, though the mapper thought so, is waited
 // for; those who wait for it can give up.
 func TestMissingKind(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		s.missing = true
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		s.kindMissing = true
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := c.GetInformer(ctx, &corev1.ConfigMap{}); !apierrors.IsTimeout(err) {
@@ -354,7 +354,7 @@ func TestMissingKind(t *testing.T) {
 			t.Errorf("got %v, %v", i, err)
 		}
 		s.mu.Lock()
-		s.missing = false
+		s.kindMissing = false
 		s.mu.Unlock()
 		<-i.HasSyncedChecker().Done()
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 b/cm-1 c/cm-1")
@@ -369,14 +369,14 @@ func TestConnectionFaults(t *testing.T) {
 		"no object":      `{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","data":7}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) {
+			withServer(t, func(t *testing.T, s *server) {
 				var faults []error
-				c := open(t, s, Options{DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+				c := newTestCache(t, s, Options{DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 					faults = append(faults, err)
 				}})
-				run(t, c)
+				startCache(t, c)
 				names(t, c)
-				s.breakAll(rest)
+				s.breakWatches(rest)
 				s.put(configMap("a", "missed", "number", "1"))
 				s.remove("configmaps", "b", "cm-1")
 				time.Sleep(time.Minute)
@@ -418,9 +418,9 @@ func TestNamespaces(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) {
-				c := open(t, s, test.opts)
-				run(t, c)
+			withServer(t, func(t *testing.T, s *server) {
+				c := newTestCache(t, s, test.opts)
+				startCache(t, c)
 				expect(t, names(t, c), test.want)
 				slices.Sort(s.requests)
 				if !slices.Equal(s.requests, test.requests) {
@@ -446,8 +446,8 @@ func TestNamespaces(t *testing.T) {
 }
 
 func TestTransform(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{
 			DefaultTransform: func(obj any) (any, error) {
 				cm := obj.(*corev1.ConfigMap)
 				switch cm.Name {
@@ -460,7 +460,7 @@ func TestTransform(t *testing.T) {
 				return cm, nil
 			},
 		})
-		run(t, c)
+		startCache(t, c)
 		var list corev1.ConfigMapList
 		if err := c.List(t.Context(), &list, client.InNamespace("a")); err != nil {
 			t.Fatal(err)
@@ -498,7 +498,7 @@ func TestSettingsOfUnknownKinds(t *testing.T) {
 		t.Error("no error")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, newServer(), Options{ByObject: map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}})
+		c := newTestCache(t, newServer(), Options{ByObject: map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}})
 		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
 			t.Error("a cluster-scoped kind was given namespaces")
 		}

@@ -68,21 +68,21 @@ func (o *Options) configs(settings ByObject, namespaced bool) (map[string]Config
 		namespaces = o.DefaultNamespaces
 	}
 	if len(namespaces) == 0 {
-		return map[string]Config{AllNamespaces: kind.or(defaults)}, nil
+		return map[string]Config{AllNamespaces: kind.orElse(defaults)}, nil
 	}
 	configs := make(map[string]Config, len(namespaces))
 	for namespace, config := range namespaces {
-		config = config.or(kind).or(o.DefaultNamespaces[namespace]).or(defaults)
+		config = config.orElse(kind).orElse(o.DefaultNamespaces[namespace]).orElse(defaults)
 		if namespace == AllNamespaces {
-			config.FieldSelector = notIn(namespaces, config.FieldSelector)
+			config.FieldSelector = excludeNamespaces(namespaces, config.FieldSelector)
 		}
 		configs[namespace] = config
 	}
 	return configs, nil
 }
 
-// or fills what is nil from the next level.
-func (c Config) or(next Config) Config {
+// orElse fills what is nil from the next level.
+func (c Config) orElse(next Config) Config {
 	if c.LabelSelector == nil {
 		c.LabelSelector = next.LabelSelector
 	}
@@ -98,8 +98,8 @@ func (c Config) or(next Config) Config {
 	return c
 }
 
-// notIn leaves the named namespaces out of a watch of all namespaces.
-func notIn(namespaces map[string]Config, selector fields.Selector) fields.Selector {
+// excludeNamespaces leaves the named namespaces out of a watch of all namespaces.
+func excludeNamespaces(namespaces map[string]Config, selector fields.Selector) fields.Selector {
 	var terms []fields.Selector
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		if namespace != AllNamespaces {
@@ -112,10 +112,10 @@ func notIn(namespaces map[string]Config, selector fields.Selector) fields.Select
 	return fields.AndSelectors(terms...)
 }
 
-// path returns the namespace to ask the server for: that of the setting or the
+// requestNamespace returns the namespace to ask the server for: that of the setting or the
 // one that the field selector comes down to, so that a permission for the one
 // namespace is enough.
-func (c Config) path(namespace string) string {
+func (c Config) requestNamespace(namespace string) string {
 	if namespace == AllNamespaces && c.FieldSelector != nil {
 		namespace, _ = c.FieldSelector.RequiresExactMatch(namespaceField)
 	}

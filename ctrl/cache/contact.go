@@ -18,135 +18,135 @@ import (
 	"flyball.dev/ctrl/cache/internal/reflector"
 )
 
-// settled is how long a watch must have been open to be a sign of health. A
+// stableAfter is how long a watch must have been open to be a sign of health. A
 // server that drops every watch at once lets none settle.
-const settled = 5 * time.Second
+const stableAfter = 5 * time.Second
 
-// contact is what is known of the connection that fills a part. Metrics and
+// watchStatus is what is known of the connection that fills a part. Metrics and
 // health checks look at it.
-type contact struct {
+type watchStatus struct {
 	mu sync.Mutex
-	// begun is when the part was started, and last when the server told
+	// started is when the part was started, and last when the server told
 	// something since, or begun.
-	begun, last time.Time
-	// opened is since when a watch is open, or zero.
-	opened time.Time
-	// failing is since when nothing but errors has come, or zero, and err the
+	started, lastReceived time.Time
+	// openSince is since when a watch is open, or zero.
+	openSince time.Time
+	// failingSince is since when nothing but errors has come, or zero, and err the
 	// last of them.
-	failing time.Time
+	failingSince time.Time
 	err     error
 }
 
-// begin notes that the part is started.
-func (c *contact) begin() {
+// start notes that the part is started.
+func (c *watchStatus) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begun = time.Now()
-	c.last = c.begun
+	c.started = time.Now()
+	c.lastReceived = c.started
 }
 
-// heard notes that the server told something. It is a success unless it may
+// received notes that the server told something. It is a success unless it may
 // still be followed by an error that makes it worthless, as an item of a list
 // may.
-func (c *contact) heard(success bool) {
+func (c *watchStatus) received(success bool) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = now
+	c.lastReceived = now
 	if success {
-		c.failing, c.err = time.Time{}, nil
+		c.failingSince, c.err = time.Time{}, nil
 	}
 }
 
 // failed notes an error.
-func (c *contact) failed(err error) {
+func (c *watchStatus) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
-	if c.failing.IsZero() {
-		c.failing = time.Now()
+	if c.failingSince.IsZero() {
+		c.failingSince = time.Now()
 	}
 }
 
-// trouble returns when the part was started, since when nothing but errors has
+// failure returns when the part was started, since when nothing but errors has
 // come, and the last of them. A time is zero if it has not come.
-func (c *contact) trouble() (begun, failing time.Time, last error) {
+func (c *watchStatus) failure() (begun, failing time.Time, last error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isSettled() {
-		return c.begun, time.Time{}, nil
+	if c.isStable() {
+		return c.started, time.Time{}, nil
 	}
-	return c.begun, c.failing, c.err
+	return c.started, c.failingSince, c.err
 }
 
-func (c *contact) isSettled() bool {
-	return !c.opened.IsZero() && time.Since(c.opened) >= settled
+func (c *watchStatus) isStable() bool {
+	return !c.openSince.IsZero() && time.Since(c.openSince) >= stableAfter
 }
 
-// status returns when the server last told something, and whether a watch is
+// lastReceivedAndOpen returns when the server last told something, and whether a watch is
 // open.
-func (c *contact) status() (last time.Time, watching bool) {
+func (c *watchStatus) lastReceivedAndOpen() (last time.Time, watching bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last, !c.opened.IsZero()
+	return c.lastReceived, !c.openSince.IsZero()
 }
 
-// watching notes that a watch is open. What it returns is to be called when the
+// watchOpened notes that a watch is open. What it returns is to be called when the
 // watch is closed.
-func (c *contact) watching() (closed func()) {
+func (c *watchStatus) watchOpened() (closed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened = time.Now()
-	c.last = c.opened
-	return sync.OnceFunc(c.closed)
+	c.openSince = time.Now()
+	c.lastReceived = c.openSince
+	return sync.OnceFunc(c.watchClosed)
 }
 
-func (c *contact) closed() {
+func (c *watchStatus) watchClosed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isSettled() {
-		c.failing, c.err = time.Time{}, nil
+	if c.isStable() {
+		c.failingSince, c.err = time.Time{}, nil
 	}
-	c.opened = time.Time{}
+	c.openSince = time.Time{}
 }
 
-// noticedWatch tells when it is closed.
-type noticedWatch struct {
+// instrumentedWatch tells when it is closed.
+type instrumentedWatch struct {
 	watch.Interface
 	closed func()
 }
 
 // Stop implements watch.Interface.
-func (w *noticedWatch) Stop() {
+func (w *instrumentedWatch) Stop() {
 	w.closed()
 	w.Interface.Stop()
 }
 
-// noticedStream tells when it is closed.
-type noticedStream struct {
+// instrumentedStream tells when it is closed.
+type instrumentedStream struct {
 	reflector.Stream
 	closed func()
 }
 
 // Close implements reflector.Stream.
-func (s *noticedStream) Close() {
+func (s *instrumentedStream) Close() {
 	s.closed()
 	s.Stream.Close()
 }
 
-// noticed is a source whose watches are noticed.
-type noticed struct {
+// instrumentedSource is a source whose watches are noticed.
+type instrumentedSource struct {
 	reflector.Source
-	contact *contact
+	contact *watchStatus
 }
 
 // Watch implements reflector.Source.
-func (n noticed) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.Stream, error) {
+func (n instrumentedSource) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.Stream, error) {
 	s, err := n.Source.Watch(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &noticedStream{s, n.contact.watching()}, nil
+	return &instrumentedStream{s, n.contact.watchOpened()}, nil
 }
 
 // reason sorts an error of a list or watch: by the server's own word for it, or
@@ -154,11 +154,11 @@ func (n noticed) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.
 func reason(err error) string {
 	var network net.Error
 	switch {
-	case apierrors.HasStatusCause(err, "ClientWatchDecoding"), errors.Is(err, reflector.ErrNoObject):
+	case apierrors.HasStatusCause(err, "ClientWatchDecoding"), errors.Is(err, reflector.ErrNotAnObject):
 		return "Decoding"
-	case errors.Is(err, reflector.ErrEnded):
+	case errors.Is(err, reflector.ErrWatchEnded):
 		return "Ended"
-	case errors.Is(err, reflector.ErrSilent):
+	case errors.Is(err, reflector.ErrInitialEventsTimeout):
 		return "Silent"
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
 		return string(apierrors.ReasonForError(err))
@@ -171,13 +171,13 @@ func reason(err error) string {
 	}
 }
 
-// longest is how much of an error's text plain returns.
-const longest = 300
+// maxPublicText is how much of an error's text plain returns.
+const maxPublicText = 300
 
-// plain describes an error for those who may not see what objects and
+// publicText describes an error for those who may not see what objects and
 // credentials hold. Only the texts of the server and of the network are passed
 // on: others may quote what they could not read.
-func plain(err error) string {
+func publicText(err error) string {
 	text := reason(err)
 	var (
 		request *url.Error
@@ -200,8 +200,8 @@ func plain(err error) string {
 	case errors.As(err, &cert):
 		text += ": " + cert.Error()
 	}
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "..."
+	if len(text) > maxPublicText {
+		text = strings.ToValidUTF8(text[:maxPublicText], "") + "..."
 	}
 	return text
 }

@@ -7,33 +7,33 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// membership says whether an object matches the selectors of a part.
-type membership uint8
+// selectorMatch says whether an object matches the selectors of a part.
+type selectorMatch uint8
 
 const (
-	// unknown: only the server can evaluate the selector.
-	unknown membership = iota
-	member
-	noMember
+	// matchUnknown: only the server can evaluate the selector.
+	matchUnknown selectorMatch = iota
+	matches
+	noMatch
 )
 
-// selects evaluates the part's selectors for an object that the server returned.
+// matchSelectors evaluates the part's selectors for an object that the server returned.
 // Labels, name and namespace are evaluated here. Any other field of a field selector
 // is defined by the server: it need not be a path in the object, nor have the value
 // that is written there.
-func (p *part) selects(obj client.Object) membership {
+func (p *partition) matchSelectors(obj client.Object) selectorMatch {
 	if s := p.config.LabelSelector; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
-		return noMember
+		return noMatch
 	}
-	return p.selectsKey(client.ObjectKeyFromObject(obj))
+	return p.matchKey(client.ObjectKeyFromObject(obj))
 }
 
-// selectsKey evaluates the part's field selector for the object with a key.
-func (p *part) selectsKey(key client.ObjectKey) membership {
+// matchKey evaluates the part's field selector for the object with a key.
+func (p *partition) matchKey(key client.ObjectKey) selectorMatch {
 	if p.config.FieldSelector == nil {
-		return member
+		return matches
 	}
-	result := member
+	result := matches
 	for _, r := range p.config.FieldSelector.Requirements() {
 		var value string
 		switch r.Field {
@@ -42,11 +42,11 @@ func (p *part) selectsKey(key client.ObjectKey) membership {
 		case namespaceField:
 			value = key.Namespace
 		default:
-			result = unknown
+			result = matchUnknown
 			continue
 		}
 		if (r.Operator == selection.NotEquals) == (value == r.Value) {
-			return noMember
+			return noMatch
 		}
 	}
 	return result

@@ -15,42 +15,42 @@ import (
 	"flyball.dev/ctrl/internal/representation"
 )
 
-// foreign is an informer of the user's own make. It feeds a part in place of a
+// customInformer is an informer of the user's own make. It feeds a part in place of a
 // reflector; what it holds itself is not read.
-type foreign struct {
-	part *part
-	new  func() toolscache.SharedIndexInformer
+type customInformer struct {
+	partition *partition
+	newInformer  func() toolscache.SharedIndexInformer
 }
 
-func (c *informerCache) foreign(p *part, r *remote) *foreign {
+func (c *informerCache) newCustomInformer(p *partition, r *listerWatcher) *customInformer {
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			return r.client.ClientGoList(ctx, r.selected(opts))
+			return r.client.ClientGoList(ctx, r.withSelectors(opts))
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			w, err := r.client.ClientGoWatch(ctx, r.selected(opts))
+			w, err := r.client.ClientGoWatch(ctx, r.withSelectors(opts))
 			if err != nil {
 				return nil, err
 			}
-			return &noticedWatch{w, p.contact.watching()}, nil
+			return &instrumentedWatch{w, p.status.watchOpened()}, nil
 		},
 	}
-	return &foreign{p, func() toolscache.SharedIndexInformer {
+	return &customInformer{p, func() toolscache.SharedIndexInformer {
 		// Resyncs are up to the listeners.
 		return c.opts.NewInformer(lw, newObject(p.informer.gvk, p.informer.representation, c.opts.Scheme), time.Duration(0), toolscache.Indexers{})
 	}}
 }
 
 // Run runs the informer until ctx is done.
-func (f *foreign) Run(ctx context.Context) {
-	informer := f.new()
+func (f *customInformer) Run(ctx context.Context) {
+	informer := f.newInformer()
 	if err := informer.SetWatchErrorHandlerWithContext(f.failed); err != nil {
-		f.part.log().Error(err, "the informer takes no error handler")
+		f.partition.log().Error(err, "the informer takes no error handler")
 	}
-	f.part.Begin()
+	f.partition.Begin()
 	registration, err := informer.AddEventHandler(f)
 	if err != nil {
-		f.part.log().Error(err, "the informer takes no handler; the kind is not cached")
+		f.partition.log().Error(err, "the informer takes no handler; the kind is not cached")
 		return
 	}
 	synced := make(chan struct{})
@@ -58,7 +58,7 @@ func (f *foreign) Run(ctx context.Context) {
 		defer close(synced)
 		select {
 		case <-registration.HasSyncedChecker().Done():
-			f.part.Complete("")
+			f.partition.Complete("")
 		case <-ctx.Done():
 		}
 	}()
@@ -67,38 +67,38 @@ func (f *foreign) Run(ctx context.Context) {
 }
 
 // failed is told of errors before the informer tries again.
-func (f *foreign) failed(ctx context.Context, r *toolscache.Reflector, err error) {
-	f.part.noteError(err)
-	if f.part.onError != nil {
-		f.part.onError(ctx, r, err)
+func (f *customInformer) failed(ctx context.Context, r *toolscache.Reflector, err error) {
+	f.partition.recordError(err)
+	if f.partition.onError != nil {
+		f.partition.onError(ctx, r, err)
 		return
 	}
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.
-func (f *foreign) OnAdd(obj any, _ bool) {
-	f.pass(obj, f.part.Changed)
+func (f *customInformer) OnAdd(obj any, _ bool) {
+	f.forward(obj, f.partition.Changed)
 }
 
 // OnUpdate implements toolscache.ResourceEventHandler.
-func (f *foreign) OnUpdate(_, obj any) {
-	f.pass(obj, f.part.Changed)
+func (f *customInformer) OnUpdate(_, obj any) {
+	f.forward(obj, f.partition.Changed)
 }
 
 // OnDelete implements toolscache.ResourceEventHandler.
-func (f *foreign) OnDelete(obj any) {
+func (f *customInformer) OnDelete(obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
-	f.pass(obj, f.part.Deleted)
+	f.forward(obj, f.partition.Deleted)
 }
 
-// pass gives the part a copy, as the informer keeps the object.
-func (f *foreign) pass(obj any, to func(client.Object)) {
+// forward gives the part a copy, as the informer keeps the object.
+func (f *customInformer) forward(obj any, to func(client.Object)) {
 	if o, ok := obj.(client.Object); ok {
 		to(o.DeepCopyObject().(client.Object))
-		f.part.Idle()
+		f.partition.Idle()
 	}
 }
 

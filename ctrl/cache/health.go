@@ -12,12 +12,12 @@ import (
 	"flyball.dev/ctrl/healthz"
 )
 
-// DefaultPatience is how long Check lets a kind fail if it is not told another
+// DefaultGracePeriod is how long Check lets a kind fail if it is not told another
 // time. A restart of the API server fits in.
-const DefaultPatience = 2 * time.Minute
+const DefaultGracePeriod = 2 * time.Minute
 
-// mostTroubles is how many kinds the error of a check names.
-const mostTroubles = 5
+// maxReported is how many kinds the error of a check names.
+const maxReported = 5
 
 // Check returns a check that fails while a cache does not have what it is asked
 // for, meant for readiness:
@@ -37,7 +37,7 @@ const mostTroubles = 5
 // It does not belong to liveness: a restart gives the program no other server. A
 // cache that New has not made is only asked whether it is in sync.
 func Check(c Cache, patience time.Duration) healthz.Checker {
-	patience = cmp.Or(patience, DefaultPatience)
+	patience = cmp.Or(patience, DefaultGracePeriod)
 	return func(req *http.Request) error {
 		if own, ok := c.(checker); ok {
 			return own.check(patience)
@@ -67,9 +67,9 @@ func (c *informerCache) check(patience time.Duration) error {
 		return errors.New("the cache has stopped")
 	}
 	var troubles []string
-	for _, i := range c.all() {
-		for _, p := range i.parts {
-			if trouble := p.trouble(patience); trouble != "" {
+	for _, i := range c.allInformers() {
+		for _, p := range i.partitions {
+			if trouble := p.failure(patience); trouble != "" {
 				troubles = append(troubles, trouble)
 			}
 		}
@@ -78,20 +78,20 @@ func (c *informerCache) check(patience time.Duration) error {
 		return nil
 	}
 	slices.Sort(troubles)
-	if more := len(troubles) - mostTroubles; more > 0 {
-		troubles = append(troubles[:mostTroubles], fmt.Sprintf("%d more", more))
+	if more := len(troubles) - maxReported; more > 0 {
+		troubles = append(troubles[:maxReported], fmt.Sprintf("%d more", more))
 	}
 	return errors.New("the cache is not up to date: " + strings.Join(troubles, "; "))
 }
 
-// trouble describes what is wrong with a part if it needs to be known, and
+// failure describes what is wrong with a part if it needs to be known, and
 // returns nothing otherwise.
-func (p *part) trouble(patience time.Duration) string {
+func (p *partition) failure(patience time.Duration) string {
 	i := p.informer
 	i.mu.Lock()
 	synced := p.synced
 	i.mu.Unlock()
-	begun, failing, err := p.contact.trouble()
+	begun, failing, err := p.status.failure()
 	long := func(since time.Time) bool { return !since.IsZero() && time.Since(since) > patience }
 
 	var text string
@@ -108,7 +108,7 @@ func (p *part) trouble(patience time.Duration) string {
 		what += " in " + p.namespace
 	}
 	if err != nil {
-		text += " (" + plain(err) + ")"
+		text += " (" + publicText(err) + ")"
 	}
 	return what + " " + text
 }

@@ -30,14 +30,14 @@ type informer struct {
 	namespaced     bool
 	representation representation.Representation
 	store          *store.Store
-	parts          []*part
+	partitions          []*partition
 	resync         time.Duration
-	// tally counts what happens while the informer runs.
-	tally *tally
+	// stats counts what happens while the informer runs.
+	stats *stats
 	// awaited is set if the start of the cache waits for the informer.
 	awaited bool
-	// loans are nil if nobody asks for mutations.
-	loans *loans
+	// mutations are nil if nobody asks for mutations.
+	mutations *mutationDetector
 
 	// synced is closed when every part holds a complete list, stopped when the
 	// informer has ended, and cancel ends it.
@@ -71,27 +71,27 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, rep representat
 	i.typeMeta.SetGroupVersionKind(gvk)
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	if c.opts.OnMutation != nil {
-		i.loans = newLoans(gvk, c.opts.OnMutation)
+		i.mutations = newMutationDetector(gvk, c.opts.OnMutation)
 	}
 	configs, err := c.opts.configs(c.kinds[gvk], i.namespaced)
 	if err != nil {
 		return nil, fmt.Errorf("cannot cache %s: %w", gvk, err)
 	}
-	i.store = store.New(c.sharing(gvk, configs))
+	i.store = store.New(c.decodedSharing(gvk, configs))
 	for _, namespace := range slices.Sorted(maps.Keys(configs)) {
-		p, err := c.newPart(i, namespace, configs[namespace])
+		p, err := c.newPartition(i, namespace, configs[namespace])
 		if err != nil {
 			return nil, err
 		}
-		i.parts = append(i.parts, p)
-		i.resync = shorter(i.resync, p.config.SyncPeriod)
+		i.partitions = append(i.partitions, p)
+		i.resync = shorterResync(i.resync, p.config.SyncPeriod)
 	}
-	i.unsynced = len(i.parts)
+	i.unsynced = len(i.partitions)
 	return i, nil
 }
 
-// sharing tells which Go values are kept of a kind.
-func (c *informerCache) sharing(gvk schema.GroupVersionKind, configs map[string]Config) store.Sharing {
+// decodedSharing tells which Go values are kept of a kind.
+func (c *informerCache) decodedSharing(gvk schema.GroupVersionKind, configs map[string]Config) store.Sharing {
 	if keep := cmp.Or(c.kinds[gvk].KeepDecoded, c.opts.DefaultKeepDecoded); keep != nil {
 		if *keep {
 			return store.ShareAll
@@ -106,8 +106,8 @@ func (c *informerCache) sharing(gvk schema.GroupVersionKind, configs map[string]
 	return store.ShareAsked
 }
 
-// shorter returns the shorter of two resync periods, of which zero means never.
-func shorter(a time.Duration, period *time.Duration) time.Duration {
+// shorterResync returns the shorter of two resync periods, of which zero means never.
+func shorterResync(a time.Duration, period *time.Duration) time.Duration {
 	b := defaultSyncPeriod
 	if period != nil {
 		b = *period
@@ -125,7 +125,7 @@ func (i *informer) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, i.cancel)()
 	defer i.cancel()
 
-	defer tallies.join(i)()
+	defer informerStats.register(i)()
 	i.mu.Lock()
 	i.running = true
 	for _, l := range i.listeners {
@@ -134,7 +134,7 @@ func (i *informer) run(ctx context.Context) {
 	i.mu.Unlock()
 
 	var watches sync.WaitGroup
-	for _, p := range i.parts {
+	for _, p := range i.partitions {
 		watches.Go(func() { p.source.Run(i.ctx) })
 	}
 	watches.Wait()
@@ -142,8 +142,8 @@ func (i *informer) run(ctx context.Context) {
 	i.running = false
 	i.mu.Unlock()
 	i.delivery.Wait()
-	if i.loans != nil {
-		i.loans.checkAll("when the informer had stopped")
+	if i.mutations != nil {
+		i.mutations.compareObjects("when the informer had stopped")
 	}
 }
 
@@ -152,10 +152,10 @@ func (i *informer) deliver(l *listener.Listener) {
 	i.delivery.Go(func() { l.Run(i.ctx, i.resyncListener) })
 }
 
-// partOf returns the part that covers a namespace, or nil.
-func (i *informer) partOf(namespace string) *part {
-	var rest *part
-	for _, p := range i.parts {
+// partitionFor returns the part that covers a namespace, or nil.
+func (i *informer) partitionFor(namespace string) *partition {
+	var rest *partition
+	for _, p := range i.partitions {
 		switch p.namespace {
 		case namespace:
 			return p
@@ -199,9 +199,9 @@ func (i *informer) distribute(c store.Change) {
 	}
 }
 
-// partSynced notes that one more part holds a complete list. The caller holds
+// partitionSynced notes that one more part holds a complete list. The caller holds
 // mu.
-func (i *informer) partSynced() {
+func (i *informer) partitionSynced() {
 	if i.unsynced--; i.unsynced > 0 {
 		return
 	}
@@ -237,8 +237,8 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 		resync = *options.ResyncPeriod
 	}
 	name := fmt.Sprintf("%T for %s", handler, i.gvk.Kind)
-	if i.loans != nil {
-		handler = i.loans.watch(handler)
+	if i.mutations != nil {
+		handler = i.mutations.wrapHandler(handler)
 	}
 	l := listener.New(name, handler, jittered(resync))
 

@@ -44,7 +44,7 @@ type informerKey struct {
 // New returns a cache of the server that config names. It does not talk to the
 // server before the first use.
 func New(config *rest.Config, opts Options) (Cache, error) {
-	detection(&opts)
+	applyMutationVariable(&opts)
 	c, err := newInformerCache(config, opts)
 	if err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (c *informerCache) start(i *informer) {
 	c.running.Go(func() { i.run(c.ctx) })
 }
 
-// ready is informer for those who want to read or to wait.
-func (c *informerCache) ready(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
+// syncedInformer is informer for those who want to read or to wait.
+func (c *informerCache) syncedInformer(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
 	i, started, err := c.informer(gvk, rep, onlyExisting)
 	if err != nil || !started {
 		return i, started, err
@@ -170,7 +170,7 @@ func (c *informerCache) getInformer(ctx context.Context, gvk schema.GroupVersion
 	for _, opt := range opts {
 		opt(&options)
 	}
-	get := c.ready
+	get := c.syncedInformer
 	if options.BlockUntilSynced != nil && !*options.BlockUntilSynced {
 		get = func(_ context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
 			return c.informer(gvk, rep, onlyExisting)
@@ -242,7 +242,7 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	for _, i := range c.all() {
+	for _, i := range c.allInformers() {
 		// An informer that was removed meanwhile is not missed.
 		if !i.WaitForSync(ctx) && (ctx.Err() != nil || c.ctx.Err() != nil) {
 			return false
@@ -251,7 +251,7 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	return true
 }
 
-func (c *informerCache) all() []*informer {
+func (c *informerCache) allInformers() []*informer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*informer, 0, len(c.informers))

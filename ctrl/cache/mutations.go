@@ -31,17 +31,17 @@ type Mutation struct {
 	// Fields names the fields that were changed, such as metadata.labels.app.
 	// Their values are not told.
 	Fields string
-	// LentTo is who got the object: a handler, or a reader.
-	LentTo string
-	// Noticed is when the change was noticed. It cannot have happened before the
+	// SharedWith is who got the object: a handler, or a reader.
+	SharedWith string
+	// Detected is when the change was noticed. It cannot have happened before the
 	// object was looked at last.
-	Noticed string
+	Detected string
 }
 
 // Error describes the mutation, so that it can be used as an error.
 func (m Mutation) Error() string {
 	return fmt.Sprintf("%s %s is shared and must not be changed, but was: %s. It was given to %s; the change was noticed %s",
-		m.GVK.GroupKind(), m.Key, m.Fields, m.LentTo, m.Noticed)
+		m.GVK.GroupKind(), m.Key, m.Fields, m.SharedWith, m.Detected)
 }
 
 // PanicOnMutation is an Options.OnMutation that panics, in a handler's goroutine
@@ -52,39 +52,39 @@ func PanicOnMutation(m Mutation) { panic(m.Error()) }
 // Options do not say anything. client-go's informers look at it too.
 const mutationVariable = "KUBE_CACHE_MUTATION_DETECTOR"
 
-func detection(opts *Options) {
+func applyMutationVariable(opts *Options) {
 	if on, _ := strconv.ParseBool(os.Getenv(mutationVariable)); on && opts.OnMutation == nil {
 		opts.OnMutation = PanicOnMutation
 	}
 }
 
-// loans remembers what an informer has handed out, and as what.
-type loans struct {
+// mutationDetector remembers what an informer has handed out, and as what.
+type mutationDetector struct {
 	gvk    schema.GroupVersionKind
 	report func(Mutation)
 
 	mu    sync.Mutex
-	byKey map[client.ObjectKey][]*loan
+	byKey map[client.ObjectKey][]*sharedObject
 }
 
-type loan struct {
+type sharedObject struct {
 	// obj is what was handed out, was a copy of it as it was then.
-	obj, was client.Object
-	to       string
+	obj, copied client.Object
+	sharedWith       string
 }
 
-// mostLoans is how many loans of an object are remembered. The oldest are
+// maxSharedObjects is how many loans of an object are remembered. The oldest are
 // forgotten.
-const mostLoans = 8
+const maxSharedObjects = 8
 
-func newLoans(gvk schema.GroupVersionKind, report func(Mutation)) *loans {
-	return &loans{gvk: gvk, report: report, byKey: map[client.ObjectKey][]*loan{}}
+func newMutationDetector(gvk schema.GroupVersionKind, report func(Mutation)) *mutationDetector {
+	return &mutationDetector{gvk: gvk, report: report, byKey: map[client.ObjectKey][]*sharedObject{}}
 }
 
-// lend remembers an object that is about to be handed out.
-func (l *loans) lend(obj client.Object, to string) {
+// addObject remembers an object that is about to be handed out.
+func (l *mutationDetector) addObject(obj client.Object, to string) {
 	key := client.ObjectKeyFromObject(obj)
-	l.check(key, "before "+to+" got it again")
+	l.compareObject(key, "before "+to+" got it again")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.byKey[key]
@@ -93,26 +93,26 @@ func (l *loans) lend(obj client.Object, to string) {
 			return
 		}
 	}
-	all = append(all, &loan{obj, obj.DeepCopyObject().(client.Object), to})
-	l.byKey[key] = all[max(0, len(all)-mostLoans):]
+	all = append(all, &sharedObject{obj, obj.DeepCopyObject().(client.Object), to})
+	l.byKey[key] = all[max(0, len(all)-maxSharedObjects):]
 }
 
-// check compares what was handed out under a key with what it was. What was
+// compareObject compares what was handed out under a key with what it was. What was
 // changed is reported and forgotten.
-func (l *loans) check(key client.ObjectKey, when string) {
-	for _, m := range l.mutations(key, when) {
+func (l *mutationDetector) compareObject(key client.ObjectKey, when string) {
+	for _, m := range l.takeMutations(key, when) {
 		l.report(m)
 	}
 }
 
-func (l *loans) mutations(key client.ObjectKey, when string) (found []Mutation) {
+func (l *mutationDetector) takeMutations(key client.ObjectKey, when string) (found []Mutation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byKey[key] = slices.DeleteFunc(l.byKey[key], func(loan *loan) bool {
-		if reflect.DeepEqual(loan.obj, loan.was) {
+	l.byKey[key] = slices.DeleteFunc(l.byKey[key], func(loan *sharedObject) bool {
+		if reflect.DeepEqual(loan.obj, loan.copied) {
 			return false
 		}
-		m := Mutation{l.gvk, key, changed(loan.was, loan.obj), loan.to, when}
+		m := Mutation{l.gvk, key, changedFields(loan.copied, loan.obj), loan.sharedWith, when}
 		if m.Fields == "" {
 			return false // no more than an empty list in place of none
 		}
@@ -124,8 +124,8 @@ func (l *loans) mutations(key client.ObjectKey, when string) (found []Mutation) 
 	return found
 }
 
-// checkAll compares everything that was handed out.
-func (l *loans) checkAll(when string) {
+// compareObjects compares everything that was handed out.
+func (l *mutationDetector) compareObjects(when string) {
 	l.mu.Lock()
 	keys := make([]client.ObjectKey, 0, len(l.byKey))
 	for key := range l.byKey {
@@ -133,14 +133,14 @@ func (l *loans) checkAll(when string) {
 	}
 	l.mu.Unlock()
 	for _, key := range keys {
-		l.check(key, when)
+		l.compareObject(key, when)
 	}
 }
 
-// changed names the fields in which an object differs from what it was.
-func changed(was, is client.Object) string {
+// changedFields names the fields in which an object differs from what it was.
+func changedFields(was, is client.Object) string {
 	var fields []string
-	if diff := objectdiff.Fields(unmanaged(was), unmanaged(is)); diff != "" {
+	if diff := objectdiff.Fields(withoutManagedFields(was), withoutManagedFields(is)); diff != "" {
 		fields = append(fields, diff)
 	}
 	// Diff leaves these out.
@@ -153,9 +153,9 @@ func changed(was, is client.Object) string {
 	return strings.Join(fields, ", ")
 }
 
-// unmanaged returns the content of an object without its managed fields, which
+// withoutManagedFields returns the content of an object without its managed fields, which
 // say who changed it on the server.
-func unmanaged(obj client.Object) *unstructured.Unstructured {
+func withoutManagedFields(obj client.Object) *unstructured.Unstructured {
 	content := maps.Clone(contentOf(obj))
 	if metadata, ok := content["metadata"].(map[string]any); ok {
 		metadata = maps.Clone(metadata)
@@ -178,9 +178,9 @@ func contentOf(obj client.Object) map[string]any {
 	return content
 }
 
-// watch returns a handler that passes on to another one and looks at what that
+// wrapHandler returns a handler that passes on to another one and looks at what that
 // one leaves behind.
-func (l *loans) watch(handler toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
+func (l *mutationDetector) wrapHandler(handler toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 	name := fmt.Sprintf("the handler %T", handler)
 	around := func(call func(), objs ...any) {
 		var keys []client.ObjectKey
@@ -190,12 +190,12 @@ func (l *loans) watch(handler toolscache.ResourceEventHandler) toolscache.Resour
 			}
 			if o, ok := obj.(client.Object); ok {
 				keys = append(keys, client.ObjectKeyFromObject(o))
-				l.lend(o, name)
+				l.addObject(o, name)
 			}
 		}
 		call()
 		for _, key := range keys {
-			l.check(key, "when "+name+" had returned")
+			l.compareObject(key, "when "+name+" had returned")
 		}
 	}
 	return toolscache.ResourceEventHandlerDetailedFuncs{
@@ -208,20 +208,20 @@ func (l *loans) watch(handler toolscache.ResourceEventHandler) toolscache.Resour
 // detectingCache is a cache that looks at what readers leave behind.
 type detectingCache struct{ *informerCache }
 
-const reader = "a reader without a deep copy"
+const unsafeReader = "a reader without a deep copy"
 
 // Get implements client.Reader.
 func (c detectingCache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
 	if err := c.informerCache.Get(ctx, key, out, opts...); err != nil {
 		return err
 	}
-	i := c.of(out, "")
+	i := c.informerFor(out, "")
 	if i == nil {
 		return nil
 	}
-	i.loans.check(client.ObjectKeyFromObject(out), "when it was read again")
-	if i.partOf(out.GetNamespace()).shares((&client.GetOptions{}).ApplyOptions(opts).UnsafeDisableDeepCopy) {
-		i.loans.lend(shallow(out), reader)
+	i.mutations.compareObject(client.ObjectKeyFromObject(out), "when it was read again")
+	if i.partitionFor(out.GetNamespace()).shares((&client.GetOptions{}).ApplyOptions(opts).UnsafeDisableDeepCopy) {
+		i.mutations.addObject(shallowCopy(out), unsafeReader)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (c detectingCache) List(ctx context.Context, out client.ObjectList, opts ..
 	if err := c.informerCache.List(ctx, out, opts...); err != nil {
 		return err
 	}
-	i := c.of(out, "List")
+	i := c.informerFor(out, "List")
 	unsafe := (&client.ListOptions{}).ApplyOptions(opts).UnsafeDisableDeepCopy
 	items, err := meta.GetItemsPtr(out)
 	if err != nil || i == nil {
@@ -241,32 +241,32 @@ func (c detectingCache) List(ctx context.Context, out client.ObjectList, opts ..
 	for n := range slice.Len() {
 		item, lent := slice.Index(n), func(obj client.Object) client.Object { return obj }
 		if item.Kind() == reflect.Struct {
-			item, lent = item.Addr(), shallow
+			item, lent = item.Addr(), shallowCopy
 		}
 		obj, ok := item.Interface().(client.Object)
 		if !ok {
 			continue
 		}
-		i.loans.check(client.ObjectKeyFromObject(obj), "when it was listed again")
-		if i.partOf(obj.GetNamespace()).shares(unsafe) {
-			i.loans.lend(lent(obj), reader)
+		i.mutations.compareObject(client.ObjectKeyFromObject(obj), "when it was listed again")
+		if i.partitionFor(obj.GetNamespace()).shares(unsafe) {
+			i.mutations.addObject(lent(obj), unsafeReader)
 		}
 	}
 	return nil
 }
 
-// of returns the informer that an object or a list was just read from, or nil if
+// informerFor returns the informer that an object or a list was just read from, or nil if
 // it was removed since.
-func (c detectingCache) of(out runtime.Object, suffix string) *informer {
+func (c detectingCache) informerFor(out runtime.Object, suffix string) *informer {
 	gvk, _ := apiutil.GVKForObject(out, c.opts.Scheme)
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, suffix)
 	i, _ := c.existingInformer(informerKey{gvk, representation.Of(out)})
 	return i
 }
 
-// shallow returns a copy of an object's struct: what the struct itself holds is
+// shallowCopy returns a copy of an object's struct: what the struct itself holds is
 // the reader's own, but not what it refers to.
-func shallow(obj client.Object) client.Object {
+func shallowCopy(obj client.Object) client.Object {
 	v := reflect.ValueOf(obj).Elem()
 	held := reflect.New(v.Type())
 	held.Elem().Set(v)

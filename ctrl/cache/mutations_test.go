@@ -45,8 +45,8 @@ func (m *mutations) expect(t *testing.T, want ...string) {
 	m.found = nil
 }
 
-// detecting returns a started cache that looks for mutations, and what stops it.
-func detecting(t *testing.T, s *server, opts Options) (c Cache, stop func()) {
+// startDetecting returns a started cache that looks for mutations, and what stops it.
+func startDetecting(t *testing.T, s *server, opts Options) (c Cache, stop func()) {
 	t.Helper()
 	opts.HTTPClient, opts.Mapper = &http.Client{Transport: s}, mapper()
 	c, err := New(&rest.Config{Host: "http://server"}, opts)
@@ -72,9 +72,9 @@ const shared = " is shared and must not be changed, but was: "
 // A handler that changes what it is given is found by the time it returns, and
 // one that goes on to do so later, by the time the object changes again.
 func TestMutatingHandler(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		m := &mutations{}
-		c, stop := detecting(t, s, Options{OnMutation: m.on})
+		c, stop := startDetecting(t, s, Options{OnMutation: m.on})
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		if err != nil {
 			t.Fatal(err)
@@ -111,9 +111,9 @@ func TestMutatingHandler(t *testing.T) {
 // Who reads without a deep copy must not change what the copy shares, but may do
 // with the struct itself what they like.
 func TestMutatingReader(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		m := &mutations{}
-		c, stop := detecting(t, s, Options{OnMutation: m.on})
+		c, stop := startDetecting(t, s, Options{OnMutation: m.on})
 		const by = ". It was given to a reader without a deep copy; the change was noticed "
 		var cm corev1.ConfigMap
 		read := func(opts ...client.GetOption) {
@@ -151,8 +151,8 @@ func TestMutatingReader(t *testing.T) {
 // The environment variable makes a cache look, and panic.
 func TestMutationVariable(t *testing.T) {
 	t.Setenv(mutationVariable, "true")
-	bubble(t, func(t *testing.T, s *server) {
-		c, _ := detecting(t, s, Options{DefaultUnsafeDisableDeepCopy: new(true)})
+	withServer(t, func(t *testing.T, s *server) {
+		c, _ := startDetecting(t, s, Options{DefaultUnsafeDisableDeepCopy: new(true)})
 		var cm corev1.ConfigMap
 		read := func() (err error) {
 			defer func() {
@@ -176,12 +176,12 @@ func TestMutationVariable(t *testing.T) {
 
 // Nothing is remembered for nothing, and not too much.
 func TestMutationMemory(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		if c := open(t, s, Options{}); c.opts.OnMutation != nil {
+	withServer(t, func(t *testing.T, s *server) {
+		if c := newTestCache(t, s, Options{}); c.opts.OnMutation != nil {
 			t.Error("the cache looks for mutations that nobody asks for")
 		}
 		m := &mutations{}
-		c, _ := detecting(t, s, Options{OnMutation: m.on, SyncPeriod: new(time.Hour)})
+		c, _ := startDetecting(t, s, Options{OnMutation: m.on, SyncPeriod: new(time.Hour)})
 		r := &recorder{}
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		if err != nil {
@@ -190,15 +190,15 @@ func TestMutationMemory(t *testing.T) {
 		if _, err := i.AddEventHandler(r); err != nil {
 			t.Fatal(err)
 		}
-		for range 10 * mostLoans {
+		for range 10 * maxSharedObjects {
 			s.put(configMap("a", "cm-1"))
 			synctest.Wait()
 		}
 		time.Sleep(24 * time.Hour)
-		l := i.(*informer).loans
+		l := i.(*informer).mutations
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if n := len(l.byKey[key("a", "cm-1")]); n != mostLoans {
+		if n := len(l.byKey[key("a", "cm-1")]); n != maxSharedObjects {
 			t.Errorf("%d loans are remembered", n)
 		}
 	})

@@ -17,19 +17,19 @@ import (
 	"flyball.dev/ctrl/log"
 )
 
-// part is what an informer holds of one namespace, or of all: it takes what a
+// partition is what an informer holds of one namespace, or of all: it takes what a
 // reflector learns, stores it and notifies the listeners. It implements reflector.Sink.
-type part struct {
+type partition struct {
 	informer  *informer
 	namespace string
 	config    Config
 	scope     *store.Scope
-	remote    *remote
+	server    *listerWatcher
 	onError   toolscache.WatchErrorHandlerWithContext
-	contact   contact
+	status   watchStatus
 
-	// transforming is shared by all parts of the kind, in all forms.
-	transforming transformLock
+	// transformLock is shared by all parts of the kind, in all forms.
+	transformLock transformLock
 	liveReads    liveReads
 
 	// source fills the part until a context is done.
@@ -40,26 +40,26 @@ type part struct {
 	synced, missing bool
 }
 
-func (c *informerCache) newPart(i *informer, namespace string, config Config) (*part, error) {
-	r, err := c.server.remote(i.gvk, i.resource, i.representation, namespace, config)
+func (c *informerCache) newPartition(i *informer, namespace string, config Config) (*partition, error) {
+	r, err := c.server.newListerWatcher(i.gvk, i.resource, i.representation, namespace, config)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{
+	p := &partition{
 		informer:     i,
 		namespace:    namespace,
 		config:       config,
 		scope:        i.store.Scope(namespace),
-		remote:       r,
+		server:       r,
 		onError:      c.opts.DefaultWatchErrorHandler,
-		transforming: c.transformLock(i.gvk),
+		transformLock: c.transformLock(i.gvk),
 	}
 	if c.opts.NewInformer != nil {
-		p.source = c.foreign(p, r)
+		p.source = c.newCustomInformer(p, r)
 		return p, nil
 	}
 	p.source = &reflector.Reflector{
-		Source:    noticed{r, &p.contact},
+		Source:    instrumentedSource{r, &p.status},
 		Sink:      p,
 		Bookmarks: config.EnableWatchBookmarks == nil || *config.EnableWatchBookmarks,
 		OnError:   p.failed,
@@ -68,43 +68,43 @@ func (c *informerCache) newPart(i *informer, namespace string, config Config) (*
 }
 
 // Begin implements reflector.Sink.
-func (p *part) Begin() {
-	p.contact.heard(false)
+func (p *partition) Begin() {
+	p.status.received(false)
 	if p.synced {
-		p.informer.tally.relists.Add(1)
+		p.informer.stats.relists.Add(1)
 	}
 	p.scope.Begin()
 }
 
 // Listed implements reflector.Sink.
-func (p *part) Listed(obj client.Object) {
-	p.contact.heard(false)
+func (p *partition) Listed(obj client.Object) {
+	p.status.received(false)
 	p.apply(obj, p.scope.Listed)
 }
 
 // Changed implements reflector.Sink.
-func (p *part) Changed(obj client.Object) {
-	p.told()
+func (p *partition) Changed(obj client.Object) {
+	p.eventReceived()
 	p.apply(obj, p.scope.Changed)
 }
 
 // Idle implements reflector.Sink.
-func (p *part) Idle() { p.scope.Idle() }
+func (p *partition) Idle() { p.scope.Idle() }
 
 // Deleted implements reflector.Sink.
-func (p *part) Deleted(obj client.Object) {
-	p.told()
+func (p *partition) Deleted(obj client.Object) {
+	p.eventReceived()
 	p.apply(obj, p.scope.Deleted)
 }
 
-// told notes that the watch told of something.
-func (p *part) told() {
-	p.contact.heard(true)
-	p.informer.tally.events.Add(1)
+// eventReceived notes that the watch told of something.
+func (p *partition) eventReceived() {
+	p.status.received(true)
+	p.informer.stats.events.Add(1)
 }
 
 // apply prepares an object, stores it and notifies the listeners.
-func (p *part) apply(obj client.Object, put func(client.Object) store.Change) {
+func (p *partition) apply(obj client.Object, put func(client.Object) store.Change) {
 	obj, err := p.prepare(p.informer.ctx, obj, 0)
 	if err != nil {
 		if p.informer.ctx.Err() == nil {
@@ -118,14 +118,14 @@ func (p *part) apply(obj client.Object, put func(client.Object) store.Change) {
 }
 
 // Progress implements reflector.Sink.
-func (p *part) Progress(version string) {
-	p.contact.heard(true)
+func (p *partition) Progress(version string) {
+	p.status.received(true)
 	p.scope.Progress(version)
 }
 
 // Complete implements reflector.Sink.
-func (p *part) Complete(version string) {
-	p.contact.heard(true)
+func (p *partition) Complete(version string) {
+	p.status.received(true)
 	i := p.informer
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *part) Complete(version string) {
 	}
 	if !p.synced {
 		p.synced = true
-		i.partSynced()
+		i.partitionSynced()
 	}
 	p.missing = false
 }
@@ -145,7 +145,7 @@ func (p *part) Complete(version string) {
 // lack, and transforms it. The kind of typed objects is empty, as in what a client
 // returns, so that the object of an event equals the one that was written. The timeout
 // is how long it waits for the lock of the transform; zero means until ctx is done.
-func (p *part) prepare(ctx context.Context, obj client.Object, timeout time.Duration) (client.Object, error) {
+func (p *partition) prepare(ctx context.Context, obj client.Object, timeout time.Duration) (client.Object, error) {
 	if p.informer.representation == representation.Typed {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	} else {
@@ -166,14 +166,14 @@ func (p *part) prepare(ctx context.Context, obj client.Object, timeout time.Dura
 	return obj, nil
 }
 
-func (p *part) noteError(err error) {
-	p.contact.failed(err)
-	p.informer.tally.error(err)
+func (p *partition) recordError(err error) {
+	p.status.failed(err)
+	p.informer.stats.error(err)
 }
 
 // failed is told of errors before the reflector tries again.
-func (p *part) failed(ctx context.Context, err error) {
-	p.noteError(err)
+func (p *partition) failed(ctx context.Context, err error) {
+	p.recordError(err)
 	if p.onError != nil {
 		card := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, nil,
 			toolscache.ReflectorOptions{Name: "flyball", TypeDescription: p.informer.gvk.String()})
@@ -189,6 +189,6 @@ func (p *part) failed(ctx context.Context, err error) {
 	}
 }
 
-func (p *part) log() logr.Logger {
+func (p *partition) log() logr.Logger {
 	return log.Log.WithName("cache").WithValues("kind", p.informer.gvk, "namespace", p.namespace)
 }

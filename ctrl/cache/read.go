@@ -28,7 +28,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, out clien
 	if err != nil {
 		return err
 	}
-	i, started, err := c.ready(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.syncedInformer(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Obj
 	if !i.namespaced {
 		key.Namespace = ""
 	}
-	p := i.partOf(key.Namespace)
+	p := i.partitionFor(key.Namespace)
 	if p == nil {
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 	}
@@ -58,22 +58,22 @@ func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Obj
 	}
 	into := reflect.ValueOf(out).Elem()
 	into.SetZero()
-	return i.give(obj, into, p.shares(options.UnsafeDisableDeepCopy))
+	return i.assign(obj, into, p.shares(options.UnsafeDisableDeepCopy))
 }
 
-// give puts an object, or a copy, into a struct or into a variable that holds
+// assign puts an object, or a copy, into a struct or into a variable that holds
 // pointers to such structs. What it is put into is zero. Unlike the typed objects of
 // events, those of reads have their kind set, unless they are shared.
-func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error {
+func (i *informer) assign(obj store.Object, into reflect.Value, shared bool) error {
 	if into.Kind() == reflect.Struct {
 		if !shared {
 			if !obj.CopyInto(into) {
-				return mismatch(obj, into)
+				return errTypeMismatch(obj, into)
 			}
 		} else {
 			value := reflect.ValueOf(obj.Shared()).Elem()
 			if !value.Type().AssignableTo(into.Type()) {
-				return mismatch(obj, into)
+				return errTypeMismatch(obj, into)
 			}
 			into.Set(value)
 		}
@@ -90,7 +90,7 @@ func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error
 		i.setKind(value)
 	}
 	if !reflect.TypeOf(value).AssignableTo(into.Type()) {
-		return mismatch(obj, into)
+		return errTypeMismatch(obj, into)
 	}
 	into.Set(reflect.ValueOf(value))
 	return nil
@@ -109,12 +109,12 @@ func (i *informer) setKind(obj client.Object) {
 	}
 }
 
-func mismatch(obj store.Object, into reflect.Value) error {
+func errTypeMismatch(obj store.Object, into reflect.Value) error {
 	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), into.Type())
 }
 
 // shares tells whether a read hands out the stored objects themselves.
-func (p *part) shares(asked *bool) bool {
+func (p *partition) shares(asked *bool) bool {
 	return asked != nil && *asked || p.config.UnsafeDisableDeepCopy != nil && *p.config.UnsafeDisableDeepCopy
 }
 
@@ -125,7 +125,7 @@ func (c *informerCache) List(ctx context.Context, out client.ObjectList, opts ..
 		return err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	i, started, err := c.ready(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.syncedInformer(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	if !i.namespaced {
 		options.Namespace = ""
 	}
-	if options.Namespace != "" && i.partOf(options.Namespace) == nil {
+	if options.Namespace != "" && i.partitionFor(options.Namespace) == nil {
 		return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", options.Namespace)
 	}
 	query := store.Query{
@@ -153,7 +153,7 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	}
 	if options.FieldSelector != nil {
 		query.Fields = options.FieldSelector.Requirements()
-		if !exact(query.Fields) {
+		if !onlyEquality(query.Fields) {
 			return errors.New("non-exact field matches are not supported by the cache")
 		}
 	}
@@ -172,10 +172,10 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	// Always set, as in controller-runtime, so that a caller that pages through lists
 	// fails on the first page and not only once there are many objects.
 	out.SetContinue("continue-not-supported")
-	return i.fill(out, objs, options.UnsafeDisableDeepCopy)
+	return i.setItems(out, objs, options.UnsafeDisableDeepCopy)
 }
 
-func exact(requirements fields.Requirements) bool {
+func onlyEquality(requirements fields.Requirements) bool {
 	for _, r := range requirements {
 		if r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
 			return false
@@ -184,8 +184,8 @@ func exact(requirements fields.Requirements) bool {
 	return true
 }
 
-// fill puts objects, or copies of them, into a list.
-func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool) error {
+// setItems puts objects, or copies of them, into a list.
+func (i *informer) setItems(out client.ObjectList, objs []store.Object, unsafe *bool) error {
 	items, err := meta.GetItemsPtr(out)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool
 	made := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
 	err = inParallel(len(objs), func(from, to int) error {
 		for n := from; n < to; n++ {
-			if err := i.give(objs[n], made.Index(n), i.partOf(objs[n].Namespace()).shares(unsafe)); err != nil {
+			if err := i.assign(objs[n], made.Index(n), i.partitionFor(objs[n].Namespace()).shares(unsafe)); err != nil {
 				return err
 			}
 		}
@@ -205,28 +205,28 @@ func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool
 }
 
 const (
-	// manyObjects is how many objects there must be for each goroutine.
-	manyObjects = 16
-	// fewObjects is how many objects a goroutine takes at a time.
-	fewObjects = 4
+	// minPerWorker is how many objects there must be for each goroutine.
+	minPerWorker = 16
+	// chunkSize is how many objects a goroutine takes at a time.
+	chunkSize = 4
 )
 
 // inParallel does a job for the numbers up to n. If they are many, other
 // goroutines help, each taking the next few numbers as long as there are any: one
 // that begins late does less.
 func inParallel(n int, do func(from, to int) error) error {
-	helpers := min(runtime.GOMAXPROCS(0), n/manyObjects) - 1
+	helpers := min(runtime.GOMAXPROCS(0), n/minPerWorker) - 1
 	if helpers < 1 {
 		return do(0, n)
 	}
 	var next atomic.Int64
 	work := func() error {
 		for {
-			from := int(next.Add(fewObjects)) - fewObjects
+			from := int(next.Add(chunkSize)) - chunkSize
 			if from >= n {
 				return nil
 			}
-			if err := do(from, min(from+fewObjects, n)); err != nil {
+			if err := do(from, min(from+chunkSize, n)); err != nil {
 				return err
 			}
 		}

@@ -22,9 +22,9 @@ import (
 	"flyball.dev/ctrl/internal/representation"
 )
 
-// remote lists and watches one resource in one form on the server, as far as
+// listerWatcher lists and watches one resource in one form on the server, as far as
 // the selectors of a config match. It implements reflector.Source.
-type remote struct {
+type listerWatcher struct {
 	client    *wire.Client
 	namespace string
 	selectors client.ListOptions
@@ -38,9 +38,9 @@ type connection struct {
 	codecs serializer.CodecFactory
 }
 
-// remote returns the source of a kind in a namespace, or in all.
-func (c *connection) remote(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, rep representation.Representation, namespace string, config Config) (*remote, error) {
-	r := wire.Resource{Name: gvr.Resource, Namespace: config.path(namespace)}
+// newListerWatcher returns the source of a kind in a namespace, or in all.
+func (c *connection) newListerWatcher(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, rep representation.Representation, namespace string, config Config) (*listerWatcher, error) {
+	r := wire.Resource{Name: gvr.Resource, Namespace: config.requestNamespace(namespace)}
 	restConfig := apiutil.ConfigForGVK(gvk, false, rep == representation.Unstructured, c.config, c.codecs)
 	switch rep {
 	case representation.Unstructured:
@@ -51,26 +51,26 @@ func (c *connection) remote(gvk schema.GroupVersionKind, gvr schema.GroupVersion
 		restConfig = metadata.ConfigFor(restConfig)
 		r.Kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 		r.ListKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
-		r.Accept, r.AcceptList = acceptAs(r.Kind), acceptAs(r.ListKind)
+		r.Accept, r.AcceptList = acceptMetadata(r.Kind), acceptMetadata(r.ListKind)
 		r.New = func() client.Object { return &metav1.PartialObjectMetadata{} }
 		r.NewList = func() (client.ObjectList, error) { return &metav1.PartialObjectMetadataList{}, nil }
 	default:
 		r.Kind, r.ListKind = gvk, gvk.GroupVersion().WithKind(gvk.Kind+"List")
-		if _, err := made[client.Object](c.scheme, r.Kind); err != nil {
+		if _, err := newAs[client.Object](c.scheme, r.Kind); err != nil {
 			return nil, err
 		}
-		r.New = func() client.Object { obj, _ := made[client.Object](c.scheme, r.Kind); return obj }
-		r.NewList = func() (client.ObjectList, error) { return made[client.ObjectList](c.scheme, r.ListKind) }
+		r.New = func() client.Object { obj, _ := newAs[client.Object](c.scheme, r.Kind); return obj }
+		r.NewList = func() (client.ObjectList, error) { return newAs[client.ObjectList](c.scheme, r.ListKind) }
 	}
 	w, err := wire.NewClient(restConfig, c.http, r)
 	if err != nil {
 		return nil, err
 	}
-	return &remote{w, r.Namespace, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
+	return &listerWatcher{w, r.Namespace, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
 }
 
-// made returns an empty object of a kind that a scheme knows.
-func made[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (none T, err error) {
+// newAs returns an empty object of a kind that a scheme knows.
+func newAs[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (none T, err error) {
 	obj, err := scheme.New(gvk)
 	if err != nil {
 		return none, err
@@ -82,20 +82,20 @@ func made[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (none T, e
 	return t, nil
 }
 
-// acceptAs asks the server to make metadata of whatever the resource has.
-func acceptAs(gvk schema.GroupVersionKind) string {
+// acceptMetadata asks the server to make metadata of whatever the resource has.
+func acceptMetadata(gvk schema.GroupVersionKind) string {
 	as := fmt.Sprintf(";as=%s;g=%s;v=%s,", gvk.Kind, gvk.Group, gvk.Version)
 	return runtime.ContentTypeProtobuf + as + runtime.ContentTypeJSON + as + runtime.ContentTypeJSON
 }
 
 // List implements reflector.Source.
-func (r *remote) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
-	return r.client.List(ctx, r.selected(opts))
+func (r *listerWatcher) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
+	return r.client.List(ctx, r.withSelectors(opts))
 }
 
 // Watch implements reflector.Source.
-func (r *remote) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.Stream, error) {
-	stream, err := r.client.Watch(ctx, r.selected(opts))
+func (r *listerWatcher) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.Stream, error) {
+	stream, err := r.client.Watch(ctx, r.withSelectors(opts))
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +105,12 @@ func (r *remote) Watch(ctx context.Context, opts metav1.ListOptions) (reflector.
 // pageSize is how many objects a live read of many asks for at a time.
 const pageSize = 500
 
-// live lists the objects that match the selectors, consistently with all writes before
+// liveList lists the objects that match the selectors, consistently with all writes before
 // the call: in a namespace, or wherever the resource is watched if namespace is empty,
 // and only the object with a name unless name is empty. It returns the resource version
 // of the list.
-func (r *remote) live(ctx context.Context, namespace, name string, each func(client.Object)) (version string, err error) {
-	opts := r.selected(metav1.ListOptions{Limit: pageSize})
+func (r *listerWatcher) liveList(ctx context.Context, namespace, name string, each func(client.Object)) (version string, err error) {
+	opts := r.withSelectors(metav1.ListOptions{Limit: pageSize})
 	if name != "" {
 		named := fields.OneTermEqualSelector(nameField, name)
 		if s := r.selectors.FieldSelector; s != nil && !s.Empty() {
@@ -139,7 +139,7 @@ func (r *remote) live(ctx context.Context, namespace, name string, each func(cli
 	}
 }
 
-func (r *remote) selected(opts metav1.ListOptions) metav1.ListOptions {
+func (r *listerWatcher) withSelectors(opts metav1.ListOptions) metav1.ListOptions {
 	selectors := r.selectors.AsListOptions()
 	opts.LabelSelector, opts.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
 	return opts

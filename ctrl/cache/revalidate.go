@@ -20,9 +20,9 @@ import (
 // is read, it is listed with the selectors of the watch, so that no permission is
 // needed that the watch does not need. Reads then see the result of the list.
 
-// mostByName is how many objects of a part are listed one by one. For more of them,
+// maxReadsByName is how many objects of a part are listed one by one. For more of them,
 // one list is cheaper.
-const mostByName = 8
+const maxReadsByName = 8
 
 // revalidate updates what is invalid under a name, in a namespace if name is empty, or
 // everywhere if namespace is empty too.
@@ -31,13 +31,13 @@ func (i *informer) revalidate(ctx context.Context, namespace, name string) error
 	if len(invalid) == 0 {
 		return nil
 	}
-	byPart := map[*part][]*store.Invalidation{}
+	byPart := map[*partition][]*store.Invalidation{}
 	for _, v := range invalid {
-		p := i.partOf(v.Key.Namespace)
+		p := i.partitionFor(v.Key.Namespace)
 		byPart[p] = append(byPart[p], v)
 	}
 	for p, invalid := range byPart {
-		if len(invalid) > mostByName {
+		if len(invalid) > maxReadsByName {
 			if err := p.revalidate(ctx, namespace, "", invalid); err != nil {
 				return err
 			}
@@ -110,12 +110,12 @@ func (r *liveRead) wait(ctx context.Context) error {
 
 // revalidate brings up to date what is in a name, or in a namespace or all of the
 // part. Readers that list the same at the same time share what the server answers.
-func (p *part) revalidate(ctx context.Context, namespace, name string, invalid []*store.Invalidation) error {
+func (p *partition) revalidate(ctx context.Context, namespace, name string, invalid []*store.Invalidation) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	for {
 		read, begun := p.liveReads.join(key)
 		if begun {
-			return p.read(ctx, key, read, invalid)
+			return p.liveRead(ctx, key, read, invalid)
 		}
 		if err := read.wait(ctx); err != nil {
 			return fmt.Errorf("cannot read what was written before the cache has caught up with it: %w", err)
@@ -127,8 +127,8 @@ func (p *part) revalidate(ctx context.Context, namespace, name string, invalid [
 	}
 }
 
-// read does a live read of its own.
-func (p *part) read(ctx context.Context, key client.ObjectKey, read *liveRead, invalid []*store.Invalidation) (err error) {
+// liveRead does a live read of its own.
+func (p *partition) liveRead(ctx context.Context, key client.ObjectKey, read *liveRead, invalid []*store.Invalidation) (err error) {
 	defer func() {
 		if ctx.Err() == nil {
 			read.err = err // The others' contexts may live longer.
@@ -138,28 +138,28 @@ func (p *part) read(ctx context.Context, key client.ObjectKey, read *liveRead, i
 	if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
 		return nil
 	}
-	return p.list(ctx, key.Namespace, key.Name, invalid, read.listed)
+	return p.readLive(ctx, key.Namespace, key.Name, invalid, read.listed)
 }
 
-// list lists a name, or a namespace or all of the part, closes listed, and brings up
+// readLive lists a name, or a namespace or all of the part, closes listed, and brings up
 // to date what is in there.
-func (p *part) list(ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{}) error {
+func (p *partition) readLive(ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{}) error {
 	asked := make(map[client.ObjectKey]bool, len(invalid))
 	for _, v := range invalid {
 		asked[v.Key] = true
 	}
 	found := make(map[client.ObjectKey]client.Object, len(invalid))
-	p.informer.tally.liveReads.Add(1)
-	version, err := p.remote.live(ctx, namespace, name, func(obj client.Object) {
+	p.informer.stats.liveReads.Add(1)
+	version, err := p.server.liveList(ctx, namespace, name, func(obj client.Object) {
 		if key := client.ObjectKeyFromObject(obj); asked[key] {
 			found[key] = obj
 		}
 	})
 	close(listed)
 	if err != nil {
-		p.informer.tally.error(err)
+		p.informer.stats.error(err)
 	}
-	if refused(err) {
+	if isPermanent(err) {
 		p.log().Error(err, "reads will not include some writes before the watch delivers them")
 		for _, v := range invalid {
 			p.informer.store.Validate(v)
@@ -187,8 +187,8 @@ func (p *part) list(ctx context.Context, namespace, name string, invalid []*stor
 	return nil
 }
 
-// refused reports whether a retry of the request would fail with the same error.
-func refused(err error) bool {
+// isPermanent reports whether a retry of the request would fail with the same error.
+func isPermanent(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false

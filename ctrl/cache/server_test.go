@@ -33,7 +33,7 @@ type server struct {
 	objects  map[string]*unstructured.Unstructured
 	watchers []*watcher
 	requests []string
-	missing  bool
+	kindMissing  bool
 }
 
 type watcher struct {
@@ -137,10 +137,10 @@ func fieldsOfObject(obj *unstructured.Unstructured) fields.Set {
 }
 
 func (w *watcher) send(event string, obj *unstructured.Unstructured) {
-	w.sendRaw(map[string]any{"type": event, "object": w.form(obj)})
+	w.sendRaw(map[string]any{"type": event, "object": w.represent(obj)})
 }
 
-func (w *watcher) form(obj *unstructured.Unstructured) any {
+func (w *watcher) represent(obj *unstructured.Unstructured) any {
 	if !w.metadata {
 		return obj
 	}
@@ -178,8 +178,8 @@ func (w *watcher) bookmark(version int, annotations map[string]any) {
 	}})
 }
 
-// breakAll breaks all connections after some more bytes.
-func (s *server) breakAll(bytes string) {
+// breakWatches breaks all connections after some more bytes.
+func (s *server) breakWatches(bytes string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watchers {
@@ -202,7 +202,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	q := req.URL.Query()
 	s.requests = append(s.requests, fmt.Sprintf("%s ns=%q labels=%q fields=%q", parts[0], namespace, q.Get("labelSelector"), q.Get("fieldSelector")))
-	if s.missing {
+	if s.kindMissing {
 		return answer(http.StatusNotFound, metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 			Status:   metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
@@ -228,7 +228,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	items := []any{}
 	for _, obj := range s.matching(w) {
-		items = append(items, w.form(obj))
+		items = append(items, w.represent(obj))
 	}
 	list := map[string]any{
 		"apiVersion": "v1", "kind": kinds[w.resource] + "List",

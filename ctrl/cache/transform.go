@@ -56,10 +56,10 @@ func (l transformLock) unlock() { <-l }
 
 // transform calls the transform of the part's config, which must not be nil, under the
 // lock.
-func (p *part) transform(ctx context.Context, obj client.Object, timeout time.Duration) (any, error) {
-	if err := p.transforming.lock(ctx, timeout); err != nil {
+func (p *partition) transform(ctx context.Context, obj client.Object, timeout time.Duration) (any, error) {
+	if err := p.transformLock.lock(ctx, timeout); err != nil {
 		return nil, err
 	}
-	defer p.transforming.unlock()
+	defer p.transformLock.unlock()
 	return p.config.Transform(obj)
 }

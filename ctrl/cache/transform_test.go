@@ -18,8 +18,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// inAllForms returns an object of a kind in each form.
-func inAllForms() []client.Object {
+// inAllRepresentations returns an object of a kind in each form.
+func inAllRepresentations() []client.Object {
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
 	u.SetGroupVersionKind(gvk)
@@ -37,7 +37,7 @@ func TestTransformsAreSerialized(t *testing.T) {
 }
 
 func testTransformsAreSerialized(t *testing.T, opts Options) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		calls := map[string]int{} // the race detector looks at it too
 		running := false
 		opts.DefaultNamespaces = map[string]Config{"a": {}, "b": {}}
@@ -52,13 +52,13 @@ func testTransformsAreSerialized(t *testing.T, opts Options) {
 			calls[o.GetNamespace()+"/"+o.GetName()]++
 			return obj, nil
 		}
-		c := open(t, s, opts)
-		for _, obj := range inAllForms() {
+		c := newTestCache(t, s, opts)
+		for _, obj := range inAllRepresentations() {
 			if _, err := c.GetInformer(t.Context(), obj); err != nil {
 				t.Fatal(err)
 			}
 		}
-		run(t, c)
+		startCache(t, c)
 		var writers sync.WaitGroup
 		for w := range 4 {
 			writers.Go(func() {
@@ -80,9 +80,9 @@ func testTransformsAreSerialized(t *testing.T, opts Options) {
 
 // Other kinds do not wait.
 func TestTransformsOfOtherKinds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		release := make(chan struct{})
-		c := open(t, s, Options{DefaultTransform: func(obj any) (any, error) {
+		c := newTestCache(t, s, Options{DefaultTransform: func(obj any) (any, error) {
 			if _, ok := obj.(*corev1.ConfigMap); ok {
 				<-release
 			}
@@ -91,7 +91,7 @@ func TestTransformsOfOtherKinds(t *testing.T) {
 		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		if err := c.Get(t.Context(), key("", "node"), &corev1.Node{}); err != nil {
 			t.Error(err)
 		}
@@ -102,10 +102,10 @@ func TestTransformsOfOtherKinds(t *testing.T) {
 // A transform that writes and reads its own kind is in its own way, but not for ever;
 // and in the end all is as it should be.
 func TestTransformThatWrites(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		var c *informerCache
 		nested := 0
-		c = open(t, s, Options{DefaultTransform: func(obj any) (any, error) {
+		c = newTestCache(t, s, Options{DefaultTransform: func(obj any) (any, error) {
 			if obj.(client.Object).GetName() != "outer" {
 				return obj, nil
 			}
@@ -124,8 +124,8 @@ func TestTransformThatWrites(t *testing.T) {
 		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
-		s.breakAll("")
+		startCache(t, c)
+		s.breakWatches("")
 		synctest.Wait()
 		c.Wrote(t.Context(), s.put(configMap("a", "outer", "number", "7")))
 		expect(t, get(t, c, "a", "outer"), "7")
@@ -147,7 +147,7 @@ func TestLiveReadsAreTransformed(t *testing.T) {
 			return obj, nil
 		},
 	}
-	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		cm := configMap("a", "new")
 		cm.Data = map[string]string{"known": "to the server"}
 		c.Wrote(t.Context(), s.put(cm))
@@ -173,7 +173,7 @@ func TestTransformThatReadsItsObject(t *testing.T) {
 			return obj, nil
 		},
 	}
-	lagging(t, opts, func(t *testing.T, s *server, own *informerCache, _ func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, own *informerCache, _ func()) {
 		c = own
 		cm := configMap("a", "new")
 		cm.Data = map[string]string{"known": "to the server"}
@@ -199,7 +199,7 @@ func TestContextEndsDuringTransform(t *testing.T) {
 			return obj, nil
 		},
 	}
-	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		cm := configMap("a", "new")
 		cm.Data = map[string]string{"known": "to the server"}
 		c.Wrote(t.Context(), s.put(cm))
@@ -214,7 +214,7 @@ func TestContextEndsDuringTransform(t *testing.T) {
 
 // Functions that make indexes are not called by several goroutines at once either.
 func TestIndexFunctionsAreSerialized(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		calls := map[string]int{}
 		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", func(obj client.Object) []string {
 			calls[obj.GetName()]++

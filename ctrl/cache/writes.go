@@ -23,12 +23,12 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 		return
 	}
 	key := client.ObjectKeyFromObject(obj)
-	c.eachOf(obj, func(i *informer, p *part, converted bool) {
-		switch selects := p.selects(obj); {
-		case selects == noMember && !converted:
+	c.forEachCovering(obj, func(i *informer, p *partition, converted bool) {
+		switch selects := p.matchSelectors(obj); {
+		case selects == noMatch && !converted:
 			i.store.Absent(key, version)
 			return
-		case selects == unknown, converted:
+		case selects == matchUnknown, converted:
 			i.store.Invalidate(key, version)
 			return
 		}
@@ -55,8 +55,8 @@ func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
 		return // Resource versions that are not numbers cannot be compared.
 	}
 	key := client.ObjectKeyFromObject(obj)
-	c.eachOf(obj, func(i *informer, p *part, _ bool) {
-		if p.selectsKey(key) != noMember {
+	c.forEachCovering(obj, func(i *informer, p *partition, _ bool) {
+		if p.matchKey(key) != noMatch {
 			i.store.Invalidate(key, version)
 		}
 	})
@@ -65,7 +65,7 @@ func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
 // Deleted implements overlay.Writes: reads do not find the object from now on.
 func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 	version, _ := store.Version(obj)
-	c.eachOf(obj, func(i *informer, _ *part, _ bool) {
+	c.forEachCovering(obj, func(i *informer, _ *partition, _ bool) {
 		i.store.Deleted(client.ObjectKeyFromObject(obj), obj.GetUID(), version)
 	})
 }
@@ -75,9 +75,9 @@ func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	version, _ := store.Version(obj)
 	key := client.ObjectKeyFromObject(obj)
-	c.eachOf(obj, func(i *informer, p *part, _ bool) {
+	c.forEachCovering(obj, func(i *informer, p *partition, _ bool) {
 		switch {
-		case p.selectsKey(key) == noMember:
+		case p.matchKey(key) == noMatch:
 		case obj.GetUID() == "":
 			i.store.Invalidate(key, 0)
 		default:
@@ -86,23 +86,23 @@ func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	})
 }
 
-// eachOf calls f for the existing informers of an object's kind, in all forms and API
+// forEachCovering calls f for the existing informers of an object's kind, in all forms and API
 // versions, and for their parts that cover its namespace. Converted is set if the API
 // version is not the object's: conversion is up to the server, and keeps only name,
 // namespace, UID and resource version for certain.
-func (c *informerCache) eachOf(obj client.Object, f func(i *informer, p *part, converted bool)) {
+func (c *informerCache) forEachCovering(obj client.Object, f func(i *informer, p *partition, converted bool)) {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
 		return
 	}
-	for _, i := range c.existing(gvk.GroupKind()) {
-		if p := i.partOf(obj.GetNamespace()); p != nil {
+	for _, i := range c.informersOf(gvk.GroupKind()) {
+		if p := i.partitionFor(obj.GetNamespace()); p != nil {
 			f(i, p, i.gvk != gvk)
 		}
 	}
 }
 
-func (c *informerCache) existing(kind schema.GroupKind) []*informer {
+func (c *informerCache) informersOf(kind schema.GroupKind) []*informer {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var found []*informer

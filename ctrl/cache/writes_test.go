@@ -15,12 +15,12 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// lagging runs a test whose watch tells nothing before the given function is
+// withBrokenWatch runs a test whose watch tells nothing before the given function is
 // called: all connections are broken, and the next attempt must wait.
-func lagging(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, catchUp func())) {
+func withBrokenWatch(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, catchUp func())) {
 	t.Helper()
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, opts)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, opts)
 		r := &recorder{}
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		if err != nil {
@@ -29,10 +29,10 @@ func lagging(t *testing.T, opts Options, f func(t *testing.T, s *server, c *info
 		if _, err := i.AddEventHandler(r); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		synctest.Wait()
-		r.told = nil
-		s.breakAll("")
+		r.recorded = nil
+		s.breakWatches("")
 		synctest.Wait()
 		f(t, s, c, func() {
 			t.Helper()
@@ -56,7 +56,7 @@ func get(t *testing.T, c client.Reader, namespace, name string, opts ...client.G
 }
 
 func TestOwnWritesAreSeen(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		c.Wrote(ctx, s.put(configMap("a", "new", "number", "7")))
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "7")))
@@ -65,7 +65,7 @@ func TestOwnWritesAreSeen(t *testing.T) {
 		expect(t, get(t, c, "a", "cm-1"), "7")
 		expect(t, names(t, c, client.MatchingLabels{"number": "7"}), "a/cm-1 a/new")
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "b/cm-1 c/cm-1")
-		if len(c.all()) != 1 {
+		if len(c.allInformers()) != 1 {
 			t.Error("a write started an informer")
 		}
 
@@ -87,7 +87,7 @@ func TestOwnWritesAreSeen(t *testing.T) {
 
 // The caller may go on with what it has written.
 func TestWritesAreCopied(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		cm := s.put(configMap("a", "new", "number", "7")).(*corev1.ConfigMap)
 		c.Wrote(t.Context(), cm)
 		cm.Labels["number"] = "8"
@@ -97,7 +97,7 @@ func TestWritesAreCopied(t *testing.T) {
 
 // Somebody else's later write wins once it is known.
 func TestLaterWritesOfOthers(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		own := s.put(configMap("a", "cm-1", "number", "7"))
 		s.put(configMap("a", "cm-1", "number", "8"))
@@ -115,7 +115,7 @@ func TestWritesOutsideTheSelector(t *testing.T) {
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"number": "1"}),
 		DefaultFieldSelector: fields.OneTermNotEqualSelector("metadata.name", "hidden"),
 	}
-	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		c.Wrote(ctx, s.put(configMap("a", "cm-2", "number", "1")))
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "2")))
@@ -129,7 +129,7 @@ func TestWritesOutsideTheSelector(t *testing.T) {
 }
 
 func TestWritesInOtherNamespaces(t *testing.T) {
-	lagging(t, Options{DefaultNamespaces: map[string]Config{"a": {}}}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{DefaultNamespaces: map[string]Config{"a": {}}}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		c.Wrote(t.Context(), s.put(configMap("b", "new")))
 		c.Deleted(t.Context(), configMap("b", "new"))
 		expect(t, names(t, c), "a/cm-0 a/cm-1 a/cm-2 a/cm-3")
@@ -138,7 +138,7 @@ func TestWritesInOtherNamespaces(t *testing.T) {
 
 // What was deleted may be made again, before the watch has told of anything.
 func TestDeletedAndMadeAgain(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		cm := configMap("a", "cm-1", "number", "deleting")
 		cm.DeletionTimestamp, cm.Finalizers = &metav1.Time{Time: time.Now()}, []string{"x.io/y"}
@@ -160,7 +160,7 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 // A write in one form is seen in all forms: those for which it says too little ask
 // the server.
 func TestWritesInOtherForms(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		ctx := t.Context()
 		gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 		u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
@@ -171,7 +171,7 @@ func TestWritesInOtherForms(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.breakAll("")
+		s.breakWatches("")
 		synctest.Wait()
 		see := func(want string) {
 			t.Helper()
@@ -195,14 +195,14 @@ func TestWritesInOtherForms(t *testing.T) {
 		m.SetResourceVersion(answer.GetResourceVersion())
 		c.Wrote(ctx, m)
 		see("metadata")
-		shows(t, "live_reads_total", "metadata ConfigMap 0", "typed ConfigMap 1", "unstructured ConfigMap 2")
+		expectSeries(t, "live_reads_total", "metadata ConfigMap 0", "typed ConfigMap 1", "unstructured ConfigMap 2")
 	})
 }
 
 // A write in one API version says too little for the others, but that they are out
 // of date.
 func TestWritesInOtherVersions(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		answer := s.put(configMap("a", "cm-1", "number", "7"))
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind().WithVersion("v2"))

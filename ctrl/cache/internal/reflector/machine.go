@@ -33,24 +33,24 @@ type signal uint8
 const (
 	// opened: the watch that was asked for is open.
 	opened signal = iota
-	// paged: a page of the list came; input.next names the following one.
-	paged
-	// told: the watch told of an object or of its progress.
-	told
-	// complete: the watch told that the list it began with has ended.
-	complete
+	// pageReceived: a page of the list came; input.next names the following one.
+	pageReceived
+	// received: the watch told of an object or of its progress.
+	received
+	// listCompleted: the watch told that the list it began with has ended.
+	listCompleted
 	// ended: the server ended the watch in good order.
 	ended
 	// failed: a request or a watch failed in a way that another try may mend.
 	failed
-	// gone: the server no longer has the version, or the page, that was asked for.
-	gone
-	// garbled: the watch told something that could not be read.
-	garbled
+	// expired: the server no longer has the version, or the page, that was asked for.
+	expired
+	// decodingFailed: the watch told something that could not be read.
+	decodingFailed
 	// unsupported: the server does not offer streaming lists.
 	unsupported
-	// waited: the time to wait is over.
-	waited
+	// backOffElapsed: the time to wait is over.
+	backOffElapsed
 )
 
 func (s signal) String() string {
@@ -64,9 +64,9 @@ type input struct {
 	version string
 	// next names the following page, if there is one.
 	next string
-	// lasting is set if the watch was open for a while, so that its end is not
+	// stable is set if the watch was open for a while, so that its end is not
 	// one more failure in a row.
-	lasting bool
+	stable bool
 }
 
 // action is what a reflector has to do next.
@@ -133,94 +133,94 @@ func (m machine) begin() action {
 func (m machine) step(in input) (machine, action) {
 	switch m.state {
 	case backingOff:
-		if in.signal == waited {
-			return m.to(m.resume)
+		if in.signal == backOffElapsed {
+			return m.enter(m.resume)
 		}
 	case empty:
 		switch in.signal {
 		case opened:
-			return m.reading(streaming, "")
-		case paged:
-			return m.page(in)
-		case failed, gone:
+			return m.watchOpen(streaming, "")
+		case pageReceived:
+			return m.pageDone(in)
+		case failed, expired:
 			return m.backOff(empty)
 		case unsupported:
 			m.paging = true
-			return m.to(empty)
+			return m.enter(empty)
 		}
 	case streaming:
 		switch in.signal {
-		case told:
-			return m.reading(streaming, "")
-		case complete:
-			return m.reading(watching, in.version)
-		case ended, failed, gone, garbled:
+		case received:
+			return m.watchOpen(streaming, "")
+		case listCompleted:
+			return m.watchOpen(watching, in.version)
+		case ended, failed, expired, decodingFailed:
 			return m.backOff(empty)
 		case unsupported:
 			m.paging = true
-			return m.to(empty)
+			return m.enter(empty)
 		}
 	case listing:
 		switch in.signal {
-		case paged:
-			return m.page(in)
+		case pageReceived:
+			return m.pageDone(in)
 		case failed:
 			return m.backOff(empty)
-		case gone:
+		case expired:
 			return m.restart()
 		}
 	case synced:
 		switch in.signal {
 		case opened:
-			return m.reading(watching, m.version)
+			return m.watchOpen(watching, m.version)
 		case failed:
 			return m.backOff(synced)
-		case gone:
+		case expired:
 			return m.restart()
 		}
 	case watching:
-		if in.lasting || in.signal == told {
+		if in.stable || in.signal == received {
 			m.failures = 0
 		}
 		switch in.signal {
-		case told:
-			return m.reading(watching, cmp.Or(in.version, m.version))
+		case received:
+			return m.watchOpen(watching, cmp.Or(in.version, m.version))
 		case ended:
-			if in.lasting {
-				return m.to(synced)
+			if in.stable {
+				return m.enter(synced)
 			}
 			return m.backOff(synced)
 		case failed:
 			return m.backOff(synced)
-		case gone:
+		case expired:
 			return m.restart()
-		case garbled:
+		case decodingFailed:
 			return m.backOff(empty)
 		}
 	}
 	panic(fmt.Sprintf("reflector: %v while %v", in.signal, m.state))
 }
 
-// to enters empty or synced and begins from there.
-func (m machine) to(s state) (machine, action) {
+// enter enters empty or synced and begins from there.
+func (m machine) enter(s state) (machine, action) {
 	m.state, m.next = s, ""
 	return m, m.begin()
 }
 
-// reading enters a state in which a watch is open.
-func (m machine) reading(s state, version string) (machine, action) {
+// watchOpen enters a state in which a watch is open.
+func (m machine) watchOpen(s state, version string) (machine, action) {
 	m.state, m.version = s, version
 	return m, read
 }
 
-// page takes a page of a list.
-func (m machine) page(in input) (machine, action) {
+// pageDone takes a page of a list.
+func (m machine) pageDone(in input) (machine, action) {
 	m.version, m.next = in.version, in.next
 	if m.next != "" {
 		m.state = listing
 		return m, list
 	}
-	return m.to(synced)
+	return m.enter(synced)
 }
 
 // restart begins a new list.
@@ -229,7 +229,7 @@ func (m machine) restart() (machine, action) {
 		return m.backOff(empty)
 	}
 	m.failures++
-	return m.to(empty)
+	return m.enter(empty)
 }
 
 // backOff waits before it goes on from a state.

@@ -8,9 +8,9 @@ import (
 	"flyball.dev/ctrl/cache/internal/wire"
 )
 
-// request is a request for a page of a list.
-type request struct {
-	next   string
+// pageRequest is a request for a page of a list.
+type pageRequest struct {
+	token   string
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -18,10 +18,10 @@ type request struct {
 	err  error
 }
 
-// newRequest asks for a page; the empty name is the first page's.
-func newRequest(ctx context.Context, source Source, next string) *request {
+// newPageRequest asks for a page; the empty name is the first page's.
+func newPageRequest(ctx context.Context, source Source, next string) *pageRequest {
 	ctx, cancel := context.WithCancel(ctx)
-	q := &request{next: next, cancel: cancel, done: make(chan struct{})}
+	q := &pageRequest{token: next, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(q.done)
 		q.page, q.err = source.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
@@ -29,15 +29,15 @@ func newRequest(ctx context.Context, source Source, next string) *request {
 	return q
 }
 
-// answer waits for the page.
-func (q *request) answer() (*wire.Page, error) {
+// wait waits for the page.
+func (q *pageRequest) wait() (*wire.Page, error) {
 	<-q.done
 	q.cancel()
 	return q.page, q.err
 }
 
-// drop gives the request up and waits until nothing of it is left running.
-func (q *request) drop() {
+// cancelAndWait gives the request up and waits until nothing of it is left running.
+func (q *pageRequest) cancelAndWait() {
 	q.cancel()
 	<-q.done
 }

@@ -77,7 +77,7 @@ type Reflector struct {
 
 	machine machine
 	watch   *openWatch
-	ahead   *request
+	prefetched   *pageRequest
 	// err is the error behind the last signal, for OnError and for the server's
 	// wish how long to wait.
 	err error
@@ -86,54 +86,54 @@ type Reflector struct {
 const (
 	// pageSize is how many objects a page of a list holds at most.
 	pageSize = 500
-	// watchAtLeast and watchAtMost bound how long the server is asked to keep a
+	// minWatchTimeout and watchAtMost bound how long the server is asked to keep a
 	// watch open. The jitter keeps watches from ending together.
-	watchAtLeast, watchAtMost = 5 * time.Minute, 10 * time.Minute
+	minWatchTimeout, maxWatchTimeout = 5 * time.Minute, 10 * time.Minute
 	// watchGrace is how long a watch may be open beyond that before the
 	// connection is taken for dead.
 	watchGrace = 30 * time.Second
-	// lasting is how long a watch must have been open for its end not to count
+	// stableAfter is how long a watch must have been open for its end not to count
 	// as a failure.
-	lasting = 5 * time.Second
-	// silence is how long a streaming list may be silent before the server is
+	stableAfter = 5 * time.Second
+	// initialEventsTimeout is how long a streaming list may be silent before the server is
 	// taken for one that does not know of them: it would never end the list.
-	silence = 15 * time.Second
+	initialEventsTimeout = 15 * time.Second
 	// The first wait after a failure, which doubles with each, and the longest.
-	backOffFrom, backOffTo = 200 * time.Millisecond, 30 * time.Second
+	minBackOff, maxBackOff = 200 * time.Millisecond, 30 * time.Second
 )
 
 // Run lists and watches until ctx is done.
 func (r *Reflector) Run(ctx context.Context) {
 	defer r.closeWatch()
-	defer r.dropAhead()
+	defer r.cancelPrefetch()
 	r.machine.paging = !r.Bookmarks
 	for next := r.machine.begin(); ctx.Err() == nil; {
-		in := r.do(ctx, next)
+		in := r.perform(ctx, next)
 		if ctx.Err() != nil {
 			return
 		}
 		before := r.machine.state
 		r.machine, next = r.machine.step(in)
-		r.entered(before)
+		r.transitioned(before)
 	}
 }
 
-// entered does what a change of state brings with it.
-func (r *Reflector) entered(before state) {
+// transitioned does what a change of state brings with it.
+func (r *Reflector) transitioned(before state) {
 	after := r.machine.state
 	if after != watching && after != streaming {
 		r.closeWatch()
 	}
 	if after != listing {
-		r.dropAhead()
+		r.cancelPrefetch()
 	}
 	if (after == synced || after == watching) && (before == empty || before == listing || before == streaming) {
 		r.Sink.Complete(r.machine.version)
 	}
 }
 
-// do does what the machine says and tells what came of it.
-func (r *Reflector) do(ctx context.Context, a action) input {
+// perform does what the machine says and tells what came of it.
+func (r *Reflector) perform(ctx context.Context, a action) input {
 	switch a {
 	case stream:
 		return r.open(ctx, metav1.ListOptions{
@@ -142,7 +142,7 @@ func (r *Reflector) do(ctx context.Context, a action) input {
 			AllowWatchBookmarks:  true,
 		})
 	case list:
-		return r.page(ctx)
+		return r.list(ctx)
 	case watch:
 		return r.open(ctx, metav1.ListOptions{
 			ResourceVersion:     r.machine.version,
@@ -151,14 +151,14 @@ func (r *Reflector) do(ctx context.Context, a action) input {
 	case read:
 		return r.read()
 	default:
-		return r.pause(ctx)
+		return r.backOff(ctx)
 	}
 }
 
-// page asks for a page of a list and passes its objects on. Meanwhile it asks
+// list asks for a page of a list and passes its objects on. Meanwhile it asks
 // for the page that follows.
-func (r *Reflector) page(ctx context.Context) input {
-	page, err := r.ask(ctx, r.machine.next).answer()
+func (r *Reflector) list(ctx context.Context) input {
+	page, err := r.requestPage(ctx, r.machine.next).wait()
 	if err != nil {
 		return r.failure(err)
 	}
@@ -166,7 +166,7 @@ func (r *Reflector) page(ctx context.Context) input {
 		r.Sink.Begin()
 	}
 	if page.Next != "" {
-		r.ahead = newRequest(ctx, r.Source, page.Next)
+		r.prefetched = newPageRequest(ctx, r.Source, page.Next)
 	}
 	for obj, err := range page.Objects {
 		if err != nil {
@@ -177,12 +177,12 @@ func (r *Reflector) page(ctx context.Context) input {
 		}
 		r.Sink.Listed(obj)
 	}
-	return input{signal: paged, version: page.Version, next: page.Next}
+	return input{signal: pageReceived, version: page.Version, next: page.Next}
 }
 
 // open opens a watch.
 func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
-	timeout := watchAtLeast + rand.N(watchAtMost-watchAtLeast)
+	timeout := minWatchTimeout + rand.N(maxWatchTimeout-minWatchTimeout)
 	opts.TimeoutSeconds = new(int64(timeout.Seconds()))
 	w, err := newOpenWatch(ctx, r.Source, opts, timeout+watchGrace)
 	if err != nil {
@@ -206,15 +206,15 @@ func (r *Reflector) read() input {
 	case err == nil:
 		in = r.event(event)
 	case errors.Is(err, io.EOF):
-		r.err = ErrEnded
+		r.err = ErrWatchEnded
 		in = input{signal: ended}
-	case errors.Is(err, ErrSilent):
+	case errors.Is(err, ErrInitialEventsTimeout):
 		r.err = err
 		in = input{signal: unsupported}
 	default:
 		in = r.failure(err)
 	}
-	in.lasting = r.watch.lasts
+	in.stable = r.watch.stable
 	return in
 }
 
@@ -225,15 +225,15 @@ func (r *Reflector) event(event apiwatch.Event) input {
 	}
 	obj, ok := event.Object.(client.Object)
 	if !ok {
-		r.err = ErrNoObject
-		return input{signal: garbled}
+		r.err = ErrNotAnObject
+		return input{signal: decodingFailed}
 	}
 	version := obj.GetResourceVersion()
 	switch event.Type {
 	case apiwatch.Bookmark:
 		if r.machine.state == streaming {
 			if obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				return input{signal: complete, version: version}
+				return input{signal: listCompleted, version: version}
 			}
 			break
 		}
@@ -247,7 +247,7 @@ func (r *Reflector) event(event apiwatch.Event) input {
 			r.Sink.Changed(obj)
 		}
 	}
-	return input{signal: told, version: version}
+	return input{signal: received, version: version}
 }
 
 // failure turns an error into a signal.
@@ -256,12 +256,12 @@ func (r *Reflector) failure(err error) input {
 	return input{signal: classify(err, r.machine)}
 }
 
-// pause tells of the error and waits, the longer the more has failed.
-func (r *Reflector) pause(ctx context.Context) input {
+// backOff tells of the error and waits, the longer the more has failed.
+func (r *Reflector) backOff(ctx context.Context) input {
 	r.OnError(ctx, r.err)
-	delay := backOffTo
+	delay := maxBackOff
 	if n := r.machine.failures - 1; n < 8 {
-		delay = min(backOffFrom<<n, backOffTo)
+		delay = min(minBackOff<<n, maxBackOff)
 	}
 	delay = delay/2 + rand.N(delay)
 	if seconds, ok := apierrors.SuggestsClientDelay(r.err); ok {
@@ -273,22 +273,22 @@ func (r *Reflector) pause(ctx context.Context) input {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return input{signal: waited}
+	return input{signal: backOffElapsed}
 }
 
-// ask returns the request for a page, which may have been made before.
-func (r *Reflector) ask(ctx context.Context, next string) *request {
-	if q := r.ahead; q != nil && q.next == next {
-		r.ahead = nil
+// requestPage returns the request for a page, which may have been made before.
+func (r *Reflector) requestPage(ctx context.Context, next string) *pageRequest {
+	if q := r.prefetched; q != nil && q.token == next {
+		r.prefetched = nil
 		return q
 	}
-	return newRequest(ctx, r.Source, next)
+	return newPageRequest(ctx, r.Source, next)
 }
 
-func (r *Reflector) dropAhead() {
-	if r.ahead != nil {
-		r.ahead.drop()
-		r.ahead = nil
+func (r *Reflector) cancelPrefetch() {
+	if r.prefetched != nil {
+		r.prefetched.cancelAndWait()
+		r.prefetched = nil
 	}
 }
 

@@ -52,7 +52,7 @@ type server struct {
 	page     int
 	listErr  []error // for the next calls of List
 	watchErr []error // for the next calls of Watch
-	mute     bool    // streaming lists do not end
+	neverSynced     bool    // streaming lists do not end
 }
 
 func newServer() *server {
@@ -223,7 +223,7 @@ func (s *server) watch(q url.Values) (io.ReadCloser, error) {
 		for _, name := range slices.Sorted(maps.Keys(s.objects)) {
 			w.send(apiwatch.Event{Type: apiwatch.Added, Object: s.objects[name]})
 		}
-		if !s.mute {
+		if !s.neverSynced {
 			end := bookmark(s.version)
 			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 			w.send(apiwatch.Event{Type: apiwatch.Bookmark, Object: end})
@@ -380,9 +380,9 @@ func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
 	return k, &errs
 }
 
-// agree fails the test unless the sink holds what the server holds, and was idle since the last
+// expectEqual fails the test unless the sink holds what the server holds, and was idle since the last
 // change.
-func agree(t *testing.T, k *sink, s *server) {
+func expectEqual(t *testing.T, k *sink, s *server) {
 	t.Helper()
 	synctest.Wait()
 	s.mu.Lock()
@@ -403,8 +403,8 @@ func agree(t *testing.T, k *sink, s *server) {
 	}
 }
 
-// pause lets time pass until everything has come to rest.
-func pause(d time.Duration) {
+// advance lets time pass until everything has come to rest.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -424,11 +424,11 @@ func TestFollows(t *testing.T) {
 					s.streams = streams
 					fill(s)
 					k, errs := start(t, s, bookmarks)
-					agree(t, k, s)
+					expectEqual(t, k, s)
 					s.put("object-3", true)
 					s.put("object-4", false)
 					s.put("more", true)
-					agree(t, k, s)
+					expectEqual(t, k, s)
 					if k.completed.Load() != 1 || len(*errs) != 0 {
 						t.Errorf("%d lists, errors %v", k.completed.Load(), *errs)
 					}
@@ -457,7 +457,7 @@ func TestFaults(t *testing.T) {
 			1, []string{"stream ", "list ", "list 11/object-3", "list ", "list 11/object-3", "list 11/object-6", "list 11/object-9", "watch 11"}},
 		{"a page fails", func(s *server) { s.streams = false; s.listErr = []error{nil, nil, refused} }, nil,
 			1, []string{"stream ", "list ", "list 11/object-3", "list 11/object-6", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
-		{"a streaming list never ends", func(s *server) { s.mute = true }, nil,
+		{"a streaming list never ends", func(s *server) { s.neverSynced = true }, nil,
 			1, []string{"stream ", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
 		{"the watch is refused", func(s *server) { s.streams = false; s.watchErr = []error{nil, refused, refused} }, nil,
 			1, nil},
@@ -545,14 +545,14 @@ func TestFaults(t *testing.T) {
 					}
 					k, _ := start(t, s, true)
 					if test.fault != nil {
-						agree(t, k, s)
+						expectEqual(t, k, s)
 						test.fault(s)
 					}
 					s.put("object-7", true)
-					pause(time.Minute)
-					agree(t, k, s)
+					advance(time.Minute)
+					expectEqual(t, k, s)
 					s.put("object-8", false)
-					agree(t, k, s)
+					expectEqual(t, k, s)
 					if int(k.completed.Load()) != test.lists {
 						t.Errorf("%d lists were complete, want %d: %q", k.completed.Load(), test.lists, s.calls)
 					}
@@ -565,14 +565,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// pages is a source whose second page is asked for before the objects of the
+// prefetchSource is a source whose second page is asked for before the objects of the
 // first have all been taken.
-type pages struct {
+type prefetchSource struct {
 	Source
 	second chan struct{}
 }
 
-func (p *pages) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
+func (p *prefetchSource) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
 	if opts.Continue != "" {
 		close(p.second)
 		<-ctx.Done() // whoever does not want the answer any more says so
@@ -594,7 +594,7 @@ func TestPagesAhead(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var told error
 		r := &Reflector{
-			Source: &pages{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareAsked).Scope("")},
+			Source: &prefetchSource{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareAsked).Scope("")},
 			OnError: func(_ context.Context, err error) { told = err; cancel() },
 		}
 		r.Run(ctx)
@@ -612,7 +612,7 @@ func TestBacksOff(t *testing.T) {
 			s.watchErr = append(s.watchErr, apierrors.NewNotFound(schema.GroupResource{}, ""))
 		}
 		_, errs := start(t, s, true)
-		pause(time.Hour)
+		advance(time.Hour)
 		if n := len(*errs); n < 60 || n > 300 {
 			t.Errorf("%d attempts in an hour", n)
 		}
@@ -628,7 +628,7 @@ func TestExpiryAgainAndAgain(t *testing.T) {
 		}
 		s.streams = false
 		k, _ := start(t, s, false)
-		pause(time.Hour)
+		advance(time.Hour)
 		if k.completed.Load() > 300 {
 			t.Errorf("%d lists in an hour", k.completed.Load())
 		}
@@ -641,12 +641,12 @@ func TestRetryAfter(t *testing.T) {
 		s := newServer()
 		s.watchErr = []error{apierrors.NewTooManyRequests("later", 120)}
 		k, _ := start(t, s, true)
-		pause(119 * time.Second)
+		advance(119 * time.Second)
 		if k.completed.Load() != 0 {
 			t.Error("the server was asked too early")
 		}
-		pause(time.Minute)
-		agree(t, k, s)
+		advance(time.Minute)
+		expectEqual(t, k, s)
 		if k.completed.Load() != 1 {
 			t.Error("no list")
 		}
@@ -661,8 +661,8 @@ func TestDeadConnection(t *testing.T) {
 		k, _ := start(t, s, true)
 		s.set(func() { s.watchers = nil })
 		s.put("unheard", true)
-		pause(watchAtMost + time.Minute)
-		agree(t, k, s)
+		advance(maxWatchTimeout + time.Minute)
+		expectEqual(t, k, s)
 	})
 }
 
@@ -699,8 +699,8 @@ func TestRandomFaults(t *testing.T) {
 				}
 			}
 			s.set(func() { s.listErr, s.watchErr = nil, nil })
-			pause(2 * time.Minute)
-			agree(t, k, s)
+			advance(2 * time.Minute)
+			expectEqual(t, k, s)
 		})
 	}
 }

@@ -17,20 +17,20 @@ type openWatch struct {
 	opened time.Time
 	// events are those that were read and not yet passed on.
 	events []apiwatch.Event
-	// lasts is set once the watch has been open long enough for its end not to
+	// stable is set once the watch has been open long enough for its end not to
 	// count as a failure.
-	lasts bool
+	stable bool
 }
 
 // The errors that a reflector itself finds.
 var (
-	// ErrEnded is a watch that ended before it had told anything.
-	ErrEnded = errors.New("the watch ended at once")
-	// ErrSilent is a watch that was to begin with a list and did not tell the
+	// ErrWatchEnded is a watch that ended before it had told anything.
+	ErrWatchEnded = errors.New("the watch ended at once")
+	// ErrInitialEventsTimeout is a watch that was to begin with a list and did not tell the
 	// end of it.
-	ErrSilent = errors.New("the server did not finish a streaming list")
-	// ErrNoObject is an event about something else than an object.
-	ErrNoObject = errors.New("the watch told of something that is not an object")
+	ErrInitialEventsTimeout = errors.New("the server did not finish a streaming list")
+	// ErrNotAnObject is an event about something else than an object.
+	ErrNotAnObject = errors.New("the watch told of something that is not an object")
 )
 
 // newOpenWatch opens a watch that ends after timeout even if the connection has
@@ -61,13 +61,13 @@ func (w *openWatch) event(streaming bool) (apiwatch.Event, error) {
 func (w *openWatch) read(streaming bool) (err error) {
 	heard := func() bool { return true }
 	if streaming {
-		heard = time.AfterFunc(silence, w.cancel).Stop
+		heard = time.AfterFunc(initialEventsTimeout, w.cancel).Stop
 	}
 	w.events, err = w.Next()
 	if !heard() {
-		err = ErrSilent
+		err = ErrInitialEventsTimeout
 	}
-	w.lasts = time.Since(w.opened) >= lasting
+	w.stable = time.Since(w.opened) >= stableAfter
 	return err
 }
 
@@ -81,9 +81,9 @@ func classify(err error, m machine) signal {
 	opening := m.state == empty && !m.paging
 	switch {
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
-		return gone
-	case undecodable(err) && (m.state == streaming || m.state == watching):
-		return garbled
+		return expired
+	case isDecodingError(err) && (m.state == streaming || m.state == watching):
+		return decodingFailed
 	case opening && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)):
 		return unsupported
 	case m.state == streaming && apierrors.IsInvalid(err):
@@ -93,8 +93,8 @@ func classify(err error, m machine) signal {
 	}
 }
 
-// undecodable tells whether the client made up an error of a watch because it
+// isDecodingError tells whether the client made up an error of a watch because it
 // could not decode what the server sent.
-func undecodable(err error) bool {
+func isDecodingError(err error) bool {
 	return apierrors.HasStatusCause(err, "ClientWatchDecoding")
 }
