@@ -45,7 +45,8 @@ type Listener struct {
 const maxDecoded = 256
 
 // notification is a pending call of the handler: an object was added (before is nil), updated
-// (neither is nil) or deleted (after is nil). If both are nil, it marks the end of the initial list.
+// (neither is nil) or deleted (after is nil). If both are nil, it marks the end of the initial
+// list.
 type notification struct {
 	before, after *store.Snapshot
 	isInInitial   bool

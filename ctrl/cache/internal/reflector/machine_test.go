@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Every row of the table of states: what a signal makes of a machine.
+// Every cell of the transition table.
 func TestStep(t *testing.T) {
 	v1, v2 := machine{version: "1"}, machine{version: "2"}
 	in := func(m machine, s state) machine { m.state = s; return m }
@@ -73,7 +73,7 @@ func TestStep(t *testing.T) {
 		{backing(v1, synced, 1), input{signal: backOffElapsed}, failures(in(v1, synced), 1), watch},
 	}
 	for _, test := range tests {
-		// Where a machine was to resume means nothing after it has.
+		// resume has no meaning in other states.
 		got, then := test.from.step(test.in)
 		if got.state != backingOff {
 			got.resume = test.want.resume
@@ -93,7 +93,7 @@ func TestClassify(t *testing.T) {
 		return &apierrors.StatusError{ErrStatus: s}
 	}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
-	garbage := status(http.StatusInternalServerError, metav1.StatusReasonInternalError, "ClientWatchDecoding")
+	decodingError := status(http.StatusInternalServerError, metav1.StatusReasonInternalError, "ClientWatchDecoding")
 	tests := []struct {
 		name  string
 		err   error
@@ -102,13 +102,13 @@ func TestClassify(t *testing.T) {
 	}{
 		{"expired", apierrors.NewResourceExpired("old"), machine{state: synced}, expired},
 		{"gone", apierrors.NewGone("old"), machine{state: watching}, expired},
-		{"version of the future", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, expired},
-		{"no streaming list", invalid, machine{state: empty}, unsupported},
-		{"no streaming list, told late", invalid, machine{state: streaming}, unsupported},
+		{"resource version too large", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, expired},
+		{"no watch list", invalid, machine{state: empty}, unsupported},
+		{"no watch list, reported late", invalid, machine{state: streaming}, unsupported},
 		{"bad page", invalid, machine{state: empty, paging: true}, failed},
 		{"no watch", invalid, machine{state: synced}, failed},
-		{"garbage", garbage, machine{state: watching}, decodingFailed},
-		{"garbage in a list", garbage, machine{state: streaming}, decodingFailed},
+		{"decoding error", decodingError, machine{state: watching}, decodingFailed},
+		{"decoding error in a watch list", decodingError, machine{state: streaming}, decodingFailed},
 		{"missing", apierrors.NewNotFound(schema.GroupResource{}, ""), machine{state: empty}, failed},
 		{"forbidden", apierrors.NewForbidden(schema.GroupResource{}, "", nil), machine{state: empty}, failed},
 		{"throttled", apierrors.NewTooManyRequests("slow down", 1), machine{state: synced}, failed},
@@ -121,7 +121,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestImpossibleSignalPanics(t *testing.T) {
+func TestInvalidSignalPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")

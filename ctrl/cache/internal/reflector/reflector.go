@@ -1,11 +1,9 @@
-// Package reflector keeps a picture of the objects of one kind up to date: it
-// lists them, watches them, and lists them again when the server can no longer
-// continue a watch.
+// Package reflector lists and watches the objects of one kind and passes them to a sink. It lists
+// again when the server can no longer continue a watch.
 //
-// What comes next in which situation is decided by a pure state machine. The
-// reflector around it does what the machine says, one thing at a time, on the
-// goroutine that runs it; but for the next page of a list, which is asked for
-// while the objects of the last one are passed on.
+// A pure state machine decides which action comes next. The reflector performs the actions one at a
+// time, on the goroutine that runs it. The exception is the next page of a list, which is
+// prefetched while the objects of the last one are passed on.
 package reflector
 
 import (
@@ -23,10 +21,10 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Source is where objects come from: one kind, perhaps of one namespace.
+// Source lists and watches the objects of one kind, in one namespace or in all.
 type Source interface {
-	// List returns a page of a list. It may be asked for the next page while the
-	// objects of this one are still being decoded.
+	// List returns a page of a list. It may be called for the next page while the objects of this one
+	// are still being decoded.
 	List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error)
 	// Watch opens a watch. It ends with ctx.
 	Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error)
@@ -34,71 +32,66 @@ type Source interface {
 
 // Stream is an open watch.
 type Stream interface {
-	// Next returns what happened next, one event at least, waiting for it if it
-	// must. It returns io.EOF when the watch has ended in good order, and another
-	// error when it broke. The caller owns the objects, and the slice until the
+	// Next waits for and returns the next events, at least one. It returns io.EOF when the watch has
+	// ended, and another error when it failed. The caller owns the objects, and the slice until the
 	// next call.
 	Next() ([]apiwatch.Event, error)
-	// Close ends the watch. When it returns, nothing of it is left running.
+	// Close ends the watch and waits for its goroutines.
 	Close()
 }
 
-// Sink takes what a reflector learns, in order and from one goroutine. It owns
-// the objects that it is given.
+// Sink receives the objects of a reflector, in order and on one goroutine. It owns the objects that
+// are passed to it.
 type Sink interface {
-	// Begin tells that a list begins. If it breaks off, another one begins.
+	// Begin is called when a list begins. If the list fails, Begin is called for the next attempt.
 	Begin()
-	// Listed gives an object of the list.
+	// Listed is called with each object of the list.
 	Listed(client.Object)
-	// Complete ends the list: objects that were not listed are gone.
+	// Complete is called at the end of the list: objects that were not listed do not exist any more.
 	Complete(version string)
-	// Changed gives an object that was added or modified.
+	// Changed is called with an object that was added or modified.
 	Changed(client.Object)
-	// Deleted gives an object that was deleted or no longer matches.
+	// Deleted is called with an object that was deleted or no longer matches the selectors.
 	Deleted(client.Object)
-	// Progress tells that there is nothing new up to a version.
+	// Progress is called when all changes up to a resource version were passed on.
 	Progress(version string)
-	// Idle is called when all events that were read are passed on, before the next
-	// one is waited for.
+	// Idle is called when all events that were read were passed on, before waiting for the next one.
 	Idle()
 }
 
-// Reflector fills a sink from a source. Use its Run once.
+// Reflector passes the objects of a source to a sink. Run may be called once.
 type Reflector struct {
 	Source Source
 	Sink   Sink
 
-	// Bookmarks asks the server to tell the version from time to time. Without
-	// them lists do not stream.
+	// Bookmarks requests bookmarks from the server. Without them watch lists are not used.
 	Bookmarks bool
 
-	// OnError is told of every error before the reflector waits to try again.
+	// OnError is called with every error before the reflector backs off.
 	OnError func(context.Context, error)
 
-	machine machine
-	watch   *openWatch
-	prefetched   *pageRequest
-	// err is the error behind the last signal, for OnError and for the server's
-	// wish how long to wait.
+	machine    machine
+	watch      *openWatch
+	prefetched *pageRequest
+	// err is the error behind the last signal, for OnError and for the delay that the server suggests.
 	err error
 }
 
 const (
-	// pageSize is how many objects a page of a list holds at most.
+	// pageSize is the maximum number of objects in a page of a list.
 	pageSize = 500
-	// minWatchTimeout and watchAtMost bound how long the server is asked to keep a
-	// watch open. The jitter keeps watches from ending together.
+	// minWatchTimeout and maxWatchTimeout bound the timeout that is requested for a watch. It is
+	// random, so that watches do not end together.
 	minWatchTimeout, maxWatchTimeout = 5 * time.Minute, 10 * time.Minute
-	// watchGrace is how long a watch may be open beyond that before the
-	// connection is taken for dead.
+	// watchGrace is how long after its timeout a watch may end before the connection is considered
+	// dead.
 	watchGrace = 30 * time.Second
-	// stableAfter is how long a watch must have been open for its end not to count
-	// as a failure.
+	// stableAfter is how long a watch must have been open for its end not to count as a failure.
 	stableAfter = 5 * time.Second
-	// initialEventsTimeout is how long a streaming list may be silent before the server is
-	// taken for one that does not know of them: it would never end the list.
+	// initialEventsTimeout is how long a watch list may deliver nothing before the server is assumed
+	// not to support it: such a server never sends the bookmark that ends the initial events.
 	initialEventsTimeout = 15 * time.Second
-	// The first wait after a failure, which doubles with each, and the longest.
+	// minBackOff is the delay after the first failure. It doubles with each, up to maxBackOff.
 	minBackOff, maxBackOff = 200 * time.Millisecond, 30 * time.Second
 )
 
@@ -118,7 +111,7 @@ func (r *Reflector) Run(ctx context.Context) {
 	}
 }
 
-// transitioned does what a change of state brings with it.
+// transitioned closes what the new state does not need, and completes the list if it has ended.
 func (r *Reflector) transitioned(before state) {
 	after := r.machine.state
 	if after != watching && after != streaming {
@@ -132,7 +125,7 @@ func (r *Reflector) transitioned(before state) {
 	}
 }
 
-// perform does what the machine says and tells what came of it.
+// perform performs an action and returns its outcome.
 func (r *Reflector) perform(ctx context.Context, a action) input {
 	switch a {
 	case stream:
@@ -155,8 +148,7 @@ func (r *Reflector) perform(ctx context.Context, a action) input {
 	}
 }
 
-// list asks for a page of a list and passes its objects on. Meanwhile it asks
-// for the page that follows.
+// list requests a page of a list and passes its objects on. Meanwhile it prefetches the next page.
 func (r *Reflector) list(ctx context.Context) input {
 	page, err := r.requestPage(ctx, r.machine.next).wait()
 	if err != nil {
@@ -195,7 +187,7 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 	return input{signal: opened}
 }
 
-// read takes an event from the open watch and passes it on.
+// read reads an event from the open watch and passes it on.
 func (r *Reflector) read() input {
 	if len(r.watch.events) == 0 {
 		r.Sink.Idle()
@@ -218,7 +210,7 @@ func (r *Reflector) read() input {
 	return in
 }
 
-// event passes an event on.
+// event passes an event on to the sink.
 func (r *Reflector) event(event apiwatch.Event) input {
 	if event.Type == apiwatch.Error {
 		return r.failure(apierrors.FromObject(event.Object))
@@ -250,13 +242,13 @@ func (r *Reflector) event(event apiwatch.Event) input {
 	return input{signal: received, version: version}
 }
 
-// failure turns an error into a signal.
+// failure returns the signal of an error.
 func (r *Reflector) failure(err error) input {
 	r.err = err
 	return input{signal: classify(err, r.machine)}
 }
 
-// backOff tells of the error and waits, the longer the more has failed.
+// backOff reports the error and waits, with exponential back-off and jitter.
 func (r *Reflector) backOff(ctx context.Context) input {
 	r.OnError(ctx, r.err)
 	delay := maxBackOff
@@ -276,7 +268,7 @@ func (r *Reflector) backOff(ctx context.Context) input {
 	return input{signal: backOffElapsed}
 }
 
-// requestPage returns the request for a page, which may have been made before.
+// requestPage returns the prefetched request for a page, or else a new one.
 func (r *Reflector) requestPage(ctx context.Context, next string) *pageRequest {
 	if q := r.prefetched; q != nil && q.token == next {
 		r.prefetched = nil

@@ -35,24 +35,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a server of one kind that can be told to fail. It implements
+// server is a server of one kind whose requests can be made to fail. It implements
 // http.RoundTripper.
 type server struct {
 	mu       sync.Mutex
 	version  int
 	objects  map[string]*corev1.ConfigMap
 	events   []apiwatch.Event
-	first    int // the version from which watches can begin
+	first    int // the oldest version from which a watch can start
 	watchers []*watcher
 	calls    []string
 
-	media    string // of answers
-	piece    int    // how many bytes are read at once
-	streams  bool
-	page     int
-	listErr  []error // for the next calls of List
-	watchErr []error // for the next calls of Watch
-	neverSynced     bool    // streaming lists do not end
+	media       string // of responses
+	piece       int    // how many bytes a read returns
+	streams     bool
+	page        int
+	listErr     []error // for the next calls of List
+	watchErr    []error // for the next calls of Watch
+	neverSynced bool    // watch lists do not end their initial events
 }
 
 func newServer() *server {
@@ -92,14 +92,14 @@ func (s source) Watch(ctx context.Context, opts metav1.ListOptions) (Stream, err
 	return w, nil
 }
 
-// watcher is the body of a watch.
+// watcher is the response body of a watch.
 type watcher struct {
 	server *server
 	ch     chan []byte
 	left   []byte
 	stop   func()
 	closed chan struct{}
-	broken error // what reading ends with
+	broken error // returned by Read at the end
 }
 
 // send sends an event. The caller holds mu.
@@ -189,7 +189,7 @@ func (s *server) list(page string) (runtime.Object, error) {
 	if page != "" {
 		fmt.Sscanf(page, "%d/%s", &version, &from)
 		if version < s.first {
-			return nil, apierrors.NewResourceExpired("the page is gone")
+			return nil, apierrors.NewResourceExpired("the page has expired")
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return name < from })
 	}
@@ -246,7 +246,7 @@ func (s *server) watch(q url.Values) (io.ReadCloser, error) {
 	return w, nil
 }
 
-// set changes the server.
+// set changes the server under its lock.
 func (s *server) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *server) dropAll() {
 	}
 }
 
-// send sends an event that is no part of the history.
+// send sends an event that is not part of the history.
 func (s *server) send(e apiwatch.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +298,7 @@ func (s *server) send(e apiwatch.Event) {
 	}
 }
 
-// sendBytes sends what may not be an event.
+// sendBytes sends bytes that need not be an event.
 func (s *server) sendBytes(data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -344,14 +344,14 @@ func (s *server) put(name string, exists bool) {
 	}
 }
 
-// forget makes all but the newest version too old to watch or page from.
-func (s *server) forget() {
+// compact makes all but the latest version expire.
+func (s *server) compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.first = s.version
 }
 
-// sink stores what it is told.
+// sink passes objects to a store.
 type sink struct {
 	*store.Scope
 	store     *store.Store
@@ -380,8 +380,8 @@ func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
 	return k, &errs
 }
 
-// expectEqual fails the test unless the sink holds what the server holds, and was idle since the last
-// change.
+// expectEqual fails the test unless the sink holds the server's objects, and was idle after the
+// last change.
 func expectEqual(t *testing.T, k *sink, s *server) {
 	t.Helper()
 	synctest.Wait()
@@ -403,7 +403,7 @@ func expectEqual(t *testing.T, k *sink, s *server) {
 	}
 }
 
-// advance lets time pass until everything has come to rest.
+// advance advances the time and waits until all goroutines are blocked.
 func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -415,7 +415,7 @@ func fill(s *server) {
 	}
 }
 
-func TestFollows(t *testing.T) {
+func TestListAndWatch(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		for _, bookmarks := range []bool{true, false} {
 			t.Run(fmt.Sprintf("streams=%v bookmarks=%v", streams, bookmarks), func(t *testing.T) {
@@ -438,7 +438,7 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// A fault in each state heals without a restart of anything else.
+// The reflector recovers from a fault in each state.
 func TestFaults(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old")
 	refused := errors.New("connection refused")
@@ -457,7 +457,7 @@ func TestFaults(t *testing.T) {
 			1, []string{"stream ", "list ", "list 11/object-3", "list ", "list 11/object-3", "list 11/object-6", "list 11/object-9", "watch 11"}},
 		{"a page fails", func(s *server) { s.streams = false; s.listErr = []error{nil, nil, refused} }, nil,
 			1, []string{"stream ", "list ", "list 11/object-3", "list 11/object-6", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
-		{"a streaming list never ends", func(s *server) { s.neverSynced = true }, nil,
+		{"a watch list never ends", func(s *server) { s.neverSynced = true }, nil,
 			1, []string{"stream ", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
 		{"the watch is refused", func(s *server) { s.streams = false; s.watchErr = []error{nil, refused, refused} }, nil,
 			1, nil},
@@ -467,11 +467,11 @@ func TestFaults(t *testing.T) {
 			1, []string{"stream ", "watch 11"}},
 		{"the watch expires", nil, func(s *server) { s.send(failure(expired)); s.dropAll() },
 			2, []string{"stream ", "stream "}},
-		{"garbage", nil, func(s *server) { s.sendBytes([]byte("<html>")) },
+		{"invalid bytes", nil, func(s *server) { s.sendBytes([]byte("<html>")) },
 			2, []string{"stream ", "stream "}},
-		{"a frame that is none", nil, func(s *server) { s.sendBytes([]byte{0, 0, 0, 0}) },
+		{"an empty frame", nil, func(s *server) { s.sendBytes([]byte{0, 0, 0, 0}) },
 			2, []string{"stream ", "stream "}},
-		{"an event that is none", nil, func(s *server) {
+		{"an unknown event type", nil, func(s *server) {
 			s.send(apiwatch.Event{Type: "PEACE", Object: bookmark(11)})
 		}, 2, []string{"stream ", "stream "}},
 		{"an object that cannot be decoded", nil, func(s *server) {
@@ -503,7 +503,7 @@ func TestFaults(t *testing.T) {
 			s.send(failure(apierrors.NewInternalError(refused)))
 			s.dropAll()
 		}, 1, []string{"stream ", "watch 11"}},
-		{"the history is gone meanwhile", nil, func(s *server) { s.dropAll(); s.put("object-1", false); s.forget() },
+		{"the history expires meanwhile", nil, func(s *server) { s.dropAll(); s.put("object-1", false); s.compact() },
 			2, []string{"stream ", "watch 11", "stream "}},
 		{"duplicate events", nil, func(s *server) {
 			s.send(apiwatch.Event{Type: apiwatch.Modified, Object: s.objects["object-2"].DeepCopy()})
@@ -520,7 +520,7 @@ func TestFaults(t *testing.T) {
 			synctest.Wait()
 			s.dropAll()
 		}, 1, []string{"stream ", "watch 50"}},
-		{"an object that is none", nil, func(s *server) {
+		{"an event without an object", nil, func(s *server) {
 			s.send(apiwatch.Event{Type: apiwatch.Added, Object: &metav1.Status{}})
 			s.dropAll()
 		}, 2, []string{"stream ", "stream "}},
@@ -565,8 +565,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// prefetchSource is a source whose second page is asked for before the objects of the
-// first have all been taken.
+// prefetchSource is a source whose first page blocks until the second one is requested.
 type prefetchSource struct {
 	Source
 	second chan struct{}
@@ -575,7 +574,7 @@ type prefetchSource struct {
 func (p *prefetchSource) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
 	if opts.Continue != "" {
 		close(p.second)
-		<-ctx.Done() // whoever does not want the answer any more says so
+		<-ctx.Done() // until the request is cancelled
 		return nil, ctx.Err()
 	}
 	return &wire.Page{Version: "1", Next: "second", Objects: func(yield func(client.Object, error) bool) {
@@ -587,25 +586,25 @@ func (p *prefetchSource) List(ctx context.Context, opts metav1.ListOptions) (*wi
 	}}, nil
 }
 
-// The next page is asked for while the objects of the last one are decoded, and
-// given up if they cannot be.
-func TestPagesAhead(t *testing.T) {
+// The next page is requested while the objects of the last one are decoded. The request is
+// cancelled if they cannot be decoded.
+func TestPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		var told error
+		var reported error
 		r := &Reflector{
 			Source: &prefetchSource{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareAsked).Scope("")},
-			OnError: func(_ context.Context, err error) { told = err; cancel() },
+			OnError: func(_ context.Context, err error) { reported = err; cancel() },
 		}
 		r.Run(ctx)
-		if told == nil || told.Error() != "an object cannot be decoded" {
-			t.Error(told)
+		if reported == nil || reported.Error() != "an object cannot be decoded" {
+			t.Error(reported)
 		}
 	})
 }
 
-// A server that fails for good is asked less and less often.
-func TestBacksOff(t *testing.T) {
+// A server that fails permanently is retried with exponential back-off.
+func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for range 1000 {
@@ -619,8 +618,8 @@ func TestBacksOff(t *testing.T) {
 	})
 }
 
-// A server that expires every watch at once must not be listed in a tight loop.
-func TestExpiryAgainAndAgain(t *testing.T) {
+// A server on which every watch expires at once is not listed in a tight loop.
+func TestBackOffOfExpiredWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for range 1000 {
@@ -635,7 +634,7 @@ func TestExpiryAgainAndAgain(t *testing.T) {
 	})
 }
 
-// The server's wish for a pause is heeded.
+// The Retry-After of a response is respected.
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -643,7 +642,7 @@ func TestRetryAfter(t *testing.T) {
 		k, _ := start(t, s, true)
 		advance(119 * time.Second)
 		if k.completed.Load() != 0 {
-			t.Error("the server was asked too early")
+			t.Error("retried too early")
 		}
 		advance(time.Minute)
 		expectEqual(t, k, s)
@@ -653,20 +652,20 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// A connection that died without a sign is given up.
+// A connection that is dead without an error times out.
 func TestDeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		fill(s)
 		k, _ := start(t, s, true)
 		s.set(func() { s.watchers = nil })
-		s.put("unheard", true)
+		s.put("missed", true)
 		advance(maxWatchTimeout + time.Minute)
 		expectEqual(t, k, s)
 	})
 }
 
-// Random writes and faults, many of them; in the end all agree.
+// After many random writes and faults the sink holds the server's objects.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -681,7 +680,7 @@ func TestRandomFaults(t *testing.T) {
 				case 0:
 					s.dropAll()
 				case 1:
-					s.forget()
+					s.compact()
 				case 2:
 					s.send(failure(apierrors.NewResourceExpired("")))
 				case 3:

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// FuzzStream reads any bytes as a watch. It must come to an end, and understand
-// whatever client-go understands.
+// FuzzStream reads any bytes as a watch. It must come to an end, and understand whatever client-go
+// understands.
 func FuzzStream(f *testing.F) {
 	for i, form := range representations {
 		f.Add(uint8(i), uint16(0), form.stream(2))
@@ -93,8 +93,8 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// BenchmarkWatch is what it takes to make events of a watch that begins with
-// many objects, here and in client-go.
+// BenchmarkWatch is what it takes to make events of a watch that begins with many objects, here and
+// in client-go.
 func BenchmarkWatch(b *testing.B) {
 	const objects = 5000
 	for _, f := range representations {

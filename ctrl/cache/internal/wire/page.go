@@ -14,8 +14,8 @@ import (
 
 // Page is a page of a list.
 type Page struct {
-	// Version is the resource version of the list. Next is the continue token of the next page,
-	// empty for the last one.
+	// Version is the resource version of the list. Next is the continue token of the next page, empty
+	// for the last one.
 	Version, Next string
 	// Objects decodes the objects and yields them in the order of the list, up to the first that
 	// cannot be decoded. The caller owns them. It can be iterated once.

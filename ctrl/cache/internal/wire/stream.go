@@ -40,10 +40,10 @@ func newStream(ctx context.Context, body watchBody) *Stream {
 	}
 }
 
-// Next waits for and returns the next events, at least one. A frame that cannot be decoded becomes an
-// error event, as in client-go, and ends the stream. Next returns io.EOF after the server or the
-// connection has ended it, and other read errors unchanged. The caller owns the events; the slice is
-// valid until the next call.
+// Next waits for and returns the next events, at least one. A frame that cannot be decoded becomes
+// an error event, as in client-go, and ends the stream. Next returns io.EOF after the server or the
+// connection has ended it, and other read errors unchanged. The caller owns the events; the slice
+// is valid until the next call.
 func (s *Stream) Next() ([]watch.Event, error) {
 	for s.err == nil {
 		if s.current == nil {

@@ -7,9 +7,10 @@
 // copying them, and has them decoded in batches, with a goroutine per batch. It ends when the rest
 // is small. The items of a list page are decoded the same way.
 //
-// What all objects have in common is parsed here: the watch event and the envelope around an object,
-// the list around its items. Objects are decoded by the unmarshalers of their types. Anything
-// unusual is left to client-go's decoders, so that its results and errors are those of client-go.
+// What all objects have in common is parsed here: the watch event and the envelope around an
+// object, the list around its items. Objects are decoded by the unmarshalers of their types.
+// Anything unusual is left to client-go's decoders, so that its results and errors are those of
+// client-go.
 //
 // The data in flight is bounded: a batch holds the frames of one chunk, and at most as many batches
 // are queued as there are cores. An object larger than a chunk is decoded before anything else is
@@ -75,8 +76,8 @@ func (c *Client) newREST(serializer runtime.NegotiatedSerializer) (rest.Interfac
 
 // Watch opens a watch, which ends with ctx. The errors are those of rest.Request.Watch.
 func (c *Client) Watch(ctx context.Context, opts metav1.ListOptions) (*Stream, error) {
-	// A REST client per watch, so that each has a serializer of its own to capture the body. The
-	// HTTP client, and so its connections, are shared.
+	// A REST client per watch, so that each has a serializer of its own to capture the body. The HTTP
+	// client, and so its connections, are shared.
 	serializer := &captureSerializer{NegotiatedSerializer: c.config.NegotiatedSerializer, encodings: c.encodings}
 	r, err := c.newREST(serializer)
 	if err != nil {
