@@ -15,13 +15,15 @@ import (
 	"flyball.dev/ctrl/internal/representation"
 )
 
-// customInformer is an informer of the user's own make. It feeds a part in place of a
-// reflector; what it holds itself is not read.
+// customInformer passes the events of an informer that Options.NewInformer made to a partition, in
+// place of a reflector. Reads do not use the store of that informer.
 type customInformer struct {
-	partition *partition
-	newInformer  func() toolscache.SharedIndexInformer
+	partition   *partition
+	newInformer func() toolscache.SharedIndexInformer
 }
 
+// newCustomInformer returns the custom informer of a partition. It lists and watches as the
+// reflector would, but with client-go's decoders.
 func (c *informerCache) newCustomInformer(p *partition, r *listerWatcher) *customInformer {
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
@@ -36,21 +38,23 @@ func (c *informerCache) newCustomInformer(p *partition, r *listerWatcher) *custo
 		},
 	}
 	return &customInformer{p, func() toolscache.SharedIndexInformer {
-		// Resyncs are up to the listeners.
-		return c.opts.NewInformer(lw, newObject(p.informer.gvk, p.informer.representation, c.opts.Scheme), time.Duration(0), toolscache.Indexers{})
+		example := newObject(p.informer.gvk, p.informer.representation, c.opts.Scheme)
+		// The listeners resync, not the informer.
+		const resync = time.Duration(0)
+		return c.opts.NewInformer(lw, example, resync, toolscache.Indexers{})
 	}}
 }
 
 // Run runs the informer until ctx is done.
-func (f *customInformer) Run(ctx context.Context) {
-	informer := f.newInformer()
-	if err := informer.SetWatchErrorHandlerWithContext(f.failed); err != nil {
-		f.partition.log().Error(err, "the informer takes no error handler")
+func (c *customInformer) Run(ctx context.Context) {
+	informer := c.newInformer()
+	if err := informer.SetWatchErrorHandlerWithContext(c.failed); err != nil {
+		c.partition.log().Error(err, "The informer does not accept a watch error handler")
 	}
-	f.partition.Begin()
-	registration, err := informer.AddEventHandler(f)
+	c.partition.Begin()
+	registration, err := informer.AddEventHandler(c)
 	if err != nil {
-		f.partition.log().Error(err, "the informer takes no handler; the kind is not cached")
+		c.partition.log().Error(err, "The informer does not accept an event handler; the kind is not cached")
 		return
 	}
 	synced := make(chan struct{})
@@ -58,7 +62,7 @@ func (f *customInformer) Run(ctx context.Context) {
 		defer close(synced)
 		select {
 		case <-registration.HasSyncedChecker().Done():
-			f.partition.Complete("")
+			c.partition.Complete("")
 		case <-ctx.Done():
 		}
 	}()
@@ -66,44 +70,46 @@ func (f *customInformer) Run(ctx context.Context) {
 	<-synced
 }
 
-// failed is told of errors before the informer tries again.
-func (f *customInformer) failed(ctx context.Context, r *toolscache.Reflector, err error) {
-	f.partition.recordError(err)
-	if f.partition.onError != nil {
-		f.partition.onError(ctx, r, err)
+// failed is the watch error handler of the informer.
+func (c *customInformer) failed(ctx context.Context, r *toolscache.Reflector, err error) {
+	c.partition.recordError(err)
+	if c.partition.onError != nil {
+		c.partition.onError(ctx, r, err)
 		return
 	}
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.
-func (f *customInformer) OnAdd(obj any, _ bool) {
-	f.forward(obj, f.partition.Changed)
+func (c *customInformer) OnAdd(obj any, _ bool) {
+	c.forward(obj, c.partition.Changed)
 }
 
 // OnUpdate implements toolscache.ResourceEventHandler.
-func (f *customInformer) OnUpdate(_, obj any) {
-	f.forward(obj, f.partition.Changed)
+func (c *customInformer) OnUpdate(_, obj any) {
+	c.forward(obj, c.partition.Changed)
 }
 
 // OnDelete implements toolscache.ResourceEventHandler.
-func (f *customInformer) OnDelete(obj any) {
+func (c *customInformer) OnDelete(obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
-	f.forward(obj, f.partition.Deleted)
+	c.forward(obj, c.partition.Deleted)
 }
 
-// forward gives the part a copy, as the informer keeps the object.
-func (f *customInformer) forward(obj any, to func(client.Object)) {
+// forward passes a copy of an object to the partition, as the informer keeps the object itself.
+func (c *customInformer) forward(obj any, to func(client.Object)) {
 	if o, ok := obj.(client.Object); ok {
 		to(o.DeepCopyObject().(client.Object))
-		f.partition.Idle()
+		c.partition.Idle()
 	}
 }
 
 // newObject returns an empty object of a kind, or nil if the scheme does not know the kind.
-func newObject(gvk schema.GroupVersionKind, rep representation.Representation, scheme *runtime.Scheme) runtime.Object {
+func newObject(
+	gvk schema.GroupVersionKind, rep representation.Representation, scheme *runtime.Scheme,
+) runtime.Object {
 	switch rep {
 	case representation.Unstructured:
 		u := &unstructured.Unstructured{}

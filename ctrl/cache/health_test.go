@@ -13,7 +13,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// expectCheck runs a check and compares how its error begins; nothing is no error.
+// expectCheck runs a check and compares its error with a substring; an empty one means no error.
 func expectCheck(t *testing.T, c Cache, want string) {
 	t.Helper()
 	err := Check(c, 0)(httptest.NewRequest(http.MethodGet, "/", nil))
@@ -26,7 +26,7 @@ func expectCheck(t *testing.T, c Cache, want string) {
 }
 
 func TestCheck(t *testing.T) {
-	for name, opts := range map[string]Options{"own informers": {}, "foreign informers": {NewInformer: toolscache.NewSharedIndexInformer}} {
+	for name, opts := range map[string]Options{"own informers": {}, "custom informers": {NewInformer: toolscache.NewSharedIndexInformer}} {
 		t.Run(name, func(t *testing.T) {
 			withServer(t, func(t *testing.T, s *server) { testCheck(t, s, newTestCache(t, s, opts)) })
 		})
@@ -43,7 +43,7 @@ func testCheck(t *testing.T, s *server, c *informerCache) {
 	stopped := make(chan error)
 	go func() { stopped <- c.Start(ctx) }()
 	synctest.Wait()
-	expectCheck(t, c, "the cache is not up to date: ConfigMap v1 not complete, begun at 2000-01-01T00:00:00Z (NotFound: ")
+	expectCheck(t, c, "the cache is not up to date: ConfigMap v1 not synced, started at 2000-01-01T00:00:00Z (NotFound: ")
 	s.setMissing(false)
 	time.Sleep(time.Minute)
 	expectCheck(t, c, "")
@@ -64,7 +64,7 @@ func testCheck(t *testing.T, s *server, c *informerCache) {
 	time.Sleep(time.Minute)
 	expectCheck(t, c, "")
 
-	// A kind that is first read now has the same patience.
+	// An informer that is started now has the same grace period.
 	s.setMissing(true)
 	if _, err := c.GetInformer(t.Context(), &corev1.Node{}, BlockUntilSynced(false)); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func testCheck(t *testing.T, s *server, c *informerCache) {
 	synctest.Wait()
 	expectCheck(t, c, "")
 	time.Sleep(DefaultGracePeriod + time.Second)
-	expectCheck(t, c, "Node v1 not complete, begun at ")
+	expectCheck(t, c, "Node v1 not synced, started at ")
 	s.setMissing(false)
 	time.Sleep(time.Minute)
 	expectCheck(t, c, "")
@@ -84,7 +84,7 @@ func testCheck(t *testing.T, s *server, c *informerCache) {
 	expectCheck(t, c, "the cache has stopped")
 }
 
-// A server that takes every watch and drops it at once is not well.
+// A server that closes every watch at once fails the check.
 func TestCheckOfShortWatches(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{})
@@ -126,6 +126,6 @@ func TestCheckOfAnotherCache(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Check(otherCache{}, 0)(req.WithContext(ctx)); err == nil {
-		t.Error("a cache that is not in sync is healthy")
+		t.Error("a cache that is not synced is healthy")
 	}
 }

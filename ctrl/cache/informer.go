@@ -21,26 +21,26 @@ import (
 	"flyball.dev/ctrl/internal/representation"
 )
 
-// informer keeps the objects of one kind in one form: a store, the watches that
-// fill it and the listeners of its handlers. It implements Informer.
+// informer keeps the objects of one kind in one representation: a store, the partitions whose
+// watches update it, and the listeners of its event handlers. It implements Informer.
 type informer struct {
 	gvk            schema.GroupVersionKind
-	typeMeta       metav1.TypeMeta // gvk, as objects say it
+	typeMeta       metav1.TypeMeta // of gvk
 	resource       schema.GroupVersionResource
 	namespaced     bool
 	representation representation.Representation
 	store          *store.Store
-	partitions          []*partition
+	partitions     []*partition
 	resync         time.Duration
-	// stats counts what happens while the informer runs.
+	// stats are set while the informer runs.
 	stats *stats
-	// awaited is set if the start of the cache waits for the informer.
+	// awaited is set if the informer existed when the cache was started.
 	awaited bool
-	// mutations are nil if nobody asks for mutations.
+	// mutations is nil if mutations are not detected.
 	mutations *mutationDetector
 
-	// synced is closed when every part holds a complete list, stopped when the
-	// informer has ended, and cancel ends it.
+	// synced is closed when all partitions have synced, stopped when the informer has ended. cancel
+	// ends it.
 	synced  chan struct{}
 	stopped chan struct{}
 	ctx     context.Context
@@ -51,7 +51,7 @@ type informer struct {
 	listeners []*listener.Listener
 	delivery  sync.WaitGroup
 	running   bool
-	unsynced  int
+	unsynced  int // the number of partitions that have not synced
 }
 
 // newInformer returns an informer that is not running yet.
@@ -90,7 +90,7 @@ func (c *informerCache) newInformer(gvk schema.GroupVersionKind, rep representat
 	return i, nil
 }
 
-// decodedSharing tells which Go values are kept of a kind.
+// decodedSharing returns which decoded Go values are kept of a kind.
 func (c *informerCache) decodedSharing(gvk schema.GroupVersionKind, configs map[string]Config) store.Sharing {
 	if keep := cmp.Or(c.kinds[gvk].KeepDecoded, c.opts.DefaultKeepDecoded); keep != nil {
 		if *keep {
@@ -106,7 +106,7 @@ func (c *informerCache) decodedSharing(gvk schema.GroupVersionKind, configs map[
 	return store.ShareAsked
 }
 
-// shorterResync returns the shorter of two resync periods, of which zero means never.
+// shorterResync returns the shorter of two resync periods, where zero means never.
 func shorterResync(a time.Duration, period *time.Duration) time.Duration {
 	b := defaultSyncPeriod
 	if period != nil {
@@ -118,8 +118,8 @@ func shorterResync(a time.Duration, period *time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// run lists, watches and notifies listeners until ctx is done or the informer is
-// stopped, and returns when nothing of it is left running.
+// run lists, watches and notifies listeners until ctx is done or the informer is stopped. It
+// returns when all goroutines of the informer have ended.
 func (i *informer) run(ctx context.Context) {
 	defer close(i.stopped)
 	defer context.AfterFunc(ctx, i.cancel)()
@@ -143,7 +143,7 @@ func (i *informer) run(ctx context.Context) {
 	i.mu.Unlock()
 	i.delivery.Wait()
 	if i.mutations != nil {
-		i.mutations.compareObjects("when the informer had stopped")
+		i.mutations.compareObjects("after the informer stopped")
 	}
 }
 
@@ -152,7 +152,7 @@ func (i *informer) deliver(l *listener.Listener) {
 	i.delivery.Go(func() { l.Run(i.ctx, i.resyncListener) })
 }
 
-// partitionFor returns the part that covers a namespace, or nil.
+// partitionFor returns the partition that covers a namespace, or nil.
 func (i *informer) partitionFor(namespace string) *partition {
 	var rest *partition
 	for _, p := range i.partitions {
@@ -166,8 +166,8 @@ func (i *informer) partitionFor(namespace string) *partition {
 	return rest
 }
 
-// WaitForSync waits until the informer has synced. It returns false if ctx is
-// done, or the informer has ended, before that. Kind sources check for this method.
+// WaitForSync waits until the informer has synced. It returns false if ctx is done, or the informer
+// has ended, before that. Kind sources use this method if an informer has it.
 func (i *informer) WaitForSync(ctx context.Context) bool {
 	select {
 	case <-i.synced:
@@ -189,8 +189,7 @@ func (i *informer) distribute(c store.Change) {
 		case c.New == nil:
 			l.NotifyDelete(c.Old, false)
 		case c.Old.UID != c.New.UID:
-			// Another object by the same name: that the first one was deleted
-			// has been missed.
+			// The object was deleted and created again; its deletion was missed.
 			l.NotifyDelete(c.Old, true)
 			l.NotifyAdd(c.New, initial)
 		default:
@@ -199,8 +198,7 @@ func (i *informer) distribute(c store.Change) {
 	}
 }
 
-// partitionSynced notes that one more part holds a complete list. The caller holds
-// mu.
+// partitionSynced records that one more partition has synced. The caller holds mu.
 func (i *informer) partitionSynced() {
 	if i.unsynced--; i.unsynced > 0 {
 		return
@@ -211,6 +209,7 @@ func (i *informer) partitionSynced() {
 	}
 }
 
+// resyncListener notifies a listener of all objects as updates.
 func (i *informer) resyncListener(l *listener.Listener) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -229,8 +228,8 @@ func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEv
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions implements Informer. The logger of the options is
-// not used: listeners do not log.
+// AddEventHandlerWithOptions implements Informer. The logger of the options is not used: listeners
+// do not log.
 func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	resync := i.resync
 	if options.ResyncPeriod != nil {
@@ -264,7 +263,7 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 func (i *informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*listener.Listener)
 	if !ok {
-		return fmt.Errorf("%T is not a handle of this informer", handle)
+		return fmt.Errorf("%T is not a registration of this informer", handle)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -273,14 +272,13 @@ func (i *informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	return nil
 }
 
-// AddIndexers implements Informer. An index is queried by List with a field
-// selector for its name.
+// AddIndexers implements Informer. An index is queried by List with a field selector for its name.
 func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(indexers)) {
 		extract := indexers[name]
 		errs = append(errs, i.store.AddIndex(name, func(obj client.Object) []string {
-			// What cannot be indexed is not found by the index.
+			// An object whose values cannot be computed is not in the index.
 			values, _ := extract(obj)
 			return values
 		}))
@@ -298,8 +296,8 @@ func (i *informer) HasSyncedChecker() toolscache.DoneChecker {
 	return syncedChecker{i}
 }
 
-// GroupVersionKind returns the kind of the objects, which is not set in the typed
-// objects of events. Sources check for this method.
+// GroupVersionKind returns the kind of the objects, which typed objects of events lack. Sources use
+// this method if an informer has it.
 func (i *informer) GroupVersionKind() schema.GroupVersionKind { return i.gvk }
 
 // IsStopped implements Informer.
@@ -312,6 +310,7 @@ func (i *informer) IsStopped() bool {
 	}
 }
 
+// syncedChecker is the DoneChecker of HasSynced.
 type syncedChecker struct{ *informer }
 
 func (c syncedChecker) Name() string          { return "cache of " + c.gvk.String() }

@@ -18,9 +18,9 @@ import (
 
 // recorder is a handler that remembers what it was told. It blocks while held.
 type recorder struct {
-	mu   sync.Mutex
+	mu       sync.Mutex
 	recorded []string
-	hold chan struct{}
+	hold     chan struct{}
 }
 
 func (r *recorder) record(format string, args ...any) {

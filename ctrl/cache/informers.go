@@ -17,32 +17,31 @@ import (
 	"flyball.dev/ctrl/internal/representation"
 )
 
-// informerCache is the Cache that New returns: a map of informers that start on
-// first use.
+// informerCache is the Cache that New returns: a map of informers, which are started on first use.
 type informerCache struct {
 	opts   Options
 	kinds  byKind
 	server connection
 
-	// transformLocks are by kind.
+	// transformLocks has a transformLock per kind.
 	transformLocks sync.Map
 
 	mu        sync.RWMutex
 	informers map[informerKey]*informer
-	// running is set while Start runs; ctx ends what it has started.
+	// ctx is set by Start and ends the informers that it has started; running waits for them.
 	ctx     context.Context
 	running sync.WaitGroup
 	started chan struct{}
 	stopped bool
 }
 
+// informerKey identifies an informer.
 type informerKey struct {
 	gvk            schema.GroupVersionKind
 	representation representation.Representation
 }
 
-// New returns a cache of the server that config names. It does not talk to the
-// server before the first use.
+// New returns a cache of the server of config. It makes no requests before the first use.
 func New(config *rest.Config, opts Options) (Cache, error) {
 	applyMutationVariable(&opts)
 	c, err := newInformerCache(config, opts)
@@ -55,13 +54,14 @@ func New(config *rest.Config, opts Options) (Cache, error) {
 	return c, nil
 }
 
+// newInformerCache returns a cache with the defaults of opts filled in.
 func newInformerCache(config *rest.Config, opts Options) (*informerCache, error) {
 	config = rest.CopyConfig(config)
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	// Each informer asks one thing at a time and backs off by itself; a limit on
-	// top would only hold up the pages of a list.
+	// Each partition makes one request at a time and backs off; a rate limit would only delay the
+	// pages of a list.
 	config.QPS, config.RateLimiter = -1, nil
 	if opts.HTTPClient == nil {
 		http, err := rest.HTTPClientFor(config)
@@ -93,8 +93,8 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 	}, nil
 }
 
-// informer returns the informer of a kind in a form. If there is none, it is
-// made unless onlyExisting is set, and started if the cache is.
+// informer returns the informer of a kind in a representation, and whether the cache is started. A
+// missing informer is created, unless onlyExisting is set, and started if the cache is.
 func (c *informerCache) informer(gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (i *informer, started bool, err error) {
 	key := informerKey{gvk, rep}
 	if i, started := c.existingInformer(key); i != nil {
@@ -103,7 +103,7 @@ func (c *informerCache) informer(gvk schema.GroupVersionKind, rep representation
 	if onlyExisting {
 		return nil, false, &ErrResourceNotCached{GVK: gvk}
 	}
-	// Making one may ask the server for the resource, so nobody is kept waiting.
+	// Creating one may take a discovery request, so it is done without the lock.
 	if i, err = c.newInformer(gvk, rep); err != nil {
 		return nil, false, err
 	}
@@ -122,8 +122,7 @@ func (c *informerCache) informer(gvk schema.GroupVersionKind, rep representation
 	return i, c.ctx != nil, nil
 }
 
-// existingInformer returns an informer, if there is one, and whether the cache
-// is started.
+// existingInformer returns the informer of a key, or nil, and whether the cache is started.
 func (c *informerCache) existingInformer(key informerKey) (*informer, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -135,7 +134,8 @@ func (c *informerCache) start(i *informer) {
 	c.running.Go(func() { i.run(c.ctx) })
 }
 
-// syncedInformer is informer for those who want to read or to wait.
+// syncedInformer returns the informer as informer does. If the cache is started, it waits until the
+// informer has synced.
 func (c *informerCache) syncedInformer(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
 	i, started, err := c.informer(gvk, rep, onlyExisting)
 	if err != nil || !started {
@@ -165,6 +165,7 @@ func (c *informerCache) GetInformerForKind(ctx context.Context, gvk schema.Group
 	return c.getInformer(ctx, gvk, representation.Of(obj), opts)
 }
 
+// getInformer returns the informer of a kind in a representation, by default when it has synced.
 func (c *informerCache) getInformer(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, opts []InformerGetOption) (Informer, error) {
 	var options InformerGetOptions
 	for _, opt := range opts {
@@ -243,7 +244,7 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 		return false
 	}
 	for _, i := range c.allInformers() {
-		// An informer that was removed meanwhile is not missed.
+		// An informer that was removed meanwhile does not count.
 		if !i.WaitForSync(ctx) && (ctx.Err() != nil || c.ctx.Err() != nil) {
 			return false
 		}
@@ -251,6 +252,7 @@ func (c *informerCache) WaitForCacheSync(ctx context.Context) bool {
 	return true
 }
 
+// allInformers returns the informers in no particular order.
 func (c *informerCache) allInformers() []*informer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,8 +263,8 @@ func (c *informerCache) allInformers() []*informer {
 	return all
 }
 
-// NeedLeaderElection tells a manager that the cache runs whether it leads or
-// not.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: the cache runs without the leader
+// lease.
 func (c *informerCache) NeedLeaderElection() bool {
 	return false
 }

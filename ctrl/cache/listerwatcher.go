@@ -22,15 +22,15 @@ import (
 	"flyball.dev/ctrl/internal/representation"
 )
 
-// listerWatcher lists and watches one resource in one form on the server, as far as
-// the selectors of a config match. It implements reflector.Source.
+// listerWatcher lists and watches one resource in one representation, with the selectors of a
+// config. It implements reflector.Source.
 type listerWatcher struct {
 	client    *wire.Client
 	namespace string
 	selectors client.ListOptions
 }
 
-// connection is what it takes to reach the server.
+// connection holds what is needed to make requests to the server.
 type connection struct {
 	config *rest.Config
 	http   *http.Client
@@ -38,8 +38,11 @@ type connection struct {
 	codecs serializer.CodecFactory
 }
 
-// newListerWatcher returns the source of a kind in a namespace, or in all.
-func (c *connection) newListerWatcher(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, rep representation.Representation, namespace string, config Config) (*listerWatcher, error) {
+// newListerWatcher returns the listerWatcher of a kind in a namespace, or in all.
+func (c *connection) newListerWatcher(
+	gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, rep representation.Representation,
+	namespace string, config Config,
+) (*listerWatcher, error) {
 	r := wire.Resource{Name: gvr.Resource, Namespace: config.requestNamespace(namespace)}
 	restConfig := apiutil.ConfigForGVK(gvk, false, rep == representation.Unstructured, c.config, c.codecs)
 	switch rep {
@@ -66,10 +69,11 @@ func (c *connection) newListerWatcher(gvk schema.GroupVersionKind, gvr schema.Gr
 	if err != nil {
 		return nil, err
 	}
-	return &listerWatcher{w, r.Namespace, client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}}, nil
+	selectors := client.ListOptions{LabelSelector: config.LabelSelector, FieldSelector: config.FieldSelector}
+	return &listerWatcher{w, r.Namespace, selectors}, nil
 }
 
-// newAs returns an empty object of a kind that a scheme knows.
+// newAs returns an empty object of a kind as a T.
 func newAs[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (none T, err error) {
 	obj, err := scheme.New(gvk)
 	if err != nil {
@@ -77,12 +81,12 @@ func newAs[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (none T, 
 	}
 	t, ok := obj.(T)
 	if !ok {
-		return none, fmt.Errorf("a %T is no %v", obj, reflect.TypeFor[T]())
+		return none, fmt.Errorf("%T does not implement %v", obj, reflect.TypeFor[T]())
 	}
 	return t, nil
 }
 
-// acceptMetadata asks the server to make metadata of whatever the resource has.
+// acceptMetadata returns the Accept header that requests metadata only, as an object or list kind.
 func acceptMetadata(gvk schema.GroupVersionKind) string {
 	as := fmt.Sprintf(";as=%s;g=%s;v=%s,", gvk.Kind, gvk.Group, gvk.Version)
 	return runtime.ContentTypeProtobuf + as + runtime.ContentTypeJSON + as + runtime.ContentTypeJSON
@@ -102,13 +106,12 @@ func (r *listerWatcher) Watch(ctx context.Context, opts metav1.ListOptions) (ref
 	return stream, nil
 }
 
-// pageSize is how many objects a live read of many asks for at a time.
+// pageSize is the page size of live reads.
 const pageSize = 500
 
-// liveList lists the objects that match the selectors, consistently with all writes before
-// the call: in a namespace, or wherever the resource is watched if namespace is empty,
-// and only the object with a name unless name is empty. It returns the resource version
-// of the list.
+// liveList lists the objects that match the selectors and calls each with them. The list is
+// consistent with all writes before the call. An empty namespace means the one that is watched, an
+// empty name all objects. It returns the resource version of the list.
 func (r *listerWatcher) liveList(ctx context.Context, namespace, name string, each func(client.Object)) (version string, err error) {
 	opts := r.withSelectors(metav1.ListOptions{Limit: pageSize})
 	if name != "" {
@@ -139,6 +142,7 @@ func (r *listerWatcher) liveList(ctx context.Context, namespace, name string, ea
 	}
 }
 
+// withSelectors returns list options with the selectors.
 func (r *listerWatcher) withSelectors(opts metav1.ListOptions) metav1.ListOptions {
 	selectors := r.selectors.AsListOptions()
 	opts.LabelSelector, opts.FieldSelector = selectors.LabelSelector, selectors.FieldSelector

@@ -20,7 +20,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// mutations collects what is found.
+// mutations collects mutations.
 type mutations struct {
 	mu    sync.Mutex
 	found []string
@@ -33,7 +33,7 @@ func (m *mutations) on(found Mutation) {
 	m.found = append(m.found, err.Error())
 }
 
-// expect compares what was found since the last call.
+// expect compares the mutations found since the last call.
 func (m *mutations) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -45,7 +45,7 @@ func (m *mutations) expect(t *testing.T, want ...string) {
 	m.found = nil
 }
 
-// startDetecting returns a started cache that looks for mutations, and what stops it.
+// startDetecting returns a started cache with a mutation detector, and a function that stops it.
 func startDetecting(t *testing.T, s *server, opts Options) (c Cache, stop func()) {
 	t.Helper()
 	opts.HTTPClient, opts.Mapper = &http.Client{Transport: s}, mapper()
@@ -67,10 +67,9 @@ func startDetecting(t *testing.T, s *server, opts Options) (c Cache, stop func()
 	return c, stop
 }
 
-const shared = " is shared and must not be changed, but was: "
+const shared = " is shared and must not be modified, but was: "
 
-// A handler that changes what it is given is found by the time it returns, and
-// one that goes on to do so later, by the time the object changes again.
+// A modification by a handler is detected when it returns; a later one, when the object changes again.
 func TestMutatingHandler(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		m := &mutations{}
@@ -92,29 +91,28 @@ func TestMutatingHandler(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		const by = ". It was given to the handler cache.ResourceEventHandlerFuncs; the change was noticed "
-		const returned = by + "when the handler cache.ResourceEventHandlerFuncs had returned"
+		const by = ". It was passed to the handler cache.ResourceEventHandlerFuncs; the modification was detected "
+		const returned = by + "after the handler cache.ResourceEventHandlerFuncs returned"
 		m.expect(t, "ConfigMap a/cm-1"+shared+"data, metadata.labels.number"+returned)
 		s.put(configMap("b", "cm-2", "number", "new"))
 		m.expect(t)
 		kept.Labels["number"] = "late"
 		s.put(configMap("b", "cm-2", "number", "newer"))
-		m.expect(t, "ConfigMap b/cm-2"+shared+"metadata.labels.number"+by+"before the handler cache.ResourceEventHandlerFuncs got it again")
+		m.expect(t, "ConfigMap b/cm-2"+shared+"metadata.labels.number"+by+"before it was passed to the handler cache.ResourceEventHandlerFuncs again")
 		s.remove("configmaps", "a", "cm-3")
 		m.expect(t, "ConfigMap a/cm-3"+shared+"metadata.resourceVersion"+returned)
 		kept.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 		stop()
-		m.expect(t, "ConfigMap b/cm-2"+shared+"metadata.managedFields"+by+"when the informer had stopped")
+		m.expect(t, "ConfigMap b/cm-2"+shared+"metadata.managedFields"+by+"after the informer stopped")
 	})
 }
 
-// Who reads without a deep copy must not change what the copy shares, but may do
-// with the struct itself what they like.
+// A reader without a deep copy must not modify what the copy shares, but owns the struct itself.
 func TestMutatingReader(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		m := &mutations{}
 		c, stop := startDetecting(t, s, Options{OnMutation: m.on})
-		const by = ". It was given to a reader without a deep copy; the change was noticed "
+		const by = ". It was passed to a reader without a deep copy; the modification was detected "
 		var cm corev1.ConfigMap
 		read := func(opts ...client.GetOption) {
 			t.Helper()
@@ -142,13 +140,13 @@ func TestMutatingReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.expect(t, "ConfigMap b/cm-2"+shared+"metadata.labels"+by+"when it was listed again")
-		list.Items[3].Object["data"] = 1 // not even a value of JSON
+		list.Items[3].Object["data"] = 1 // not a JSON type
 		stop()
-		m.expect(t, "ConfigMap b/cm-3"+shared+"data"+by+"when the informer had stopped")
+		m.expect(t, "ConfigMap b/cm-3"+shared+"data"+by+"after the informer stopped")
 	})
 }
 
-// The environment variable makes a cache look, and panic.
+// The environment variable enables the mutation detector, which then panics.
 func TestMutationVariable(t *testing.T) {
 	t.Setenv(mutationVariable, "true")
 	withServer(t, func(t *testing.T, s *server) {
@@ -170,15 +168,15 @@ func TestMutationVariable(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		delete(cm.Labels, "number")
-		cm.Labels["number"] = "changed" // as it was at last
+		cm.Labels["number"] = "changed" // as in the last copy
 	})
 }
 
-// Nothing is remembered for nothing, and not too much.
-func TestMutationMemory(t *testing.T) {
+// Without OnMutation there is no detector, and with it the number of copies is bounded.
+func TestMutationDetectorIsBounded(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		if c := newTestCache(t, s, Options{}); c.opts.OnMutation != nil {
-			t.Error("the cache looks for mutations that nobody asks for")
+			t.Error("the mutation detector is enabled by default")
 		}
 		m := &mutations{}
 		c, _ := startDetecting(t, s, Options{OnMutation: m.on, SyncPeriod: new(time.Hour)})
@@ -199,7 +197,7 @@ func TestMutationMemory(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if n := len(l.byKey[key("a", "cm-1")]); n != maxSharedObjects {
-			t.Errorf("%d loans are remembered", n)
+			t.Errorf("%d shared objects are kept", n)
 		}
 	})
 }

@@ -17,41 +17,42 @@ import (
 	"flyball.dev/ctrl/log"
 )
 
-// partition is what an informer holds of one namespace, or of all: it takes what a
-// reflector learns, stores it and notifies the listeners. It implements reflector.Sink.
+// partition is the share of an informer that one list and watch covers: one namespace, or all
+// namespaces without a partition of their own. It stores the objects that a reflector passes to it
+// and notifies the informer's listeners. It implements reflector.Sink.
 type partition struct {
-	informer  *informer
-	namespace string
-	config    Config
-	scope     *store.Scope
-	server    *listerWatcher
-	onError   toolscache.WatchErrorHandlerWithContext
-	status   watchStatus
+	informer      *informer
+	namespace     string
+	config        Config
+	scope         *store.Scope
+	listerWatcher *listerWatcher
+	onError       toolscache.WatchErrorHandlerWithContext
+	status        watchStatus
 
-	// transformLock is shared by all parts of the kind, in all forms.
+	// transformLock is shared by all partitions of the kind, in all representations.
 	transformLock transformLock
-	liveReads    liveReads
+	liveReads     liveReads
 
-	// source fills the part until a context is done.
+	// source runs the reflector or the custom informer until a context is done.
 	source interface{ Run(context.Context) }
 
-	// synced and missing are whether a list was ever complete, and whether the
-	// server is known not to have the kind.
+	// synced is set once a list is complete, missing while the server is known not to have the kind.
 	synced, missing bool
 }
 
+// newPartition returns a partition of an informer that is not running yet.
 func (c *informerCache) newPartition(i *informer, namespace string, config Config) (*partition, error) {
 	r, err := c.server.newListerWatcher(i.gvk, i.resource, i.representation, namespace, config)
 	if err != nil {
 		return nil, err
 	}
 	p := &partition{
-		informer:     i,
-		namespace:    namespace,
-		config:       config,
-		scope:        i.store.Scope(namespace),
-		server:       r,
-		onError:      c.opts.DefaultWatchErrorHandler,
+		informer:      i,
+		namespace:     namespace,
+		config:        config,
+		scope:         i.store.Scope(namespace),
+		listerWatcher: r,
+		onError:       c.opts.DefaultWatchErrorHandler,
 		transformLock: c.transformLock(i.gvk),
 	}
 	if c.opts.NewInformer != nil {
@@ -97,7 +98,7 @@ func (p *partition) Deleted(obj client.Object) {
 	p.apply(obj, p.scope.Deleted)
 }
 
-// eventReceived notes that the watch told of something.
+// eventReceived records that the watch delivered a change.
 func (p *partition) eventReceived() {
 	p.status.received(true)
 	p.informer.stats.events.Add(1)
@@ -108,7 +109,7 @@ func (p *partition) apply(obj client.Object, put func(client.Object) store.Chang
 	obj, err := p.prepare(p.informer.ctx, obj, 0)
 	if err != nil {
 		if p.informer.ctx.Err() == nil {
-			p.log().Error(err, "an object was left out of the cache")
+			p.log().Error(err, "Could not prepare an object; it is not cached")
 		}
 		return
 	}
@@ -141,10 +142,10 @@ func (p *partition) Complete(version string) {
 	p.missing = false
 }
 
-// prepare makes an object ready for the store: it sets its kind, which items of lists
-// lack, and transforms it. The kind of typed objects is empty, as in what a client
-// returns, so that the object of an event equals the one that was written. The timeout
-// is how long it waits for the lock of the transform; zero means until ctx is done.
+// prepare prepares an object for the store: it sets its kind, which items of lists lack, and
+// transforms it. The kind of typed objects is cleared, as in the objects that a client returns, so
+// that the object of an event equals the one that was written. The timeout is how long to wait for
+// the lock of the transform; zero means until ctx is done.
 func (p *partition) prepare(ctx context.Context, obj client.Object, timeout time.Duration) (client.Object, error) {
 	if p.informer.representation == representation.Typed {
 		obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
@@ -161,31 +162,33 @@ func (p *partition) prepare(ctx context.Context, obj client.Object, timeout time
 	}
 	obj, ok := transformed.(client.Object)
 	if !ok || representation.Of(obj) != p.informer.representation || client.ObjectKeyFromObject(obj) != key {
-		return nil, fmt.Errorf("the transform of %s %s returned a %T that is not that object", p.informer.gvk.Kind, key, transformed)
+		return nil, fmt.Errorf("the transform of %s %s returned a %T, want the same object", p.informer.gvk.Kind, key, transformed)
 	}
 	return obj, nil
 }
 
+// recordError records an error of a list or watch in the status and in the stats.
 func (p *partition) recordError(err error) {
 	p.status.failed(err)
 	p.informer.stats.error(err)
 }
 
-// failed is told of errors before the reflector tries again.
+// failed reports an error of a list or watch before the reflector backs off.
 func (p *partition) failed(ctx context.Context, err error) {
 	p.recordError(err)
 	if p.onError != nil {
-		card := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, nil,
+		// The handler gets a reflector that has a name and a type only.
+		named := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, nil, nil,
 			toolscache.ReflectorOptions{Name: "flyball", TypeDescription: p.informer.gvk.String()})
-		p.onError(ctx, card, err)
+		p.onError(ctx, named, err)
 		return
 	}
 	switch {
 	case !apierrors.IsNotFound(err):
-		p.log().Error(err, "cannot list or watch; trying again")
+		p.log().Error(err, "Failed to watch; retrying")
 	case !p.missing:
 		p.missing = true
-		p.log().Info("the server does not have the kind; waiting for it")
+		p.log().Info("The server does not have the kind; retrying")
 	}
 }
 

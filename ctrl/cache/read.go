@@ -39,6 +39,7 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, out clien
 	return i.get(ctx, key, out, options)
 }
 
+// get reads one object into out.
 func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Object, options *client.GetOptions) error {
 	if !i.namespaced {
 		key.Namespace = ""
@@ -61,9 +62,9 @@ func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Obj
 	return i.assign(obj, into, p.shares(options.UnsafeDisableDeepCopy))
 }
 
-// assign puts an object, or a copy, into a struct or into a variable that holds
-// pointers to such structs. What it is put into is zero. Unlike the typed objects of
-// events, those of reads have their kind set, unless they are shared.
+// assign stores an object, or a copy of it, in a zero struct or in a variable whose type is a
+// pointer or an interface. Unlike the typed objects of events, those of reads have their kind set,
+// unless they are shared.
 func (i *informer) assign(obj store.Object, into reflect.Value, shared bool) error {
 	if into.Kind() == reflect.Struct {
 		if !shared {
@@ -96,7 +97,8 @@ func (i *informer) assign(obj store.Object, into reflect.Value, shared bool) err
 	return nil
 }
 
-// setKind sets the kind of a typed object that is not shared. Others have it already.
+// setKind sets the kind of a typed object that is not shared. Objects of other representations have
+// it.
 func (i *informer) setKind(obj client.Object) {
 	if i.representation != representation.Typed {
 		return
@@ -109,11 +111,12 @@ func (i *informer) setKind(obj client.Object) {
 	}
 }
 
+// errTypeMismatch is the error of a read into a type that is not the cached one.
 func errTypeMismatch(obj store.Object, into reflect.Value) error {
 	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), into.Type())
 }
 
-// shares tells whether a read hands out the stored objects themselves.
+// shares reports whether a read returns the stored objects themselves.
 func (p *partition) shares(asked *bool) bool {
 	return asked != nil && *asked || p.config.UnsafeDisableDeepCopy != nil && *p.config.UnsafeDisableDeepCopy
 }
@@ -136,6 +139,7 @@ func (c *informerCache) List(ctx context.Context, out client.ObjectList, opts ..
 	return i.list(ctx, out, options)
 }
 
+// list reads the objects that match the options into out.
 func (i *informer) list(ctx context.Context, out client.ObjectList, options *client.ListOptions) error {
 	if options.Continue != "" {
 		return errors.New("continue list option is not supported by the cache")
@@ -169,12 +173,13 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	if options.Limit > 0 && int64(len(objs)) > options.Limit {
 		objs = objs[:options.Limit]
 	}
-	// Always set, as in controller-runtime, so that a caller that pages through lists
-	// fails on the first page and not only once there are many objects.
+	// Always set, as in controller-runtime, so that a caller that pages through lists fails after the
+	// first page, and not only when there are many objects.
 	out.SetContinue("continue-not-supported")
 	return i.setItems(out, objs, options.UnsafeDisableDeepCopy)
 }
 
+// onlyEquality reports whether all requirements are for equality.
 func onlyEquality(requirements fields.Requirements) bool {
 	for _, r := range requirements {
 		if r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
@@ -184,39 +189,38 @@ func onlyEquality(requirements fields.Requirements) bool {
 	return true
 }
 
-// setItems puts objects, or copies of them, into a list.
+// setItems stores objects, or copies of them, in a list.
 func (i *informer) setItems(out client.ObjectList, objs []store.Object, unsafe *bool) error {
 	items, err := meta.GetItemsPtr(out)
 	if err != nil {
 		return err
 	}
 	slice := reflect.ValueOf(items).Elem()
-	made := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
+	elements := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
 	err = inParallel(len(objs), func(from, to int) error {
 		for n := from; n < to; n++ {
-			if err := i.assign(objs[n], made.Index(n), i.partitionFor(objs[n].Namespace()).shares(unsafe)); err != nil {
+			if err := i.assign(objs[n], elements.Index(n), i.partitionFor(objs[n].Namespace()).shares(unsafe)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	slice.Set(made)
+	slice.Set(elements)
 	return err
 }
 
 const (
-	// minPerWorker is how many objects there must be for each goroutine.
+	// minPerWorker is the minimum number of objects per goroutine.
 	minPerWorker = 16
-	// chunkSize is how many objects a goroutine takes at a time.
+	// chunkSize is the number of objects that a goroutine processes at a time.
 	chunkSize = 4
 )
 
-// inParallel does a job for the numbers up to n. If they are many, other
-// goroutines help, each taking the next few numbers as long as there are any: one
-// that begins late does less.
+// inParallel calls do for chunks of the range [0, n). For a large n it uses several goroutines,
+// each of which takes the next chunk until there are none left.
 func inParallel(n int, do func(from, to int) error) error {
-	helpers := min(runtime.GOMAXPROCS(0), n/minPerWorker) - 1
-	if helpers < 1 {
+	workers := min(runtime.GOMAXPROCS(0), n/minPerWorker) - 1
+	if workers < 1 {
 		return do(0, n)
 	}
 	var next atomic.Int64
@@ -231,10 +235,10 @@ func inParallel(n int, do func(from, to int) error) error {
 			}
 		}
 	}
-	errs := make([]error, helpers)
+	errs := make([]error, workers)
 	var wait sync.WaitGroup
-	for h := range helpers {
-		wait.Go(func() { errs[h] = work() })
+	for w := range workers {
+		wait.Go(func() { errs[w] = work() })
 	}
 	err := work()
 	wait.Wait()

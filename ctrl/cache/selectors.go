@@ -7,20 +7,20 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// selectorMatch says whether an object matches the selectors of a part.
+// selectorMatch is whether an object matches the selectors of a partition.
 type selectorMatch uint8
 
 const (
-	// matchUnknown: only the server can evaluate the selector.
+	// matchUnknown: only the server can evaluate the field selector.
 	matchUnknown selectorMatch = iota
 	matches
 	noMatch
 )
 
-// matchSelectors evaluates the part's selectors for an object that the server returned.
-// Labels, name and namespace are evaluated here. Any other field of a field selector
-// is defined by the server: it need not be a path in the object, nor have the value
-// that is written there.
+// matchSelectors evaluates the partition's selectors for an object that the server returned.
+// Labels, name and namespace are evaluated here. All other fields of a field selector are defined
+// by the server: they need not be paths in the object, nor have the value that the object has
+// there.
 func (p *partition) matchSelectors(obj client.Object) selectorMatch {
 	if s := p.config.LabelSelector; s != nil && !s.Matches(labels.Set(obj.GetLabels())) {
 		return noMatch
@@ -28,7 +28,7 @@ func (p *partition) matchSelectors(obj client.Object) selectorMatch {
 	return p.matchKey(client.ObjectKeyFromObject(obj))
 }
 
-// matchKey evaluates the part's field selector for the object with a key.
+// matchKey evaluates the partition's field selector for a key, as far as the key determines it.
 func (p *partition) matchKey(key client.ObjectKey) selectorMatch {
 	if p.config.FieldSelector == nil {
 		return matches

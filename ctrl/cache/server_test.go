@@ -28,12 +28,12 @@ import (
 // server answers lists and watches over HTTP without a socket, and breaks
 // connections when it is told to. It implements http.RoundTripper.
 type server struct {
-	mu       sync.Mutex
-	version  int
-	objects  map[string]*unstructured.Unstructured
-	watchers []*watcher
-	requests []string
-	kindMissing  bool
+	mu          sync.Mutex
+	version     int
+	objects     map[string]*unstructured.Unstructured
+	watchers    []*watcher
+	requests    []string
+	kindMissing bool
 }
 
 type watcher struct {

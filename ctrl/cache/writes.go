@@ -15,8 +15,8 @@ import (
 
 var _ overlay.Writes = &informerCache{}
 
-// Wrote implements overlay.Writes: reads see the object from now on, or ask the server
-// where the object does not determine what they should see.
+// Wrote implements overlay.Writes: reads see the object from now on. Where the object does not
+// determine the result of reads, they request it from the server.
 func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 	version, ok := store.Version(obj)
 	if !ok {
@@ -42,13 +42,13 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 		case errors.Is(err, errIncomplete), errors.Is(err, errLocked):
 			i.store.Invalidate(key, version)
 		default:
-			p.log().Error(err, "reads will not include a write before the watch delivers it")
+			p.log().Error(err, "Could not prepare an object; reads do not include a write until the watch delivers it")
 		}
 	})
 }
 
-// Changed implements overlay.Writes: reads of the object ask the server until the
-// watch has caught up.
+// Changed implements overlay.Writes: reads of the object request it from the server until the watch
+// has caught up.
 func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
 	version, ok := store.Version(obj)
 	if !ok && obj.GetResourceVersion() != "" {
@@ -70,7 +70,7 @@ func (c *informerCache) Deleted(_ context.Context, obj cacheapi.Object) {
 	})
 }
 
-// Deleting implements overlay.Writes: reads of the object ask the server until the
+// Deleting implements overlay.Writes: reads of the object request it from the server until the
 // watch has delivered its deletion.
 func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	version, _ := store.Version(obj)
@@ -86,10 +86,10 @@ func (c *informerCache) Deleting(_ context.Context, obj cacheapi.Object) {
 	})
 }
 
-// forEachCovering calls f for the existing informers of an object's kind, in all forms and API
-// versions, and for their parts that cover its namespace. Converted is set if the API
-// version is not the object's: conversion is up to the server, and keeps only name,
-// namespace, UID and resource version for certain.
+// forEachCovering calls f for the existing informers of an object's kind, in all representations
+// and API versions, with the partition that covers its namespace. Converted is set if the API
+// version is not the object's: the server converts between versions, and only name, namespace, UID
+// and resource version are certain to be preserved.
 func (c *informerCache) forEachCovering(obj client.Object, f func(i *informer, p *partition, converted bool)) {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
@@ -102,6 +102,7 @@ func (c *informerCache) forEachCovering(obj client.Object, f func(i *informer, p
 	}
 }
 
+// informersOf returns the informers of a kind, in all representations and API versions.
 func (c *informerCache) informersOf(kind schema.GroupKind) []*informer {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

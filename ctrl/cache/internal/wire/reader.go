@@ -34,7 +34,7 @@ type reader struct {
 	body  io.Reader
 	split splitter
 	// buf is the data that was read, and pos where its first incomplete frame begins.
-	buf  []byte
+	buf []byte
 	pos int
 	// bulk is set while reads return more than a small buffer holds.
 	bulk bool
@@ -133,11 +133,11 @@ type batch struct {
 	buf []byte
 	// err is why the stream ends after this batch; malformed is set if that is because a frame cannot
 	// be parsed.
-	err    error
+	err       error
 	malformed bool
 	// decodedFrames is the number of frames that were decoded to events, and returned the number of
 	// events that were returned.
-	events      []watch.Event
+	events                  []watch.Event
 	decodedFrames, returned int
 	// decoded is closed when all frames are decoded; nil if no other goroutine decodes them.
 	decoded chan struct{}
