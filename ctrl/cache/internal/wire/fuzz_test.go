@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// FuzzStream reads any bytes as a watch. It must come to an end, and understand whatever client-go
-// understands.
+// FuzzStream reads arbitrary bytes as a watch. The watch must end, and its events must be those that
+// client-go decodes.
 func FuzzStream(f *testing.F) {
-	for i, form := range representations {
-		f.Add(uint8(i), uint16(0), form.stream(2))
-		f.Add(uint8(i), uint16(3), form.frame(watch.Added, pod(1)))
+	for i, r := range representations {
+		f.Add(uint8(i), uint16(0), r.stream(2))
+		f.Add(uint8(i), uint16(3), r.frame(watch.Added, pod(1)))
 	}
 	f.Add(uint8(0), uint16(0), []byte("\x00\x00\x00\x00"))
 	f.Add(uint8(2), uint16(0), []byte(`{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1"}}`))
@@ -28,7 +28,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// compareStream compares what we and client-go make of a stream.
+// compareStream compares how this package and client-go decode a stream.
 func compareStream(t *testing.T, f representation, stream []byte, piece int) {
 	t.Helper()
 	var pieces []int
@@ -46,8 +46,8 @@ func compareStream(t *testing.T, f representation, stream []byte, piece int) {
 	}
 }
 
-// What was damaged on its way is taken as client-go takes it.
-func TestDamaged(t *testing.T) {
+// Damaged streams and lists are decoded as client-go decodes them.
+func TestDamagedInput(t *testing.T) {
 	for i, f := range representations {
 		r := rand.New(rand.NewPCG(uint64(i), 7))
 		stream := f.stream(3)
@@ -61,7 +61,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// damage returns a copy with some changes.
+// damage returns a copy of data with random changes.
 func damage(r *rand.Rand, data []byte) []byte {
 	data = bytes.Clone(data)
 	for range 1 + r.IntN(3) {
@@ -82,7 +82,7 @@ func damage(r *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// FuzzList reads any bytes as a list.
+// FuzzList reads arbitrary bytes as a list. The result must be that of client-go.
 func FuzzList(f *testing.F) {
 	for i := range representations {
 		f.Add(uint8(i), []byte(`{"apiVersion":"v1","kind":"PodList","metadata":{"continue":"x"},"items":[{"metadata":{"name":"a"}},{}]}`))
@@ -93,8 +93,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// BenchmarkWatch is what it takes to make events of a watch that begins with many objects, here and
-// in client-go.
+// BenchmarkWatch measures reading a watch with many initial events, here and with client-go.
 func BenchmarkWatch(b *testing.B) {
 	const objects = 5000
 	for _, f := range representations {
@@ -141,7 +140,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkEvent is what one event takes that comes alone.
+// BenchmarkEvent measures a single event, here and with client-go.
 func BenchmarkEvent(b *testing.B) {
 	for _, f := range representations {
 		frame := f.frame(watch.Modified, realistic(1))
@@ -174,7 +173,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// oneByOne returns a body in which a frame stands each time that it is sent.
+// oneByOne returns a body and a function that writes the frame to it.
 func oneByOne(b *testing.B, frame []byte) (body *io.PipeReader, send func()) {
 	b.ReportAllocs()
 	r, w := io.Pipe()
