@@ -20,7 +20,7 @@ import (
 
 const benchPods = 10_000
 
-// benchPod returns a pod of the usual size.
+// benchPod returns a pod of typical size.
 func benchPod(n int) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fmt.Sprint("ns-", n%10), Name: fmt.Sprint("pod-", n),
@@ -100,8 +100,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkFill is the cost of storing what a list brings, and the memory that
-// the store itself takes beside the objects.
+// BenchmarkFill measures storing the objects of a list, and the memory that the store takes.
 func BenchmarkFill(b *testing.B) {
 	pods := make([]*corev1.Pod, benchPods)
 	for n := range pods {

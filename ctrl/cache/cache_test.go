@@ -142,7 +142,7 @@ func TestListOptions(t *testing.T) {
 		c := newTestCache(t, s, Options{})
 		startCache(t, c)
 		var list corev1.ConfigMapList
-		// The token says that there are no pages, and is no token, even if there was but one page.
+		// The continue token is always set, and is rejected by the next List.
 		for limit, want := range map[int64]int{2: 2, 12: 12, 0: 12} {
 			if err := c.List(t.Context(), &list, client.Limit(limit)); err != nil || len(list.Items) != want || list.Continue != "continue-not-supported" {
 				t.Errorf("limit %d: got %d items, %q, %v", limit, len(list.Items), list.Continue, err)
@@ -172,7 +172,7 @@ func TestListOptions(t *testing.T) {
 	})
 }
 
-func TestForms(t *testing.T) {
+func TestRepresentations(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{})
 		startCache(t, c)
@@ -262,7 +262,7 @@ func TestBeforeStart(t *testing.T) {
 	})
 }
 
-func TestStops(t *testing.T) {
+func TestStop(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -277,13 +277,13 @@ func TestStops(t *testing.T) {
 			t.Error(err)
 		}
 		if !i.IsStopped() {
-			t.Error("the informer runs on")
+			t.Error("the informer has not stopped")
 		}
 		if _, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err == nil {
-			t.Error("a handler was added to an informer that has stopped")
+			t.Error("a handler was added to a stopped informer")
 		}
 		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
-			t.Error("a cache that has stopped made an informer")
+			t.Error("a stopped cache created an informer")
 		}
 	})
 }
@@ -298,7 +298,7 @@ func TestUnknownKinds(t *testing.T) {
 	})
 }
 
-func TestOnlyExistingInformers(t *testing.T) {
+func TestReaderFailOnMissingInformer(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{ReaderFailOnMissingInformer: true})
 		startCache(t, c)
@@ -337,8 +337,8 @@ func TestRemoveInformer(t *testing.T) {
 	})
 }
 
-// A kind that the server does not have, though the mapper thought so, is waited
-// for; those who wait for it can give up.
+// The cache retries a kind that the server does not have, until it has it. Waiting for it ends with
+// the context.
 func TestMissingKind(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		s.kindMissing = true
@@ -365,8 +365,8 @@ func TestConnectionFaults(t *testing.T) {
 	for name, rest := range map[string]string{
 		"between events": "",
 		"in an event":    `{"type":"MODIFIED","object":{"kind":"Conf`,
-		"no JSON":        "}}}}\n",
-		"no object":      `{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","data":7}}` + "\n",
+		"invalid JSON":   "}}}}\n",
+		"invalid object": `{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","data":7}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			withServer(t, func(t *testing.T, s *server) {
@@ -382,7 +382,7 @@ func TestConnectionFaults(t *testing.T) {
 				time.Sleep(time.Minute)
 				expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 a/missed c/cm-1")
 				if len(faults) == 0 {
-					t.Error("nobody was told of the fault")
+					t.Error("the error handler was not called")
 				}
 			})
 		})
@@ -400,7 +400,7 @@ func TestNamespaces(t *testing.T) {
 		{"default", Options{DefaultNamespaces: map[string]Config{"a": {}, "b": onlyOne}},
 			"a/cm-0 a/cm-1 a/cm-2 a/cm-3 b/cm-1",
 			[]string{`configmaps ns="a" labels="" fields=""`, `configmaps ns="b" labels="number=1" fields=""`}},
-		{"one and the rest", Options{DefaultNamespaces: map[string]Config{"a": {}, AllNamespaces: onlyOne}},
+		{"one and all others", Options{DefaultNamespaces: map[string]Config{"a": {}, AllNamespaces: onlyOne}},
 			"a/cm-0 a/cm-1 a/cm-2 a/cm-3 b/cm-1 c/cm-1",
 			[]string{`configmaps ns="" labels="number=1" fields="metadata.namespace!=a"`, `configmaps ns="a" labels="" fields=""`}},
 		{"by object", Options{
@@ -488,7 +488,7 @@ func TestStripManagedFields(t *testing.T) {
 	}
 }
 
-func TestSettingsOfUnknownKinds(t *testing.T) {
+func TestInvalidByObject(t *testing.T) {
 	type unknown struct{ corev1.ConfigMap }
 	if _, err := New(&rest.Config{}, Options{Mapper: mapper(), ByObject: map[client.Object]ByObject{&unknown{}: {}}}); err == nil {
 		t.Error("no error")
@@ -500,7 +500,7 @@ func TestSettingsOfUnknownKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCache(t, newServer(), Options{ByObject: map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}})
 		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
-			t.Error("a cluster-scoped kind was given namespaces")
+			t.Error("namespaces were accepted for a cluster-scoped kind")
 		}
 	})
 }

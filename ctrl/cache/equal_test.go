@@ -35,9 +35,9 @@ func events(t *testing.T, c cache.Cache, of client.Object) <-chan client.Object 
 	return objs
 }
 
-// The object of an event is what the write was answered with, whether the event comes from the first
-// list, from the watch or from what is stored. Objects that are read say their kind besides.
-func TestEventsEqualAnswers(t *testing.T) {
+// The object of an event equals the response to the write, whether the event comes from the initial
+// list, from the watch or from the store. Objects that are read have their kind set in addition.
+func TestEventsEqualResponses(t *testing.T) {
 	newSecret := map[string]func() client.Object{
 		"typed": func() client.Object {
 			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Data: map[string][]byte{"a": nil}}
@@ -54,15 +54,15 @@ func TestEventsEqualAnswers(t *testing.T) {
 		for _, listed := range []bool{true, false} {
 			t.Run(map[bool]string{true: name + ", listed", false: name + ", watched"}[listed], func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					testEventsEqualAnswers(t, obj(), listed)
+					testEventsEqualResponses(t, obj(), listed)
 				})
 			})
 		}
 	}
 }
 
-func testEventsEqualAnswers(t *testing.T, obj client.Object, listed bool) {
-	c, informers := world(t)
+func testEventsEqualResponses(t *testing.T, obj client.Object, listed bool) {
+	c, informers := startControlPlane(t)
 	var objs <-chan client.Object
 	if !listed {
 		objs = events(t, informers, obj)
@@ -76,7 +76,7 @@ func testEventsEqualAnswers(t *testing.T, obj client.Object, listed bool) {
 	same := func(got client.Object) {
 		t.Helper()
 		if !reflect.DeepEqual(got, obj) {
-			t.Errorf("event (-), answer (+):\n%s", cmp.Diff(got, obj))
+			t.Errorf("event (-), response (+):\n%s", cmp.Diff(got, obj))
 		}
 	}
 	same(<-objs)
@@ -86,7 +86,7 @@ func testEventsEqualAnswers(t *testing.T, obj client.Object, listed bool) {
 	}
 	same(<-objs)
 	synctest.Wait()
-	same(<-events(t, informers, obj)) // of a handler that comes later
+	same(<-events(t, informers, obj)) // of a handler that is added later
 
 	read := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	read.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
@@ -95,7 +95,7 @@ func testEventsEqualAnswers(t *testing.T, obj client.Object, listed bool) {
 			t.Fatal(err)
 		}
 		if kind := read.GetObjectKind().GroupVersionKind(); kind != corev1.SchemeGroupVersion.WithKind("Secret") {
-			t.Errorf("the object that was read says that it is a %q", kind)
+			t.Errorf("the object that was read has the kind %q", kind)
 		}
 	}
 	same(<-events(t, informers, obj)) // after a read that shared the object
@@ -106,7 +106,7 @@ func testEventsEqualAnswers(t *testing.T, obj client.Object, listed bool) {
 	}
 	gone := <-objs
 	if gone.GetResourceVersion() == version {
-		t.Error("a deletion has a resource version of its own")
+		t.Error("the deletion did not change the resource version")
 	}
 	obj.SetResourceVersion(gone.GetResourceVersion())
 	same(gone)

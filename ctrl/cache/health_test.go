@@ -48,7 +48,7 @@ func testCheck(t *testing.T, s *server, c *informerCache) {
 	time.Sleep(time.Minute)
 	expectCheck(t, c, "")
 
-	// A broken watch matters only if it cannot be opened again.
+	// A broken watch fails the check only if it cannot be reopened.
 	s.breakWatches("")
 	synctest.Wait()
 	expectCheck(t, c, "")
@@ -120,7 +120,7 @@ type otherCache struct{ Cache }
 
 func (otherCache) WaitForCacheSync(ctx context.Context) bool { return ctx.Err() == nil }
 
-func TestCheckOfAnotherCache(t *testing.T) {
+func TestCheckOfOtherCache(t *testing.T) {
 	expectCheck(t, otherCache{}, "")
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	ctx, cancel := context.WithCancel(t.Context())

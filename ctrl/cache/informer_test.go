@@ -16,7 +16,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// recorder is a handler that remembers what it was told. It blocks while held.
+// recorder is a handler that records its calls. It blocks until hold is closed.
 type recorder struct {
 	mu       sync.Mutex
 	recorded []string
@@ -48,15 +48,14 @@ func (r *recorder) OnUpdate(before, after any) {
 }
 func (r *recorder) OnDelete(obj any) { r.record("delete %s", describe(obj)) }
 
-// expect waits until everything is idle and compares what was told since the
-// last call.
+// expect waits until all goroutines are blocked and compares the calls since the last one.
 func (r *recorder) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.Equal(r.recorded, want) {
-		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(r.recorded, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(r.recorded, "\n"), strings.Join(want, "\n"))
 	}
 	r.recorded = nil
 }
@@ -89,7 +88,7 @@ func TestHandlers(t *testing.T) {
 		startCache(t, c)
 		early.expect(t, "add a/one=1 true")
 		if !registration.HasSynced() {
-			t.Error("a handler that has heard of everything has not synced")
+			t.Error("a handler has not synced after the initial list")
 		}
 		s.put(configMap("a", "two", "number", "2"))
 		early.expect(t, "add a/two=2 false")
@@ -111,7 +110,7 @@ func TestHandlers(t *testing.T) {
 		late.expect(t, "delete a/two=3")
 		early.expect(t)
 		if err := i.RemoveEventHandler(otherHandle{}); err == nil {
-			t.Error("a handle of another make was removed")
+			t.Error("the registration of another informer was removed")
 		}
 	})
 }
@@ -120,7 +119,8 @@ type otherHandle struct {
 	toolscache.ResourceEventHandlerRegistration
 }
 
-// What was missed while there was no connection is told as well as it can be.
+// After a relist, handlers are notified of the changes that were missed, with the final state of
+// deleted objects unknown.
 func TestHandlersAfterRelist(t *testing.T) {
 	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		r := &recorder{}
@@ -143,8 +143,7 @@ func TestHandlersAfterRelist(t *testing.T) {
 	})
 }
 
-// A handler that is busy hears of many changes of an object at once, but of
-// every deletion, and holds up nobody else.
+// Changes coalesce while a handler is busy, except for deletions. Other handlers are not delayed.
 func TestBusyHandler(t *testing.T) {
 	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		busy, idle := &recorder{hold: make(chan struct{})}, &recorder{}
@@ -164,7 +163,7 @@ func TestBusyHandler(t *testing.T) {
 		synctest.Wait()
 		idle.mu.Lock()
 		if len(idle.recorded) != 203 {
-			t.Errorf("the idle handler was told %d things", len(idle.recorded))
+			t.Errorf("the idle handler had %d calls", len(idle.recorded))
 		}
 		idle.mu.Unlock()
 		close(busy.hold)
@@ -191,7 +190,7 @@ func TestResync(t *testing.T) {
 		often.mu.Lock()
 		defer often.mu.Unlock()
 		if n := len(often.recorded); n < 6 || n > 8 {
-			t.Errorf("told %q", often.recorded)
+			t.Errorf("got %q", often.recorded)
 		}
 	})
 }
@@ -232,8 +231,8 @@ func TestIndexers(t *testing.T) {
 	})
 }
 
-// An informer of another make fills the cache as its own does.
-func TestForeignInformer(t *testing.T) {
+// Reads, handlers and own writes work with a custom informer.
+func TestCustomInformer(t *testing.T) {
 	opts := Options{NewInformer: toolscache.NewSharedIndexInformer}
 	withOneObject(t, opts, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		r := &recorder{}

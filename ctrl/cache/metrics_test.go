@@ -136,8 +136,8 @@ func (s *server) setMissing(missing bool) {
 	s.kindMissing = missing
 }
 
-// Caches of one process share the series of a kind, and no counter falls when
-// one of them stops.
+// The caches of a process share the series of a kind, and counters do not decrease when one of them
+// stops.
 func TestMetricsOfSeveralCaches(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		stays, goes := newTestCache(t, s, Options{}), newTestCache(t, s, Options{})
@@ -177,14 +177,14 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	})
 }
 
-func TestReasons(t *testing.T) {
+func TestErrorReasons(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	decoding := apierrors.NewInternalError(errors.New(`cannot read {"password":"secret"}`))
 	decoding.ErrStatus.Details.Causes = append(decoding.ErrStatus.Details.Causes, metav1.StatusCause{Type: "ClientWatchDecoding"})
 	sent := func(err error) error { return &url.Error{Op: "Get", URL: "https://server/?secret", Err: err} }
 	for _, c := range []struct {
-		err           error
-		reason, plain string
+		err          error
+		reason, text string
 	}{
 		{apierrors.NewForbidden(pods, "", errors.New("no")), "Forbidden", "Forbidden: pods is forbidden: no"},
 		{fmt.Errorf("listing: %w", apierrors.NewNotFound(pods, "x")), "NotFound", `NotFound: pods "x" not found`},
@@ -203,8 +203,8 @@ func TestReasons(t *testing.T) {
 		if got := reason(c.err); got != c.reason {
 			t.Errorf("%v: reason %q, want %q", c.err, got, c.reason)
 		}
-		if got := publicText(c.err); got != c.plain {
-			t.Errorf("%v: %q, want %q", c.err, got, c.plain)
+		if got := publicText(c.err); got != c.text {
+			t.Errorf("%v: %q, want %q", c.err, got, c.text)
 		}
 	}
 }

@@ -69,7 +69,8 @@ func startDetecting(t *testing.T, s *server, opts Options) (c Cache, stop func()
 
 const shared = " is shared and must not be modified, but was: "
 
-// A modification by a handler is detected when it returns; a later one, when the object changes again.
+// A modification by a handler is detected when it returns; a later one, when the object changes
+// again.
 func TestMutatingHandler(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		m := &mutations{}

@@ -25,8 +25,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// server answers lists and watches over HTTP without a socket, and breaks
-// connections when it is told to. It implements http.RoundTripper.
+// server serves lists and watches over HTTP without a socket, and can break connections. It
+// implements http.RoundTripper.
 type server struct {
 	mu          sync.Mutex
 	version     int
@@ -68,7 +68,7 @@ func id(resource, namespace, name string) string {
 	return resource + "/" + namespace + "/" + name
 }
 
-// put writes an object as a client would and returns the answer.
+// put creates or updates an object and returns the response.
 func (s *server) put(obj client.Object) client.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *server) remove(resource, namespace, name string) {
 	s.publish(resource, before, nil)
 }
 
-// publish tells the watchers of a change. The caller holds mu.
+// publish notifies the watchers of a change. The caller holds mu.
 func (s *server) publish(resource string, before, after *unstructured.Unstructured) {
 	for _, w := range s.watchers {
 		had, has := w.matches(resource, before), w.matches(resource, after)
@@ -157,7 +157,7 @@ func (w *watcher) sendRaw(event any) {
 	w.out <- append(data, '\n')
 }
 
-// bookmark tells all watchers the present version.
+// bookmark sends a bookmark with the current version to all watchers.
 func (s *server) bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +178,7 @@ func (w *watcher) bookmark(version int, annotations map[string]any) {
 	}})
 }
 
-// breakWatches breaks all connections after some more bytes.
+// breakWatches breaks the connections of all watches after some more bytes.
 func (s *server) breakWatches(bytes string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	q := req.URL.Query()
 	s.requests = append(s.requests, fmt.Sprintf("%s ns=%q labels=%q fields=%q", parts[0], namespace, q.Get("labelSelector"), q.Get("fieldSelector")))
 	if s.kindMissing {
-		return answer(http.StatusNotFound, metav1.Status{
+		return respond(http.StatusNotFound, metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 			Status:   metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		}), nil
@@ -237,7 +237,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	if w.metadata {
 		list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
 	}
-	return answer(http.StatusOK, list), nil
+	return respond(http.StatusOK, list), nil
 }
 
 func (s *server) matching(w *watcher) (objs []*unstructured.Unstructured) {
@@ -251,8 +251,8 @@ func (s *server) matching(w *watcher) (objs []*unstructured.Unstructured) {
 
 func (s *server) watch(req *http.Request, w *watcher, initial bool, from string) *http.Response {
 	if since, _ := strconv.Atoi(from); !initial && since < s.version {
-		// There is no history: whoever missed something lists anew.
-		return answer(http.StatusGone, metav1.Status{
+		// There is no history: all older versions have expired.
+		return respond(http.StatusGone, metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 			Status:   metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired,
 		})
@@ -289,7 +289,7 @@ func (s *server) watch(req *http.Request, w *watcher, initial bool, from string)
 	}
 }
 
-// closer tells the server that the client has closed the connection.
+// closer notifies the server when the client closes the connection.
 type closer struct {
 	*io.PipeReader
 	closed func()
@@ -300,7 +300,8 @@ func (c *closer) Close() error {
 	return c.PipeReader.Close()
 }
 
-func answer(code int, body any) *http.Response {
+// respond returns a response with a JSON body.
+func respond(code int, body any) *http.Response {
 	data, err := json.Marshal(body)
 	if err != nil {
 		panic(err)

@@ -18,7 +18,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// inAllRepresentations returns an object of a kind in each form.
+// inAllRepresentations returns an object of a kind in each representation.
 func inAllRepresentations() []client.Object {
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
@@ -27,26 +27,26 @@ func inAllRepresentations() []client.Object {
 	return []client.Object{&corev1.ConfigMap{}, u, m}
 }
 
-// A transform need not be safe for concurrent use: it is called once at a time for
-// a kind, in whatever form, namespace and on whose behalf.
+// A transform need not be safe for concurrent use: its calls for a kind are serialized, across
+// representations, namespaces, watches and writers.
 func TestTransformsAreSerialized(t *testing.T) {
 	t.Run("own informers", func(t *testing.T) { testTransformsAreSerialized(t, Options{}) })
-	t.Run("foreign informers", func(t *testing.T) {
+	t.Run("custom informers", func(t *testing.T) {
 		testTransformsAreSerialized(t, Options{NewInformer: toolscache.NewSharedIndexInformer})
 	})
 }
 
 func testTransformsAreSerialized(t *testing.T, opts Options) {
 	withServer(t, func(t *testing.T, s *server) {
-		calls := map[string]int{} // the race detector looks at it too
+		calls := map[string]int{} // not synchronized, for the race detector
 		running := false
 		opts.DefaultNamespaces = map[string]Config{"a": {}, "b": {}}
 		opts.DefaultTransform = func(obj any) (any, error) {
 			if running {
-				t.Error("two calls at once")
+				t.Error("concurrent calls")
 			}
 			running = true
-			time.Sleep(time.Millisecond) // whoever else is to call calls now
+			time.Sleep(time.Millisecond) // lets other goroutines run
 			running = false
 			o := obj.(client.Object)
 			calls[o.GetNamespace()+"/"+o.GetName()]++
@@ -78,7 +78,7 @@ func testTransformsAreSerialized(t *testing.T, opts Options) {
 	})
 }
 
-// Other kinds do not wait.
+// A blocked transform does not block other kinds.
 func TestTransformsOfOtherKinds(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		release := make(chan struct{})
@@ -99,8 +99,8 @@ func TestTransformsOfOtherKinds(t *testing.T) {
 	})
 }
 
-// A transform that writes and reads its own kind is in its own way, but not for ever;
-// and in the end all is as it should be.
+// A transform that writes and reads its own kind fails after a timeout, instead of a deadlock; the
+// cache is correct afterwards.
 func TestTransformThatWrites(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		var c *informerCache
@@ -138,7 +138,7 @@ func TestTransformThatWrites(t *testing.T) {
 	})
 }
 
-// What a live read brings is transformed like everything else.
+// The results of live reads are transformed.
 func TestLiveReadsAreTransformed(t *testing.T) {
 	opts := Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("data.known", "to the server"),
@@ -158,8 +158,8 @@ func TestLiveReadsAreTransformed(t *testing.T) {
 	})
 }
 
-// A transform that reads the very object that it transforms waits neither for itself
-// nor for the readers that wait for it.
+// A transform that reads the object that it transforms does not deadlock with itself, nor with
+// readers that wait for it.
 func TestTransformThatReadsItsObject(t *testing.T) {
 	var c *informerCache
 	var once sync.Once // the watch delivers the object too
@@ -188,8 +188,8 @@ func TestTransformThatReadsItsObject(t *testing.T) {
 	})
 }
 
-// A live read whose context ends while its result is being transformed has the
-// result nevertheless, and not what the cache had before.
+// A live read whose context ends while its result is being transformed returns the result, not the
+// stale object.
 func TestContextEndsDuringTransform(t *testing.T) {
 	cancel := func() {}
 	opts := Options{
@@ -212,7 +212,7 @@ func TestContextEndsDuringTransform(t *testing.T) {
 	})
 }
 
-// Functions that make indexes are not called by several goroutines at once either.
+// Calls of index functions are serialized.
 func TestIndexFunctionsAreSerialized(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		calls := map[string]int{}

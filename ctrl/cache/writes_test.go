@@ -15,8 +15,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// withBrokenWatch runs a test whose watch tells nothing before the given function is
-// called: all connections are broken, and the next attempt must wait.
+// withBrokenWatch runs a test whose watch delivers nothing before catchUp is called: all
+// connections are broken, and the reflector is backing off.
 func withBrokenWatch(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, catchUp func())) {
 	t.Helper()
 	withServer(t, func(t *testing.T, s *server) {
@@ -36,7 +36,7 @@ func withBrokenWatch(t *testing.T, opts Options, f func(t *testing.T, s *server,
 		synctest.Wait()
 		f(t, s, c, func() {
 			t.Helper()
-			r.expect(t) // no event may come of a write before the watch tells of it
+			r.expect(t) // a write does not cause events before the watch delivers it
 			time.Sleep(time.Minute)
 		})
 	})
@@ -55,7 +55,7 @@ func get(t *testing.T, c client.Reader, namespace, name string, opts ...client.G
 	return cm.Labels["number"]
 }
 
-func TestOwnWritesAreSeen(t *testing.T) {
+func TestReadYourWrites(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		c.Wrote(ctx, s.put(configMap("a", "new", "number", "7")))
@@ -85,7 +85,7 @@ func TestOwnWritesAreSeen(t *testing.T) {
 	})
 }
 
-// The caller may go on with what it has written.
+// The caller may modify the object after the write.
 func TestWritesAreCopied(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		cm := s.put(configMap("a", "new", "number", "7")).(*corev1.ConfigMap)
@@ -95,7 +95,7 @@ func TestWritesAreCopied(t *testing.T) {
 	})
 }
 
-// Somebody else's later write wins once it is known.
+// A later write by another client supersedes the own write when the watch delivers it.
 func TestLaterWritesOfOthers(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
@@ -105,7 +105,7 @@ func TestLaterWritesOfOthers(t *testing.T) {
 		expect(t, get(t, c, "a", "cm-1"), "7")
 		catchUp()
 		expect(t, get(t, c, "a", "cm-1"), "8")
-		c.Wrote(ctx, own) // an answer that was long on its way
+		c.Wrote(ctx, own) // a late response
 		expect(t, get(t, c, "a", "cm-1"), "8")
 	})
 }
@@ -136,19 +136,19 @@ func TestWritesInOtherNamespaces(t *testing.T) {
 	})
 }
 
-// What was deleted may be made again, before the watch has told of anything.
-func TestDeletedAndMadeAgain(t *testing.T) {
+// An object may be deleted and created again before the watch delivers either.
+func TestDeletedAndCreatedAgain(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		cm := configMap("a", "cm-1", "number", "deleting")
 		cm.DeletionTimestamp, cm.Finalizers = &metav1.Time{Time: time.Now()}, []string{"x.io/y"}
-		answer := s.put(cm)
-		c.Wrote(ctx, answer)
+		response := s.put(cm)
+		c.Wrote(ctx, response)
 		expect(t, get(t, c, "a", "cm-1"), "deleting")
 		s.remove("configmaps", "a", "cm-1")
-		c.Deleted(ctx, answer)
+		c.Deleted(ctx, response)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
-		c.Wrote(ctx, answer) // an answer that was long on its way
+		c.Wrote(ctx, response) // a late response
 		expect(t, get(t, c, "a", "cm-1"), "not found")
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "again")))
 		expect(t, get(t, c, "a", "cm-1"), "again")
@@ -157,9 +157,9 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// A write in one form is seen in all forms: those for which it says too little ask
-// the server.
-func TestWritesInOtherForms(t *testing.T) {
+// A write in one representation is seen in all of them. Those that it does not determine take a
+// live read.
+func TestWritesInOtherRepresentations(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		ctx := t.Context()
 		gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
@@ -185,35 +185,34 @@ func TestWritesInOtherForms(t *testing.T) {
 		}
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "typed")))
 		see("typed")
-		answer := s.put(configMap("a", "cm-1", "number", "unstructured"))
-		u.SetLabels(answer.GetLabels())
-		u.SetResourceVersion(answer.GetResourceVersion())
+		response := s.put(configMap("a", "cm-1", "number", "unstructured"))
+		u.SetLabels(response.GetLabels())
+		u.SetResourceVersion(response.GetResourceVersion())
 		c.Wrote(ctx, u)
 		see("unstructured")
-		answer = s.put(configMap("a", "cm-1", "number", "metadata"))
-		m.SetLabels(answer.GetLabels())
-		m.SetResourceVersion(answer.GetResourceVersion())
+		response = s.put(configMap("a", "cm-1", "number", "metadata"))
+		m.SetLabels(response.GetLabels())
+		m.SetResourceVersion(response.GetResourceVersion())
 		c.Wrote(ctx, m)
 		see("metadata")
 		expectSeries(t, "live_reads_total", "metadata ConfigMap 0", "typed ConfigMap 1", "unstructured ConfigMap 2")
 	})
 }
 
-// A write in one API version says too little for the others, but that they are out
-// of date.
+// A write in one API version invalidates the objects of the others, as it does not determine them.
 func TestWritesInOtherVersions(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
-		answer := s.put(configMap("a", "cm-1", "number", "7"))
+		response := s.put(configMap("a", "cm-1", "number", "7"))
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind().WithVersion("v2"))
 		u.SetNamespace("a")
 		u.SetName("cm-1")
 		u.SetLabels(map[string]string{"number": "converted"})
-		u.SetResourceVersion(answer.GetResourceVersion())
+		u.SetResourceVersion(response.GetResourceVersion())
 		c.Wrote(t.Context(), u)
 		expect(t, get(t, c, "a", "cm-1"), "7")
 
-		u.SetUID(answer.GetUID())
+		u.SetUID(response.GetUID())
 		s.remove("configmaps", "a", "cm-1")
 		c.Deleted(t.Context(), u)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
