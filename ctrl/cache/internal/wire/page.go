@@ -34,7 +34,7 @@ func (e *encoding) page(data []byte) *Page {
 
 // decodedPage returns a page of a decoded list.
 func decodedPage(list client.ObjectList) *Page {
-	return &Page{Version: list.GetResourceVersion(), Next: list.GetContinue(), Objects: func(yield func(client.Object, error) bool) {
+	objects := func(yield func(client.Object, error) bool) {
 		stopped := false
 		// With a copy of its own, an object does not keep the whole page in memory.
 		err := meta.EachListItemWithAlloc(list, func(obj apiruntime.Object) error {
@@ -44,29 +44,30 @@ func decodedPage(list client.ObjectList) *Page {
 		if err != nil && !stopped {
 			yield(nil, err)
 		}
-	}}
+	}
+	return &Page{Version: list.GetResourceVersion(), Next: list.GetContinue(), Objects: objects}
 }
 
 // decodeItems decodes the items of a list on several goroutines and yields them in order.
 func (e *encoding) decodeItems(l encodedList) iter.Seq2[client.Object, error] {
 	return func(yield func(client.Object, error) bool) {
-		groups, stop := make(chan *itemBatch, runtime.GOMAXPROCS(0)), make(chan struct{})
-		go e.decodeBatches(l, groups, stop)
+		batches, stop := make(chan *itemBatch, runtime.GOMAXPROCS(0)), make(chan struct{})
+		go e.decodeBatches(l, batches, stop)
 		defer func() {
 			close(stop)
-			for g := range groups {
-				<-g.decoded
+			for b := range batches {
+				<-b.decoded
 			}
 		}()
-		for g := range groups {
-			<-g.decoded
-			for _, obj := range g.objects {
+		for b := range batches {
+			<-b.decoded
+			for _, obj := range b.objects {
 				if !yield(obj, nil) {
 					return
 				}
 			}
-			if g.err != nil {
-				yield(nil, g.err)
+			if b.err != nil {
+				yield(nil, b.err)
 				return
 			}
 		}
@@ -90,23 +91,23 @@ func (e *encoding) decodeBatches(l encodedList, to chan<- *itemBatch, stop <-cha
 			size += len(items[n])
 			n++
 		}
-		g := &itemBatch{items: items[:n], decoded: make(chan struct{})}
+		b := &itemBatch{items: items[:n], decoded: make(chan struct{})}
 		items = items[n:]
 		select {
-		case to <- g:
+		case to <- b:
 		case <-stop:
 			return
 		}
 		go func() {
-			defer close(g.decoded)
-			g.err = e.decodeBatch(g, l.apiVersion, l.kind)
+			defer close(b.decoded)
+			b.err = e.decodeBatch(b, l.apiVersion, l.kind)
 		}()
 	}
 }
 
-func (e *encoding) decodeBatch(g *itemBatch, listVersion, listKind string) error {
-	g.objects = make([]client.Object, 0, len(g.items))
-	for _, item := range g.items {
+func (e *encoding) decodeBatch(b *itemBatch, listVersion, listKind string) error {
+	b.objects = make([]client.Object, 0, len(b.items))
+	for _, item := range b.items {
 		obj := e.resource.New()
 		if err := e.decodeItem(item, obj); err != nil {
 			return err
@@ -116,7 +117,7 @@ func (e *encoding) decodeBatch(g *itemBatch, listVersion, listKind string) error
 			u.SetKind(strings.TrimSuffix(listKind, "List"))
 			u.SetAPIVersion(listVersion)
 		}
-		g.objects = append(g.objects, obj)
+		b.objects = append(b.objects, obj)
 	}
 	return nil
 }

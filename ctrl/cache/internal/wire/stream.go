@@ -102,11 +102,6 @@ func (s *Stream) readAhead(to chan<- *batch) {
 	}
 }
 
-// parallel reports whether to decode the batch while more is read.
-func (b *batch) parallel() bool {
-	return b.err == nil && b.size >= minParallel && b.size <= chunk && len(b.frames) > 1 && runtime.GOMAXPROCS(0) > 1
-}
-
 // Close ends the stream and waits for its goroutines.
 func (s *Stream) Close() {
 	s.close()
