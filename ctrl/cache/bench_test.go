@@ -49,7 +49,7 @@ func benchInformer(tb testing.TB, pods int) *informer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i, err := c.(*informerCache).newInformer(corev1.SchemeGroupVersion.WithKind("Pod"), representation.Typed)
+	i, err := c.(*informerCache).newInformer(informerKey{corev1.SchemeGroupVersion.WithKind("Pod"), representation.Typed})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -105,6 +105,7 @@ func expect(t *testing.T, got, want string) {
 	}
 }
 
+// Get and List return copies of the cached objects, by namespace and labels.
 func TestReads(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{})
@@ -137,6 +138,7 @@ func TestReads(t *testing.T) {
 	})
 }
 
+// List respects a limit, rejects unsupported options, and shares objects on request.
 func TestListOptions(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{})
@@ -172,6 +174,7 @@ func TestListOptions(t *testing.T) {
 	})
 }
 
+// Each representation of a kind is read from a store of its own.
 func TestRepresentations(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{})
@@ -233,6 +236,7 @@ func TestFieldIndexes(t *testing.T) {
 	})
 }
 
+// Before Start, reads fail and informers do not sync.
 func TestBeforeStart(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{})
@@ -361,6 +365,7 @@ func TestMissingKind(t *testing.T) {
 	})
 }
 
+// The cache recovers from broken connections and invalid events.
 func TestConnectionFaults(t *testing.T) {
 	for name, rest := range map[string]string{
 		"between events": "",
@@ -389,6 +394,7 @@ func TestConnectionFaults(t *testing.T) {
 	}
 }
 
+// The namespaces and selectors of the options determine requests and reads.
 func TestNamespaces(t *testing.T) {
 	onlyOne := Config{LabelSelector: labels.SelectorFromSet(labels.Set{"number": "1"})}
 	tests := []struct {
@@ -445,6 +451,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// Objects are transformed before they are stored; failed transforms omit them.
 func TestTransform(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{

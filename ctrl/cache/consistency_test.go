@@ -71,10 +71,12 @@ func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
+// roundTripper is a function as an http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+// gatedBody is the response body of a watch behind a gate.
 type gatedBody struct {
 	io.ReadCloser
 	gate   *gate

@@ -19,7 +19,9 @@ type detectingCache struct{ *informerCache }
 const unsafeReader = "a reader without a deep copy"
 
 // Get implements client.Reader.
-func (c detectingCache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+func (c detectingCache) Get(
+	ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption,
+) error {
 	if err := c.informerCache.Get(ctx, key, out, opts...); err != nil {
 		return err
 	}

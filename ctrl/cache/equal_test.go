@@ -61,6 +61,7 @@ func TestEventsEqualResponses(t *testing.T) {
 	}
 }
 
+// testEventsEqualResponses writes an object and compares events and reads with the responses.
 func testEventsEqualResponses(t *testing.T, obj client.Object, listed bool) {
 	c, informers := startControlPlane(t)
 	var objs <-chan client.Object

@@ -33,6 +33,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// testCheck checks a cache whose server loses and regains a kind.
 func testCheck(t *testing.T, s *server, c *informerCache) {
 	s.setMissing(true)
 	expectCheck(t, c, "the cache is not started")
@@ -116,6 +117,7 @@ func TestCheckNamesNamespaces(t *testing.T) {
 	})
 }
 
+// otherCache is a Cache that New did not make.
 type otherCache struct{ Cache }
 
 func (otherCache) WaitForCacheSync(ctx context.Context) bool { return ctx.Err() == nil }

@@ -18,20 +18,18 @@ import (
 	"flyball.dev/ctrl/cache/internal/listener"
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/internal/representation"
 )
 
 // informer keeps the objects of one kind in one representation: a store, the partitions whose
 // watches update it, and the listeners of its event handlers. It implements Informer.
 type informer struct {
-	gvk            schema.GroupVersionKind
-	typeMeta       metav1.TypeMeta // of gvk
-	resource       schema.GroupVersionResource
-	namespaced     bool
-	representation representation.Representation
-	store          *store.Store
-	partitions     []*partition
-	resync         time.Duration
+	informerKey
+	typeMeta   metav1.TypeMeta // of gvk
+	resource   schema.GroupVersionResource
+	namespaced bool
+	store      *store.Store
+	partitions []*partition
+	resync     time.Duration
 	// stats are set while the informer runs.
 	stats *stats
 	// awaited is set if the informer existed when the cache was started.
@@ -55,18 +53,18 @@ type informer struct {
 }
 
 // newInformer returns an informer that is not running yet.
-func (c *informerCache) newInformer(gvk schema.GroupVersionKind, rep representation.Representation) (*informer, error) {
+func (c *informerCache) newInformer(key informerKey) (*informer, error) {
+	gvk := key.gvk
 	mapping, err := c.opts.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}
 	i := &informer{
-		gvk:            gvk,
-		resource:       mapping.Resource,
-		namespaced:     mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-		representation: rep,
-		synced:         make(chan struct{}),
-		stopped:        make(chan struct{}),
+		informerKey: key,
+		resource:    mapping.Resource,
+		namespaced:  mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		synced:      make(chan struct{}),
+		stopped:     make(chan struct{}),
 	}
 	i.typeMeta.SetGroupVersionKind(gvk)
 	i.ctx, i.cancel = context.WithCancel(context.Background())
@@ -219,18 +217,24 @@ func (i *informer) resyncListener(l *listener.Listener) {
 }
 
 // AddEventHandler implements Informer.
-func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandler(
+	handler toolscache.ResourceEventHandler,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod implements Informer.
-func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithResyncPeriod(
+	handler toolscache.ResourceEventHandler, resyncPeriod time.Duration,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
 // AddEventHandlerWithOptions implements Informer. The logger of the options is not used: listeners
 // do not log.
-func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithOptions(
+	handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	resync := i.resync
 	if options.ResyncPeriod != nil {
 		resync = *options.ResyncPeriod

@@ -75,6 +75,7 @@ func withOneObject(t *testing.T, opts Options, f func(t *testing.T, s *server, c
 	})
 }
 
+// Handlers are notified from the time that they are added until they are removed.
 func TestHandlers(t *testing.T) {
 	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		early, late := &recorder{}, &recorder{}
@@ -115,6 +116,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
+// otherHandle is a registration that no informer of this package returned.
 type otherHandle struct {
 	toolscache.ResourceEventHandlerRegistration
 }

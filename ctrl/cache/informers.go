@@ -35,7 +35,7 @@ type informerCache struct {
 	stopped bool
 }
 
-// informerKey identifies an informer.
+// informerKey identifies an informer by kind and representation.
 type informerKey struct {
 	gvk            schema.GroupVersionKind
 	representation representation.Representation
@@ -93,18 +93,17 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 	}, nil
 }
 
-// informer returns the informer of a kind in a representation, and whether the cache is started. A
-// missing informer is created, unless onlyExisting is set, and started if the cache is.
-func (c *informerCache) informer(gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (i *informer, started bool, err error) {
-	key := informerKey{gvk, rep}
+// informer returns the informer of a key, and whether the cache is started. A missing informer is
+// created, unless onlyExisting is set, and started if the cache is.
+func (c *informerCache) informer(key informerKey, onlyExisting bool) (i *informer, started bool, err error) {
 	if i, started := c.existingInformer(key); i != nil {
 		return i, started, nil
 	}
 	if onlyExisting {
-		return nil, false, &ErrResourceNotCached{GVK: gvk}
+		return nil, false, &ErrResourceNotCached{GVK: key.gvk}
 	}
 	// Creating one may take a discovery request, so it is done without the lock.
-	if i, err = c.newInformer(gvk, rep); err != nil {
+	if i, err = c.newInformer(key); err != nil {
 		return nil, false, err
 	}
 	c.mu.Lock()
@@ -113,7 +112,7 @@ func (c *informerCache) informer(gvk schema.GroupVersionKind, rep representation
 		return other, c.ctx != nil, nil
 	}
 	if c.stopped {
-		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", gvk)
+		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", key.gvk)
 	}
 	c.informers[key] = i
 	if c.ctx != nil {
@@ -136,48 +135,54 @@ func (c *informerCache) start(i *informer) {
 
 // syncedInformer returns the informer as informer does. If the cache is started, it waits until the
 // informer has synced.
-func (c *informerCache) syncedInformer(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
-	i, started, err := c.informer(gvk, rep, onlyExisting)
+func (c *informerCache) syncedInformer(
+	ctx context.Context, key informerKey, onlyExisting bool,
+) (i *informer, started bool, err error) {
+	i, started, err = c.informer(key, onlyExisting)
 	if err != nil || !started {
 		return i, started, err
 	}
 	if !i.WaitForSync(ctx) {
-		return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for the informer of %s to sync", gvk), 0)
+		return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0)
 	}
 	return i, true, nil
 }
 
 // GetInformer implements Informers.
-func (c *informerCache) GetInformer(ctx context.Context, obj client.Object, opts ...InformerGetOption) (Informer, error) {
+func (c *informerCache) GetInformer(
+	ctx context.Context, obj client.Object, opts ...InformerGetOption,
+) (Informer, error) {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
 		return nil, err
 	}
-	return c.getInformer(ctx, gvk, representation.Of(obj), opts)
+	return c.getInformer(ctx, informerKey{gvk, representation.Of(obj)}, opts)
 }
 
 // GetInformerForKind implements Informers.
-func (c *informerCache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error) {
+func (c *informerCache) GetInformerForKind(
+	ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption,
+) (Informer, error) {
 	obj, err := c.opts.Scheme.New(gvk)
 	if err != nil {
 		return nil, err
 	}
-	return c.getInformer(ctx, gvk, representation.Of(obj), opts)
+	return c.getInformer(ctx, informerKey{gvk, representation.Of(obj)}, opts)
 }
 
-// getInformer returns the informer of a kind in a representation, by default when it has synced.
-func (c *informerCache) getInformer(ctx context.Context, gvk schema.GroupVersionKind, rep representation.Representation, opts []InformerGetOption) (Informer, error) {
+// getInformer returns the informer of a key, by default when it has synced.
+func (c *informerCache) getInformer(ctx context.Context, key informerKey, opts []InformerGetOption) (Informer, error) {
 	var options InformerGetOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
-	get := c.syncedInformer
-	if options.BlockUntilSynced != nil && !*options.BlockUntilSynced {
-		get = func(_ context.Context, gvk schema.GroupVersionKind, rep representation.Representation, onlyExisting bool) (*informer, bool, error) {
-			return c.informer(gvk, rep, onlyExisting)
-		}
+	var i *informer
+	var err error
+	if options.BlockUntilSynced == nil || *options.BlockUntilSynced {
+		i, _, err = c.syncedInformer(ctx, key, false)
+	} else {
+		i, _, err = c.informer(key, false)
 	}
-	i, _, err := get(ctx, gvk, rep, false)
 	if err != nil {
 		return nil, err
 	}
@@ -201,12 +206,14 @@ func (c *informerCache) RemoveInformer(_ context.Context, obj client.Object) err
 }
 
 // IndexField implements Informers.
-func (c *informerCache) IndexField(_ context.Context, obj client.Object, field string, extractValue client.IndexerFunc) error {
+func (c *informerCache) IndexField(
+	_ context.Context, obj client.Object, field string, extractValue client.IndexerFunc,
+) error {
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
 		return err
 	}
-	i, _, err := c.informer(gvk, representation.Of(obj), false)
+	i, _, err := c.informer(informerKey{gvk, representation.Of(obj)}, false)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,9 @@ const pageSize = 500
 // liveList lists the objects that match the selectors and calls each with them. The list is
 // consistent with all writes before the call. An empty namespace means the one that is watched, an
 // empty name all objects. It returns the resource version of the list.
-func (r *listerWatcher) liveList(ctx context.Context, namespace, name string, each func(client.Object)) (version string, err error) {
+func (r *listerWatcher) liveList(
+	ctx context.Context, namespace, name string, each func(client.Object),
+) (version string, err error) {
 	opts := r.withSelectors(metav1.ListOptions{Limit: pageSize})
 	if name != "" {
 		named := fields.OneTermEqualSelector(nameField, name)

@@ -49,7 +49,7 @@ func (c *collector) register(i *informer) (unregister func()) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := informerKey{i.gvk, i.representation}
+	key := i.informerKey
 	s := c.stats[key]
 	if s == nil {
 		s = &stats{errors: map[string]int{}}
@@ -69,19 +69,26 @@ func (c *collector) register(i *informer) (unregister func()) {
 
 // desc describes a metric by kind and representation.
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("flyball_cache_"+name, help, append([]string{"group", "version", "kind", "form"}, labels...), nil)
+	labels = append([]string{"group", "version", "kind", "form"}, labels...)
+	return prometheus.NewDesc("flyball_cache_"+name, help, labels, nil)
 }
 
 var (
-	objectsDesc      = desc("objects", "Number of objects in the cache, by kind and representation (typed, unstructured or metadata).")
-	bytesDesc        = desc("bytes", "Memory used by the packed objects in the cache and the structures that hold them, in bytes. Decoded Go values are not included.")
+	objectsDesc = desc("objects",
+		"Number of objects in the cache, by kind and representation (typed, unstructured or metadata).")
+	bytesDesc = desc("bytes",
+		"Memory used by the packed objects in the cache and the structures that hold them, in bytes. Decoded Go values are not included.")
 	syncedDesc       = desc("synced", "1 if the initial list of the kind is complete, 0 otherwise.")
 	watchesDesc      = desc("watches", "Number of open watches of the kind.")
-	lastReceivedDesc = desc("last_contact_timestamp_seconds", "Unix time of the last object, event or bookmark received from the server. If the kind has several watches, the earliest of theirs.")
-	eventsDesc       = desc("events_total", "Number of added, modified and deleted events received from watches.")
-	relistsDesc      = desc("relists_total", "Number of lists after the initial one, because a watch could not be resumed.")
-	liveDesc         = desc("live_reads_total", "Number of lists made on behalf of reads, because a write by this process had invalidated cached objects.")
-	errorsDesc       = desc("errors_total", "Number of errors of lists and watches, by reason.", "reason")
+	lastReceivedDesc = desc("last_contact_timestamp_seconds",
+		"Unix time of the last object, event or bookmark received from the server. If the kind has several watches, the earliest of theirs.")
+	eventsDesc = desc("events_total",
+		"Number of added, modified and deleted events received from watches.")
+	relistsDesc = desc("relists_total",
+		"Number of lists after the initial one, because a watch could not be resumed.")
+	liveDesc = desc("live_reads_total",
+		"Number of lists made on behalf of reads, because a write by this process had invalidated cached objects.")
+	errorsDesc = desc("errors_total", "Number of errors of lists and watches, by reason.", "reason")
 )
 
 // Describe implements prometheus.Collector.

@@ -54,6 +54,7 @@ func expectSeries(t *testing.T, name string, want ...string) {
 	expect(t, strings.Join(series(t, name), ", "), strings.Join(want, ", "))
 }
 
+// The metrics follow the informers of a running cache.
 func TestMetrics(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
 		c := newTestCache(t, s, Options{DefaultNamespaces: map[string]Config{"a": {}, "b": {}}})
@@ -177,6 +178,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	})
 }
 
+// Errors are classified by reason and described without secrets.
 func TestErrorReasons(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	decoding := apierrors.NewInternalError(errors.New(`cannot read {"password":"secret"}`))

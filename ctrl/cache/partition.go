@@ -162,7 +162,8 @@ func (p *partition) prepare(ctx context.Context, obj client.Object, timeout time
 	}
 	obj, ok := transformed.(client.Object)
 	if !ok || representation.Of(obj) != p.informer.representation || client.ObjectKeyFromObject(obj) != key {
-		return nil, fmt.Errorf("the transform of %s %s returned a %T, want the same object", p.informer.gvk.Kind, key, transformed)
+		return nil, fmt.Errorf("the transform of %s %s returned a %T, want the same object",
+			p.informer.gvk.Kind, key, transformed)
 	}
 	return obj, nil
 }

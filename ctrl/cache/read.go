@@ -23,12 +23,14 @@ import (
 )
 
 // Get implements client.Reader.
-func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+func (c *informerCache) Get(
+	ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption,
+) error {
 	gvk, err := apiutil.GVKForObject(out, c.opts.Scheme)
 	if err != nil {
 		return err
 	}
-	i, started, err := c.syncedInformer(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.syncedInformer(ctx, informerKey{gvk, representation.Of(out)}, c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (c *informerCache) List(ctx context.Context, out client.ObjectList, opts ..
 		return err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	i, started, err := c.syncedInformer(ctx, gvk, representation.Of(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.syncedInformer(ctx, informerKey{gvk, representation.Of(out)}, c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}

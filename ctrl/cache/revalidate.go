@@ -117,7 +117,7 @@ func (p *partition) revalidate(ctx context.Context, namespace, name string, inva
 	for {
 		read, begun := p.liveReads.join(key)
 		if begun {
-			return p.liveRead(ctx, key, read, invalid)
+			return p.performLiveRead(ctx, key, read, invalid)
 		}
 		if err := read.wait(ctx); err != nil {
 			return fmt.Errorf("failed to read back writes that the watch has not delivered: %w", err)
@@ -129,23 +129,28 @@ func (p *partition) revalidate(ctx context.Context, namespace, name string, inva
 	}
 }
 
-// liveRead performs a live read that other readers may have joined.
-func (p *partition) liveRead(ctx context.Context, key client.ObjectKey, read *liveRead, invalid []*store.Invalidation) (err error) {
+// performLiveRead performs a live read that other readers may have joined.
+func (p *partition) performLiveRead(
+	ctx context.Context, key client.ObjectKey, read *liveRead, invalid []*store.Invalidation,
+) (err error) {
 	defer func() {
+		// If ctx is done, the other readers retry: their contexts may not be.
 		if ctx.Err() == nil {
-			read.err = err // Otherwise the other readers retry, as their contexts may not be done.
+			read.err = err
 		}
 		p.liveReads.end(key, read)
 	}()
 	if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
 		return nil
 	}
-	return p.readLive(ctx, key.Namespace, key.Name, invalid, read.listed)
+	return p.revalidateInvalid(ctx, key.Namespace, key.Name, invalid, read.listed)
 }
 
-// readLive lists the objects with a name, in a namespace or in the whole partition, closes listed,
-// and updates the invalid ones in the store.
-func (p *partition) readLive(ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{}) error {
+// revalidateInvalid lists the objects with a name, in a namespace or in the whole partition, closes
+// listed, and updates the invalid ones in the store.
+func (p *partition) revalidateInvalid(
+	ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{},
+) error {
 	asked := make(map[client.ObjectKey]bool, len(invalid))
 	for _, v := range invalid {
 		asked[v.Key] = true

@@ -362,6 +362,7 @@ func TestOverlayExpires(t *testing.T) {
 	})
 }
 
+// wrapped is a cache that counts its reads.
 type wrapped struct {
 	cache.Cache
 	reads int

@@ -36,6 +36,7 @@ type server struct {
 	kindMissing bool
 }
 
+// watcher is a list or watch request with its selectors, and the connection of a watch.
 type watcher struct {
 	resource, namespace string
 	label               labels.Selector
@@ -249,6 +250,7 @@ func (s *server) matching(w *watcher) (objs []*unstructured.Unstructured) {
 	return objs
 }
 
+// watch responds to a watch request. The caller holds mu.
 func (s *server) watch(req *http.Request, w *watcher, initial bool, from string) *http.Response {
 	if since, _ := strconv.Atoi(from); !initial && since < s.version {
 		// There is no history: all older versions have expired.

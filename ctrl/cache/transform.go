@@ -25,7 +25,8 @@ func (c *informerCache) transformLock(gvk schema.GroupVersionKind) transformLock
 const lockTimeout = time.Second
 
 // errLocked is returned when the lock was not free in time.
-var errLocked = errors.New("another object of the kind is being transformed; a transform must not write or read its own kind")
+var errLocked = errors.New(
+	"timed out waiting for the transform of another object; a transform must not write or read its own kind")
 
 // lock waits for the lock until ctx is done or, if timeout is not zero, for at most that long.
 func (l transformLock) lock(ctx context.Context, timeout time.Duration) error {

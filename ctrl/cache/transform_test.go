@@ -36,6 +36,8 @@ func TestTransformsAreSerialized(t *testing.T) {
 	})
 }
 
+// testTransformsAreSerialized runs informers and writers with a transform that is not safe for
+// concurrent use.
 func testTransformsAreSerialized(t *testing.T, opts Options) {
 	withServer(t, func(t *testing.T, s *server) {
 		calls := map[string]int{} // not synchronized, for the race detector

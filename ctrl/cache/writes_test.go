@@ -55,6 +55,7 @@ func get(t *testing.T, c client.Reader, namespace, name string, opts ...client.G
 	return cm.Labels["number"]
 }
 
+// Reads see own writes before the watch delivers them, unless they opt out.
 func TestReadYourWrites(t *testing.T) {
 	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()

@@ -84,6 +84,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// Errors are mapped to signals depending on the state.
 func TestClassify(t *testing.T) {
 	status := func(code int32, reason metav1.StatusReason, cause metav1.CauseType) error {
 		s := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Details: &metav1.StatusDetails{}}

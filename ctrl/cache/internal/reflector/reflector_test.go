@@ -82,6 +82,7 @@ func (s *server) source(t *testing.T) Source {
 	return source{c}
 }
 
+// source is a wire.Client as a Source.
 type source struct{ *wire.Client }
 
 func (s source) Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
@@ -205,6 +206,7 @@ func (s *server) list(page string) (runtime.Object, error) {
 	return &list, nil
 }
 
+// watch returns the body of a watch: the initial events or the history, then live events.
 func (s *server) watch(q url.Values) (io.ReadCloser, error) {
 	call, from := "watch", q.Get("resourceVersion")
 	if q.Get("sendInitialEvents") != "" {

@@ -32,7 +32,9 @@ var (
 )
 
 // newOpenWatch opens a watch that ends after timeout, even on a dead connection.
-func newOpenWatch(ctx context.Context, source Source, opts metav1.ListOptions, timeout time.Duration) (*openWatch, error) {
+func newOpenWatch(
+	ctx context.Context, source Source, opts metav1.ListOptions, timeout time.Duration,
+) (*openWatch, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	stream, err := source.Watch(ctx, opts)
 	if err != nil {

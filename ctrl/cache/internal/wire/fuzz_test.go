@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// FuzzStream reads arbitrary bytes as a watch. The watch must end, and its events must be those that
-// client-go decodes.
+// FuzzStream reads arbitrary bytes as a watch. The watch must end, and its events must be those
+// that client-go decodes.
 func FuzzStream(f *testing.F) {
 	for i, r := range representations {
 		f.Add(uint8(i), uint16(0), r.stream(2))

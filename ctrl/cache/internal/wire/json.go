@@ -44,6 +44,7 @@ func (jsonFormat) decode(data []byte, apiVersion, kind string, obj client.Object
 	return matches
 }
 
+// splitList implements format. It accepts the members of a Kubernetes list only, each at most once.
 func (jsonFormat) splitList(data []byte) (l encodedList, ok bool) {
 	members, ok := splitMembers(data, '{')
 	if !ok {
