@@ -341,7 +341,7 @@ func TestRemoveInformer(t *testing.T) {
 // for; those who wait for it can give up.
 func TestMissingKind(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.missing = true
+		s.setMissing(true)
 		c := open(t, s, Options{})
 		run(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -353,9 +353,7 @@ func TestMissingKind(t *testing.T) {
 		if err != nil || i.HasSynced() {
 			t.Errorf("got %v, %v", i, err)
 		}
-		s.mu.Lock()
-		s.missing = false
-		s.mu.Unlock()
+		s.setMissing(false)
 		<-i.HasSyncedChecker().Done()
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 b/cm-1 c/cm-1")
 	})
@@ -378,7 +376,7 @@ func TestConnectionFaults(t *testing.T) {
 				names(t, c)
 				s.breakAll(rest)
 				s.put(configMap("a", "missed", "number", "1"))
-				s.remove("configmaps", "b", "cm-1")
+				s.Delete("configmaps", "b", "cm-1")
 				time.Sleep(time.Minute)
 				expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 a/missed c/cm-1")
 				if len(faults) == 0 {
@@ -422,9 +420,8 @@ func TestNamespaces(t *testing.T) {
 				c := open(t, s, test.opts)
 				run(t, c)
 				expect(t, names(t, c), test.want)
-				slices.Sort(s.requests)
-				if !slices.Equal(s.requests, test.requests) {
-					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				if got := slices.Sorted(slices.Values(s.selections())); !slices.Equal(got, test.requests) {
+					t.Errorf("requests %q, want %q", got, test.requests)
 				}
 				if len(test.opts.DefaultNamespaces) == 0 || test.opts.DefaultNamespaces[AllNamespaces].LabelSelector != nil {
 					return

@@ -83,14 +83,14 @@ func TestMetrics(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		s.put(configMap("a", "new"))
-		s.remove("configmaps", "b", "cm-0")
+		s.Delete("configmaps", "b", "cm-0")
 		s.put(configMap("elsewhere", "new"))
 		synctest.Wait()
 		shows(t, "events_total", "metadata ConfigMap 2", "typed ConfigMap 2", "typed Node 0")
 		shows(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+60),
 			fmt.Sprint("typed ConfigMap ", begin+60), fmt.Sprint("typed Node ", begin))
 		time.Sleep(time.Minute)
-		s.bookmark()
+		s.Bookmark()
 		synctest.Wait()
 		shows(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+120),
 			fmt.Sprint("typed ConfigMap ", begin+120), fmt.Sprint("typed Node ", begin+120))
@@ -128,12 +128,6 @@ func TestMetricsOfErrors(t *testing.T) {
 		shows(t, "watches", "typed ConfigMap 1")
 		shows(t, "objects", "typed ConfigMap 13")
 	})
-}
-
-func (s *server) setMissing(missing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.missing = missing
 }
 
 // Caches of one process share the series of a kind, and no counter falls when

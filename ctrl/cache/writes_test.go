@@ -75,7 +75,7 @@ func TestOwnWritesAreSeen(t *testing.T) {
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}, &client.ListOptions{DisableReadYourWritesConsistency: true}), "a/cm-1 b/cm-1 c/cm-1")
 
 		cm := s.put(configMap("a", "cm-2", "number", "2"))
-		s.remove("configmaps", "a", "cm-2")
+		s.Delete("configmaps", "a", "cm-2")
 		c.Deleted(ctx, cm)
 		expect(t, get(t, c, "a", "cm-2"), "not found")
 		catchUp()
@@ -145,7 +145,7 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 		answer := s.put(cm)
 		c.Wrote(ctx, answer)
 		expect(t, get(t, c, "a", "cm-1"), "deleting")
-		s.remove("configmaps", "a", "cm-1")
+		s.Delete("configmaps", "a", "cm-1")
 		c.Deleted(ctx, answer)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
 		c.Wrote(ctx, answer) // an answer that was long on its way
@@ -214,7 +214,7 @@ func TestWritesInOtherVersions(t *testing.T) {
 		expect(t, get(t, c, "a", "cm-1"), "7")
 
 		u.SetUID(answer.GetUID())
-		s.remove("configmaps", "a", "cm-1")
+		s.Delete("configmaps", "a", "cm-1")
 		c.Deleted(t.Context(), u)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
 	})

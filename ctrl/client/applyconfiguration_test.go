@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"net/http"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,7 +71,7 @@ func TestApplyStatusFillsItsArguments(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", ResourceVersion: "7"},
 		Status:     appsv1.DeploymentStatus{Replicas: 5},
 	}
-	c := newClient(t, say(http.StatusOK, answer))
+	c := newClient(t, responding(answer))
 	of, body := appsv1ac.Deployment("web", "a").WithLabels(map[string]string{"mine": "yes"}), appsv1ac.Deployment("web", "a")
 	must(t, c.Status().Apply(t.Context(), of, &client.SubResourceApplyOptions{SubResourceBody: body}))
 	for _, ac := range []*appsv1ac.DeploymentApplyConfiguration{of, body} {

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +13,10 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -86,15 +87,16 @@ func TestReadsFromCache(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := say(http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "PodList", "items": []any{}})
+			s := responding(map[string]any{"apiVersion": "v1", "kind": "PodList", "items": []any{}})
 			var change []func(*client.CacheOptions)
 			if tt.change != nil {
 				change = append(change, tt.change)
 			}
 			c := newClient(t, s, cachedIn(&notebook{}, change...))
 			err := tt.read(c)
-			if cached := errors.Is(err, errFromCache); cached != tt.cached || (cached == (len(s.seen) > 0)) {
-				t.Errorf("error %v, %d requests", err, len(s.seen))
+			n := len(s.Requests())
+			if cached := errors.Is(err, errFromCache); cached != tt.cached || (cached == (n > 0)) {
+				t.Errorf("error %v, %d requests", err, n)
 			}
 		})
 	}
@@ -216,9 +218,9 @@ func TestCacheIsTold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			n := &notebook{}
-			s := say(http.StatusOK, tt.answer)
+			s := responding(tt.answer)
 			if tt.answer == nil {
-				s = say(http.StatusForbidden, gone)
+				s.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", nil))
 			}
 			if err := tt.write(newClient(t, s, cachedIn(n))); err != nil {
 				t.Fatal(err)

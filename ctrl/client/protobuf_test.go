@@ -175,15 +175,15 @@ func TestOwnTypesOfSubresources(t *testing.T) {
 		{scheme, &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 2}}, protobufType},
 		{own, &OwnScale{}, jsonType},
 	} {
-		s := say(http.StatusOK, &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}})
+		s := responding(&autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}})
 		c := newClient(t, s, func(o *client.Options) { o.Scheme = tt.scheme })
 		must(t, c.SubResource("scale").Get(t.Context(), d, tt.body))
 		must(t, c.SubResource("scale").Update(t.Context(), d, client.WithSubResourceBody(tt.body)))
 		must(t, c.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte("{}")), client.WithSubResourceBody(tt.body)))
 		must(t, c.SubResource("scale").Create(t.Context(), d, tt.body))
-		for _, r := range s.seen {
-			if accept := tt.want + ", */*"; r.accept != accept || r.contentType != "" && r.contentType != tt.want && r.method != http.MethodPatch {
-				t.Errorf("%T: %s sent as %q, answer asked for as %q", tt.body, r.method, r.contentType, r.accept)
+		for _, r := range s.Requests() {
+			if accept := tt.want + ", */*"; r.Accept != accept || r.ContentType != "" && r.ContentType != tt.want && r.Method != http.MethodPatch {
+				t.Errorf("%T: %s sent as %q, answer asked for as %q", tt.body, r.Method, r.ContentType, r.Accept)
 			}
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 // traced runs a request within a span and returns the request as the server saw
@@ -27,7 +29,7 @@ func traced(t *testing.T, sampler sdktrace.Sampler, method, url string, answer *
 	req := httptest.NewRequestWithContext(ctx, method, url, strings.NewReader("password"))
 	req.Header.Set("Authorization", "Bearer secret")
 	var seen *http.Request
-	resp, err := withSpans(transport(func(r *http.Request) (*http.Response, error) {
+	resp, err := withSpans(fakeapi.Func(func(r *http.Request) (*http.Response, error) {
 		seen = r
 		return answer, fails
 	})).RoundTrip(req)
@@ -126,7 +128,7 @@ func TestSpan(t *testing.T) {
 				t.Errorf("attributes %s\nwant       %s", got, c.attributes)
 			}
 			if want := fmt.Sprintf("00-%s-%s-01", span.SpanContext().TraceID(), span.SpanContext().SpanID()); seen.Header.Get("traceparent") != want {
-				t.Errorf("the server was told %q, want %q", seen.Header.Get("traceparent"), want)
+				t.Errorf("the server got traceparent %q, want %q", seen.Header.Get("traceparent"), want)
 			}
 			if trace.SpanContextFromContext(seen.Context()).SpanID() != span.SpanContext().SpanID() {
 				t.Error("the request is not within its span")
@@ -139,7 +141,7 @@ func TestSpan(t *testing.T) {
 func TestNotSampled(t *testing.T) {
 	seen, spans := traced(t, sdktrace.NeverSample(), "GET", "http://server/api/v1/pods", answerWith(200), nil)
 	if len(spans) != 0 || !strings.HasSuffix(seen.Header.Get("traceparent"), "-00") {
-		t.Errorf("%d spans, told %q", len(spans), seen.Header.Get("traceparent"))
+		t.Errorf("%d spans, traceparent %q", len(spans), seen.Header.Get("traceparent"))
 	}
 }
 
@@ -153,7 +155,7 @@ func TestNoSpan(t *testing.T) {
 	}
 	req := httptest.NewRequestWithContext(ctx, "GET", "http://server/api/v1/pods", nil)
 	answer := answerWith(200)
-	rt := withSpans(transport(func(r *http.Request) (*http.Response, error) {
+	rt := withSpans(fakeapi.Func(func(r *http.Request) (*http.Response, error) {
 		if r != req {
 			t.Error("the request was changed")
 		}
@@ -172,7 +174,7 @@ func TestNoSpan(t *testing.T) {
 func BenchmarkNoSpan(b *testing.B) {
 	req := httptest.NewRequestWithContext(b.Context(), "GET", "http://server/api/v1/pods", nil)
 	answer := answerWith(200)
-	rt := withSpans(transport(func(*http.Request) (*http.Response, error) { return answer, nil }))
+	rt := withSpans(fakeapi.Func(func(*http.Request) (*http.Response, error) { return answer, nil }))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := rt.RoundTrip(req); err != nil {

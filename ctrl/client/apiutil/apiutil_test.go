@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 func TestGVKForObject(t *testing.T) {
@@ -64,10 +65,6 @@ func TestGVKForObject(t *testing.T) {
 	}
 }
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // TestRESTClient checks the path and the encodings of the client of a kind.
 func TestRESTClient(t *testing.T) {
 	aggregated := schema.GroupVersion{Group: "aggregated.example.com", Version: "v1"}
@@ -98,7 +95,7 @@ func TestRESTClient(t *testing.T) {
 			var seen *http.Request
 			cfg := &rest.Config{Host: "http://server", ContentConfig: rest.ContentConfig{ContentType: tt.contentType}}
 			c, err := apiutil.RESTClientForGVK(tt.gvk, tt.noProtobuf, tt.unstructure, cfg, serializer.NewCodecFactory(clientgoscheme.Scheme), &http.Client{
-				Transport: transport(func(r *http.Request) (*http.Response, error) {
+				Transport: fakeapi.Func(func(r *http.Request) (*http.Response, error) {
 					seen = r
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 				}),
@@ -128,7 +125,7 @@ func TestRESTClient(t *testing.T) {
 func TestDecodingReplaces(t *testing.T) {
 	body := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"new"}}`
 	c, err := apiutil.RESTClientForGVK(corev1.SchemeGroupVersion.WithKind("Pod"), true, false, &rest.Config{Host: "http://server"},
-		serializer.NewCodecFactory(clientgoscheme.Scheme), &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+		serializer.NewCodecFactory(clientgoscheme.Scheme), &http.Client{Transport: fakeapi.Func(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body))}, nil
 		})})
 	if err != nil {

@@ -33,6 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,22 +85,17 @@ func typedConfig(c *rest.Config) *rest.Config {
 	return c
 }
 
-// transport answers all requests.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
 func response(code int, contentType string, body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {contentType}}}
 }
 
 // body answers a request with a body.
-func body(contentType string, b io.ReadCloser) transport {
+func body(contentType string, b io.ReadCloser) fakeapi.Func {
 	return func(*http.Request) (*http.Response, error) { return response(http.StatusOK, contentType, b), nil }
 }
 
 // newClient returns a client of a form whose requests are answered so.
-func (f form) newClient(t testing.TB, answer transport) *Client {
+func (f form) newClient(t testing.TB, answer fakeapi.Func) *Client {
 	t.Helper()
 	gv := podKind.GroupVersion()
 	config := f.config(&rest.Config{Host: "http://server", APIPath: "/api", QPS: -1, ContentConfig: rest.ContentConfig{GroupVersion: &gv}})
@@ -542,24 +538,24 @@ func TestContext(t *testing.T) {
 
 // What opening a watch fails with is what client-go's watch fails with.
 func TestSameErrors(t *testing.T) {
-	status := func(err *apierrors.StatusError) transport {
+	status := func(err *apierrors.StatusError) fakeapi.Func {
 		return func(r *http.Request) (*http.Response, error) {
 			resp := response(int(err.ErrStatus.Code), jsonType, io.NopCloser(bytes.NewReader(forms[1].encode(&err.ErrStatus))))
 			resp.Request = r
 			return resp, nil
 		}
 	}
-	text := func(code int, contentType, body string) transport {
+	text := func(code int, contentType, body string) fakeapi.Func {
 		return func(r *http.Request) (*http.Response, error) {
 			resp := response(code, contentType, io.NopCloser(strings.NewReader(body)))
 			resp.Request = r
 			return resp, nil
 		}
 	}
-	broken := func(err error) transport {
+	broken := func(err error) fakeapi.Func {
 		return func(*http.Request) (*http.Response, error) { return nil, err }
 	}
-	for name, answer := range map[string]transport{
+	for name, answer := range map[string]fakeapi.Func{
 		"gone":             status(apierrors.NewResourceExpired("too old")),
 		"forbidden":        status(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))),
 		"later":            status(apierrors.NewTooManyRequests("later", 7)),
