@@ -264,7 +264,7 @@ type (
 	inner     struct{ client.Reader }
 	nested    struct {
 		*inner
-		other *int
+		_ *int
 	}
 )
 

@@ -48,6 +48,7 @@ func TestNewAsksNothing(t *testing.T) {
 		"mapper":        c.GetRESTMapper(),
 		"API reader":    c.GetAPIReader(),
 		"recorder":      c.GetEventRecorder("x"),
+		//lint:ignore SA1019 part of the interface
 		"core recorder": c.GetEventRecorderFor("x"),
 	} {
 		if got == nil {
@@ -135,6 +136,7 @@ func TestStart(t *testing.T) {
 		}
 		stub.start = func(ctx context.Context) error {
 			<-ctx.Done()
+			//lint:ignore SA1019 part of the interface
 			c.GetEventRecorderFor("me").Event(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}}, "Normal", "Last", "words")
 			return stopped
 		}

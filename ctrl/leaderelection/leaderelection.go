@@ -72,6 +72,7 @@ func NewResourceLock(config *rest.Config, recorderProvider recorder.Provider, op
 	}
 	lock := resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()}
 	if recorderProvider != nil {
+		//lint:ignore SA1019 locks record events with the core API
 		lock.EventRecorder = recorderProvider.GetEventRecorderFor(lock.Identity)
 	}
 

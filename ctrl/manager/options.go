@@ -158,6 +158,7 @@ func (o *Options) cluster(c *cluster.Options) {
 	c.NewClient = o.NewClient
 	c.Cache = o.Cache
 	c.Client = o.Client
+	//lint:ignore SA1019 programs still set it
 	c.EventBroadcaster = o.EventBroadcaster
 }
 

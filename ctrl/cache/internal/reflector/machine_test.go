@@ -101,6 +101,7 @@ func TestClassify(t *testing.T) {
 		want  signal
 	}{
 		{"expired", apierrors.NewResourceExpired("old"), machine{state: synced}, gone},
+		//lint:ignore SA1019 servers still return it
 		{"gone", apierrors.NewGone("old"), machine{state: watching}, gone},
 		{"version of the future", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, gone},
 		{"no streaming list", invalid, machine{state: empty}, unsupported},

@@ -143,7 +143,7 @@ func pod(n int) *corev1.Pod {
 			Namespace: "team", Name: fmt.Sprint("pod-", n), ResourceVersion: strconv.Itoa(1000 + n), UID: "0-1-2",
 			Labels: map[string]string{"app": `"quoted\" {`, "tier": "web"}, Annotations: map[string]string{"note": "ü [} \n"},
 			CreationTimestamp: metav1.Unix(1_700_000_000, 0),
-			ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}},
+			ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "c", Image: strings.Repeat("image", 20),
@@ -157,7 +157,7 @@ func pod(n int) *corev1.Pod {
 func realistic(n int) *corev1.Pod {
 	p := pod(n)
 	fields := `{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`
-	p.ManagedFields[0].FieldsV1.Raw = []byte(`[` + strings.Repeat(fields+",", 12) + fields + `]`)
+	p.ManagedFields[0].FieldsV1.SetRawString(`[` + strings.Repeat(fields+",", 12) + fields + `]`)
 	c := &p.Spec.Containers[0]
 	for i := range 6 {
 		name := fmt.Sprint("name-", i)
