@@ -46,13 +46,13 @@ var (
 	widget     = schema.GroupKind{Group: "example.com", Kind: "Widget"}
 )
 
-// TestMapperAsksForWhatItNeeds checks the answers, and what it took to give them.
-func TestMapperAsksForWhatItNeeds(t *testing.T) {
+// TestMapperDiscoversOnDemand checks the results and the requests that they took.
+func TestMapperDiscoversOnDemand(t *testing.T) {
 	tests := []struct {
 		name  string
-		ask   func(m meta.RESTMapper) (any, error)
+		call  func(m meta.RESTMapper) (any, error)
 		want  any
-		asked []string
+		paths []string
 	}{
 		{"a kind in a version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(deployment, "v1")) }, "deployments", []string{"/apis/apps/v1"}},
 		{"a kind in any version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(widget)) }, "widgets", []string{"/apis/example.com", "/apis/example.com/v1beta1"}},
@@ -71,14 +71,14 @@ func TestMapperAsksForWhatItNeeds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newDiscovery()
 			m := newMapper(t, s)
-			for range 2 { // the second time there is nothing to ask
-				got, err := tt.ask(m)
+			for range 2 { // the second call makes no request
+				got, err := tt.call(m)
 				if err != nil || got != tt.want {
 					t.Fatalf("got %v, %v; want %v", got, err, tt.want)
 				}
 			}
-			if asked := paths(s); !slices.Equal(asked, tt.asked) {
-				t.Errorf("asked for %q, want %q", asked, tt.asked)
+			if got := paths(s); !slices.Equal(got, tt.paths) {
+				t.Errorf("requests %q, want %q", got, tt.paths)
 			}
 		})
 	}
@@ -101,9 +101,9 @@ func TestMapperScope(t *testing.T) {
 	}
 }
 
-// TestMapperFindsWhatComesLater checks that what is installed is found, and that
-// what is not there is not asked for over and over.
-func TestMapperFindsWhatComesLater(t *testing.T) {
+// TestMapperFindsNewKinds checks that kinds are found that were installed later, and that lookups of
+// missing kinds are rate limited.
+func TestMapperFindsNewKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newDiscovery()
 		m := newMapper(t, s)
@@ -114,9 +114,9 @@ func TestMapperFindsWhatComesLater(t *testing.T) {
 			}
 		}
 		if n := len(paths(s)); n > 12 {
-			t.Errorf("asked %d times for what is not there", n)
+			t.Errorf("%d requests for a missing kind", n)
 		}
-		// Other groups are not held back by that.
+		// The limit is per group.
 		if _, err := m.RESTMapping(deployment, "v1"); err != nil {
 			t.Error(err)
 		}
@@ -125,7 +125,7 @@ func TestMapperFindsWhatComesLater(t *testing.T) {
 		if _, err := m.RESTMapping(gadget, "v1beta1"); err != nil {
 			t.Error(err)
 		}
-		// A version that is new is asked for at once, and counts from then on.
+		// A new version is discovered at once, and used from then on.
 		s.Serve(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}, "widgets", true)
 		if _, err := m.RESTMapping(widget, "v1"); err != nil {
 			t.Error(err)
@@ -164,7 +164,7 @@ func TestMapperServerDown(t *testing.T) {
 	if !errors.As(err, &failed) || meta.IsNoMatchError(err) {
 		t.Errorf("error %v", err)
 	}
-	// What another server answers for is found all the same.
+	// Kinds of other servers are still found.
 	if _, err := m.KindFor(schema.GroupVersionResource{Resource: "widgets"}); err != nil {
 		t.Error(err)
 	}
