@@ -299,7 +299,7 @@ func TestWrappedCache(t *testing.T) {
 			newClient(t, podServer(), cachedIn(tt.reader, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = tt.enable }), func(o *client.Options) {
 				o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 			})
-			if logged := len(lines) == 1 && strings.Contains(lines[0], "Reads from the cache may be older"); logged != tt.logged {
+			if logged := len(lines) == 1 && strings.Contains(lines[0], "reads may not include this client's own writes"); logged != tt.logged {
 				t.Errorf("logged %q", lines)
 			}
 		})

@@ -315,9 +315,9 @@ func TestNotSent(t *testing.T) {
 		call func(c client.Client) error
 		want string
 	}{
-		{"create metadata", func(c client.Client) error { return c.Create(ctx, podMetadata("a", "x")) }, "metadata alone"},
-		{"update metadata", func(c client.Client) error { return c.Update(ctx, podMetadata("a", "x")) }, "metadata alone"},
-		{"update the status of metadata", func(c client.Client) error { return c.Status().Update(ctx, podMetadata("a", "x")) }, "metadata alone"},
+		{"create metadata", func(c client.Client) error { return c.Create(ctx, podMetadata("a", "x")) }, "cannot create using only metadata"},
+		{"update metadata", func(c client.Client) error { return c.Update(ctx, podMetadata("a", "x")) }, "cannot update using only metadata -- did you mean to patch?"},
+		{"update the status of metadata", func(c client.Client) error { return c.Status().Update(ctx, podMetadata("a", "x")) }, "cannot update status using only metadata -- did you mean to patch?"},
 		{"get without a name", func(c client.Client) error { return c.Get(ctx, client.ObjectKey{Namespace: "a"}, &corev1.Pod{}) }, "name may not be empty"},
 		{"get without a namespace", func(c client.Client) error { return c.Get(ctx, client.ObjectKey{Name: "x"}, &corev1.Pod{}) }, "namespace"},
 		{"unstructured without a kind", func(c client.Client) error { return c.Create(ctx, &unstructured.Unstructured{}) }, "Kind"},

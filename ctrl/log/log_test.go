@@ -67,7 +67,7 @@ func TestNoLoggerIsNoted(t *testing.T) {
 		var stderr bytes.Buffer
 		l := logr.New(&sink{root: newRoot(&stderr)})
 		l.Info("early")
-		time.Sleep(patience - time.Nanosecond)
+		time.Sleep(warnAfter - time.Nanosecond)
 		use(l)
 		if stderr.Len() > 0 {
 			t.Errorf("too early: %s", &stderr)

@@ -150,11 +150,11 @@ func New(config *rest.Config, options Options) (Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	health, err := listen("health probes", options.HealthProbeBindAddress)
+	health, err := listen(options.HealthProbeBindAddress)
 	if err != nil {
 		return nil, err
 	}
-	pprof, err := listen("pprof", options.PprofBindAddress)
+	pprof, err := listen(options.PprofBindAddress)
 	if err != nil {
 		if health != nil {
 			_ = health.Close()
@@ -224,7 +224,7 @@ func (m *manager) beforeStart(what string, add func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.started {
-		return fmt.Errorf("unable to add a %s: the manager has already been started", what)
+		return fmt.Errorf("unable to add new %s because the manager has already been started", what)
 	}
 	return add()
 }

@@ -129,7 +129,7 @@ func TestMetricsServer(t *testing.T) {
 func TestPortsInUse(t *testing.T) {
 	address := taken(t)
 	if _, err := New(nowhere, Options{Metrics: noMetrics, HealthProbeBindAddress: address}); err == nil ||
-		!strings.HasPrefix(err.Error(), "cannot serve health probes: listen tcp "+address) {
+		!strings.HasPrefix(err.Error(), "error listening on "+address) {
 		t.Errorf("health probes: %v", err)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -140,7 +140,7 @@ func TestPortsInUse(t *testing.T) {
 	_ = free.Close()
 	for range 2 { // what was taken for the other server is given back
 		if _, err := New(nowhere, Options{Metrics: noMetrics, HealthProbeBindAddress: other, PprofBindAddress: address}); err == nil ||
-			!strings.HasPrefix(err.Error(), "cannot serve pprof: listen tcp "+address) {
+			!strings.HasPrefix(err.Error(), "error listening on "+address) {
 			t.Errorf("pprof: %v", err)
 		}
 	}

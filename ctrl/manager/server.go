@@ -72,13 +72,13 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 // listen listens on address, unless that is empty or "0".
-func listen(what, address string) (net.Listener, error) {
+func listen(address string) (net.Listener, error) {
 	if address == "" || address == "0" {
 		return nil, nil
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve %s: %w", what, err)
+		return nil, fmt.Errorf("error listening on %s: %w", address, err)
 	}
 	return listener, nil
 }

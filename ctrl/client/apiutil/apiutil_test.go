@@ -43,14 +43,14 @@ func TestGVKForObject(t *testing.T) {
 		{"a list", &corev1.PodList{}, clientgoscheme.Scheme, pod.GroupVersion().WithKind("PodList"), ""},
 		{"typed, whatever it says", &corev1.Pod{TypeMeta: said("v9", "Dog")}, clientgoscheme.Scheme, pod, ""},
 		{"unknown", &corev1.Pod{}, runtime.NewScheme(), schema.GroupVersionKind{}, "no kind is registered"},
-		{"in two, silent", &corev1.Pod{}, twice, schema.GroupVersionKind{}, "registered as each of"},
+		{"in two, silent", &corev1.Pod{}, twice, schema.GroupVersionKind{}, "multiple GroupVersionKinds associated with Go type"},
 		{"in two, one said", &corev1.Pod{TypeMeta: said("v1", "Pod")}, twice, pod, ""},
-		{"in two, a third said", &corev1.Pod{TypeMeta: said("v3", "Pod")}, twice, schema.GroupVersionKind{}, "says that it is"},
+		{"in two, a third said", &corev1.Pod{TypeMeta: said("v3", "Pod")}, twice, schema.GroupVersionKind{}, "none of which is"},
 		{"metadata", &metav1.PartialObjectMetadata{TypeMeta: said("v1", "Pod")}, clientgoscheme.Scheme, pod, ""},
 		{"metadata without a kind", &metav1.PartialObjectMetadata{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no kind"},
 		{"metadata without a version", &metav1.PartialObjectMetadataList{TypeMeta: said("", "PodList")}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no version"},
 		{"unstructured", &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}, runtime.NewScheme(), pod, ""},
-		{"of no version", &metav1.Status{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no API group"},
+		{"of no version", &metav1.Status{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "unversioned type"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func (s *Set) Claim(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, taken := s.used[name]; taken {
-		return fmt.Errorf("controller with name %s already exists: names must be unique because they label metrics and logs; "+
-			"the option SkipNameValidation allows it all the same", name)
+		return fmt.Errorf("controller with name %s already exists. Controller names must be unique, as they label metrics "+
+			"and logs. This validation can be disabled via the SkipNameValidation option", name)
 	}
 	if s.used == nil {
 		s.used = map[string]struct{}{}

@@ -7,6 +7,7 @@ package recorder
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -73,11 +74,11 @@ var _ recorder.Provider = (*Provider)(nil)
 func New(o Options) (*Provider, error) {
 	core, err := corev1client.NewForConfigAndClient(o.Config, o.HTTPClient)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to init client: %w", err)
 	}
 	events, err := eventsv1client.NewForConfigAndClient(o.Config, o.HTTPClient)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to init client: %w", err)
 	}
 	return &Provider{
 		scheme:      o.Scheme,
