@@ -1,4 +1,4 @@
-// Package names keeps the names of controllers apart, since they label metrics and logs.
+// Package names ensures that the names of controllers are unique, as they label metrics and logs.
 package names
 
 import (
@@ -12,16 +12,16 @@ type Set struct {
 	used map[string]struct{}
 }
 
-// Owner has names of its own. A manager is one, so that two managers in one process do not get into
-// each other's way.
+// Owner is a scope of names. A manager is one, so that two managers in a process can have controllers
+// with the same names.
 type Owner interface {
 	ControllerNames() *Set
 }
 
-// Process holds the names of the controllers without a manager.
+// Process has the names of the controllers without a manager.
 var Process Set
 
-// Claim takes a name, and returns an error if it is taken.
+// Claim adds a name. It returns an error if the name is in use.
 func (s *Set) Claim(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -226,10 +226,10 @@ func TestBadServer(t *testing.T) {
 		want int    // requests in all, when the server fails for good
 		log  string // what is logged
 	}{
-		{"refused", invalid, 1, "the server does not take it"},
+		{"refused", invalid, 1, "the server rejected it"},
 		{"namespace going", terminating, 1, ""},
-		{"unreachable", errors.New("no route to host"), 5, "Giving up"},
-		{"overloaded", apierrors.NewServiceUnavailable("busy"), 5, "Giving up"},
+		{"unreachable", errors.New("no route to host"), 5, "retries exhausted"},
+		{"overloaded", apierrors.NewServiceUnavailable("busy"), 5, "retries exhausted"},
 	}
 	for _, tt := range tests {
 		for _, api := range []string{"core", "events"} {
