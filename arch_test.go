@@ -12,9 +12,9 @@ import (
 )
 
 // may is the table of permitted imports outside of ctrl. The row of a package is the one with the
-// longest path that the package is at or below. It may import the packages of its own row, those that
-// the row lists, each with what is below it, and everything outside the module unless the row forbids
-// that.
+// longest path that the package is at or below. It may import the packages of its own row, those
+// that the row lists, each with what is below it, and everything outside the module unless the row
+// forbids that.
 var may = []struct {
 	path    string
 	imports []string
@@ -51,8 +51,8 @@ var may = []struct {
 	{path: "internal", imports: []string{"internal"}},
 }
 
-// ctrlImports has a row for each package of ctrl, with the packages of this module that it may import.
-// Paths are relative to ctrl.
+// ctrlImports has a row for each package of ctrl, with the packages of this module that it may
+// import. Paths are relative to ctrl.
 const ctrlImports = `
 .: builder client/config controller/controllerutil log manager manager/signals reconcile scheme
 builder: client client/apiutil controller handler manager predicate reconcile source

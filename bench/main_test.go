@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 
 const costs = "testdata/costs.json"
 
-// TestCosts runs every benchmark with a few objects and compares what Flyball allocates with what was
-// recorded. It does not measure time.
+// TestCosts runs every benchmark with a few objects and compares what Flyball allocates with what
+// was recorded. It does not measure time.
 func TestCosts(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	server, err := fixture.StartServer(t.Context())

@@ -1,7 +1,7 @@
 // Package benchmarks has the benchmarks.
 //
-// Where a benchmark says "replay", its objects come from a server whose responses were encoded
-// beforehand, so that it measures the runtime alone. Where it says "HTTPS", they come from the API
+// If a description has "replay", the objects come from a server whose responses were encoded
+// beforehand, so that it measures the runtime alone. If it has "HTTPS", they come from the API
 // server, and both runtimes share the machine with it.
 package benchmarks
 

@@ -50,8 +50,8 @@ func (o Options) start() measure.Benchmark {
 	}
 }
 
-// process runs a whole operator in a child process. The program is the same for both runtimes, so it
-// also contains the code of the other one.
+// process runs a whole operator in a child process. The program is the same for both runtimes, so
+// it also contains the code of the other one.
 func (o Options) process() measure.Benchmark {
 	return measure.Benchmark{
 		Name:  "process/operator",
@@ -106,8 +106,8 @@ func (o Options) run(ctx context.Context, rt string) (measure.Sample, error) {
 	return sample, nil
 }
 
-// IsChild reports whether this process is a child process that a benchmark has started. It must call
-// RunChild and exit.
+// IsChild reports whether this process is a child process that a benchmark has started. It must
+// call RunChild and exit.
 func IsChild() bool { return os.Getenv(childVariable) != "" }
 
 // RunChild runs the operator of a child process and writes the sample to standard output.

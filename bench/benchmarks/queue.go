@@ -24,7 +24,8 @@ type clientGo struct {
 
 func (q clientGo) AddWithPriority(key runtimes.Key, _ int) { q.Add(key) }
 
-// queueBenchmark measures f with a queue and n keys, per key. f shuts the queue down. metricsName is the queue's name in its metrics, or empty for none.
+// queueBenchmark measures f with a queue and n keys, per key. f shuts the queue down. metricsName
+// is the queue's name in its metrics, or empty for none.
 func queueBenchmark(name, about, metricsName string, n int, f func(runtimes.Queue, []runtimes.Key) (measure.Sample, error), metrics ...measure.Metric) measure.Benchmark {
 	keys := make([]runtimes.Key, n)
 	for i := range keys {

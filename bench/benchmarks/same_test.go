@@ -86,7 +86,7 @@ func sameObjects(t *testing.T, c runtimes.Cache, kind fixture.Kind, n int) {
 	}
 }
 
-// content is an object without what its form says about it.
+// content returns the content of an object without its type metadata.
 func content(t *testing.T, obj runtimes.Object) map[string]any {
 	t.Helper()
 	u, ok := obj.(*unstructured.Unstructured)

@@ -57,7 +57,7 @@ func (o *observer) OnUpdate(_, obj any) {
 	}
 }
 
-// expect says which version is the last.
+// expect sets the last version.
 func (o *observer) expect(last uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,7 +148,8 @@ func (o Options) storm() measure.Benchmark {
 	})
 }
 
-// sendEvents sends the events, ten a millisecond, and waits until the handler has received the last.
+// sendEvents sends the events, ten a millisecond, and waits until the handler has received the
+// last.
 func (o Options) sendEvents(ctx context.Context, c running, replay *fixture.Replay, seen *observer, events int) error {
 	began := time.Now()
 	tick := time.NewTicker(time.Millisecond)

@@ -1,8 +1,8 @@
 // Package measure runs benchmarks on several sides in turn and compares their costs.
 //
-// A benchmark runs on one side after the other, for several rounds, and the side that begins changes
-// from round to round, so that disturbances of the machine affect all sides alike. The result is the
-// median over the rounds of the ratio of two sides within a round.
+// A benchmark runs on one side after the other, for several rounds, and the side that begins
+// changes from round to round, so that disturbances of the machine affect all sides alike. The
+// result is the median over the rounds of the ratio of two sides within a round.
 package measure
 
 import "context"
@@ -11,7 +11,7 @@ import "context"
 type Benchmark struct {
 	// Name is a path of words; the first one groups benchmarks in the report.
 	Name string
-	// About says in a sentence what is done and where the objects come from.
+	// About is a sentence on what is done and where the objects come from.
 	About string
 	// Metrics are the names and units of the values that a side returns.
 	Metrics []Metric
@@ -61,6 +61,6 @@ const (
 	Variable Unit = "variable"
 )
 
-// Deterministic reports whether a value depends, nearly, on the program alone and not on the load of
-// the machine.
+// Deterministic reports whether a value depends, nearly, on the program alone and not on the load
+// of the machine.
 func (u Unit) Deterministic() bool { return u == Count || u == Garbage }

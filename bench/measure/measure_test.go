@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// scripted is a side that returns one value after the other and says its turn.
+// scripted is a side that returns one value after the other and records its turns.
 func scripted(name string, turns *[]string, values ...float64) Side {
 	return Side{Name: name, Run: func(context.Context) (Sample, error) {
 		*turns = append(*turns, name)

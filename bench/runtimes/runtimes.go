@@ -65,7 +65,7 @@ type Reader interface {
 	List(ctx context.Context, out ObjectList, s Selection) error
 }
 
-// Selection says which objects to list. The zero Selection means all.
+// Selection selects the objects to list. The zero Selection selects all.
 type Selection struct {
 	Namespace string
 	Labels    labels.Selector
@@ -104,7 +104,7 @@ type Controller struct {
 	Owns []Object
 	// Workers is how many requests are reconciled at once.
 	Workers int
-	// Updated says whether an object is to be reconciled because it was updated.
+	// Updated reports whether an object that was updated is to be reconciled.
 	// Nil means always.
 	Updated   func(Object) bool
 	Reconcile func(ctx context.Context, key Key) error

@@ -13,11 +13,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ApplyConfigurationFromUnstructured returns an apply configuration that refers to u: the response to
-// Apply overwrites u.
+// ApplyConfigurationFromUnstructured returns an apply configuration that refers to u: the response
+// to Apply overwrites u.
 //
-// u must contain only what is to be applied. One that was converted from a typed object also contains
-// zero values that were never set.
+// u must contain only what is to be applied. One that was converted from a typed object also
+// contains zero values that were never set.
 func ApplyConfigurationFromUnstructured(u *unstructured.Unstructured) runtime.ApplyConfiguration {
 	return &unstructuredApplyConfiguration{u}
 }
@@ -54,8 +54,8 @@ func identify(ac runtime.ApplyConfiguration) (schema.GroupVersionKind, ObjectKey
 }
 
 // fillConfiguration decodes the response to an apply of a subresource into the configuration of the
-// object, which is of kind gvk. If the response is of a kind of the subresource, such as Scale, only
-// its metadata concerns the object.
+// object, which is of kind gvk. If the response is of a kind of the subresource, such as Scale,
+// only its metadata concerns the object.
 func fillConfiguration(ac runtime.ApplyConfiguration, gvk schema.GroupVersionKind, response []byte) error {
 	var header struct {
 		metav1.TypeMeta `json:",inline"`

@@ -15,8 +15,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// An apply of a scale fills both what it was given: the body becomes the scale, and the object takes
-// the metadata, which the scale has from it, but stays what it is.
+// An apply of a scale fills both what it was given: the body becomes the scale, and the object
+// takes the metadata, which the scale has from it, but stays what it is.
 func TestApplyScaleFillsItsArguments(t *testing.T) {
 	c := start(t)
 	ctx := context.Background()

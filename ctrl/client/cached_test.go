@@ -23,35 +23,35 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// notebook is a cache that notes what it is told.
-type notebook struct {
-	notes []string
+// recorder is a cache that records its notifications.
+type recorder struct {
+	calls []string
 }
 
 var errFromCache = errors.New("read from the cache")
 
-func (n *notebook) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (n *recorder) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errFromCache
 }
 
-func (n *notebook) List(context.Context, client.ObjectList, ...client.ListOption) error {
+func (n *recorder) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errFromCache
 }
 
-func (n *notebook) Wrote(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "wrote "+obj.GetName()+"@"+obj.GetResourceVersion())
+func (n *recorder) Wrote(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "wrote "+obj.GetName()+"@"+obj.GetResourceVersion())
 }
 
-func (n *notebook) Changed(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "changed "+obj.GetName()+"@"+obj.GetResourceVersion())
+func (n *recorder) Changed(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "changed "+obj.GetName()+"@"+obj.GetResourceVersion())
 }
 
-func (n *notebook) Deleting(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "deleting "+obj.GetName()+"@"+obj.GetResourceVersion()+" "+string(obj.GetUID()))
+func (n *recorder) Deleting(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "deleting "+obj.GetName()+"@"+obj.GetResourceVersion()+" "+string(obj.GetUID()))
 }
 
-func (n *notebook) Deleted(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "deleted "+obj.GetName()+" "+string(obj.GetUID()))
+func (n *recorder) Deleted(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "deleted "+obj.GetName()+" "+string(obj.GetUID()))
 }
 
 func cachedIn(n client.Reader, change ...func(*client.CacheOptions)) func(*client.Options) {
@@ -92,7 +92,7 @@ func TestReadsFromCache(t *testing.T) {
 			if tt.change != nil {
 				change = append(change, tt.change)
 			}
-			c := newClient(t, s, cachedIn(&notebook{}, change...))
+			c := newClient(t, s, cachedIn(&recorder{}, change...))
 			err := tt.read(c)
 			n := len(s.Requests())
 			if cached := errors.Is(err, errFromCache); cached != tt.cached || (cached == (n > 0)) {
@@ -102,9 +102,9 @@ func TestReadsFromCache(t *testing.T) {
 	}
 }
 
-// TestCacheIsTold checks that the cache hears of every write, with the server's
+// TestCacheIsNotified checks that the cache is notified of every write, with the server's
 // answer, and of nothing that was not written.
-func TestCacheIsTold(t *testing.T) {
+func TestCacheIsNotified(t *testing.T) {
 	ctx := context.Background()
 	object := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := pod("a", "x")
@@ -135,7 +135,7 @@ func TestCacheIsTold(t *testing.T) {
 		u.SetName("x")
 		return u
 	}
-	silent := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"}
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"}
 	gone := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success", Details: &metav1.StatusDetails{UID: "u"}}
 	tests := []struct {
 		name   string
@@ -173,34 +173,34 @@ func TestCacheIsTold(t *testing.T) {
 		{"scale apply", func(c client.Client) error { return c.SubResource("scale").Apply(ctx, corev1ac.Pod("x", "a")) }, scale, []string{"changed x@6"}},
 		{"eviction", func(c client.Client) error {
 			return c.SubResource("eviction").Create(ctx, pod("a", "x"), &policyv1.Eviction{})
-		}, silent, []string{"changed x@"}},
+		}, status, []string{"changed x@"}},
 		{"unstructured eviction", func(c client.Client) error {
 			u := unstructuredPod()
 			u.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
 			return c.SubResource("eviction").Create(ctx, unstructuredPod(), u)
-		}, silent, []string{"changed x@"}},
+		}, status, []string{"changed x@"}},
 		{"token", func(c client.Client) error {
 			return c.SubResource("token").Create(ctx, pod("a", "x"), &authenticationv1.TokenRequest{})
 		}, authenticationv1.TokenRequest{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}}, nil},
-		{"status for an update", func(c client.Client) error { return c.Update(ctx, object(nil)) }, silent, []string{"changed x@"}},
+		{"status for an update", func(c client.Client) error { return c.Update(ctx, object(nil)) }, status, []string{"changed x@"}},
 		{"status for an unstructured update", func(c client.Client) error {
 			u := unstructuredPod()
 			u.SetResourceVersion("5")
 			return c.Update(ctx, u)
-		}, silent, []string{"changed x@"}},
+		}, status, []string{"changed x@"}},
 
-		// Deletions of nobody knows what.
-		{"delete, no UID", func(c client.Client) error { return c.Delete(ctx, object(nil)) }, silent, []string{"deleting x@ "}},
+		// Deletions of objects with an unknown UID.
+		{"delete, no UID", func(c client.Client) error { return c.Delete(ctx, object(nil)) }, status, []string{"deleting x@ "}},
 		{"delete of a UID", func(c client.Client) error {
 			return c.Delete(ctx, object(nil), client.Preconditions{UID: new(types.UID("u"))})
-		}, silent, []string{"deleting x@5 u"}},
+		}, status, []string{"deleting x@5 u"}},
 		{"delete another one", func(c client.Client) error {
 			return c.Delete(ctx, object(func(p *corev1.Pod) { p.UID = "older" }))
 		}, gone, []string{"deleted x u"}},
 		{"delete, another kind", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, scale, []string{"deleting x@ "}},
 		{"delete all", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, pods, []string{"deleting x@5 u", "deleting y@7 v"}},
 		{"delete all unstructured", func(c client.Client) error { return c.DeleteAllOf(ctx, unstructuredPod(), client.InNamespace("a")) }, pods, []string{"deleting x@5 u", "deleting y@7 v"}},
-		{"delete all, silently", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, silent, nil},
+		{"delete all, status", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, status, nil},
 		{"dry run of delete all", func(c client.Client) error {
 			return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a"), client.DryRunAll)
 		}, pods, nil},
@@ -217,7 +217,7 @@ func TestCacheIsTold(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := &notebook{}
+			n := &recorder{}
 			s := responding(tt.answer)
 			if tt.answer == nil {
 				s.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", nil))
@@ -225,8 +225,8 @@ func TestCacheIsTold(t *testing.T) {
 			if err := tt.write(newClient(t, s, cachedIn(n))); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(n.notes, tt.want) {
-				t.Errorf("told %q, want %q", n.notes, tt.want)
+			if !slices.Equal(n.calls, tt.want) {
+				t.Errorf("notified %q, want %q", n.calls, tt.want)
 			}
 		})
 	}
@@ -234,18 +234,18 @@ func TestCacheIsTold(t *testing.T) {
 
 func TestConsistencyCanBeOff(t *testing.T) {
 	ctx := context.Background()
-	n := &notebook{}
+	n := &recorder{}
 	c := newClient(t, podServer(), cachedIn(n, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = new(false) }))
-	if err := c.Create(ctx, pod("a", "x")); err != nil || len(n.notes) != 0 {
-		t.Errorf("error %v, told %v", err, n.notes)
+	if err := c.Create(ctx, pod("a", "x")); err != nil || len(n.calls) != 0 {
+		t.Errorf("error %v, notified %v", err, n.calls)
 	}
 
-	// A wrapper that hides the cache, and cannot be told.
-	deaf := hidden{n}
+	// A wrapper that hides the cache, so that it cannot be notified.
+	hides := hidden{n}
 	o := client.Options{Mapper: mapper()}
-	cachedIn(deaf, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = new(true) })(&o)
+	cachedIn(hides, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = new(true) })(&o)
 	if _, err := client.New(podServer().config(), o); err == nil {
-		t.Error("a cache that cannot be told was accepted")
+		t.Error("a cache that cannot be notified was accepted")
 	}
 }
 
@@ -268,8 +268,7 @@ type (
 	}
 )
 
-// A cache that a program has wrapped is told as if it were not, if it can be found;
-// and if not, the program hears of it.
+// A wrapped cache is notified if it is embedded in a struct; otherwise a message is logged.
 func TestWrappedCache(t *testing.T) {
 	for name, wrap := range map[string]func(client.Reader) client.Reader{
 		"embedded":               func(r client.Reader) client.Reader { return embedding{r} },
@@ -278,9 +277,9 @@ func TestWrappedCache(t *testing.T) {
 		"embedded, not exported": func(r client.Reader) client.Reader { return nested{inner: &inner{r}} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &notebook{}
-			if err := newClient(t, podServer(), cachedIn(wrap(n))).Create(context.Background(), pod("a", "x")); err != nil || len(n.notes) != 1 {
-				t.Errorf("error %v, told %v", err, n.notes)
+			n := &recorder{}
+			if err := newClient(t, podServer(), cachedIn(wrap(n))).Create(context.Background(), pod("a", "x")); err != nil || len(n.calls) != 1 {
+				t.Errorf("error %v, notified %v", err, n.calls)
 			}
 		})
 	}
@@ -289,10 +288,10 @@ func TestWrappedCache(t *testing.T) {
 		enable *bool
 		logged bool
 	}{
-		"hidden":           {reader: hidden{&notebook{}}, logged: true},
+		"hidden":           {reader: hidden{&recorder{}}, logged: true},
 		"nothing embedded": {reader: embedding{}, logged: true},
-		"switched off":     {reader: hidden{&notebook{}}, enable: new(false)},
-		"found":            {reader: embedding{&notebook{}}},
+		"switched off":     {reader: hidden{&recorder{}}, enable: new(false)},
+		"found":            {reader: embedding{&recorder{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines []string

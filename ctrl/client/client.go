@@ -226,7 +226,8 @@ func (c *client) SubResource(subResource string) SubResourceClient {
 	return &subResourceClient{client: c, name: subResource}
 }
 
-// itemKind returns the kind of the items of a list of kind gvk. It returns any other kind unchanged.
+// itemKind returns the kind of the items of a list of kind gvk. It returns any other kind
+// unchanged.
 func itemKind(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
 	return gvk

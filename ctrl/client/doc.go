@@ -45,11 +45,10 @@
 //	for more than name and namespace
 //	any of them, in another API version of the kind    from the server
 //
-// "From the server" is a list with the selectors of the watch: of the one name, or, for
-// more than eight objects, of the namespace or of all that is watched. It needs no
-// permission that the watch does not need. If it fails, so does the read; but if it is forbidden, the
-// read returns what the watch has delivered. The metric
-// flyball_cache_live_reads_total counts these lists.
+// "From the server" is a list with the selectors of the watch: of the one name, or, for more than
+// eight objects, of the namespace or of all that is watched. It needs no permission that the watch
+// does not need. If it fails, so does the read; but if it is forbidden, the read returns what the
+// watch has delivered. The metric flyball_cache_live_reads_total counts these lists.
 //
 // Not included are:
 //
@@ -74,7 +73,7 @@
 //
 // # Concurrency and ownership
 //
-// A Client is safe for concurrent use and starts no goroutines; a watch has one until it is stopped.
-// A method owns the objects that are passed to it until it returns. Objects that are read from a
-// cache are copies, unless UnsafeDisableDeepCopy is used.
+// A Client is safe for concurrent use and starts no goroutines; a watch has one until it is
+// stopped. A method owns the objects that are passed to it until it returns. Objects that are read
+// from a cache are copies, unless UnsafeDisableDeepCopy is used.
 package client

@@ -14,8 +14,8 @@ import (
 	"flyball.dev/ctrl/cache/cacheapi"
 )
 
-// Object is a Kubernetes object: it has metadata and can be encoded and deep-copied. Every struct that embeds TypeMeta and ObjectMeta and has a
-// generated DeepCopyObject is one.
+// Object is a Kubernetes object: it has metadata and can be encoded and deep-copied. Every struct
+// that embeds TypeMeta and ObjectMeta and has a generated DeepCopyObject is one.
 type Object = cacheapi.Object
 
 // ObjectList is a list of Kubernetes objects: what embeds TypeMeta and ListMeta,
@@ -105,8 +105,8 @@ type SubResourceReader interface {
 	Get(ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption) error
 }
 
-// SubResourceWriter writes subresources. As with Writer, the response overwrites the object that was
-// sent.
+// SubResourceWriter writes subresources. As with Writer, the response overwrites the object that
+// was sent.
 type SubResourceWriter interface {
 	// Create posts subResource to the subresource of obj.
 	Create(ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption) error

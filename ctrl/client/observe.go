@@ -42,8 +42,8 @@ var (
 	metadataKind = schema.GroupKind{Group: metav1.GroupName, Kind: "PartialObjectMetadata"}
 )
 
-// holds reports whether a response of a kind contains the target itself. The response to the write of
-// a subresource may be of another kind, which PartialObjectMetadata hides.
+// holds reports whether a response of a kind contains the target itself. The response to the write
+// of a subresource may be of another kind, which PartialObjectMetadata hides.
 func (t target) holds(kind schema.GroupVersionKind) bool {
 	return kind == t.gvk || t.view == asMetadata && kind.GroupKind() == metadataKind && t.subResource == ""
 }

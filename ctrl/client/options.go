@@ -2,8 +2,8 @@ package client
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// An option has a method for each verb that it applies to. The option structs are options themselves:
-// their fields that are set are copied to the target.
+// An option has a method for each verb that it applies to. The option structs are options
+// themselves: their fields that are set are copied to the target.
 
 // CreateOption changes the options of a create request.
 type CreateOption interface {
@@ -173,7 +173,8 @@ func (forceOwnership) ApplyToApply(opts *ApplyOptions) { opts.Force = new(true) 
 // ApplyToSubResourceApply sets Force.
 func (forceOwnership) ApplyToSubResourceApply(opts *SubResourceApplyOptions) { opts.Force = new(true) }
 
-// FieldValidation is how the server handles unknown and duplicate fields: "Ignore", "Warn" or "Strict" (the metav1.FieldValidation constants).
+// FieldValidation is how the server handles unknown and duplicate fields: "Ignore", "Warn" or
+// "Strict" (the metav1.FieldValidation constants).
 type FieldValidation string
 
 // ApplyToPatch sets FieldValidation.
@@ -201,8 +202,8 @@ func (f FieldValidation) ApplyToSubResourceUpdate(opts *SubResourceUpdateOptions
 }
 
 // DisableReadYourWritesConsistency disables read-your-writes consistency for one request. A read
-// returns only what the watch has delivered; a write is excluded from reads until the watch delivers
-// it. It has no effect on reads from the server.
+// returns only what the watch has delivered; a write is excluded from reads until the watch
+// delivers it. It has no effect on reads from the server.
 const DisableReadYourWritesConsistency = disableReadYourWritesConsistency(true)
 
 type disableReadYourWritesConsistency bool

@@ -109,8 +109,8 @@ func (o *ListOptions) ApplyToList(lo *ListOptions) {
 	}
 }
 
-// A selector that matches nothing has an empty string form, which the server would parse as one that
-// matches everything. These contradictions match nothing.
+// A selector that matches nothing has an empty string form, which the server would parse as one
+// that matches everything. These contradictions match nothing.
 const (
 	noLabels = "flyball.dev/none,!flyball.dev/none"
 	noFields = "metadata.name="
@@ -157,8 +157,9 @@ func (o *ListOptions) ApplyOptions(opts []ListOption) *ListOptions {
 	return o
 }
 
-// MatchingLabels selects objects that have all these labels with these values. It is added to a label
-// selector that is set already. Labels are not validated here; the server rejects invalid ones.
+// MatchingLabels selects objects that have all these labels with these values. It is added to a
+// label selector that is set already. Labels are not validated here; the server rejects invalid
+// ones.
 type MatchingLabels map[string]string
 
 // ApplyToList adds to LabelSelector.
@@ -202,8 +203,8 @@ func (m HasLabels) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// MatchingLabelsSelector sets the label selector and replaces one that is set already. A nil Selector
-// selects nothing.
+// MatchingLabelsSelector sets the label selector and replaces one that is set already. A nil
+// Selector selects nothing.
 type MatchingLabelsSelector struct {
 	labels.Selector
 }
@@ -221,8 +222,8 @@ func (m MatchingLabelsSelector) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// MatchingFields selects objects whose fields have these values. It replaces a field selector that is
-// set already.
+// MatchingFields selects objects whose fields have these values. It replaces a field selector that
+// is set already.
 type MatchingFields fields.Set
 
 // ApplyToList sets FieldSelector.
@@ -235,8 +236,8 @@ func (m MatchingFields) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// MatchingFieldsSelector sets the field selector and replaces one that is set already. A nil Selector
-// selects nothing.
+// MatchingFieldsSelector sets the field selector and replaces one that is set already. A nil
+// Selector selects nothing.
 type MatchingFieldsSelector struct {
 	fields.Selector
 }

@@ -57,9 +57,9 @@ type MergeFromOption interface {
 	ApplyToMergeFrom(*MergeFromOptions)
 }
 
-// MergeFromWithOptimisticLock makes a patch fail with a conflict if the object
-// has changed since the base was read, as an update does. Unlike an update, it preserves fields that
-// the Go type does not have.
+// MergeFromWithOptimisticLock makes a patch fail with a conflict if the object has changed since
+// the base was read, as an update does. Unlike an update, it preserves fields that the Go type does
+// not have.
 type MergeFromWithOptimisticLock struct{}
 
 // ApplyToMergeFrom sets OptimisticLock.
@@ -67,9 +67,9 @@ func (m MergeFromWithOptimisticLock) ApplyToMergeFrom(in *MergeFromOptions) {
 	in.OptimisticLock = true
 }
 
-// MergeFrom returns a merge patch of the difference between obj and the object
-// that is patched. Lists that differ are replaced completely. obj must not be modified until the patch
-// is sent; usually it is a deep copy from before the changes.
+// MergeFrom returns a merge patch of the difference between obj and the object that is patched.
+// Lists that differ are replaced completely. obj must not be modified until the patch is sent;
+// usually it is a deep copy from before the changes.
 func MergeFrom(obj Object) Patch {
 	return MergeFromWithOptions(obj)
 }

@@ -24,7 +24,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// ConfigMap is a Go type of a program's own for a kind that is built in. It does not implement protobuf.
+// ConfigMap is a Go type of a program's own for a kind that is built in. It does not implement
+// protobuf.
 type ConfigMap struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -49,15 +50,16 @@ func (l *ConfigMapList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// ownTypes is a scheme in which some types of a group and version implement protobuf and some do not.
+// ownTypes is a scheme in which some types of a group and version implement protobuf and some do
+// not.
 func ownTypes() *runtime.Scheme {
 	s := runtime.NewScheme()
 	s.AddKnownTypes(corev1.SchemeGroupVersion, &ConfigMap{}, &ConfigMapList{}, &corev1.Secret{}, &corev1.SecretList{}, &corev1.Namespace{})
 	return s
 }
 
-// Everything works with a Go type that does not implement protobuf, as it does with its neighbors that
-// do, whatever the configuration prefers.
+// Everything works with a Go type that does not implement protobuf, as it does with its neighbors
+// that do, whatever the configuration prefers.
 func TestOwnTypesOfBuiltInKinds(t *testing.T) {
 	for name, contentType := range map[string]string{"by default": "", "protobuf preferred": protobufType} {
 		t.Run(name, func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// response is what the server's response is decoded into. It records the kind in the response, as an
-// object of another kind may be decoded into the target or into a new object.
+// response is what the server's response is decoded into. It records the kind in the response, as
+// an object of another kind may be decoded into the target or into a new object.
 type response struct {
 	// Object is the target.
 	runtime.Object

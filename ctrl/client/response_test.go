@@ -18,9 +18,9 @@ import (
 	"flyball.dev/ctrl/internal/fakeapi"
 )
 
-// TestAnswerReplaces checks that nothing of what an object held before is left
+// TestResponseReplaces checks that nothing of what an object held before is left
 // when the answer was read into it, and that it keeps the kind that it came with.
-func TestAnswerReplaces(t *testing.T) {
+func TestResponseReplaces(t *testing.T) {
 	ctx := context.Background()
 	key := client.ObjectKey{Namespace: "a", Name: "x"}
 	podKind := corev1.SchemeGroupVersion.WithKind("Pod")
@@ -170,7 +170,7 @@ func TestLostResource(t *testing.T) {
 		t.Fatalf("error %v after %d resets", err, m.resets)
 	}
 
-	// An object that is not there says nothing about the resource.
+	// That an object does not exist does not concern the resource.
 	s.Fail(apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: plural}, "x"))
 	if err := get(); !apierrors.IsNotFound(err) || m.resets != 1 {
 		t.Errorf("error %v after %d resets", err, m.resets)

@@ -10,8 +10,8 @@ import (
 	"flyball.dev/ctrl/client/apiutil"
 )
 
-// subResourceClient reads and writes one subresource of any kind. The path is that of the object; the
-// encoding is that of the view of the body.
+// subResourceClient reads and writes one subresource of any kind. The path is that of the object;
+// the encoding is that of the view of the body.
 type subResourceClient struct {
 	client *client
 	name   string

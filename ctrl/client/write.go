@@ -93,8 +93,8 @@ func (c *client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 }
 
 // apply applies body to the object that named identifies, or to its subresource. The response is
-// decoded into body; if named is another configuration, the part that concerns the object is decoded
-// into it.
+// decoded into body; if named is another configuration, the part that concerns the object is
+// decoded into it.
 func (c *client) apply(ctx context.Context, named, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions) error {
 	gvk, key, err := identify(named)
 	if err != nil {
@@ -194,8 +194,8 @@ func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	return nil
 }
 
-// withDeleteOptions sets the body of a delete to its options, as JSON, which the servers of all kinds
-// support.
+// withDeleteOptions sets the body of a delete to its options, as JSON, which the servers of all
+// kinds support.
 func withDeleteOptions(req *rest.Request, o *metav1.DeleteOptions) (*rest.Request, error) {
 	if reflect.ValueOf(*o).IsZero() {
 		return req, nil

@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer starts a child span for every request whose context has a span, such as that of a reconcile,
-// and propagates it to the server. It passes other requests on unchanged.
+// tracer starts a child span for every request whose context has a span, such as that of a
+// reconcile, and propagates it to the server. It passes other requests on unchanged.
 type tracer struct{ next http.RoundTripper }
 
 func withSpans(next http.RoundTripper) http.RoundTripper { return tracer{next} }

@@ -7,14 +7,14 @@ import (
 	"flyball.dev/ctrl/internal/cause"
 )
 
-// HotLoop is a request that is reconciled endlessly because of the writes of its own reconciles: the
-// event of each write adds the request again. The usual reason is a field that every reconcile
+// HotLoop is a request that is reconciled endlessly because of the writes of its own reconciles:
+// the event of each write adds the request again. The usual reason is a field that every reconcile
 // writes differently, such as a time, or a list in random order.
 //
 // A request is a hot loop after 20 consecutive reconciles within a minute, each of which wrote
 // something and was caused only by writes of those before. It is reported once in ten minutes. Only
-// writes through a client of package client, with the context that was passed to the reconciler, are
-// attributed to it.
+// writes through a client of package client, with the context that was passed to the reconciler,
+// are attributed to it.
 type HotLoop struct {
 	// Controller and Request identify the loop.
 	Controller, Request string

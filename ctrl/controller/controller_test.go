@@ -47,7 +47,7 @@ type rig struct {
 	stop  context.CancelFunc
 }
 
-// reconciler says what to do about a request.
+// reconciler is the Reconcile function of a test.
 type reconciler func(ctx context.Context, req string) (reconcile.Result, error)
 
 // start runs a controller in the bubble of the test. The test must take every request from asked.
@@ -302,7 +302,7 @@ func TestTimeout(t *testing.T) {
 		}
 		shorter, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, _ = c.Reconcile(shorter, "k") // somebody else's deadline does not count
+		_, _ = c.Reconcile(shorter, "k") // the caller's deadline is not a timeout
 		if n := testutil.ToFloat64(reconcileTimeouts.WithLabelValues(name)); n != 1 {
 			t.Errorf("%v timeouts counted, want 1", n)
 		}

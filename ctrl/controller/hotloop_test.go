@@ -55,7 +55,7 @@ func (w *world) write(ctx context.Context, who, value string) {
 }
 
 // watch runs a controller over a world for a while: after every reconcile of the first hundred its
-// reconciler and somebody else may write.
+// reconciler and another client may write.
 func watch(t *testing.T, options Options, own, other func(i int) bool, pace time.Duration) (name string) {
 	t.Helper()
 	var w world
@@ -68,7 +68,7 @@ func watch(t *testing.T, options Options, own, other func(i int) bool, pace time
 			w.write(ctx, "operator", fmt.Sprint("own-", i))
 		}
 		if i < 100 && other(i) {
-			w.write(context.Background(), "somebody", fmt.Sprint("other-", i))
+			w.write(context.Background(), "other", fmt.Sprint("other-", i))
 		}
 		return reconcile.Result{}, nil
 	})
@@ -104,7 +104,7 @@ func TestHotLoop(t *testing.T) {
 		"for so long":            {own: always, other: never, pace: 2900 * time.Millisecond, want: 1},
 		"it converges":           {own: func(i int) bool { return i < 19 }, other: never},
 		"it converges and again": {own: func(i int) bool { return i%10 != 0 }, other: func(i int) bool { return i%10 == 0 }},
-		"somebody else writes":   {own: never, other: always},
+		"another client writes":  {own: never, other: always},
 		"they take turns":        {own: always, other: func(i int) bool { return i%10 == 9 }},
 	} {
 		t.Run(name, func(t *testing.T) {

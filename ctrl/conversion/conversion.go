@@ -1,5 +1,5 @@
-// Package conversion has the interfaces that the Go types of a kind with several versions implement,
-// so that objects can be converted between the versions.
+// Package conversion has the interfaces that the Go types of a kind with several versions
+// implement, so that objects can be converted between the versions.
 //
 // One version is the hub; all others, the spokes, convert to it and from it. A
 // conversion between two spokes goes through the hub.

@@ -15,8 +15,8 @@ type TypedCreateEvent[object any] struct {
 	IsInInitialList bool
 }
 
-// TypedUpdateEvent is the event of an object that was updated. Several updates may be coalesced into
-// one event. In a periodic resync, both objects are the same.
+// TypedUpdateEvent is the event of an object that was updated. Several updates may be coalesced
+// into one event. In a periodic resync, both objects are the same.
 type TypedUpdateEvent[object any] struct {
 	// ObjectOld is the object in the last event that the handler received.
 	ObjectOld object

@@ -2,8 +2,8 @@
 //
 // Each finalizer is registered under its key in metadata.finalizers. Finalize adds the keys to an
 // object that is not being deleted; of one that is, it runs the finalizers whose keys it has, and
-// removes the key of each that succeeded. It changes only the object in memory: the caller writes it
-// as the [Result] requires.
+// removes the key of each that succeeded. It changes only the object in memory: the caller writes
+// it as the [Result] requires.
 package finalizer
 
 import (

@@ -1,8 +1,8 @@
 // Package healthz serves health checks over HTTP.
 //
 // A [Handler] serves all checks together at its root, and each check at a path with its name. The
-// response of the root names the checks that failed without their errors; the path of a check returns
-// its error.
+// response of the root names the checks that failed without their errors; the path of a check
+// returns its error.
 package healthz
 
 import (
@@ -38,9 +38,9 @@ func (h CheckHandler) ServeHTTP(resp http.ResponseWriter, req *http.Request) {
 }
 
 // Handler serves many checks. At its root it runs all of them and responds with 200 if all passed,
-// otherwise with 500 and a line for each check. The query ?verbose adds these lines in any case, and
-// each ?exclude=NAME excludes a check. At /NAME it runs one check. Without checks it has one named
-// ping, which passes.
+// otherwise with 500 and a line for each check. The query ?verbose adds these lines in any case,
+// and each ?exclude=NAME excludes a check. At /NAME it runs one check. Without checks it has one
+// named ping, which passes.
 //
 // Checks must not be changed while the handler is in use.
 type Handler struct {

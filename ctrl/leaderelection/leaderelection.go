@@ -1,5 +1,5 @@
-// Package leaderelection creates the lock with which the replicas of a program elect a leader: a Lease
-// in the cluster.
+// Package leaderelection creates the lock with which the replicas of a program elect a leader: a
+// Lease in the cluster.
 package leaderelection
 
 import (

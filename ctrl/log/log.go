@@ -1,8 +1,8 @@
 // Package log has the root logger of ctrl.
 //
 // Log, and loggers derived from it, can be used before the program has called SetLogger, which sets
-// the sink of all of them. Until then messages are dropped. If SetLogger has not been called after 30
-// seconds, the next message that is dropped prints a warning, once, to standard error.
+// the sink of all of them. Until then messages are dropped. If SetLogger has not been called after
+// 30 seconds, the next message that is dropped prints a warning, once, to standard error.
 //
 // Loggers are [logr.Logger]s. Package zap creates one.
 package log
@@ -19,8 +19,9 @@ var Log = logr.New(&sink{root: program})
 
 var program = newRoot(os.Stderr)
 
-// SetLogger makes Log, and the loggers derived from it, log to l. Only the first call has an effect,
-// so that libraries and tests cannot replace the logger later. It is safe for concurrent use.
+// SetLogger makes Log, and the loggers derived from it, log to l. Only the first call has an
+// effect, so that libraries and tests cannot replace the logger later. It is safe for concurrent
+// use.
 func SetLogger(l logr.Logger) {
 	program.set(l.GetSink())
 }

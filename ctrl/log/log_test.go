@@ -76,7 +76,7 @@ func TestNoLoggerIsNoted(t *testing.T) {
 		use(l)
 		use(l.WithName("x"))
 		if n := strings.Count(stderr.String(), "log.SetLogger"); n != 1 {
-			t.Errorf("said %d times: %s", n, &stderr)
+			t.Errorf("warned %d times: %s", n, &stderr)
 		}
 		// It is not too late.
 		var got []string

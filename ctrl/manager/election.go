@@ -13,8 +13,8 @@ import (
 
 var errLeaderElectionLost = errors.New("leader election lost")
 
-// election is the phase that waits until this replica leads. It renews the lease until it is stopped,
-// which is after the leader-only runnables have ended.
+// election is the phase that waits until this replica leads. It renews the lease until it is
+// stopped, which is after the leader-only runnables have ended.
 type election struct {
 	options Options
 	lock    resourcelock.Interface // nil without an election
@@ -67,8 +67,8 @@ func (e *election) start(ctx context.Context) error {
 }
 
 // stop ends the renewal and releases the lease if LeaderElectionReleaseOnCancel is set. It does not
-// stop waiting when ctx ends, as a lease that is not released delays other replicas; each request has
-// a timeout.
+// stop waiting when ctx ends, as a lease that is not released delays other replicas; each request
+// has a timeout.
 func (e *election) stop(context.Context) {
 	if e.cancel == nil {
 		return

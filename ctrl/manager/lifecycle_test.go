@@ -58,7 +58,7 @@ func (d *diary) runnable(name string) RunnableFunc {
 	}
 }
 
-// The kinds of runnables that the phases are told apart by.
+// The kinds of runnables that have different phases.
 type (
 	always struct{ Runnable }
 	caches struct {
@@ -445,7 +445,7 @@ func TestLeaseLost(t *testing.T) {
 		l := testLifecycle(&candidate{lease: shared, id: "a"})
 		_ = l.add(RunnableFunc(func(ctx context.Context) error {
 			<-ctx.Done()
-			time.Sleep(time.Hour) // nobody waits for it
+			time.Sleep(time.Hour) // the manager does not wait for it
 			return nil
 		}))
 		ended := make(chan error)

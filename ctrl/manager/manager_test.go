@@ -47,7 +47,7 @@ func (m *manager) begin(t *testing.T) (stop func() error) {
 	return func() error { cancel(); return <-ended }
 }
 
-// taken returns an address that somebody listens on.
+// taken returns an address that is in use.
 func taken(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -37,7 +37,8 @@ type RESTClientMetricsOptions struct {
 	DurationBuckets []float64
 }
 
-// RegisterRESTClientMetrics enables metrics, for all clients of the process. They cannot be disabled.
+// RegisterRESTClientMetrics enables metrics, for all clients of the process. They cannot be
+// disabled.
 func RegisterRESTClientMetrics(metrics ...RESTClientMetric) {
 	RegisterRESTClientMetricsWithOptions(RESTClientMetricsOptions{}, metrics...)
 }

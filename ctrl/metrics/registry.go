@@ -1,7 +1,7 @@
 // Package metrics has the registry of the runtime's metrics, and registers those of client-go.
 //
-// Metrics are registered when their packages are imported. There is no polling: values are counted as
-// events happen, or collected on scrape.
+// Metrics are registered when their packages are imported. There is no polling: values are counted
+// as events happen, or collected on scrape.
 //
 // # The metrics
 //
@@ -14,8 +14,8 @@
 //	flyball_workqueue_causes_total           additions to the queue, by cause
 //
 // The metrics of caches have the labels group, version, kind and form: the representation, typed,
-// unstructured or metadata. They are sums over all namespaces and all caches of the process; there are
-// none of a kind that no running cache has.
+// unstructured or metadata. They are sums over all namespaces and all caches of the process; there
+// are none of a kind that no running cache has.
 //
 //	flyball_cache_objects                    objects in the cache
 //	flyball_cache_bytes                      packed size of the objects

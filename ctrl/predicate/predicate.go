@@ -24,7 +24,8 @@ type TypedPredicate[object any] interface {
 // Predicate is a TypedPredicate of any object.
 type Predicate = TypedPredicate[client.Object]
 
-// TypedFuncs is a TypedPredicate made of functions. If a function is nil, all events of its type pass.
+// TypedFuncs is a TypedPredicate made of functions. If a function is nil, all events of its type
+// pass.
 type TypedFuncs[object any] struct {
 	CreateFunc  func(event.TypedCreateEvent[object]) bool
 	DeleteFunc  func(event.TypedDeleteEvent[object]) bool

@@ -24,8 +24,8 @@ type Request struct {
 	types.NamespacedName
 }
 
-// Result determines whether and when the request is reconciled again after a call without error. With
-// the zero Result it is not, until the next event.
+// Result determines whether and when the request is reconciled again after a call without error.
+// With the zero Result it is not, until the next event.
 type Result struct {
 	// Requeue requeues the request after the rate limiter's delay.
 	//

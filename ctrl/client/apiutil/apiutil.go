@@ -43,9 +43,9 @@ func IsGVKNamespaced(gvk schema.GroupVersionKind, restmapper meta.RESTMapper) (b
 	}
 }
 
-// GVKForObject returns the kind of obj: of an unstructured or metadata-only object the one that is set
-// in it, of others that in the scheme. If a Go type is registered with several kinds, one of them must
-// be set in obj.
+// GVKForObject returns the kind of obj: of an unstructured or metadata-only object the one that is
+// set in it, of others that in the scheme. If a Go type is registered with several kinds, one of
+// them must be set in obj.
 func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	switch obj.(type) {
 	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
@@ -98,8 +98,8 @@ func RESTClientForGVK(
 // objects, and encodes them as JSON. Otherwise it decodes into the Go types of
 // codecs' scheme, and a decoded object replaces the one that it is decoded into completely.
 //
-// Typed objects are encoded as baseConfig.ContentType, or by default as protobuf if the server of the
-// kind supports it. If the Go types of the kind and of its list do not implement protobuf, or
+// Typed objects are encoded as baseConfig.ContentType, or by default as protobuf if the server of
+// the kind supports it. If the Go types of the kind and of its list do not implement protobuf, or
 // forceDisableProtoBuf is true, it is neither sent nor accepted, whatever baseConfig has.
 func ConfigForGVK(
 	gvk schema.GroupVersionKind,

@@ -29,7 +29,7 @@ func TestGVKForObject(t *testing.T) {
 	twice := runtime.NewScheme()
 	twice.AddKnownTypeWithName(pod, &corev1.Pod{})
 	twice.AddKnownTypeWithName(schema.GroupVersionKind{Group: "x", Version: "v2", Kind: "Pod"}, &corev1.Pod{})
-	said := func(apiVersion, kind string) metav1.TypeMeta {
+	typeMeta := func(apiVersion, kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 	}
 	tests := []struct {
@@ -41,14 +41,14 @@ func TestGVKForObject(t *testing.T) {
 	}{
 		{"typed", &corev1.Pod{}, clientgoscheme.Scheme, pod, ""},
 		{"a list", &corev1.PodList{}, clientgoscheme.Scheme, pod.GroupVersion().WithKind("PodList"), ""},
-		{"typed, whatever it says", &corev1.Pod{TypeMeta: said("v9", "Dog")}, clientgoscheme.Scheme, pod, ""},
+		{"typed, with another kind set", &corev1.Pod{TypeMeta: typeMeta("v9", "Dog")}, clientgoscheme.Scheme, pod, ""},
 		{"unknown", &corev1.Pod{}, runtime.NewScheme(), schema.GroupVersionKind{}, "no kind is registered"},
-		{"in two, silent", &corev1.Pod{}, twice, schema.GroupVersionKind{}, "multiple GroupVersionKinds associated with Go type"},
-		{"in two, one said", &corev1.Pod{TypeMeta: said("v1", "Pod")}, twice, pod, ""},
-		{"in two, a third said", &corev1.Pod{TypeMeta: said("v3", "Pod")}, twice, schema.GroupVersionKind{}, "none of which is"},
-		{"metadata", &metav1.PartialObjectMetadata{TypeMeta: said("v1", "Pod")}, clientgoscheme.Scheme, pod, ""},
+		{"in two, none set", &corev1.Pod{}, twice, schema.GroupVersionKind{}, "multiple GroupVersionKinds associated with Go type"},
+		{"in two, one set", &corev1.Pod{TypeMeta: typeMeta("v1", "Pod")}, twice, pod, ""},
+		{"in two, another set", &corev1.Pod{TypeMeta: typeMeta("v3", "Pod")}, twice, schema.GroupVersionKind{}, "none of which is"},
+		{"metadata", &metav1.PartialObjectMetadata{TypeMeta: typeMeta("v1", "Pod")}, clientgoscheme.Scheme, pod, ""},
 		{"metadata without a kind", &metav1.PartialObjectMetadata{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no kind"},
-		{"metadata without a version", &metav1.PartialObjectMetadataList{TypeMeta: said("", "PodList")}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no version"},
+		{"metadata without a version", &metav1.PartialObjectMetadataList{TypeMeta: typeMeta("", "PodList")}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no version"},
 		{"unstructured", &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}, runtime.NewScheme(), pod, ""},
 		{"of no version", &metav1.Status{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "unversioned type"},
 	}

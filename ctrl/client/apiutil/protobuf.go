@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// builtin has the kinds for which every API server supports protobuf. It is a separate scheme because
-// programs add kinds to client-go's.
+// builtin has the kinds for which every API server supports protobuf. It is a separate scheme
+// because programs add kinds to client-go's.
 var builtin = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -29,8 +29,8 @@ var registered = struct {
 	scheme *runtime.Scheme
 }{scheme: runtime.NewScheme()}
 
-// AddToProtobufScheme registers kinds whose server supports protobuf. The built-in kinds of Kubernetes
-// need not be registered.
+// AddToProtobufScheme registers kinds whose server supports protobuf. The built-in kinds of
+// Kubernetes need not be registered.
 func AddToProtobufScheme(addToScheme func(*runtime.Scheme) error) error {
 	registered.Lock()
 	defer registered.Unlock()
@@ -46,8 +46,8 @@ func servedAsProtobuf(gvk schema.GroupVersionKind) bool {
 	return registered.scheme.Recognizes(gvk)
 }
 
-// protobufDecodes reports whether the Go types in codecs of a kind and of its list implement protobuf.
-// A missing type does not prevent it.
+// protobufDecodes reports whether the Go types in codecs of a kind and of its list implement
+// protobuf. A missing type does not prevent it.
 func protobufDecodes(gvk schema.GroupVersionKind, codecs serializer.CodecFactory) bool {
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
@@ -63,9 +63,9 @@ func protobufDecodes(gvk schema.GroupVersionKind, codecs serializer.CodecFactory
 	return true
 }
 
-// ImplementsProtobuf reports whether the serializers of k8s.io/apimachinery can encode obj as protobuf
-// and decode it. They cannot if the methods are promoted from an embedded field, as they would encode
-// that field alone.
+// ImplementsProtobuf reports whether the serializers of k8s.io/apimachinery can encode obj as
+// protobuf and decode it. They cannot if the methods are promoted from an embedded field, as they
+// would encode that field alone.
 func ImplementsProtobuf(obj runtime.Object) bool {
 	if _, ok := obj.(interface {
 		Reset()

@@ -107,7 +107,7 @@ func TestWhenProtobufIsUsed(t *testing.T) {
 
 	capable := apiutil.ConfigForGVK(mine.WithKind("Capable"), false, false, &rest.Config{}, serializer.NewCodecFactory(clientgoscheme.Scheme))
 	if capable.ContentType != "" {
-		t.Errorf("nothing says that the server knows this kind as %s", capable.ContentType)
+		t.Errorf("the server is not known to support this kind as %s", capable.ContentType)
 	}
 
 	for _, tt := range []struct {

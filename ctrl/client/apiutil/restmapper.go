@@ -20,9 +20,10 @@ import (
 // NewDynamicRESTMapper returns a RESTMapper that discovers the server's resources on demand, one
 // group and version at a time. It makes no request before it is first used.
 //
-// A kind that is not found is looked up on the server again, so that kinds which are installed later
-// are found; for each group this is limited to once a second, with bursts of ten. Results are cached
-// until the Reset method is called (it is a meta.ResettableRESTMapper). It is safe for concurrent use.
+// A kind that is not found is looked up on the server again, so that kinds which are installed
+// later are found; for each group this is limited to once a second, with bursts of ten. Results are
+// cached until the Reset method is called (it is a meta.ResettableRESTMapper). It is safe for
+// concurrent use.
 func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
@@ -36,8 +37,8 @@ func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTM
 	return m, nil
 }
 
-// mapper answers queries from a snapshot of the discovered resources. A query that the snapshot does
-// not cover extends it.
+// mapper answers queries from a snapshot of the discovered resources. A query that the snapshot
+// does not cover extends it.
 type mapper struct {
 	client  *discovery.DiscoveryClient
 	current atomic.Pointer[snapshot]
@@ -48,8 +49,8 @@ type mapper struct {
 
 var _ meta.ResettableRESTMapper = (*mapper)(nil)
 
-// query is what has to be discovered for a call: a version of a group, all versions of a group, or all
-// groups.
+// query is what has to be discovered for a call: a version of a group, all versions of a group, or
+// all groups.
 type query struct {
 	group, version string
 	all            bool
@@ -111,8 +112,8 @@ func queryFor(gk schema.GroupKind, versions []string) (query, []string) {
 	return q, versions
 }
 
-// byResource looks up a resource. One without a group is in the core group, or else in any group that
-// has it.
+// byResource looks up a resource. One without a group is in the core group, or else in any group
+// that has it.
 func byResource[T any](m *mapper, r schema.GroupVersionResource, find func(*snapshot) (T, error)) (T, error) {
 	found, err := lookUp(m, query{group: r.Group, version: r.Version}, find)
 	if r.Group == "" && meta.IsNoMatchError(err) {
@@ -121,8 +122,8 @@ func byResource[T any](m *mapper, r schema.GroupVersionResource, find func(*snap
 	return found, err
 }
 
-// lookUp calls find with the current snapshot and, if that does not cover the query or find returns no
-// match, with a refreshed one.
+// lookUp calls find with the current snapshot and, if that does not cover the query or find returns
+// no match, with a refreshed one.
 func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, error) {
 	s := m.current.Load()
 	if s.covers(q) {
@@ -143,8 +144,8 @@ func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, erro
 	return found, err
 }
 
-// refresh returns a snapshot that covers the query and is newer than seen, unless the rate of retries
-// is exceeded.
+// refresh returns a snapshot that covers the query and is newer than seen, unless the rate of
+// retries is exceeded.
 func (m *mapper) refresh(q query, seen *snapshot) (*snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,8 +170,8 @@ func (m *mapper) allowRetry(group string) bool {
 	return l.Allow()
 }
 
-// fetch discovers what the query needs and returns the extended snapshot. The error has the groups and
-// versions whose discovery failed; the snapshot has the others.
+// fetch discovers what the query needs and returns the extended snapshot. The error has the groups
+// and versions whose discovery failed; the snapshot has the others.
 func (m *mapper) fetch(q query, from *snapshot) (*snapshot, error) {
 	switch {
 	case q.all:

@@ -101,8 +101,8 @@ func TestMapperScope(t *testing.T) {
 	}
 }
 
-// TestMapperFindsNewKinds checks that kinds are found that were installed later, and that lookups of
-// missing kinds are rate limited.
+// TestMapperFindsNewKinds checks that kinds are found that were installed later, and that lookups
+// of missing kinds are rate limited.
 func TestMapperFindsNewKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newDiscovery()

@@ -112,7 +112,8 @@ func (s *snapshot) covers(q query) bool {
 	return ok
 }
 
-// mapping returns the mapping of a kind. It caches the result, as programs look up a few kinds often.
+// mapping returns the mapping of a kind. It caches the result, as programs look up a few kinds
+// often.
 func (s *snapshot) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	if m, ok := s.mappings.Load(gvk); ok {
 		return m.(*meta.RESTMapping), nil

@@ -7,8 +7,8 @@
 //  3. the service account, if the program runs in a pod,
 //  4. ~/.kube/config.
 //
-// The configurations have no client-side rate limit, as servers have priority and fairness. To limit
-// the rate, set QPS.
+// The configurations have no client-side rate limit, as servers have priority and fairness. To
+// limit the rate, set QPS.
 package config
 
 import (

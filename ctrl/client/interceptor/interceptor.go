@@ -11,11 +11,11 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Funcs are the functions that replace methods. A function has the wrapped client as an argument. The
-// calls of methods without a function are passed on unchanged.
+// Funcs are the functions that replace methods. A function has the wrapped client as an argument.
+// The calls of methods without a function are passed on unchanged.
 //
-// SubResource replaces the client of a subresource, and with it the functions for its methods. Status
-// is SubResource("status").
+// SubResource replaces the client of a subresource, and with it the functions for its methods.
+// Status is SubResource("status").
 type Funcs struct {
 	Get               func(ctx context.Context, client client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
 	List              func(ctx context.Context, client client.WithWatch, list client.ObjectList, opts ...client.ListOption) error

@@ -35,8 +35,8 @@ type MutateFn func() error
 // CreateOrUpdate reads obj, by its name and namespace, calls f, and then creates obj if it does not
 // exist or updates it if f has changed it. A nil f changes nothing.
 //
-// Changes of the status are not written if the resource has a status subresource. If f removes a value
-// that the server defaults, every call updates the object.
+// Changes of the status are not written if the resource has a status subresource. If f removes a
+// value that the server defaults, every call updates the object.
 func CreateOrUpdate(ctx context.Context, c client.Client, obj client.Object, f MutateFn) (OperationResult, error) {
 	if created, err := getOrCreate(ctx, c, obj, f); created || err != nil {
 		return resultOf(OperationResultCreated, err)
@@ -51,9 +51,9 @@ func CreateOrUpdate(ctx context.Context, c client.Client, obj client.Object, f M
 	return resultOf(OperationResultUpdated, c.Update(ctx, obj))
 }
 
-// CreateOrPatch is like [CreateOrUpdate], but writes only what f changed, as JSON merge patches: one
-// for the object, and one for its status if it changed. When it creates the object, its status is
-// not written.
+// CreateOrPatch is like [CreateOrUpdate], but writes only what f changed, as JSON merge patches:
+// one for the object, and one for its status if it changed. When it creates the object, its status
+// is not written.
 //
 // Apart from its name and namespace, obj should be empty: the response is decoded into it.
 func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f MutateFn) (OperationResult, error) {

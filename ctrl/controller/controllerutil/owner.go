@@ -1,8 +1,8 @@
 // Package controllerutil has helpers for reconcilers: for owner references and finalizers, and to
 // create or update objects.
 //
-// The functions only modify their arguments, except [CreateOrUpdate] and [CreateOrPatch], which write
-// to the API server.
+// The functions only modify their arguments, except [CreateOrUpdate] and [CreateOrPatch], which
+// write to the API server.
 package controllerutil
 
 import (
@@ -37,8 +37,8 @@ func WithBlockOwnerDeletion(blockOwnerDeletion bool) OwnerReferenceOption {
 	return func(ref *metav1.OwnerReference) { ref.BlockOwnerDeletion = &blockOwnerDeletion }
 }
 
-// SetControllerReference makes owner the controller of controlled: the one owner that manages it and
-// is reconciled when it changes. An existing reference to owner is updated.
+// SetControllerReference makes owner the controller of controlled: the one owner that manages it
+// and is reconciled when it changes. An existing reference to owner is updated.
 //
 // It returns an [AlreadyOwnedError] if another object is the controller, and an error if owner is
 // namespaced and controlled is not in its namespace.
@@ -59,8 +59,9 @@ func SetControllerReference(owner, controlled metav1.Object, scheme *runtime.Sch
 	return nil
 }
 
-// SetOwnerReference makes owner an owner of object, but not the controller. An existing reference to
-// owner is replaced. It returns an error if owner is namespaced and object is not in its namespace.
+// SetOwnerReference makes owner an owner of object, but not the controller. An existing reference
+// to owner is replaced. It returns an error if owner is namespaced and object is not in its
+// namespace.
 func SetOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme, opts ...OwnerReferenceOption) error {
 	ref, err := ownerReference(owner, object, scheme, "SetOwnerReference")
 	if err != nil {
@@ -73,7 +74,8 @@ func SetOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme, opts
 	return nil
 }
 
-// RemoveOwnerReference removes the reference to owner from object. It returns an error if there is none.
+// RemoveOwnerReference removes the reference to owner from object. It returns an error if there is
+// none.
 func RemoveOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme) error {
 	refs := object.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -170,8 +172,8 @@ func kindOf(owner metav1.Object, scheme *runtime.Scheme, caller string) (schema.
 	return apiutil.GVKForObject(obj, scheme)
 }
 
-// sameOwner compares group, kind and name. The version and the UID may differ, as of an owner that was
-// deleted and created again.
+// sameOwner compares group, kind and name. The version and the UID may differ, as of an owner that
+// was deleted and created again.
 func sameOwner(a, b metav1.OwnerReference) bool {
 	ga, errA := schema.ParseGroupVersion(a.APIVersion)
 	gb, errB := schema.ParseGroupVersion(b.APIVersion)

@@ -22,7 +22,7 @@ var both = []func() rateLimiting{
 	},
 }
 
-// worker says what a queue does.
+// worker processes the keys of a queue.
 type worker struct {
 	queue rateLimiting
 	log   []string

@@ -2,10 +2,10 @@
 // recorders. A Server is an http.RoundTripper: it needs no socket, starts no goroutine and works in
 // a testing/synctest bubble.
 //
-// A server keeps the objects that tests Put and clients create, lists them (in pages, if PageSize is
-// set), streams changes to watches, and serves discovery for its kinds. Faults are scripted: Respond
-// answers or fails requests, Send and Break disturb watches, Oldest expires the history. Tests of
-// the semantics of Kubernetes use flyball.dev/controlplane instead.
+// A server keeps the objects that tests Put and clients create, lists them (in pages, if PageSize
+// is set), streams changes to watches, and serves discovery for its kinds. Faults are scripted:
+// Respond answers or fails requests, Send and Break disturb watches, Oldest expires the history.
+// Tests of the semantics of Kubernetes use flyball.dev/controlplane instead.
 package fakeapi
 
 import (
@@ -60,8 +60,8 @@ type Object interface {
 	runtime.Object
 }
 
-// Server is an API server in memory. The zero value serves no kinds; Serve adds them. Its methods may
-// be called concurrently. Its fields are changed before the first request, or within Do.
+// Server is an API server in memory. The zero value serves no kinds; Serve adds them. Its methods
+// may be called concurrently. Its fields are changed before the first request, or within Do.
 type Server struct {
 	// Respond, if not nil, is called with each request, one at a time. It returns a response, or an
 	// error (one of the API becomes a Status, any other is that of the connection), or nil for both

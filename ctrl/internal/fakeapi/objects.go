@@ -200,7 +200,8 @@ func (f *filter) represent(obj Object) runtime.Object {
 	return obj
 }
 
-// new returns an empty value of the kind with this suffix, or metadata if the request asks for that.
+// new returns an empty value of the kind with this suffix, or metadata if the request asks for
+// that.
 func (f *filter) new(suffix string, metadata runtime.Object) runtime.Object {
 	if f.metadata {
 		return metadata

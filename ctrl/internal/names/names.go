@@ -12,8 +12,8 @@ type Set struct {
 	used map[string]struct{}
 }
 
-// Owner is a scope of names. A manager is one, so that two managers in a process can have controllers
-// with the same names.
+// Owner is a scope of names. A manager is one, so that two managers in a process can have
+// controllers with the same names.
 type Owner interface {
 	ControllerNames() *Set
 }

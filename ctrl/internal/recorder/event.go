@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// reference returns a reference to the object of an event. It logs errors, as recorders return none.
+// reference returns a reference to the object of an event. It logs errors, as recorders return
+// none.
 func (p *Provider) reference(obj runtime.Object, eventtype, reason string) (*corev1.ObjectReference, bool) {
 	if !util.ValidateEventType(eventtype) {
 		p.log.Error(nil, "Dropping an event: its type is neither Normal nor Warning", "type", eventtype, "reason", reason)

@@ -139,8 +139,8 @@ const (
 	rememberEvents = 4096
 )
 
-// series aggregates repeated events, and limits the rate of the events of a controller and object. It
-// is not safe for concurrent use.
+// series aggregates repeated events, and limits the rate of the events of a controller and object.
+// It is not safe for concurrent use.
 type series struct {
 	running *lru.Cache // seriesKey → *eventsv1.Event, as it was written last
 	objects *lru.Cache // objectKey → *rate.Limiter

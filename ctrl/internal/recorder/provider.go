@@ -1,7 +1,7 @@
 // Package recorder writes events to the API server.
 //
-// Recorders add events to a bounded queue without blocking; one goroutine, in Run, aggregates repeated
-// events and writes them. Events are dropped if the queue is full or Run has ended.
+// Recorders add events to a bounded queue without blocking; one goroutine, in Run, aggregates
+// repeated events and writes them. Events are dropped if the queue is full or Run has ended.
 package recorder
 
 import (
@@ -61,8 +61,8 @@ type Provider struct {
 	series     *series
 }
 
-// delivery is a queued event. The recorder creates it, and Run calls deliver, which returns an error if
-// it may be retried.
+// delivery is a queued event. The recorder creates it, and Run calls deliver, which returns an
+// error if it may be retried.
 type delivery interface {
 	deliver(ctx context.Context) error
 }
@@ -91,8 +91,8 @@ func New(o Options) (*Provider, error) {
 	}, nil
 }
 
-// Run writes events until ctx is done, and then the queued events, for flushTime at most. It must not
-// be called more than once.
+// Run writes events until ctx is done, and then the queued events, for flushTime at most. It must
+// not be called more than once.
 func (p *Provider) Run(ctx context.Context) {
 	if p.broadcaster != nil {
 		defer p.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.core.Events("")}).Stop()

@@ -331,7 +331,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestOverflow checks that recording does not block while nobody writes.
+// TestOverflow checks that recording does not block while Run does not write.
 func TestOverflow(t *testing.T) {
 	p, err := New(Options{Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme.Scheme, Logger: logr.Discard()})
 	if err != nil {

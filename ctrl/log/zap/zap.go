@@ -2,8 +2,8 @@
 //
 //	log.SetLogger(zap.New(zap.UseDevMode(true)))
 //
-// An object that is logged as a value is encoded as its kind, namespace and name. In development mode
-// it is encoded completely, unless it is a Secret.
+// An object that is logged as a value is encoded as its kind, namespace and name. In development
+// mode it is encoded completely, unless it is a Secret.
 package zap
 
 import (

@@ -83,7 +83,8 @@ type Options struct {
 	ListenConfig net.ListenConfig
 }
 
-// NewServer returns a server, or nil and no error if it is disabled. It does not listen before Start.
+// NewServer returns a server, or nil and no error if it is disabled. It does not listen before
+// Start.
 func NewServer(o Options, config *rest.Config, httpClient *http.Client) (Server, error) {
 	if o.BindAddress == "" {
 		o.BindAddress = DefaultBindAddress
@@ -227,8 +228,8 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// GetBindAddr returns the address that the server listens on, with the port that the system chose if
-// the option has port 0. It is empty before the server listens.
+// GetBindAddr returns the address that the server listens on, with the port that the system chose
+// if the option has port 0. It is empty before the server listens.
 func (s *server) GetBindAddr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
