@@ -15,8 +15,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// An apply of a scale fills both what it was given: the body becomes the scale, and the object
-// takes the metadata, which the scale has from it, but stays what it is.
+// The response to an apply of a scale is decoded into both arguments: the body becomes the scale,
+// and the configuration of the object takes the metadata, which the scale has in common with it.
 func TestApplyScaleFillsItsArguments(t *testing.T) {
 	c := start(t)
 	ctx := context.Background()
@@ -64,7 +64,7 @@ func TestApplyScaleFillsItsArguments(t *testing.T) {
 	}
 }
 
-// If the body of a subresource is the object itself, so is the answer.
+// If the body of a subresource is the object itself, so is the response.
 func TestApplyStatusFillsItsArguments(t *testing.T) {
 	answer := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},

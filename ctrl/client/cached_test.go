@@ -103,7 +103,7 @@ func TestReadsFromCache(t *testing.T) {
 }
 
 // TestCacheIsNotified checks that the cache is notified of every write, with the server's
-// answer, and of nothing that was not written.
+// response, and of nothing else.
 func TestCacheIsNotified(t *testing.T) {
 	ctx := context.Background()
 	object := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -156,7 +156,7 @@ func TestCacheIsNotified(t *testing.T) {
 		{"delete in time", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, going, []string{"wrote x@5"}},
 		{"delete at once", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, object(nil), []string{"deleted x u"}},
 
-		// Answers that do not hold the object.
+		// Responses that do not contain the object.
 		{"scale update", func(c client.Client) error {
 			return c.SubResource("scale").Update(ctx, pod("a", "x"), client.WithSubResourceBody(&autoscalingv1.Scale{}))
 		}, scale, []string{"changed x@6"}},

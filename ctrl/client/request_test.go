@@ -253,7 +253,7 @@ func TestRequests(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.answer == nil {
-				tt.answer = answerOf(tt.want.Path)
+				tt.answer = objectAt(tt.want.Path)
 			}
 			s := responding(tt.answer)
 			if err := tt.call(newClient(t, s)); err != nil {
@@ -285,8 +285,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// answerOf returns an object such as the server would answer with.
-func answerOf(path string) any {
+// objectAt returns an object as the server returns it for a path.
+func objectAt(path string) any {
 	kind := "Pod"
 	if strings.Contains(path, "/nodes/") {
 		kind = "Node"
@@ -307,7 +307,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return normal(a) == normal(b)
 }
 
-// TestNotSent checks what is refused before anything is sent.
+// TestNotSent checks what is rejected before a request is sent.
 func TestNotSent(t *testing.T) {
 	ctx := context.Background()
 	tests := []struct {

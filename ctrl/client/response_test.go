@@ -18,8 +18,8 @@ import (
 	"flyball.dev/ctrl/internal/fakeapi"
 )
 
-// TestResponseReplaces checks that nothing of what an object held before is left
-// when the answer was read into it, and that it keeps the kind that it came with.
+// TestResponseReplaces checks that a response replaces the content of an object completely, and
+// that the object's kind is preserved.
 func TestResponseReplaces(t *testing.T) {
 	ctx := context.Background()
 	key := client.ObjectKey{Namespace: "a", Name: "x"}
@@ -144,7 +144,7 @@ func TestErrors(t *testing.T) {
 }
 
 // TestLostResource checks that a client finds a resource that has moved: one
-// whose definition was deleted and made again.
+// whose definition was deleted and created again.
 func TestLostResource(t *testing.T) {
 	plural := "widgets"
 	m := &movingMapper{RESTMapper: mapper(), plural: &plural}

@@ -31,8 +31,8 @@ func writes(ctx context.Context, c client.Client, ns string) map[string]error {
 	}
 }
 
-// podServer answers as for a pod.
-func podServer() *server { return responding(answerOf("")) }
+// podServer responds to all requests with a pod.
+func podServer() *server { return responding(objectAt("")) }
 
 func TestDefaults(t *testing.T) {
 	ctx := context.Background()
@@ -139,7 +139,7 @@ func TestNamespaced(t *testing.T) {
 		t.Errorf("sent %v", sent)
 	}
 
-	s.Answer(answerOf("/nodes/"))
+	s.Answer(objectAt("/nodes/"))
 	if err := c.Get(ctx, client.ObjectKey{Name: "x"}, &corev1.Node{}); err != nil {
 		t.Errorf("cluster-scoped: %v", err)
 	}

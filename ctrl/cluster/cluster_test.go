@@ -18,7 +18,7 @@ import (
 	"flyball.dev/ctrl/internal/fakeapi"
 )
 
-// unreachable counts the requests, and answers none.
+// unreachable returns a configuration with which all requests fail; it counts them.
 func unreachable(n *int) *rest.Config {
 	return &rest.Config{Host: "http://server", Transport: fakeapi.Func(func(*http.Request) (*http.Response, error) {
 		*n++
@@ -61,7 +61,7 @@ func TestNewAsksNothing(t *testing.T) {
 }
 
 // TestShares checks that all parts get the scheme, the mapper and the HTTP
-// client of the cluster, and that what the caller sets comes first.
+// client of the cluster by default.
 func TestShares(t *testing.T) {
 	own := runtime.NewScheme()
 	var cacheOpts cache.Options

@@ -37,7 +37,7 @@ var runs atomic.Int64
 // unique is a name that no other run of a test has: metrics and names outlive tests.
 func unique(t *testing.T) string { return fmt.Sprintf("%s %d", t.Name(), runs.Add(1)) }
 
-// rig is a controller of strings, and what its reconciler was asked.
+// rig is a controller of strings, with the requests that its reconciler receives.
 type rig struct {
 	TypedController[string]
 	name  string
@@ -174,7 +174,7 @@ func TestPriorityIsKept(t *testing.T) {
 	})
 }
 
-// spy notes the priorities that requests are added with.
+// spy records the priorities with which requests are added.
 type spy struct {
 	priorityqueue.PriorityQueue[string]
 	seen *[]string

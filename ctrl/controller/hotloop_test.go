@@ -143,7 +143,7 @@ func TestHotLoopIsLogged(t *testing.T) {
 }
 
 // TestHotLoopAmongMany reconciles very many objects, with a write or five each, and one object that
-// comes back for its own writes among them. What is remembered must not grow with the objects.
+// is in a hot loop among them. Memory must not grow with the number of objects.
 func TestHotLoopAmongMany(t *testing.T) {
 	const most = 1 << 20
 	for writes, many := range map[int]int{1: 1_000_000, 5: 200_000} {
@@ -204,7 +204,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestManyHotLoops lets far more requests go in circles than are reported.
+// TestManyHotLoops has far more hot loops than are reported.
 func TestManyHotLoops(t *testing.T) {
 	found := map[string]int{}
 	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found[h.Request]++ }}}
@@ -262,7 +262,7 @@ func TestHotLoopOfDeletions(t *testing.T) {
 	}
 }
 
-// TestHotLoopsAreNotLookedFor proves that the switch leaves nothing behind.
+// TestHotLoopsAreNotLookedFor checks that DetectHotLoops=false records nothing.
 func TestHotLoopsAreNotLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var observer any = "none"

@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// use logs in all the ways there are.
+// use logs with all methods.
 func use(l logr.Logger) {
 	l.Info("plain")
 	l.WithName("a").WithName("b").WithValues("k", 1).Info("derived", "x", 2)
@@ -78,7 +78,7 @@ func TestNoLoggerIsNoted(t *testing.T) {
 		if n := strings.Count(stderr.String(), "log.SetLogger"); n != 1 {
 			t.Errorf("warned %d times: %s", n, &stderr)
 		}
-		// It is not too late.
+		// SetLogger still has an effect.
 		var got []string
 		l.GetSink().(*sink).root.set(lines(&got).GetSink())
 		l.Info("late")

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// diary takes down what happens, in order.
+// diary records events in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -48,7 +48,7 @@ func (d *diary) expect(t *testing.T, want ...string) {
 	d.lines = nil
 }
 
-// runnable notes when it starts and when it stops.
+// runnable records when it starts and when it stops.
 func (d *diary) runnable(name string) RunnableFunc {
 	return func(ctx context.Context) error {
 		d.note("start %s", name)

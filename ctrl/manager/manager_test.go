@@ -19,7 +19,7 @@ import (
 	metricsserver "flyball.dev/ctrl/metrics/server"
 )
 
-// nowhere is a cluster that is never asked anything.
+// nowhere is a cluster whose methods are not called.
 var nowhere = &rest.Config{Host: "http://nowhere.test"}
 
 var noMetrics = metricsserver.Options{BindAddress: "0"}
@@ -138,7 +138,7 @@ func TestPortsInUse(t *testing.T) {
 	}
 	other := free.Addr().String()
 	_ = free.Close()
-	for range 2 { // what was taken for the other server is given back
+	for range 2 { // the listener of the other server is closed
 		if _, err := New(nowhere, Options{Metrics: noMetrics, HealthProbeBindAddress: other, PprofBindAddress: address}); err == nil ||
 			!strings.HasPrefix(err.Error(), "error listening on "+address) {
 			t.Errorf("pprof: %v", err)

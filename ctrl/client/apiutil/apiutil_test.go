@@ -120,8 +120,8 @@ func TestRESTClient(t *testing.T) {
 	}
 }
 
-// TestDecodingReplaces checks that an answer takes the place of what was there,
-// and that one which cannot be read does not.
+// TestDecodingReplaces checks that a response replaces the target, and that one which cannot be
+// decoded does not change it.
 func TestDecodingReplaces(t *testing.T) {
 	body := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"new"}}`
 	c, err := apiutil.RESTClientForGVK(corev1.SchemeGroupVersion.WithKind("Pod"), true, false, &rest.Config{Host: "http://server"},

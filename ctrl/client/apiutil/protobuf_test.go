@@ -48,7 +48,7 @@ type decoder struct{ plain }
 func (*decoder) Reset()                 {}
 func (*decoder) Unmarshal([]byte) error { return nil }
 
-// wrapped has the methods of the pod, but they know nothing of the rest.
+// wrapped has the methods of the embedded pod, which do not encode its other field.
 type wrapped struct {
 	corev1.Pod
 	Note string `json:"note"`

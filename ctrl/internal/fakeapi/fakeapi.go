@@ -4,7 +4,7 @@
 //
 // A server keeps the objects that tests Put and clients create, lists them (in pages, if PageSize
 // is set), streams changes to watches, and serves discovery for its kinds. Faults are scripted:
-// Respond answers or fails requests, Send and Break disturb watches, Oldest expires the history.
+// Respond handles or fails requests, Send and Break disturb watches, Oldest expires the history.
 // Tests of the semantics of Kubernetes use flyball.dev/controlplane instead.
 package fakeapi
 

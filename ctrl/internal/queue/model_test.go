@@ -232,7 +232,7 @@ func (m *model) stats(now time.Duration) Stats {
 	return s
 }
 
-// FuzzCore runs one history on the core and on the model and compares every answer. Three bytes are
+// FuzzCore runs one history on the core and on the model and compares every result. Three bytes are
 // one event: what, which key, how. Histories are long, so fuzz with -fuzzminimizetime 5x: otherwise
 // all the time goes into making them shorter.
 func FuzzCore(f *testing.F) {

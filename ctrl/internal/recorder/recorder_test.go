@@ -100,7 +100,7 @@ func TestCore(t *testing.T) {
 			t.Errorf("got %+v", e)
 		}
 
-		// What repeats is counted; what the server has forgotten is made anew.
+		// Repeated events are counted; those that have expired on the server are created again.
 		time.Sleep(time.Second)
 		r.Event(pod, "Normal", "Created", "made 1")
 		synctest.Wait()
@@ -116,7 +116,7 @@ func TestCore(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 
-		// Those about cluster-scoped objects are kept in the default namespace.
+		// Events of cluster-scoped objects are in the default namespace.
 		r.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "Warning", "Gone", "away")
 		synctest.Wait()
 		if got := requests(s); len(got) != 1 || !strings.HasPrefix(got[0], "POST /api/v1/namespaces/default/events ") {
@@ -166,7 +166,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestSpam checks that many events about an object are held back, but counted.
+// TestSpam checks that the events of an object are rate limited, but counted.
 func TestSpam(t *testing.T) {
 	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		r := p.GetEventRecorder("me")
@@ -215,7 +215,7 @@ func TestSameInstant(t *testing.T) {
 	}
 }
 
-// TestBadServer checks what becomes of events that the server does not take.
+// TestBadServer checks the handling of events that cannot be written.
 func TestBadServer(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "x", nil)
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", nil)
@@ -316,7 +316,7 @@ func TestStop(t *testing.T) {
 			t.Errorf("late events were written: %q", got)
 		}
 	})
-	// A server that is gone does not hold it up.
+	// An unreachable server does not delay Stop.
 	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, stop func()) {
 		s.Fail(errors.New("no route to host"))
 		for i := range 5 {
