@@ -29,7 +29,7 @@ func benchPod(n int) *corev1.Pod {
 		Annotations:     map[string]string{"example.org/revision": "7"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprint("rs-", n/10), UID: "rs-uid", Controller: new(true)}},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`)}}},
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`)}},
 	}}
 	pod.Spec = corev1.PodSpec{NodeName: "node", ServiceAccountName: "default", Containers: []corev1.Container{{
 		Name: "app", Image: "registry.example.org/app:1.2.3",

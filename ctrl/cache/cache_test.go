@@ -345,7 +345,7 @@ func TestRemoveInformer(t *testing.T) {
 // the context.
 func TestMissingKind(t *testing.T) {
 	withServer(t, func(t *testing.T, s *server) {
-		s.kindMissing = true
+		s.setMissing(true)
 		c := newTestCache(t, s, Options{})
 		startCache(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -357,9 +357,7 @@ func TestMissingKind(t *testing.T) {
 		if err != nil || i.HasSynced() {
 			t.Errorf("got %v, %v", i, err)
 		}
-		s.mu.Lock()
-		s.kindMissing = false
-		s.mu.Unlock()
+		s.setMissing(false)
 		<-i.HasSyncedChecker().Done()
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 b/cm-1 c/cm-1")
 	})
@@ -383,7 +381,7 @@ func TestConnectionFaults(t *testing.T) {
 				names(t, c)
 				s.breakWatches(rest)
 				s.put(configMap("a", "missed", "number", "1"))
-				s.remove("configmaps", "b", "cm-1")
+				s.Delete("configmaps", "b", "cm-1")
 				time.Sleep(time.Minute)
 				expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 a/missed c/cm-1")
 				if len(faults) == 0 {
@@ -428,9 +426,8 @@ func TestNamespaces(t *testing.T) {
 				c := newTestCache(t, s, test.opts)
 				startCache(t, c)
 				expect(t, names(t, c), test.want)
-				slices.Sort(s.requests)
-				if !slices.Equal(s.requests, test.requests) {
-					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				if got := slices.Sorted(slices.Values(s.selections())); !slices.Equal(got, test.requests) {
+					t.Errorf("requests %q, want %q", got, test.requests)
 				}
 				if len(test.opts.DefaultNamespaces) == 0 || test.opts.DefaultNamespaces[AllNamespaces].LabelSelector != nil {
 					return

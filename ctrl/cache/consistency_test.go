@@ -28,6 +28,7 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 // gate holds back the responses of watches while it is shut.
@@ -62,7 +63,7 @@ func (g *gate) lifted() <-chan struct{} {
 
 // wrap puts the gate into a transport.
 func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return fakeapi.Func(func(req *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(req)
 		if err == nil && req.URL.Query().Get("watch") == "true" {
 			resp.Body = &gatedBody{ReadCloser: resp.Body, gate: g, closed: make(chan struct{})}
@@ -70,11 +71,6 @@ func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 		return resp, err
 	})
 }
-
-// roundTripper is a function as an http.RoundTripper.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // gatedBody is the response body of a watch behind a gate.
 type gatedBody struct {
@@ -129,7 +125,7 @@ func (p *fixture) fail(code int) {
 
 // wrap counts and fails requests.
 func (p *fixture) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return fakeapi.Func(func(req *http.Request) (*http.Response, error) {
 		if req.Method != http.MethodGet || req.URL.Query().Get("watch") == "true" {
 			return next.RoundTrip(req)
 		}

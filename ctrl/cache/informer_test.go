@@ -94,7 +94,7 @@ func TestHandlers(t *testing.T) {
 		s.put(configMap("a", "two", "number", "2"))
 		early.expect(t, "add a/two=2 false")
 		s.put(configMap("a", "two", "number", "3"))
-		s.remove("configmaps", "a", "one")
+		s.Delete("configmaps", "a", "one")
 		early.expect(t, "update a/two=2 a/two=3", "delete a/one=1")
 
 		if _, err := i.AddEventHandler(late); err != nil {
@@ -107,7 +107,7 @@ func TestHandlers(t *testing.T) {
 		if err := i.RemoveEventHandler(registration); err != nil {
 			t.Error(err)
 		}
-		s.remove("configmaps", "a", "two")
+		s.Delete("configmaps", "a", "two")
 		late.expect(t, "delete a/two=3")
 		early.expect(t)
 		if err := i.RemoveEventHandler(otherHandle{}); err == nil {
@@ -136,8 +136,8 @@ func TestHandlersAfterRelist(t *testing.T) {
 		r.expect(t, "add a/one=1 true", "add a/two=2 false", "add a/three=3 false")
 		s.breakWatches("")
 		s.put(configMap("a", "one", "number", "changed"))
-		s.remove("configmaps", "a", "two")
-		s.remove("configmaps", "a", "three")
+		s.Delete("configmaps", "a", "two")
+		s.Delete("configmaps", "a", "three")
 		s.put(configMap("a", "three", "number", "again"))
 		s.put(configMap("a", "new", "number", "4"))
 		time.Sleep(time.Minute)
@@ -160,7 +160,7 @@ func TestBusyHandler(t *testing.T) {
 			s.put(configMap("a", "two", "number", fmt.Sprint("v", n)))
 			synctest.Wait()
 		}
-		s.remove("configmaps", "a", "two")
+		s.Delete("configmaps", "a", "two")
 		s.put(configMap("a", "two", "number", "again"))
 		synctest.Wait()
 		idle.mu.Lock()
@@ -246,7 +246,7 @@ func TestCustomInformer(t *testing.T) {
 		r.expect(t, "add a/one=1 true", "add a/two=2 false")
 		expect(t, names(t, c), "a/one a/two")
 		s.put(configMap("a", "two", "number", "3"))
-		s.remove("configmaps", "a", "one")
+		s.Delete("configmaps", "a", "one")
 		r.expect(t, "update a/two=2 a/two=3", "delete a/one=1")
 		c.Wrote(t.Context(), s.put(configMap("a", "two", "number", "4")))
 		expect(t, names(t, c, client.MatchingLabels{"number": "4"}), "a/two")

@@ -84,14 +84,14 @@ func TestMetrics(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		s.put(configMap("a", "new"))
-		s.remove("configmaps", "b", "cm-0")
+		s.Delete("configmaps", "b", "cm-0")
 		s.put(configMap("elsewhere", "new"))
 		synctest.Wait()
 		expectSeries(t, "events_total", "metadata ConfigMap 2", "typed ConfigMap 2", "typed Node 0")
 		expectSeries(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+60),
 			fmt.Sprint("typed ConfigMap ", begin+60), fmt.Sprint("typed Node ", begin))
 		time.Sleep(time.Minute)
-		s.bookmark()
+		s.Bookmark()
 		synctest.Wait()
 		expectSeries(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+120),
 			fmt.Sprint("typed ConfigMap ", begin+120), fmt.Sprint("typed Node ", begin+120))
@@ -129,12 +129,6 @@ func TestMetricsOfErrors(t *testing.T) {
 		expectSeries(t, "watches", "typed ConfigMap 1")
 		expectSeries(t, "objects", "typed ConfigMap 13")
 	})
-}
-
-func (s *server) setMissing(missing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kindMissing = missing
 }
 
 // The caches of a process share the series of a kind, and counters do not decrease when one of them

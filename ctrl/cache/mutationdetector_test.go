@@ -100,7 +100,7 @@ func TestMutatingHandler(t *testing.T) {
 		kept.Labels["number"] = "late"
 		s.put(configMap("b", "cm-2", "number", "newer"))
 		m.expect(t, "ConfigMap b/cm-2"+shared+"metadata.labels.number"+by+"before it was passed to the handler cache.ResourceEventHandlerFuncs again")
-		s.remove("configmaps", "a", "cm-3")
+		s.Delete("configmaps", "a", "cm-3")
 		m.expect(t, "ConfigMap a/cm-3"+shared+"metadata.resourceVersion"+returned)
 		kept.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 		stop()

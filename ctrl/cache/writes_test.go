@@ -76,7 +76,7 @@ func TestReadYourWrites(t *testing.T) {
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}, &client.ListOptions{DisableReadYourWritesConsistency: true}), "a/cm-1 b/cm-1 c/cm-1")
 
 		cm := s.put(configMap("a", "cm-2", "number", "2"))
-		s.remove("configmaps", "a", "cm-2")
+		s.Delete("configmaps", "a", "cm-2")
 		c.Deleted(ctx, cm)
 		expect(t, get(t, c, "a", "cm-2"), "not found")
 		catchUp()
@@ -146,7 +146,7 @@ func TestDeletedAndCreatedAgain(t *testing.T) {
 		response := s.put(cm)
 		c.Wrote(ctx, response)
 		expect(t, get(t, c, "a", "cm-1"), "deleting")
-		s.remove("configmaps", "a", "cm-1")
+		s.Delete("configmaps", "a", "cm-1")
 		c.Deleted(ctx, response)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
 		c.Wrote(ctx, response) // a late response
@@ -214,7 +214,7 @@ func TestWritesInOtherVersions(t *testing.T) {
 		expect(t, get(t, c, "a", "cm-1"), "7")
 
 		u.SetUID(response.GetUID())
-		s.remove("configmaps", "a", "cm-1")
+		s.Delete("configmaps", "a", "cm-1")
 		c.Deleted(t.Context(), u)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
 	})

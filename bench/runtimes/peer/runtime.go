@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Runtime implements runtimes.Runtime. It says nothing of what it does.
+// Runtime implements runtimes.Runtime. It logs nothing.
 type Runtime struct{}
 
 // New returns the runtime.

@@ -43,7 +43,7 @@ func layerOf(file string) int {
 func parse(t *testing.T, dir string) (*token.FileSet, map[string]*ast.File) {
 	t.Helper()
 	fset := token.NewFileSet()
-	//nolint:staticcheck // There is one package here.
+	//lint:ignore SA1019 build constraints do not matter here
 	packages, err := parser.ParseDir(fset, dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") },
 		parser.ParseComments)
 	if err != nil {

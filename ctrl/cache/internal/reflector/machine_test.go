@@ -102,6 +102,7 @@ func TestClassify(t *testing.T) {
 		want  signal
 	}{
 		{"expired", apierrors.NewResourceExpired("old"), machine{state: synced}, expired},
+		//lint:ignore SA1019 servers still return it
 		{"gone", apierrors.NewGone("old"), machine{state: watching}, expired},
 		{"resource version too large", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, expired},
 		{"no watch list", invalid, machine{state: empty}, unsupported},

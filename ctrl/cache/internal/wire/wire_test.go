@@ -33,6 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,22 +85,17 @@ func typedConfig(c *rest.Config) *rest.Config {
 	return c
 }
 
-// transport is an http.RoundTripper.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
 func response(code int, contentType string, body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {contentType}}}
 }
 
 // respondWith returns a transport that responds with a body.
-func respondWith(contentType string, b io.ReadCloser) transport {
+func respondWith(contentType string, b io.ReadCloser) fakeapi.Func {
 	return func(*http.Request) (*http.Response, error) { return response(http.StatusOK, contentType, b), nil }
 }
 
 // newClient returns a client with a transport.
-func (f representation) newClient(t testing.TB, respond transport) *Client {
+func (f representation) newClient(t testing.TB, respond fakeapi.Func) *Client {
 	t.Helper()
 	gv := podKind.GroupVersion()
 	config := f.config(&rest.Config{Host: "http://server", APIPath: "/api", QPS: -1, ContentConfig: rest.ContentConfig{GroupVersion: &gv}})
@@ -148,7 +144,7 @@ func pod(n int) *corev1.Pod {
 			Namespace: "team", Name: fmt.Sprint("pod-", n), ResourceVersion: strconv.Itoa(1000 + n), UID: "0-1-2",
 			Labels: map[string]string{"app": `"quoted\" {`, "tier": "web"}, Annotations: map[string]string{"note": "ü [} \n"},
 			CreationTimestamp: metav1.Unix(1_700_000_000, 0),
-			ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}},
+			ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "c", Image: strings.Repeat("image", 20),
@@ -162,7 +158,7 @@ func pod(n int) *corev1.Pod {
 func realistic(n int) *corev1.Pod {
 	p := pod(n)
 	fields := `{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`
-	p.ManagedFields[0].FieldsV1.Raw = []byte(`[` + strings.Repeat(fields+",", 12) + fields + `]`)
+	p.ManagedFields[0].FieldsV1.SetRawString(`[` + strings.Repeat(fields+",", 12) + fields + `]`)
 	c := &p.Spec.Containers[0]
 	for i := range 6 {
 		name := fmt.Sprint("name-", i)
@@ -580,24 +576,24 @@ func TestConcurrentWatches(t *testing.T) {
 
 // The errors of opening a watch and of lists are those of client-go.
 func TestErrorsEqualClientGo(t *testing.T) {
-	status := func(err *apierrors.StatusError) transport {
+	status := func(err *apierrors.StatusError) fakeapi.Func {
 		return func(r *http.Request) (*http.Response, error) {
 			resp := response(int(err.ErrStatus.Code), jsonType, io.NopCloser(bytes.NewReader(representations[1].encode(&err.ErrStatus))))
 			resp.Request = r
 			return resp, nil
 		}
 	}
-	text := func(code int, contentType, body string) transport {
+	text := func(code int, contentType, body string) fakeapi.Func {
 		return func(r *http.Request) (*http.Response, error) {
 			resp := response(code, contentType, io.NopCloser(strings.NewReader(body)))
 			resp.Request = r
 			return resp, nil
 		}
 	}
-	broken := func(err error) transport {
+	broken := func(err error) fakeapi.Func {
 		return func(*http.Request) (*http.Response, error) { return nil, err }
 	}
-	for name, respond := range map[string]transport{
+	for name, respond := range map[string]fakeapi.Func{
 		"gone":             status(apierrors.NewResourceExpired("too old")),
 		"forbidden":        status(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))),
 		"later":            status(apierrors.NewTooManyRequests("later", 7)),

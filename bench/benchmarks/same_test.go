@@ -1,4 +1,4 @@
-package jobs
+package benchmarks
 
 import (
 	"testing"
@@ -8,31 +8,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/runtimes"
-	"flyball.dev/bench/world"
 )
 
 // TestSameObjects proves that both runtimes return the objects that were made,
 // whole, before and after they change.
 func TestSameObjects(t *testing.T) {
 	const n = 30
-	for _, kind := range []world.Kind{world.Pods, world.ConfigMaps, world.Widgets, world.UnstructuredWidgets} {
+	for _, kind := range []fixture.Kind{fixture.Pods, fixture.ConfigMaps, fixture.Widgets, fixture.UnstructuredWidgets} {
 		for _, rt := range both {
 			t.Run(kind.Name+"/"+rt.Name(), func(t *testing.T) {
-				replay, err := world.NewReplay(kind, n, true)
+				replay, err := fixture.NewReplay(kind, n, true)
 				if err != nil {
 					t.Fatal(err)
 				}
-				told := newObserver(n)
+				observer := newObserver(n)
 				c, err := startCache(t.Context(), rt, replay.Server(), func(c runtimes.Cache) error {
-					return c.Handle(t.Context(), kind.One(), told)
+					return c.Handle(t.Context(), kind.One(), observer)
 				}, kind)
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer c.stop()
 				sameObjects(t, c, kind, n)
-				if err := c.wait(t.Context(), told.all); err != nil {
+				if err := c.wait(t.Context(), observer.all); err != nil {
 					t.Fatal(err)
 				}
 
@@ -40,9 +40,9 @@ func TestSameObjects(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				told.expect(last)
+				observer.expect(last)
 				send()
-				if err := c.wait(t.Context(), told.seen); err != nil {
+				if err := c.wait(t.Context(), observer.seen); err != nil {
 					t.Fatal(err)
 				}
 				sameObjects(t, c, kind, n)
@@ -54,14 +54,14 @@ func TestSameObjects(t *testing.T) {
 // TestSamePages proves the same for objects that come in pages.
 func TestSamePages(t *testing.T) {
 	const n = 1234
-	for _, kind := range []world.Kind{world.Pods, world.UnstructuredWidgets} {
+	for _, kind := range []fixture.Kind{fixture.Pods, fixture.UnstructuredWidgets} {
 		for _, rt := range both {
 			t.Run(kind.Name+"/"+rt.Name(), func(t *testing.T) {
-				replay, err := world.NewPagedReplay(kind, n)
+				replay, err := fixture.NewPagedReplay(kind, n)
 				if err != nil {
 					t.Fatal(err)
 				}
-				c, err := startCache(t.Context(), rt, replay.Server(), asItIs, kind)
+				c, err := startCache(t.Context(), rt, replay.Server(), unprepared, kind)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,11 +72,11 @@ func TestSamePages(t *testing.T) {
 	}
 }
 
-func sameObjects(t *testing.T, c runtimes.Cache, kind world.Kind, n int) {
+func sameObjects(t *testing.T, c runtimes.Cache, kind fixture.Kind, n int) {
 	t.Helper()
 	for i := range n {
 		got := kind.One()
-		if err := c.Get(t.Context(), world.KeyOf(i), got); err != nil {
+		if err := c.Get(t.Context(), fixture.KeyOf(i), got); err != nil {
 			t.Fatal(err)
 		}
 		want := kind.Served(i, got.GetResourceVersion())
@@ -86,7 +86,7 @@ func sameObjects(t *testing.T, c runtimes.Cache, kind world.Kind, n int) {
 	}
 }
 
-// content is an object without what its form says about it.
+// content returns the content of an object without its type metadata.
 func content(t *testing.T, obj runtimes.Object) map[string]any {
 	t.Helper()
 	u, ok := obj.(*unstructured.Unstructured)

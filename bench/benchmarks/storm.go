@@ -1,4 +1,4 @@
-package jobs
+package benchmarks
 
 import (
 	"context"
@@ -8,13 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
 	"flyball.dev/bench/runtimes"
-	"flyball.dev/bench/world"
 )
 
-// observer is a handler that waits for a version to be told and notes how late
-// the versions were.
+// observer is an event handler that waits for a version and records the lag of every version.
 type observer struct {
 	mu   sync.Mutex
 	sent []time.Time // by version, from first on
@@ -22,13 +21,13 @@ type observer struct {
 	first uint64
 	lags  []time.Duration
 	last  uint64
-	seen  chan struct{} // closed when last was told
+	seen  chan struct{} // closed when last was received
 
-	adds int           // how many are yet to be told
-	all  chan struct{} // closed when they were
+	adds int           // initial objects still to be received
+	all  chan struct{} // closed when they were received
 }
 
-// newObserver returns an observer that is told of n objects first.
+// newObserver returns an observer of an informer that has n objects initially.
 func newObserver(n int) *observer {
 	return &observer{adds: n, all: make(chan struct{})}
 }
@@ -58,26 +57,26 @@ func (o *observer) OnUpdate(_, obj any) {
 	}
 }
 
-// expect says which version is the last.
+// expect sets the last version.
 func (o *observer) expect(last uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last, o.seen = last, make(chan struct{})
 }
 
-// changing is a job with a cache whose objects change. Run measures it once the
-// cache is filled and the handler was told of all that is in it.
-func (o Options) changing(job measure.Job, run func(context.Context, running, *world.Replay, *observer) (measure.Sample, error)) measure.Job {
-	var replay *world.Replay
-	job.Setup = func(context.Context) (_ func(), err error) {
-		replay, err = world.NewReplay(world.Pods, o.N, true)
+// changing is a benchmark with a cache whose objects change. Run measures it once the cache is
+// filled and the handler has received all of its objects.
+func (o Options) changing(benchmark measure.Benchmark, run func(context.Context, running, *fixture.Replay, *observer) (measure.Sample, error)) measure.Benchmark {
+	var replay *fixture.Replay
+	benchmark.Setup = func(context.Context) (_ func(), err error) {
+		replay, err = fixture.NewReplay(fixture.Pods, o.N, true)
 		return func() { replay = nil }, err
 	}
-	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+	benchmark.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
 		seen := newObserver(o.N)
 		c, err := startCache(ctx, rt, replay.Server(), func(c runtimes.Cache) error {
-			return c.Handle(ctx, world.Pods.One(), seen)
-		}, world.Pods)
+			return c.Handle(ctx, fixture.Pods.One(), seen)
+		}, fixture.Pods)
 		if err != nil {
 			return nil, err
 		}
@@ -88,21 +87,21 @@ func (o Options) changing(job measure.Job, run func(context.Context, running, *w
 		sample, err := run(ctx, c, replay, seen)
 		return sample, errors.Join(err, c.stop())
 	})
-	return job
+	return benchmark
 }
 
 // burst lets every object change at once.
-func (o Options) burst() measure.Job {
-	return o.changing(measure.Job{
+func (o Options) burst() measure.Benchmark {
+	return o.changing(measure.Benchmark{
 		Name:  "cache/burst",
 		About: fmt.Sprintf("%d pods change at once; by the event, until the handler has seen the last (replay)", o.N),
-		Figures: []measure.Figure{
+		Metrics: []measure.Metric{
 			{Name: "time", Unit: measure.Time},
 			{Name: "cpu", Unit: measure.Time},
 			{Name: "allocs", Unit: measure.Count},
 			{Name: "garbage", Unit: measure.Garbage},
 		},
-	}, func(ctx context.Context, c running, replay *world.Replay, seen *observer) (measure.Sample, error) {
+	}, func(ctx context.Context, c running, replay *fixture.Replay, seen *observer) (measure.Sample, error) {
 		last, send, err := replay.Burst(0, o.N)
 		if err != nil {
 			return nil, err
@@ -118,26 +117,26 @@ func (o Options) burst() measure.Job {
 
 // storm lets the objects change as fast as 10,000 of them a second, three times
 // each.
-func (o Options) storm() measure.Job {
-	return o.changing(measure.Job{
+func (o Options) storm() measure.Benchmark {
+	return o.changing(measure.Benchmark{
 		Name:  "cache/storm",
 		About: fmt.Sprintf("pods change 10,000 times a second, each of %d three times; the lag is from the sending to the handler, and a get is done every millisecond (replay)", o.N),
-		Figures: []measure.Figure{
+		Metrics: []measure.Metric{
 			{Name: "lag p50", Unit: measure.Time},
-			{Name: "lag p99", Unit: measure.Time, Reach: 1},
-			{Name: "lag max", Unit: measure.Time, Most: float64(time.Second)},
-			{Name: "get p99", Unit: measure.Time, Reach: 1},
-			{Name: "growth", Unit: measure.Memory, Most: 1 << 20},
+			{Name: "lag p99", Unit: measure.Time, Target: 1},
+			{Name: "lag max", Unit: measure.Time, Limit: float64(time.Second)},
+			{Name: "get p99", Unit: measure.Time, Target: 1},
+			{Name: "growth", Unit: measure.Memory, Limit: 1 << 20},
 		},
-	}, func(ctx context.Context, c running, replay *world.Replay, seen *observer) (measure.Sample, error) {
+	}, func(ctx context.Context, c running, replay *fixture.Replay, seen *observer) (measure.Sample, error) {
 		events := 3 * o.N
 		seen.mu.Lock()
 		seen.sent, seen.lags = make([]time.Time, 0, events), make([]time.Duration, 0, events)
 		seen.mu.Unlock()
 		gets := make([]time.Duration, 0, events)
 		before := measure.Heap()
-		reader := begin(ctx, func(ctx context.Context) error { return o.readOn(ctx, c, &gets) })
-		err := o.blow(ctx, c, replay, seen, events)
+		reader := begin(ctx, func(ctx context.Context) error { return o.readPeriodically(ctx, c, &gets) })
+		err := o.sendEvents(ctx, c, replay, seen, events)
 		if err := errors.Join(err, reader.stop()); err != nil {
 			return nil, err
 		}
@@ -149,8 +148,9 @@ func (o Options) storm() measure.Job {
 	})
 }
 
-// blow sends the events, ten every millisecond, and waits for the last.
-func (o Options) blow(ctx context.Context, c running, replay *world.Replay, seen *observer, events int) error {
+// sendEvents sends the events, ten a millisecond, and waits until the handler has received the
+// last.
+func (o Options) sendEvents(ctx context.Context, c running, replay *fixture.Replay, seen *observer, events int) error {
 	began := time.Now()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -171,12 +171,12 @@ func (o Options) blow(ctx context.Context, c running, replay *world.Replay, seen
 	return c.wait(ctx, seen.seen)
 }
 
-// readOn gets an object every millisecond and notes how long that takes.
-func (o Options) readOn(ctx context.Context, c runtimes.Cache, took *[]time.Duration) error {
+// readPeriodically gets an object every millisecond and records how long that takes.
+func (o Options) readPeriodically(ctx context.Context, c runtimes.Cache, took *[]time.Duration) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; n = (n + 7919) % o.N {
-		key, pod := world.KeyOf(n), world.Pods.One()
+		key, pod := fixture.KeyOf(n), fixture.Pods.One()
 		began := time.Now()
 		if err := c.Get(ctx, key, pod); err != nil {
 			return err

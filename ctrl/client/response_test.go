@@ -15,15 +15,16 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
-// TestAnswerReplaces checks that nothing of what an object held before is left
-// when the answer was read into it, and that it keeps the kind that it came with.
-func TestAnswerReplaces(t *testing.T) {
+// TestResponseReplaces checks that a response replaces the content of an object completely, and
+// that the object's kind is preserved.
+func TestResponseReplaces(t *testing.T) {
 	ctx := context.Background()
 	key := client.ObjectKey{Namespace: "a", Name: "x"}
 	podKind := corev1.SchemeGroupVersion.WithKind("Pod")
-	s := say(http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "x", "labels": map[string]any{"new": "1"}}})
+	s := responding(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "x", "labels": map[string]any{"new": "1"}}})
 	c := newClient(t, s)
 
 	typed := pod("a", "x")
@@ -84,7 +85,7 @@ func TestAnswerReplaces(t *testing.T) {
 func TestListOfMetadata(t *testing.T) {
 	item := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}}
 	item.Name = "x"
-	s := say(http.StatusOK, &metav1.PartialObjectMetadataList{
+	s := responding(&metav1.PartialObjectMetadataList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
 		ListMeta: metav1.ListMeta{ResourceVersion: "9"},
 		Items:    []metav1.PartialObjectMetadata{item},
@@ -115,8 +116,9 @@ func TestErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			status := statusOf(tt.err)
-			c := newClient(t, say(int(status.Code), status))
+			s := &server{}
+			s.Fail(tt.err)
+			c := newClient(t, s)
 			for _, obj := range []client.Object{pod("a", "x"), podMetadata("a", "x"), widget("a", "x")} {
 				before := obj.DeepCopyObject()
 				for verb, call := range map[string]func() error{
@@ -142,16 +144,17 @@ func TestErrors(t *testing.T) {
 }
 
 // TestLostResource checks that a client finds a resource that has moved: one
-// whose definition was deleted and made again.
+// whose definition was deleted and created again.
 func TestLostResource(t *testing.T) {
 	plural := "widgets"
 	m := &movingMapper{RESTMapper: mapper(), plural: &plural}
-	s := &server{answer: func(r *http.Request) (int, any) {
-		if r.URL.Path != "/apis/example.com/v1/namespaces/a/"+plural+"/x" {
-			return http.StatusNotFound, "404 page not found"
+	s := &server{}
+	s.Respond = func(r fakeapi.Request) (*http.Response, error) {
+		if r.Path != "/apis/example.com/v1/namespaces/a/"+plural+"/x" {
+			return fakeapi.JSON(http.StatusNotFound, "404 page not found"), nil
 		}
-		return http.StatusOK, widget("a", "x")
-	}}
+		return fakeapi.JSON(http.StatusOK, widget("a", "x")), nil
+	}
 	c := newClient(t, s, func(o *client.Options) { o.Mapper = m })
 	get := func() error {
 		return c.Get(context.Background(), client.ObjectKey{Namespace: "a", Name: "x"}, widget("", ""))
@@ -167,10 +170,8 @@ func TestLostResource(t *testing.T) {
 		t.Fatalf("error %v after %d resets", err, m.resets)
 	}
 
-	// An object that is not there says nothing about the resource.
-	s.answer = func(*http.Request) (int, any) {
-		return http.StatusNotFound, statusOf(apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: plural}, "x"))
-	}
+	// That an object does not exist does not concern the resource.
+	s.Fail(apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: plural}, "x"))
 	if err := get(); !apierrors.IsNotFound(err) || m.resets != 1 {
 		t.Errorf("error %v after %d resets", err, m.resets)
 	}

@@ -1,4 +1,4 @@
-package jobs
+package benchmarks
 
 import (
 	"bytes"
@@ -15,21 +15,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
 	"flyball.dev/bench/runtimes"
-	"flyball.dev/bench/world"
 )
 
 // start starts a manager with one object to reconcile.
-func (o Options) start() measure.Job {
-	return measure.Job{
+func (o Options) start() measure.Benchmark {
+	return measure.Benchmark{
 		Name:    "process/start",
 		About:   "make and start a manager until its first reconcile (HTTPS)",
-		Figures: []measure.Figure{{Name: "time", Unit: measure.Time}, {Name: "stop", Unit: measure.Time}},
+		Metrics: []measure.Metric{{Name: "time", Unit: measure.Time}, {Name: "stop", Unit: measure.Time}},
 		Setup:   func(ctx context.Context) (func(), error) { return o.clear, o.createOwners(ctx, 1) },
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
 			began := time.Now()
-			one := newTally(1)
+			one := newReconciled(1)
 			m, err := manager(rt, o.Server.HTTPS(), runtimes.Controller{Name: "start", For: &corev1.ConfigMap{}, Workers: 1},
 				func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
 					one.add(key)
@@ -50,13 +50,13 @@ func (o Options) start() measure.Job {
 	}
 }
 
-// process starts a whole operator in a process of its own. The program is the
-// same for both runtimes, so it also holds the other one's code.
-func (o Options) process() measure.Job {
-	return measure.Job{
+// process runs a whole operator in a child process. The program is the same for both runtimes, so
+// it also contains the code of the other one.
+func (o Options) process() measure.Benchmark {
+	return measure.Benchmark{
 		Name:  "process/operator",
-		About: fmt.Sprintf("a process of its own, from main until it has reconciled, by reading it, each of %d pods that have not run (HTTPS)", o.N),
-		Figures: []measure.Figure{
+		About: fmt.Sprintf("a child process, from main until it has reconciled, by reading it, each of %d pods that have not run (HTTPS)", o.N),
+		Metrics: []measure.Metric{
 			{Name: "time", Unit: measure.Time},
 			{Name: "cpu", Unit: measure.Time},
 			{Name: "peak", Unit: measure.Memory},
@@ -70,73 +70,73 @@ func (o Options) process() measure.Job {
 	}
 }
 
-// errand is what a process is told to do.
-type errand struct {
+// childConfig is what a child process reads from its standard input.
+type childConfig struct {
 	Runtime    string
 	Kubeconfig []byte
 	Namespace  string
 	N          int
 }
 
-// errandVariable is set in the environment of a process that has an errand.
-const errandVariable = "FLYBALL_BENCH_ERRAND"
+// childVariable is set in the environment of a child process.
+const childVariable = "FLYBALL_BENCH_CHILD"
 
 func (o Options) run(ctx context.Context, rt string) (measure.Sample, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	told, err := json.Marshal(errand{rt, o.Server.Kubeconfig, o.Server.HTTPS().Namespace, o.N})
+	input, err := json.Marshal(childConfig{rt, o.Server.Kubeconfig, o.Server.HTTPS().Namespace, o.N})
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), errandVariable+"=1")
-	cmd.Stdin = bytes.NewReader(told)
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	cmd.Stdin = bytes.NewReader(input)
 	cmd.Stderr = os.Stderr
-	answer, err := cmd.Output()
+	output, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("the process of %s: %w", rt, err)
+		return nil, fmt.Errorf("child process of %s: %w", rt, err)
 	}
 	var sample measure.Sample
-	if err := json.Unmarshal(answer, &sample); err != nil {
+	if err := json.Unmarshal(output, &sample); err != nil {
 		return nil, err
 	}
 	sample["cpu"] = float64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
 	return sample, nil
 }
 
-// HasErrand tells whether this process is one that a job has started. It has
-// nothing to do then but RunErrand.
-func HasErrand() bool { return os.Getenv(errandVariable) != "" }
+// IsChild reports whether this process is a child process that a benchmark has started. It must
+// call RunChild and exit.
+func IsChild() bool { return os.Getenv(childVariable) != "" }
 
-// RunErrand does what the job wants of this process.
-func RunErrand(ctx context.Context) error {
+// RunChild runs the operator of a child process and writes the sample to standard output.
+func RunChild(ctx context.Context) error {
 	began := time.Now()
-	var e errand
-	if err := json.NewDecoder(os.Stdin).Decode(&e); err != nil {
+	var c childConfig
+	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
 		return err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(e.Kubeconfig)
+	config, err := clientcmd.RESTConfigFromKubeConfig(c.Kubeconfig)
 	if err != nil {
 		return err
 	}
 	for _, rt := range both {
-		if rt.Name() == e.Runtime {
-			sample, err := operate(ctx, rt, runtimes.Server{Config: config, Scheme: world.Scheme, Namespace: e.Namespace}, e.N, began)
+		if rt.Name() == c.Runtime {
+			sample, err := operate(ctx, rt, runtimes.Server{Config: config, Scheme: fixture.Scheme, Namespace: c.Namespace}, c.N, began)
 			if err != nil {
 				return err
 			}
 			return json.NewEncoder(os.Stdout).Encode(sample)
 		}
 	}
-	return fmt.Errorf("there is no runtime %q", e.Runtime)
+	return fmt.Errorf("there is no runtime %q", c.Runtime)
 }
 
 func operate(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n int, began time.Time) (measure.Sample, error) {
-	all := newTally(n)
-	get := getOne(world.Pods)
-	m, err := manager(rt, server, runtimes.Controller{Name: "operator", For: world.Pods.One(), Workers: 1},
+	all := newReconciled(n)
+	get := getOne(fixture.Pods)
+	m, err := manager(rt, server, runtimes.Controller{Name: "operator", For: fixture.Pods.One(), Workers: 1},
 		func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
 			defer all.add(key)
 			return get(ctx, m, key)
@@ -160,8 +160,7 @@ func operate(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n
 	return sample, errors.Join(err, running.stop())
 }
 
-// status returns a size from what Linux tells of this process. It is zero on
-// other systems.
+// status returns a size from /proc/self/status. It is zero on systems without that file.
 func status(name string) (float64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if errors.Is(err, os.ErrNotExist) {
@@ -173,5 +172,5 @@ func status(name string) (float64, error) {
 			return kilobytes * 1024, nil
 		}
 	}
-	return 0, fmt.Errorf("/proc/self/status does not tell %s: %w", name, err)
+	return 0, fmt.Errorf("/proc/self/status has no %s: %w", name, err)
 }

@@ -1,4 +1,4 @@
-package jobs
+package benchmarks
 
 import (
 	"context"
@@ -7,24 +7,24 @@ import (
 	"sync"
 	"time"
 
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
 	"flyball.dev/bench/runtimes"
-	"flyball.dev/bench/world"
 )
 
-// tally counts distinct objects that were reconciled.
-type tally struct {
+// reconciled is the set of the objects that were reconciled. It closes done when there are want.
+type reconciled struct {
 	mu   sync.Mutex
 	seen map[runtimes.Key]int
 	want int
 	done chan struct{}
 }
 
-func newTally(want int) *tally {
-	return &tally{seen: make(map[runtimes.Key]int, want), want: want, done: make(chan struct{})}
+func newReconciled(want int) *reconciled {
+	return &reconciled{seen: make(map[runtimes.Key]int, want), want: want, done: make(chan struct{})}
 }
 
-func (t *tally) add(key runtimes.Key) {
+func (t *reconciled) add(key runtimes.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen[key]++
@@ -45,21 +45,21 @@ func manager(rt runtimes.Runtime, server runtimes.Server, c runtimes.Controller,
 }
 
 // getOne is a reconciler that reads its object.
-func getOne(kind world.Kind) func(context.Context, runtimes.Manager, runtimes.Key) error {
+func getOne(kind fixture.Kind) func(context.Context, runtimes.Manager, runtimes.Key) error {
 	return func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
 		return m.Get(ctx, key, kind.One())
 	}
 }
 
 // coldStart starts a manager whose controller has every object to reconcile.
-func (o Options) coldStart() measure.Job {
-	var replay *world.Replay
-	return measure.Job{
+func (o Options) coldStart() measure.Benchmark {
+	var replay *fixture.Replay
+	return measure.Benchmark{
 		Name:    "reconcile/cold-start",
 		About:   fmt.Sprintf("start a manager until 1 worker has reconciled, by reading it, each of %d pods; all but the time for one pod (replay)", o.N),
-		Figures: coldStartFigures,
+		Metrics: coldStartMetrics,
 		Setup: func(context.Context) (_ func(), err error) {
-			replay, err = world.NewReplay(world.Pods, o.N, false)
+			replay, err = fixture.NewReplay(fixture.Pods, o.N, false)
 			return func() { replay = nil }, err
 		},
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
@@ -68,8 +68,8 @@ func (o Options) coldStart() measure.Job {
 	}
 }
 
-var coldStartFigures = []measure.Figure{
-	{Name: "time", Unit: measure.Time, Reach: 1.0 / 3},
+var coldStartMetrics = []measure.Metric{
+	{Name: "time", Unit: measure.Time, Target: 1.0 / 3},
 	{Name: "cpu", Unit: measure.Time},
 	{Name: "allocs", Unit: measure.Count},
 	{Name: "garbage", Unit: measure.Garbage},
@@ -77,11 +77,11 @@ var coldStartFigures = []measure.Figure{
 }
 
 // coldStartHTTPS is coldStart from the API server.
-func (o Options) coldStartHTTPS() measure.Job {
-	return measure.Job{
+func (o Options) coldStartHTTPS() measure.Benchmark {
+	return measure.Benchmark{
 		Name:    "reconcile/cold-start-https",
 		About:   fmt.Sprintf("start a manager until 1 worker has reconciled, by reading it, each of %d pods that have not run (HTTPS)", o.N),
-		Figures: coldStartFigures[:1],
+		Metrics: coldStartMetrics[:1],
 		Setup:   func(ctx context.Context) (func(), error) { return nil, o.Server.NeedPods(ctx, o.N) },
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
 			return cold(ctx, rt, o.Server.HTTPS(), o.N)
@@ -90,12 +90,12 @@ func (o Options) coldStartHTTPS() measure.Job {
 }
 
 func cold(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n int) (measure.Sample, error) {
-	all := newTally(n)
-	get := getOne(world.Pods)
+	all := newReconciled(n)
+	get := getOne(fixture.Pods)
 	before := measure.Heap()
 	stop := func() error { return nil }
 	cost, err := measure.Each(n, func() error {
-		m, err := manager(rt, server, runtimes.Controller{Name: "cold-start", For: world.Pods.One(), Workers: 1},
+		m, err := manager(rt, server, runtimes.Controller{Name: "cold-start", For: fixture.Pods.One(), Workers: 1},
 			func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
 				defer all.add(key)
 				return get(ctx, m, key)
@@ -114,18 +114,18 @@ func cold(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n in
 }
 
 // latency is from the sending of an event to the reconciler.
-func (o Options) latency() measure.Job {
-	var replay *world.Replay
+func (o Options) latency() measure.Benchmark {
+	var replay *fixture.Replay
 	n := max(1, o.N/10)
-	return measure.Job{
+	return measure.Benchmark{
 		Name:  "reconcile/latency",
 		About: fmt.Sprintf("%d of as many pods change, one every 2 ms; from the sending of the event until its reconcile begins (replay)", n),
-		Figures: []measure.Figure{
+		Metrics: []measure.Metric{
 			{Name: "p50", Unit: measure.Time},
-			{Name: "p99", Unit: measure.Time, Reach: 1},
+			{Name: "p99", Unit: measure.Time, Target: 1},
 		},
 		Setup: func(context.Context) (_ func(), err error) {
-			replay, err = world.NewReplay(world.Pods, n, true)
+			replay, err = fixture.NewReplay(fixture.Pods, n, true)
 			return func() { replay = nil }, err
 		},
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
@@ -134,14 +134,14 @@ func (o Options) latency() measure.Job {
 	}
 }
 
-func latency(ctx context.Context, rt runtimes.Runtime, replay *world.Replay, n int) (measure.Sample, error) {
-	initially, again := newTally(n), newTally(n)
+func latency(ctx context.Context, rt runtimes.Runtime, replay *fixture.Replay, n int) (measure.Sample, error) {
+	initially, again := newReconciled(n), newReconciled(n)
 	sent, lags := make([]time.Time, n), make([]time.Duration, n)
 	var mu sync.Mutex
-	m, err := manager(rt, replay.Server(), runtimes.Controller{Name: "latency", For: world.Pods.One(), Workers: 1},
+	m, err := manager(rt, replay.Server(), runtimes.Controller{Name: "latency", For: fixture.Pods.One(), Workers: 1},
 		func(ctx context.Context, m runtimes.Manager, key runtimes.Key) error {
 			began := time.Now()
-			number := world.Number(key)
+			number := fixture.Number(key)
 			mu.Lock()
 			defer mu.Unlock()
 			if sent[number].IsZero() {

@@ -1,21 +1,20 @@
-// Package jobs is what is measured.
+// Package benchmarks has the benchmarks.
 //
-// Where a job says "replay", its objects come from a server whose answers were
-// encoded beforehand, so that it measures the runtime alone. Where it says
-// "HTTPS", they come from the API server, and both runtimes share the machine
-// with it.
-package jobs
+// If a description has "replay", the objects come from a server whose responses were encoded
+// beforehand, so that it measures the runtime alone. If it has "HTTPS", they come from the API
+// server, and both runtimes share the machine with it.
+package benchmarks
 
 import (
 	"context"
 	"errors"
 	"time"
 
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
 	"flyball.dev/bench/runtimes"
 	"flyball.dev/bench/runtimes/flyball"
 	"flyball.dev/bench/runtimes/peer"
-	"flyball.dev/bench/world"
 )
 
 // Options say how much is done.
@@ -27,20 +26,20 @@ type Options struct {
 	Large int
 	// Budget is how long a read is repeated.
 	Budget time.Duration
-	// Server holds the objects of the jobs that need one.
-	Server *world.Server
+	// Server holds the objects of the benchmarks that need one.
+	Server *fixture.Server
 }
 
 // both are the runtimes that are compared.
 var both = []runtimes.Runtime{flyball.New(), peer.New()}
 
-// All returns the jobs in the order of the report.
-func All(o Options) []measure.Job {
-	jobs := o.queues()
-	jobs = append(jobs, o.caches()...)
-	jobs = append(jobs, o.reads(), o.burst(), o.storm())
-	jobs = append(jobs, o.coldStart(), o.coldStartHTTPS(), o.statusWrites(), o.latency(), o.writeBack(), o.fanIn())
-	return append(jobs, o.start(), o.process(), o.create())
+// All returns the benchmarks in the order of the report.
+func All(o Options) []measure.Benchmark {
+	benchmarks := o.queues()
+	benchmarks = append(benchmarks, o.caches()...)
+	benchmarks = append(benchmarks, o.reads(), o.burst(), o.storm())
+	benchmarks = append(benchmarks, o.coldStart(), o.coldStartHTTPS(), o.statusWrites(), o.latency(), o.writeBack(), o.fanIn())
+	return append(benchmarks, o.start(), o.process(), o.create())
 }
 
 // sides makes every runtime do the same.
@@ -52,7 +51,7 @@ func sides(run func(context.Context, runtimes.Runtime) (measure.Sample, error)) 
 	return sides
 }
 
-// background is something that runs until it is told to stop.
+// background is a function that runs on a goroutine until stop is called.
 type background struct {
 	cancel context.CancelFunc
 	ended  chan error

@@ -1,4 +1,4 @@
-package jobs
+package benchmarks
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
 	"flyball.dev/bench/runtimes"
-	"flyball.dev/bench/world"
 )
 
 // nodeIndex is an index by the name of the node.
@@ -19,42 +19,42 @@ const nodeIndex = "spec.nodeName"
 
 // read is a way to read from a cache.
 type read struct {
-	name  string
-	reach float64
-	do    func(context.Context, runtimes.Cache) error
+	name   string
+	target float64
+	do     func(context.Context, runtimes.Cache) error
 }
 
 // reads reads from one cache in all ways.
-func (o Options) reads() measure.Job {
+func (o Options) reads() measure.Benchmark {
 	reads := o.ways()
-	job := measure.Job{
+	benchmark := measure.Benchmark{
 		Name:  "cache/reads",
 		About: fmt.Sprintf("reads of %d pods in 10 namespaces; each way is tried once before it is measured (replay)", o.N),
 	}
 	for _, r := range reads {
-		job.Figures = append(job.Figures,
-			measure.Figure{Name: r.name, Unit: measure.Time, Reach: r.reach},
-			measure.Figure{Name: r.name + " cpu", Unit: measure.Time},
-			measure.Figure{Name: r.name + " allocs", Unit: measure.Count})
+		benchmark.Metrics = append(benchmark.Metrics,
+			measure.Metric{Name: r.name, Unit: measure.Time, Target: r.target},
+			measure.Metric{Name: r.name + " cpu", Unit: measure.Time},
+			measure.Metric{Name: r.name + " allocs", Unit: measure.Count})
 	}
-	var replay *world.Replay
-	job.Setup = func(context.Context) (_ func(), err error) {
-		replay, err = world.NewReplay(world.Pods, o.N, false)
+	var replay *fixture.Replay
+	benchmark.Setup = func(context.Context) (_ func(), err error) {
+		replay, err = fixture.NewReplay(fixture.Pods, o.N, false)
 		return func() { replay = nil }, err
 	}
-	job.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
+	benchmark.Sides = sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
 		c, err := startCache(ctx, rt, replay.Server(), func(c runtimes.Cache) error {
 			return c.Index(ctx, &corev1.Pod{}, nodeIndex, func(obj runtimes.Object) []string {
 				return []string{obj.(*corev1.Pod).Spec.NodeName}
 			})
-		}, world.Pods)
+		}, fixture.Pods)
 		if err != nil {
 			return nil, err
 		}
 		sample, err := o.readAll(ctx, c, reads)
 		return sample, errors.Join(err, c.stop())
 	})
-	return job
+	return benchmark
 }
 
 func (o Options) readAll(ctx context.Context, c runtimes.Cache, reads []read) (measure.Sample, error) {
@@ -83,7 +83,7 @@ func (o Options) ways() []read {
 	}
 	keys := make([]runtimes.Key, o.N)
 	for i := range keys {
-		keys[i] = world.KeyOf(i)
+		keys[i] = fixture.KeyOf(i)
 	}
 	n := 0
 	get := func(ctx context.Context, c runtimes.Cache) error {
@@ -94,9 +94,9 @@ func (o Options) ways() []read {
 	return []read{
 		{"get", 1, get},
 		{"list all", 0.5, list(o.N, runtimes.Selection{})},
-		{"list namespace 10%", 0, list(o.count(world.Namespace), runtimes.Selection{Namespace: world.Namespace(0)})},
-		{"list label 1%", 0.1, list(o.count(world.App), runtimes.Selection{Labels: labels.SelectorFromSet(labels.Set{world.AppLabel: world.App(0)})})},
-		{"list index 1%", 0, list(o.count(world.Node), runtimes.Selection{Fields: fields.OneTermEqualSelector(nodeIndex, world.Node(0))})},
+		{"list namespace 10%", 0, list(o.count(fixture.Namespace), runtimes.Selection{Namespace: fixture.Namespace(0)})},
+		{"list label 1%", 0.1, list(o.count(fixture.App), runtimes.Selection{Labels: labels.SelectorFromSet(labels.Set{fixture.AppLabel: fixture.App(0)})})},
+		{"list index 1%", 0, list(o.count(fixture.Node), runtimes.Selection{Fields: fields.OneTermEqualSelector(nodeIndex, fixture.Node(0))})},
 		// The last, as it may leave the cache with more in memory than before.
 		{"list all uncopied", 0, list(o.N, runtimes.Selection{Shared: true})},
 	}

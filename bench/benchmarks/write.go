@@ -1,4 +1,4 @@
-package jobs
+package benchmarks
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
 	"flyball.dev/bench/runtimes"
-	"flyball.dev/bench/world"
 )
 
 // wanted and seen are what a user writes into an object and what the reconciler
@@ -28,23 +28,24 @@ const (
 // generations makes every run write something new.
 var generations atomic.Int64
 
-func wish(generation int64) []byte {
+// patchOf returns a patch that sets the annotation to a generation.
+func patchOf(generation int64) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, wanted, generation)
 }
 
-// clear clears the server after a job.
+// clear clears the server after a benchmark.
 func (o Options) clear() { _ = o.Server.Clear(context.Background()) }
 
 // writeBack touches an object and waits until the reconciler has written to it.
-func (o Options) writeBack() measure.Job {
+func (o Options) writeBack() measure.Benchmark {
 	touches := max(1, o.N/50)
-	return measure.Job{
+	return measure.Benchmark{
 		Name:  "reconcile/write-back",
 		About: fmt.Sprintf("%d times, touch an object and wait until its reconcile has written that back (HTTPS)", touches),
-		Figures: []measure.Figure{
+		Metrics: []measure.Metric{
 			{Name: "p50", Unit: measure.Time},
 			{Name: "p99", Unit: measure.Time},
-			{Name: "conflicts", Unit: measure.Tally},
+			{Name: "conflicts", Unit: measure.Variable},
 		},
 		Setup: func(ctx context.Context) (func(), error) { return o.clear, o.createOwners(ctx, 1) },
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
@@ -62,17 +63,17 @@ func (o Options) touch(ctx context.Context, rt runtimes.Runtime, touches int) (m
 			if err := m.Get(ctx, key, &obj); err != nil {
 				return err
 			}
-			wish := obj.Annotations[wanted]
-			if wish == obj.Annotations[seen] {
+			want := obj.Annotations[wanted]
+			if want == obj.Annotations[seen] {
 				return nil
 			}
-			obj.Annotations[seen] = wish
+			obj.Annotations[seen] = want
 			err := m.Update(ctx, &obj)
 			if err != nil {
 				conflicts.Add(1)
 				return err
 			}
-			written <- wish
+			written <- want
 			return nil
 		})
 	if err != nil {
@@ -84,7 +85,7 @@ func (o Options) touch(ctx context.Context, rt runtimes.Runtime, touches int) (m
 	for range touches {
 		generation := generations.Add(1)
 		began := time.Now()
-		_, err := o.Server.Client().CoreV1().ConfigMaps(o.Server.Namespace).Patch(ctx, owner(0), types.MergePatchType, wish(generation), metav1.PatchOptions{})
+		_, err := o.Server.Client().CoreV1().ConfigMaps(o.Server.Namespace).Patch(ctx, owner(0), types.MergePatchType, patchOf(generation), metav1.PatchOptions{})
 		for err == nil && <-written != strconv.FormatInt(generation, 10) {
 		}
 		if err != nil {
@@ -97,16 +98,16 @@ func (o Options) touch(ctx context.Context, rt runtimes.Runtime, touches int) (m
 	return measure.Sample{"p50": measure.Quantile(took, 0.5), "p99": measure.Quantile(took, 0.99), "conflicts": float64(conflicts.Load())}, running.stop()
 }
 
-// statusWrites starts a manager whose controller writes the status of every
-// object, and looks at what remembering that takes.
-func (o Options) statusWrites() measure.Job {
-	var replay *world.Replay
-	return measure.Job{
+// statusWrites starts a manager whose controller writes the status of every object, and measures
+// the memory that read-your-writes takes.
+func (o Options) statusWrites() measure.Benchmark {
+	var replay *fixture.Replay
+	return measure.Benchmark{
 		Name:    "reconcile/status-writes",
-		About:   fmt.Sprintf("start a manager until 1 worker has updated the status of each of %d pods once and was told of all that; all but the time for one pod (replay)", o.N),
-		Figures: statusWritesFigures,
+		About:   fmt.Sprintf("start a manager until 1 worker has updated the status of each of %d pods once and received the events of that; all but the time for one pod (replay)", o.N),
+		Metrics: statusWritesMetrics,
 		Setup: func(context.Context) (_ func(), err error) {
-			replay, err = world.NewReplay(world.Pods, o.N, true)
+			replay, err = fixture.NewReplay(fixture.Pods, o.N, true)
 			return func() { replay = nil }, err
 		},
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
@@ -115,26 +116,26 @@ func (o Options) statusWrites() measure.Job {
 	}
 }
 
-// The peer keeps nothing of what is written, so what Flyball keeps shows in heap.
-var statusWritesFigures = []measure.Figure{
+// The peer stores nothing of what is written, so heap shows what Flyball stores.
+var statusWritesMetrics = []measure.Metric{
 	{Name: "time", Unit: measure.Time},
 	{Name: "cpu", Unit: measure.Time},
 	{Name: "allocs", Unit: measure.Count},
 	{Name: "garbage", Unit: measure.Garbage},
-	{Name: "heap", Unit: measure.Memory, Reach: 0.12},
+	{Name: "heap", Unit: measure.Memory, Target: 0.12},
 }
 
 func writeStatus(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n int) (measure.Sample, error) {
-	written, told := int64(n), make(chan struct{})
+	updatesWanted, observed := int64(n), make(chan struct{})
 	var updates atomic.Int64
 	before := measure.Heap()
 	stop := func() error { return nil }
 	cost, err := measure.Each(n, func() error {
 		m, err := manager(rt, server, runtimes.Controller{
-			Name: "status-writes", For: world.Pods.One(), Workers: 1,
+			Name: "status-writes", For: fixture.Pods.One(), Workers: 1,
 			Updated: func(runtimes.Object) bool {
-				if updates.Add(1) == written {
-					close(told)
+				if updates.Add(1) == updatesWanted {
+					close(observed)
 				}
 				return false
 			},
@@ -151,7 +152,7 @@ func writeStatus(ctx context.Context, rt runtimes.Runtime, server runtimes.Serve
 		}
 		running := begin(ctx, m.Start)
 		stop = running.stop
-		return running.wait(ctx, told)
+		return running.wait(ctx, observed)
 	})
 	heap := measure.Heap() - before
 	return measure.Sample{
@@ -168,7 +169,7 @@ func child(n, i int) string { return fmt.Sprintf("%s-child-%d", owner(n), i) }
 const ownerLabel = "bench.flyball.dev/owner"
 
 func (o Options) createOwners(ctx context.Context, n int) error {
-	return world.Parallel(ctx, n, func(ctx context.Context, i int) error {
+	return fixture.Parallel(ctx, n, func(ctx context.Context, i int) error {
 		_, err := o.Server.Client().CoreV1().ConfigMaps(o.Server.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: owner(i)}}, metav1.CreateOptions{})
 		return err
 	})
@@ -179,7 +180,7 @@ func (o Options) createFamilies(ctx context.Context, n int) error {
 		return err
 	}
 	core := o.Server.Client().CoreV1()
-	return world.Parallel(ctx, n, func(ctx context.Context, i int) error {
+	return fixture.Parallel(ctx, n, func(ctx context.Context, i int) error {
 		parent, err := core.ConfigMaps(o.Server.Namespace).Get(ctx, owner(i), metav1.GetOptions{})
 		for c := 0; c < children && err == nil; c++ {
 			meta := metav1.ObjectMeta{
@@ -193,14 +194,14 @@ func (o Options) createFamilies(ctx context.Context, n int) error {
 }
 
 // fanIn touches all children and waits until every owner has seen that.
-func (o Options) fanIn() measure.Job {
+func (o Options) fanIn() measure.Benchmark {
 	owners := max(1, o.N/100)
-	return measure.Job{
+	return measure.Benchmark{
 		Name:  "reconcile/fan-in",
 		About: fmt.Sprintf("8 writers touch the %d children of each of %d owners; until every owner has seen it in all children, listed by label (HTTPS)", children, owners),
-		Figures: []measure.Figure{
+		Metrics: []measure.Metric{
 			{Name: "time", Unit: measure.Time},
-			{Name: "reconciles of an owner", Unit: measure.Tally},
+			{Name: "reconciles of an owner", Unit: measure.Variable},
 		},
 		Setup: func(ctx context.Context) (func(), error) { return o.clear, o.createFamilies(ctx, owners) },
 		Sides: sides(func(ctx context.Context, rt runtimes.Runtime) (measure.Sample, error) {
@@ -210,7 +211,7 @@ func (o Options) fanIn() measure.Job {
 }
 
 func (o Options) gather(ctx context.Context, rt runtimes.Runtime, owners int) (measure.Sample, error) {
-	initially, complete := newTally(owners), newTally(owners)
+	initially, complete := newReconciled(owners), newReconciled(owners)
 	generation := generations.Add(1)
 	var reconciles atomic.Int64
 	m, err := manager(rt, o.Server.HTTPS(), runtimes.Controller{Name: "fan-in", For: &corev1.ConfigMap{}, Owns: []runtimes.Object{&corev1.Secret{}}, Workers: 1},
@@ -233,8 +234,8 @@ func (o Options) gather(ctx context.Context, rt runtimes.Runtime, owners int) (m
 	}
 	before := reconciles.Load()
 	began := time.Now()
-	err = world.Parallel(ctx, owners*children, func(ctx context.Context, i int) error {
-		_, err := o.Server.Client().CoreV1().Secrets(o.Server.Namespace).Patch(ctx, child(i/children, i%children), types.MergePatchType, wish(generation), metav1.PatchOptions{})
+	err = fixture.Parallel(ctx, owners*children, func(ctx context.Context, i int) error {
+		_, err := o.Server.Client().CoreV1().Secrets(o.Server.Namespace).Patch(ctx, child(i/children, i%children), types.MergePatchType, patchOf(generation), metav1.PatchOptions{})
 		return err
 	})
 	if err != nil {
