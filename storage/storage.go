@@ -12,9 +12,9 @@
 // # Concurrency and ownership
 //
 // All methods of a [Store] may be called from any number of goroutines. Records and events are shared
-// by everyone who reads them and never change, except for the memos of a record, which are a cache. A
-// write that has returned is seen by every read that begins afterwards, and its event is in every
-// watch that covers it. Nobody who reads, and no watcher however slow, holds up a writer.
+// by all readers and are immutable, except for the cached values of a record. A write that has returned
+// is visible to every read that begins afterwards, and its event is delivered to every watcher whose path
+// covers it. Neither readers nor slow watchers block a writer.
 package storage
 
 import (
@@ -135,7 +135,7 @@ type Write struct {
 	// Expires is when the store shall delete the record by itself; zero is never.
 	Expires time.Time
 	// Seal, if not nil, is called with the new record, which has its revision, before anybody else can
-	// see it: the writer can leave a memo, so that what it wrote is never decoded. It must neither wait
+	// see it: the writer can set a cached value, so that what it wrote is never decoded. It must neither wait
 	// nor use the store. It is not called if the write fails.
 	Seal func(*Record)
 }

@@ -51,7 +51,7 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		revision: storage.First,
-		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, forgotten: storage.First},
+		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, dropped: storage.First},
 		topics:   map[string]*topic{},
 	}
 }

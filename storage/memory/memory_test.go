@@ -121,13 +121,13 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// TestMemos says whose memos are kept: those of records that are there, and of records that were replaced
-// a moment ago. The others keep none, also if somebody who is behind makes one.
-func TestMemos(t *testing.T) {
+// TestCachedValues checks which records have cached values: those that are current, and those that were
+// replaced a moment ago. Others have none, not even after a watcher that lags has set one.
+func TestCachedValues(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		value  int
-		writes int // how many it takes until a memo is gone
+		writes int // how many it takes until a cached value is dropped
 	}{
 		{"small", 10, 1024},
 		{"large", 100_000, 10}, // an eighth of the history
@@ -138,7 +138,7 @@ func TestMemos(t *testing.T) {
 			w := watch(t, s, "", 0)
 			write := func(key string) *storage.Record {
 				return put(t, s, storage.Write{Key: key, If: storage.Any, Value: make([]byte, test.value),
-					Seal: func(r *storage.Record) { r.Memoize(t, 1) }})
+					Seal: func(r *storage.Record) { r.SetCached(t, 1) }})
 			}
 			kept, replaced, deleted := write("kept"), write("replaced"), write("deleted")
 			write("replaced")
@@ -146,28 +146,28 @@ func TestMemos(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tombstone.Memoize(t, 1)
+			tombstone.SetCached(t, 1)
 			for i := range test.writes {
-				if i < test.writes-4 && (replaced.Memo(t) == nil || deleted.Memo(t) == nil || tombstone.Memo(t) == nil) {
-					t.Fatalf("memos are gone after %d writes", i)
+				if i < test.writes-4 && (replaced.Cached(t) == nil || deleted.Cached(t) == nil || tombstone.Cached(t) == nil) {
+					t.Fatalf("cached values were dropped after %d writes", i)
 				}
 				write("other")
 			}
 			write("other")
-			if kept.Memo(t) == nil {
-				t.Error("the memo of a record that is there is gone")
+			if kept.Cached(t) == nil {
+				t.Error("the cached value of a current record was dropped")
 			}
 			for events, _, err := w.Next(); len(events) > 0; events, _, err = w.Next() {
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, e := range events {
-					e.Record.Memoize(t, 2)
+					e.Record.SetCached(t, 2)
 				}
 			}
 			for _, r := range []*storage.Record{replaced, deleted, tombstone} {
-				if r.Memo(t) != nil {
-					t.Errorf("the record of %s at %d has a memo", r.Key, r.Revision)
+				if r.Cached(t) != nil {
+					t.Errorf("the record of %s at %d has a cached value", r.Key, r.Revision)
 				}
 			}
 		})

@@ -217,11 +217,11 @@ func testSeal(t *testing.T, s storage.Store) {
 	var sealed *storage.Record
 	w := storage.Write{Key: "a", If: storage.Absent, Seal: func(r *storage.Record) {
 		sealed = r
-		r.Memoize(t, r.Revision)
+		r.SetCached(t, r.Revision)
 	}}
 	r, err := s.Put(ctx, w)
-	if err != nil || sealed != r || r.Memo(t) != r.Revision {
-		t.Errorf("sealed %p with memo %v, put %p, %v", sealed, r.Memo(t), r, err)
+	if err != nil || sealed != r || r.Cached(t) != r.Revision {
+		t.Errorf("sealed %p with cached value %v, put %p, %v", sealed, r.Cached(t), r, err)
 	}
 	sealed = nil
 	_, err = s.Put(ctx, w)
