@@ -28,7 +28,7 @@ const (
 	// of subtrees.
 	stringFrom, subtreeFrom = 3, 8
 	// There may be a debt of debtFrom bytes and of one byte for every debtShare bytes of values.
-	debtFrom, debtShare = 4096, 48
+	debtFrom, debtShare = 16 << 10, 48
 )
 
 // internString returns the ID of a string and counts the use. It returns false if the string is not

@@ -116,6 +116,18 @@ func (d *decoder) string() string {
 	}
 }
 
+// skipString reads past a string.
+func (d *decoder) skipString() {
+	var token uint64
+	token, d.token = uvarint(d.code, d.token)
+	switch token & tokenMask {
+	case tokenInline:
+		d.nextInline += int(token >> tokenBits)
+	case tokenRepeat:
+		_, d.token = uvarint(d.code, d.token)
+	}
+}
+
 // enter begins to read a subtree that was packed by itself, leave continues after it.
 func (d *decoder) enter(packed Value) (outer cursor) {
 	outer = d.cursor

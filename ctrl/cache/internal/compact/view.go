@@ -35,7 +35,7 @@ func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
 	d := &u.decoder
 	d.open(v)
 	for range d.uint() {
-		d.string()
+		d.skipString()
 	}
 	t.codec.decode(d, into.Addr().UnsafePointer())
 }
