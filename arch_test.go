@@ -20,7 +20,7 @@ var may = []struct {
 	outside []string
 }{
 	{path: "storage", outside: []string{}},
-	{path: "storage/memory", imports: []string{"storage"}, outside: []string{}},
+	{path: "storage/memory", imports: []string{"storage", "internal/invariants"}, outside: []string{}},
 	{path: "storage/storagetest", imports: []string{"storage"}, outside: []string{"github.com/google/go-cmp"}},
 
 	{path: "apiserver", imports: []string{"storage", "apiserver"}},
@@ -43,6 +43,7 @@ var may = []struct {
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/store", "storage"}},
 
 	{path: "ctrl", imports: []string{"ctrl"}},
+	{path: "ctrl/cache/internal/store", imports: []string{"ctrl", "internal/invariants"}},
 	{path: "controllers", imports: []string{"ctrl", "controllers"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
 	{path: "cmd", imports: []string{"controlplane", "ctrl/log", "internal"}},

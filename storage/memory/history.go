@@ -3,6 +3,7 @@ package memory
 import (
 	"time"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
@@ -104,6 +105,9 @@ func (s *Store) compact(revision uint64) {
 	}
 	h.log = append(make([]*storage.Event, 0, 2*len(kept)), kept...)
 	h.compacted = revision
+	if invariants.Enabled {
+		s.checkHistory()
+	}
 	s.snapshots.compact(revision)
 }
 

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
@@ -168,6 +169,9 @@ func (s *Store) remove(old *storage.Record) *storage.Record {
 
 // commit records a write that is in the tree as the latest one. The lock is held.
 func (s *Store) commit(event *storage.Event) {
+	if invariants.Enabled {
+		s.checkCommit(event)
+	}
 	s.revision = event.Record.Revision
 	s.append(event)
 	s.expiry.replace(s, event)

@@ -3,6 +3,7 @@ package memory
 import (
 	"slices"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
@@ -28,6 +29,9 @@ func (s *Store) view(revision uint64) (snapshot, error) {
 	}
 	t := tree{root: base.root}
 	for _, e := range slices.Backward(undo) {
+		if invariants.Enabled {
+			checkCurrent(t.root, e)
+		}
 		if e.Prev == nil {
 			t.remove(e.Record.Key)
 		} else {
@@ -39,6 +43,9 @@ func (s *Store) view(revision uint64) (snapshot, error) {
 			t.remove(e.Record.Key)
 		} else {
 			t.put(e.Record.Key, e.Record)
+		}
+		if invariants.Enabled {
+			checkCurrent(t.root, e)
 		}
 	}
 	v := snapshot{revision, t.snapshot()}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
@@ -94,6 +95,9 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 		}
 		if storage.Covers(w.path, e.Record.Key) {
 			w.buf = append(w.buf, e)
+		}
+		if invariants.Enabled {
+			w.checkNext(e)
 		}
 		w.next++
 	}
