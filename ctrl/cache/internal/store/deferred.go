@@ -1,6 +1,10 @@
 package store
 
-import "runtime"
+import (
+	"runtime"
+
+	"flyball.dev/internal/invariants"
+)
 
 // unpacked is a state that was published before its object was packed, with its record.
 type unpacked struct {
@@ -37,6 +41,9 @@ func (c *Scope) Idle() {
 	defer s.unlock()
 	for _, u := range c.unpacked {
 		s.replace(u.record, u.state)
+		if invariants.Enabled {
+			s.check(u.record)
+		}
 	}
 	clear(c.unpacked)
 	c.unpacked = c.unpacked[:0]

@@ -143,12 +143,17 @@ func (s *Store) indexLabel(label string) {
 	if s.labels[label] != nil || len(s.labels) >= maxLabelIndexes {
 		return
 	}
-	s.add(s.labels, label, func(o Object) []string {
+	s.add(s.labels, label, labelValues(label))
+}
+
+// labelValues returns the function of an index by a label.
+func labelValues(label string) func(Object) []string {
+	return func(o Object) []string {
 		if value, ok := o.labels().Lookup(label); ok {
 			return []string{value}
 		}
 		return nil
-	})
+	}
 }
 
 // set is a set of records. Most sets have a few members, for which a slice is smaller and faster

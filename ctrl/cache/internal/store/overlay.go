@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/invariants"
 )
 
 // overlay is the state that a write of this process, or a live read after one, has proved and that
@@ -180,6 +181,9 @@ func (w *overlay) absentAt(version uint64) *overlay {
 // is the writer.
 func (c *Scope) setWatched(r *record, st *state, obj client.Object) Change {
 	s := c.store
+	if invariants.Enabled {
+		c.checkNewer(r, st)
+	}
 	var change Change
 	if r.watched != nil {
 		change.Old = s.snapshot(r, r.watched)

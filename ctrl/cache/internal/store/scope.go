@@ -20,6 +20,8 @@ type Scope struct {
 	progress uint64
 	// list is the number of lists that were begun.
 	list uint32
+	// listing is set between Begin and Complete.
+	listing bool
 	// unpacked are the states that were published before they were packed.
 	unpacked []unpacked
 	// overlays are the overlays that the watch has not reached yet, and invalid the invalidations,
@@ -82,6 +84,7 @@ type Change struct {
 // Begin starts a list. Objects that are not listed before Complete are removed by it.
 func (c *Scope) Begin() {
 	c.list++
+	c.listing = true
 }
 
 // receive returns the record of an object that the server has sent, and a state made of it. The
@@ -170,6 +173,7 @@ func (c *Scope) Complete(version string) []*Snapshot {
 		s.set(r, nil, r.overlay.absentAt(v))
 	}
 	c.validateAbsent(v)
+	c.listing = false
 	if err == nil {
 		if v < c.progress {
 			// The server went back in time, so the watch will not reach what was written before.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/cache/internal/compact"
+	"flyball.dev/internal/invariants"
 )
 
 // Key names an object.
@@ -218,6 +219,9 @@ func (s *Store) set(r *record, watched *state, w *overlay) {
 		if st != watched && st != visible {
 			s.release(st)
 		}
+	}
+	if invariants.Enabled {
+		s.check(r)
 	}
 }
 
