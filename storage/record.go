@@ -20,13 +20,13 @@ type Record struct {
 	cached atomic.Pointer[cachedValue]
 }
 
-// maxCached bounds the cached values of one record. A record has several owners of cached values when a
-// kind is served in several versions, each with its own decoded object; when a value too many is cached,
-// the oldest one is evicted.
+// maxCached bounds the cached values of one record. A record has several owners of cached values
+// when a kind is served in several versions, each with its own decoded object; when a value too
+// many is cached, the oldest one is evicted.
 const maxCached = 4
 
-// cachedValue is what one owner has derived from a record: a node of an immutable linked list, with the
-// latest value first.
+// cachedValue is what one owner has derived from a record: a node of an immutable linked list, with
+// the latest value first.
 type cachedValue struct {
 	owner, value any
 	next         *cachedValue
@@ -35,8 +35,8 @@ type cachedValue struct {
 // dropped is the list of a record whose values were dropped, and which caches none any more.
 var dropped = &cachedValue{}
 
-// Cached returns the value that owner has cached with this record, or nil. A cached value may be evicted at
-// any time. Owners are not nil, and are compared with ==.
+// Cached returns the value that owner has cached with this record, or nil. A cached value may be
+// evicted at any time. Owners are not nil, and are compared with ==.
 func (r *Record) Cached(owner any) any {
 	for c := r.cached.Load(); c != nil; c = c.next {
 		if c.owner == owner {
@@ -46,8 +46,8 @@ func (r *Record) Cached(owner any) any {
 	return nil
 }
 
-// SetCached caches value for owner and returns it. If owner has a cached value already, that stays and is
-// returned, so that all callers share one. After DropCached, nothing is cached.
+// SetCached caches value for owner and returns it. If owner has a cached value already, that stays
+// and is returned, so that all callers share one. After DropCached, nothing is cached.
 func (r *Record) SetCached(owner, value any) any {
 	for {
 		first := r.cached.Load()
@@ -75,8 +75,9 @@ func (r *Record) AllCached() iter.Seq2[any, any] {
 	}
 }
 
-// DropCached drops all cached values; the record caches none from now on. Stores call it for replaced
-// records, which are rarely read and whose cached values take several times the memory of the encoded ones.
+// DropCached drops all cached values; the record caches none from now on. Stores call it for
+// replaced records, which are rarely read and whose cached values take several times the memory of
+// the encoded ones.
 func (r *Record) DropCached() {
 	r.cached.Store(dropped)
 }

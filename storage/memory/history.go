@@ -10,9 +10,9 @@ import (
 const (
 	// overhead is about how many bytes an event takes besides values.
 	overhead = 256
-	// The cached values of replaced records are kept for watchers that lag a little: those of the latest
-	// cachedEvents events, as long as these events cost no more than one cachedShare-th of the history.
-	// Cached values are several times as large as encoded ones.
+	// The cached values of replaced records are kept for watchers that lag a little: those of the
+	// latest cachedEvents events, as long as these events cost no more than one cachedShare-th of the
+	// history. Cached values are several times as large as encoded ones.
 	cachedEvents = 1024
 	cachedShare  = 8
 )
@@ -28,15 +28,15 @@ type history struct {
 	compacted uint64
 	bytes     int // the cost of the events in log
 
-	// Records that were replaced up to the revision dropped have no cached values any more. cachedBytes is
-	// the cost of the events since then.
+	// Records that were replaced up to the revision dropped have no cached values any more.
+	// cachedBytes is the cost of the events since then.
 	dropped     uint64
 	cachedBytes int
 
-	// The timer is running while log is not empty. When it fires, the events up to mark, the latest
-	// revision when it was set, are compacted.
-	timer *time.Timer
-	mark  uint64
+	// The timer is running while log is not empty. When it fires, the events up to timerRevision are
+	// compacted, which was the latest revision when it was set.
+	timer         *time.Timer
+	timerRevision uint64
 }
 
 // after returns the events after a revision that is not compacted.
@@ -52,12 +52,12 @@ func cost(e *storage.Event) int {
 	return overhead + len(e.Prev.Value)
 }
 
-// append adds the event of the latest write to the log, and compacts the log if it is too large. The lock
-// is held.
+// append adds the event of the latest write to the log, and compacts the log if it is too large.
+// The lock is held.
 func (s *Store) append(event *storage.Event) {
 	h := &s.history
 	if h.timer == nil {
-		h.mark = s.revision - 1
+		h.timerRevision = s.revision - 1
 		h.timer = time.AfterFunc(h.retention, s.compactByTime)
 	}
 	h.log = append(h.log, event)
@@ -75,7 +75,8 @@ func (s *Store) append(event *storage.Event) {
 	}
 }
 
-// compactByTime compacts the events that were in the log when the timer was set. The timer calls it.
+// compactByTime compacts the events that were in the log when the timer was set. The timer calls
+// it.
 func (s *Store) compactByTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,19 +84,19 @@ func (s *Store) compactByTime() {
 		return
 	}
 	h := &s.history
-	if h.mark > h.compacted {
-		s.compact(h.mark)
+	if h.timerRevision > h.compacted {
+		s.compact(h.timerRevision)
 	}
 	if len(h.log) == 0 {
 		h.timer = nil
 		return
 	}
-	h.mark = s.revision
+	h.timerRevision = s.revision
 	h.timer.Reset(h.retention)
 }
 
-// compact drops the events up to a revision, and the snapshots before it. The rest is copied, because
-// others may be reading the old log without the lock. The lock is held.
+// compact drops the events up to a revision, and the snapshots before it. The rest is copied,
+// because others may be reading the old log without the lock. The lock is held.
 func (s *Store) compact(revision uint64) {
 	h := &s.history
 	h.dropCached(revision)

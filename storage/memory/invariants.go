@@ -5,12 +5,12 @@ import (
 	"flyball.dev/storage"
 )
 
-// The functions here are called only if invariants.Enabled is set. The lock is held, unless they take
-// a snapshot.
+// The functions here are called only if invariants.Enabled is set. The lock is held, unless they
+// take a snapshot.
 
 // checkCommit checks a write that is in the tree and about to be committed: that it has the next
-// revision, that its event follows from the one before of that key, and that the tree is right on the
-// path to the key.
+// revision, that its event follows from the one before of that key, and that the tree is right on
+// the path to the key.
 func (s *Store) checkCommit(e *storage.Event) {
 	r := e.Record
 	invariants.Check(r.Revision == s.revision+1, "the write after revision %d has revision %d", s.revision, r.Revision)
@@ -50,8 +50,8 @@ func checkCurrent(root *node, e *storage.Event) {
 	invariants.Check(got == want, "%s is %v after the event of revision %d", e.Record.Key, got, e.Record.Revision)
 }
 
-// checkPath checks the nodes on the path to a key: how many items they have, that the keys rise, and
-// that the sizes add up.
+// checkPath checks the nodes on the path to a key: how many items they have, that the keys rise,
+// and that the sizes add up.
 func checkPath(n *node, key string) {
 	for n != nil {
 		invariants.Check(len(n.items) > 0 && len(n.items) < fanout, "a node has %d items", len(n.items))
@@ -62,12 +62,12 @@ func checkPath(n *node, key string) {
 		if n.leaf {
 			return
 		}
-		n = n.items[max(n.search(key)-1, 0)].below
+		n = n.items[max(n.search(key)-1, 0)].child
 	}
 }
 
-// checkNext checks that the next event of the log is the one that the watcher is at, so that it misses
-// none and gets none twice.
+// checkNext checks that the next event of the log is the one that the watcher is at, so that it
+// misses none and gets none twice.
 func (w *watcher) checkNext(e *storage.Event) {
 	invariants.Check(e.Record.Revision == w.next, "the watcher of %q is at revision %d, and the next event has %d",
 		w.path, w.next, e.Record.Revision)

@@ -9,7 +9,8 @@ import (
 	"flyball.dev/storage"
 )
 
-// TestInvariants breaks invariants by hand, each of which the next call that relies on it must report.
+// TestInvariants breaks invariants by hand, each of which the next call that relies on it must
+// report.
 func TestInvariants(t *testing.T) {
 	if !invariants.Enabled {
 		t.Skip("invariants are checked with the race detector or the build tag invariants only")
@@ -28,7 +29,7 @@ func TestInvariants(t *testing.T) {
 		{"revisions rise", func(s *Store) { s.revision -= 2 }, func(s *Store, _ storage.Watcher) { put(s, "f") }, "f at revision"},
 		{"the log is contiguous", func(s *Store) { s.history.log = s.history.log[1:] },
 			func(s *Store, _ storage.Watcher) { put(s, "new") }, "events follow revision"},
-		{"sizes add up", func(s *Store) { s.tree.own(s.tree.root).size++ },
+		{"sizes add up", func(s *Store) { s.tree.mutable(s.tree.root).size++ },
 			func(s *Store, _ storage.Watcher) { put(s, "new") }, "has size"},
 		{"keys rise", func(s *Store) {
 			items := s.tree.root.items

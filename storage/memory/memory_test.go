@@ -21,8 +21,8 @@ func TestStore(t *testing.T) {
 	storagetest.Run(t, func(testing.TB) storage.Store { return memory.New(memory.Options{}) })
 }
 
-// TestShortHistory runs the suite on a store that compacts itself all the time, so that what a slow
-// reader can run into does happen.
+// TestShortHistory runs programs on a store that compacts all the time, so that slow readers run
+// into compacted revisions.
 func TestShortHistory(t *testing.T) {
 	for seed := range byte(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -47,7 +47,8 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// TestExpiry runs in virtual time: records go at the very moment they expire, in that order.
+// TestExpiry checks in virtual time that records are deleted at the moment they expire, in that
+// order.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -73,14 +74,14 @@ func TestExpiry(t *testing.T) {
 				t.Fatalf("after %v: %d events, %v", time.Since(start), len(events), err)
 			}
 			if r := events[0].Record; time.Since(start) != time.Duration(hours)*time.Hour || !r.Expires.Equal(time.Now()) {
-				t.Errorf("%s went after %v, want %d hours", r.Key, time.Since(start), hours)
+				t.Errorf("%s was deleted after %v, want %d hours", r.Key, time.Since(start), hours)
 			}
 		}
 	})
 }
 
-// TestRetention runs in virtual time: what happened is known for 5 minutes at the least and 10 at the most,
-// and then nothing of it is kept.
+// TestRetention checks in virtual time that events are kept for 5 to 10 minutes, and that the
+// history of a quiet store becomes empty.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, start := t.Context(), time.Now()
@@ -121,8 +122,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// TestCachedValues checks which records have cached values: those that are current, and those that were
-// replaced a moment ago. Others have none, not even after a watcher that lags has set one.
+// TestCachedValues checks which records have cached values: those that are current, and those that
+// were replaced a moment ago. Others have none, not even after a watcher that lags has set one.
 func TestCachedValues(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -174,8 +175,8 @@ func TestCachedValues(t *testing.T) {
 	}
 }
 
-// TestPagesWhileWriting reads pages of several revisions at once, more than there are snapshots kept, while
-// all records are changed.
+// TestPagesWhileWriting reads pages of several revisions at once, more than there are snapshots
+// kept, while all records are changed.
 func TestPagesWhileWriting(t *testing.T) {
 	const records, lists, limit = 2000, 20, 100
 	s := memory.New(memory.Options{})
@@ -214,8 +215,9 @@ func TestPagesWhileWriting(t *testing.T) {
 	}
 }
 
-// TestLatePast checks that what has expired by the time it is written goes too.
-func TestLatePast(t *testing.T) {
+// TestExpiredWhenWritten checks that a record that has expired by the time it is written is
+// deleted.
+func TestExpiredWhenWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
 		defer s.Close()

@@ -87,8 +87,8 @@ func (a *admission) internSubtree(e *encoder, mark int) (uint32, bool) {
 	return a.table.Add(hash, entry{Value: t}, inline-tokenCost, cost), true
 }
 
-// admits reports whether a string or subtree that occurred count times gets an entry, if each use of
-// the entry saves gain bytes and the entry costs cost bytes.
+// admits reports whether a string or subtree that occurred count times gets an entry, if each use
+// of the entry saves gain bytes and the entry costs cost bytes.
 //
 // Most of what occurs a few times never does again. So an entry must have been worth half of its
 // cost by now, and the debt, which is what the entries cost and have not saved yet, may be only a

@@ -21,8 +21,8 @@ type decoder struct {
 // entry is an entry of the intern table: a string or a subtree.
 type entry = intern.Entry[*subtree]
 
-// subtree is an interned subtree: packed by itself, which may refer to other entries, and, if that is
-// worth it, as a Go value to copy.
+// subtree is an interned subtree: packed by itself, which may refer to other entries, and, if that
+// is worth it, as a Go value to copy.
 type subtree struct {
 	codec  any
 	packed Value

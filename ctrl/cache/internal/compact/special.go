@@ -109,9 +109,9 @@ func (quantityCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*q = q.DeepCopy()
 }
 
-// fieldsCodec packs the fields that a manager owns. Their text differs from object to object in a few
-// keys of list items only, such as an IP address, so it is cut before each key. Copies share the
-// text: apimachinery treats it as immutable, and never writes into it.
+// fieldsCodec packs the fields that a manager owns. Their text differs from object to object in a
+// few keys of list items only, such as an IP address, so it is cut before each key. Copies share
+// the text: apimachinery treats it as immutable, and never writes into it.
 //
 // Unsafe: the methods rely on the contract of codec, and encode on the text not being
 // changed until the value is packed, as the encoder refers to it as strings.

@@ -18,8 +18,8 @@ func (a *admission) packSubtree(e *encoder, mark int) Value {
 	return w.write(a, e, mark+1, m.end, m.data, m.dataEnd)
 }
 
-// write puts together what was taken apart, with the IDs of what is interned of it: the marks from i
-// to end, and the data between two offsets.
+// write puts together what was taken apart, with the IDs of what is interned of it: the marks from
+// i to end, and the data between two offsets.
 func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 	for i < end {
 		m := &e.marks[i]

@@ -8,9 +8,9 @@ import (
 
 // The functions here are called by the writer, and only if invariants.Enabled is set.
 
-// check checks a record after a change: that its visible state is that of its overlay or the watched
-// one, that readers may access both, that the record is in the store if and only if it has either, and
-// that it is in the postings that it refers to, and in those of its labels.
+// check checks a record after a change: that its visible state is that of its overlay or the
+// watched one, that readers may access both, that the record is in the store if and only if it has
+// either, and that it is in the postings that it refers to, and in those of its labels.
 func (s *Store) check(r *record) {
 	visible := r.watched
 	if r.overlay != nil {

@@ -138,8 +138,8 @@ func (t *Table[V]) Free(freed func(V)) {
 	}
 }
 
-// FreeIdle drops the entries without uses. It calls freed with the value of each, which releases what
-// the value has used; entries that are without use then are dropped too.
+// FreeIdle drops the entries without uses. It calls freed with the value of each, which releases
+// what the value has used; entries that are without use then are dropped too.
 func (t *Table[V]) FreeIdle(freed func(V)) {
 	// The IDs that were free until now stay as they are in the copies that readers hold; in the
 	// new copy they can be reused, because nobody reads at an ID before a value uses that.
