@@ -366,8 +366,8 @@ func (h held) check(t *testing.T) {
 
 // Values come and go, and their strings with them; whoever holds a view reads on.
 func TestInterned(t *testing.T) {
-	defer func(n int) { intern.IdleAtLeast = n }(intern.IdleAtLeast)
-	intern.IdleAtLeast = 4
+	defer func(n int) { intern.MinIdle = n }(intern.MinIdle)
+	intern.MinIdle = 4
 	r := rand.New(rand.NewPCG(1, 2))
 	p := NewPacker()
 	var live, old []held

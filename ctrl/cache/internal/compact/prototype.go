@@ -157,8 +157,8 @@ func (f *flattener) add(n *node, at slot, from unsafe.Pointer, count int) {
 const (
 	// Types that are made at run time are never freed, so there may only be so many. A block of
 	// one variable gains nothing, and one of very many would be a type that nothing else has.
-	blockTypesAtMost                  = 512
-	variablesAtLeast, variablesAtMost = 2, 64
+	maxBlockTypes              = 512
+	minVariables, maxVariables = 2, 64
 )
 
 // newRelocatable copies what a variable refers to into a block. It returns nil if copies are better
@@ -168,7 +168,7 @@ const (
 func newRelocatable(c codec, variable unsafe.Pointer) *relocatable {
 	f := &flattener{}
 	f.gather(c, slot{variable: root}, variable)
-	if len(f.runs) < variablesAtLeast || len(f.runs) > variablesAtMost {
+	if len(f.runs) < minVariables || len(f.runs) > maxVariables {
 		return nil
 	}
 	b := blockTypeOf(f.runs)
@@ -219,7 +219,7 @@ func blockTypeOf(runs []run) *blockType {
 	}
 	blockTypes.Lock()
 	defer blockTypes.Unlock()
-	if b := blockTypes.known[string(name)]; b != nil || len(blockTypes.known) == blockTypesAtMost {
+	if b := blockTypes.known[string(name)]; b != nil || len(blockTypes.known) == maxBlockTypes {
 		return b
 	}
 	fields := make([]reflect.StructField, len(runs))

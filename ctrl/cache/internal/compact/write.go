@@ -67,7 +67,7 @@ func (w *writer) string(a *admission, m *mark) {
 func (w *writer) reset() {
 	clear(w.offsets)
 	w.tokens, w.data, w.text = w.tokens[:0], w.data[:0], w.text[:0]
-	if cap(w.data)+cap(w.text) > retainedAtMost {
+	if cap(w.data)+cap(w.text) > maxRetained {
 		*w = writer{offsets: map[uint64]int{}}
 	}
 }

@@ -53,7 +53,7 @@ type slab struct {
 const (
 	// A slab has twice as many variables as the last one of the type, so that not many are left
 	// over. It begins with slabFrom and ends with slabTo, or with as many as fit in slabBytes.
-	slabFrom, slabTo = 4, 16
+	minSlab, maxSlab = 4, 16
 	slabBytes        = 4096
 	textSlab         = 16 << 10
 )
@@ -97,7 +97,7 @@ func (a *Arena) slab(t *Type, count int) *slab {
 	}
 	s := &a.slabs[t.id]
 	if s.left < count {
-		s.size = min(max(slabFrom, 2*s.size), slabTo, slabBytes/max(1, int(t.Size)))
+		s.size = min(max(minSlab, 2*s.size), maxSlab, slabBytes/max(1, int(t.Size)))
 		s.left = max(count, s.size)
 		s.variables = reflect.MakeSlice(t.slice, s.left, s.left)
 		s.next = s.variables.UnsafePointer()
