@@ -16,14 +16,14 @@ type encoder struct {
 	keys   []string
 	depth  int
 	failed bool
-	// quantities are the encodings of quantities that came before.
+	// quantities are the encodings of quantities that were encoded before.
 	quantities map[resource.Quantity]quantityEncoding
 }
 
 // mark is a string, or a subtree of the value with the marks in it.
 type mark struct {
 	text string
-	// hash is that of the text, zero if nobody has asked for it.
+	// hash is that of the text, zero if it is not computed yet.
 	hash uint64
 	// codec is that of a subtree, nil for a string.
 	codec any

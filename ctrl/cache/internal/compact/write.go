@@ -39,7 +39,7 @@ func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 	return newValue(w.tokens, w.data, w.text)
 }
 
-// string writes a string: its ID, or where it came before in this value, or its text.
+// string writes a string: its ID, or where it occurred before in this value, or its text.
 func (w *writer) string(a *admission, m *mark) {
 	n := len(m.text)
 	if n == 0 {
@@ -47,7 +47,7 @@ func (w *writer) string(a *admission, m *mark) {
 		return
 	}
 	hash := a.hash(m)
-	// What comes twice in one value is not interned for that.
+	// A string that occurs twice in one value is not interned for that.
 	at, ok := w.offsets[hash]
 	if ok && at+n <= len(w.text) && string(w.text[at:at+n]) == m.text {
 		w.tokens = appendToken(w.tokens, tokenRepeat, uint64(at))
