@@ -22,7 +22,7 @@ var may = []struct {
 	outside []string
 }{
 	{path: "storage", outside: []string{}},
-	{path: "storage/memory", imports: []string{"storage"}, outside: []string{}},
+	{path: "storage/memory", imports: []string{"storage", "internal/invariants"}, outside: []string{}},
 	{path: "storage/storagetest", imports: []string{"storage"}, outside: []string{"github.com/google/go-cmp"}},
 
 	{path: "apiserver", imports: []string{"storage", "apiserver"}},
@@ -56,16 +56,16 @@ var may = []struct {
 const ctrlImports = `
 .: builder client/config controller/controllerutil log manager manager/signals reconcile scheme
 builder: client client/apiutil controller handler manager predicate reconcile source
-cache: cache/cacheapi cache/internal/feed cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay log metrics
+cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay internal/representation log metrics
 cache/cacheapi:
 cache/internal/compact: cache/internal/compact/arena cache/internal/compact/intern
 cache/internal/compact/arena:
 cache/internal/compact/intern:
-cache/internal/feed: cache/internal/store
-cache/internal/reflector: client
-cache/internal/store: cache/internal/compact client
+cache/internal/listener: cache/internal/store
+cache/internal/reflector: cache/internal/wire client
+cache/internal/store: cache/internal/compact client ../internal/invariants
 cache/internal/wire: client
-client: cache/cacheapi client/apiutil internal/overlay log
+client: cache/cacheapi client/apiutil internal/overlay internal/representation log
 client/apiutil:
 client/config:
 client/interceptor: client
@@ -87,6 +87,7 @@ internal/overlay: cache/cacheapi
 internal/queue: internal/cause metrics
 internal/recorder: recorder
 internal/reflectutil:
+internal/representation:
 leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log:

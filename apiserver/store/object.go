@@ -24,7 +24,7 @@ type object struct {
 
 // object returns the decoded form of a record. The only error is that the record is corrupt.
 func (s *Store) object(r *storage.Record) (*object, error) {
-	if o, ok := r.Memo(s).(*object); ok {
+	if o, ok := r.Cached(s).(*object); ok {
 		return o, nil
 	}
 	decoded, err := s.decode(r.Value)
@@ -36,7 +36,7 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 
 // deleted returns the object of a deletion: the last one, with the resource version of the deletion.
 func (s *Store) deleted(e *storage.Event) (*object, error) {
-	if o, ok := e.Record.Memo(s).(*object); ok {
+	if o, ok := e.Record.Cached(s).(*object); ok {
 		return o, nil
 	}
 	last, err := s.object(e.Prev)
@@ -49,7 +49,7 @@ func (s *Store) deleted(e *storage.Event) (*object, error) {
 // remember makes a decoded object, which must not be shared yet, the one of a record.
 func (s *Store) remember(r *storage.Record, decoded runtime.Object) *object {
 	s.setVersion(decoded, r.Revision)
-	return r.Memoize(s, &object{Object: decoded}).(*object)
+	return r.SetCached(s, &object{Object: decoded}).(*object)
 }
 
 func (s *Store) decode(data []byte) (runtime.Object, error) {

@@ -1,8 +1,8 @@
 // Package store keeps API objects in a [storage.Store]: it is the storage.Interface that upstream's
 // registry and handlers work on, with the semantics of kube-apiserver over etcd and its watch cache.
 //
-// A record is decoded once. The decoded object is kept as the record's memo and shared by every list,
-// watch and predicate; nobody may change it. What leaves the package follows three rules:
+// A record is decoded once. The decoded object is cached with the record and shared by every list, watch
+// and predicate; nobody may change it. What leaves the package follows three rules:
 //
 //   - Get, Create, GuaranteedUpdate and Delete hand out deep copies, which belong to the caller.
 //   - GetList hands out shallow copies: the caller may set fields of an item (such as its kind or resource
@@ -204,7 +204,7 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	return written, written, err
 }
 
-// put writes encoded data under key, leaving the decoded object as the record's memo. Errors are the
+// put writes encoded data under key, and caches the decoded object with the record. Errors are the
 // backend's.
 func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl uint64) (*storage.Record, error) {
 	decoded, err := s.decode(data)

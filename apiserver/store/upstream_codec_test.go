@@ -66,7 +66,7 @@ func (s *transforming) swap(to value.Transformer) (back func()) {
 		panic(err)
 	}
 	for _, r := range page.Records {
-		r.Forget()
+		r.DropCached()
 	}
 	from := s.codec.transformer.Swap(&to)
 	return func() { s.codec.transformer.Store(from) }

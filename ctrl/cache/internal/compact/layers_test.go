@@ -99,8 +99,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestUnsafe checks that each function that uses unsafe says what it relies on, in its comment or in
-// that of its type.
+// TestUnsafe checks that each function that uses unsafe says what it relies on, in its comment or
+// in that of its type.
 func TestUnsafe(t *testing.T) {
 	for _, dir := range []string{".", "arena", "intern"} {
 		fset, files := parse(t, dir)
