@@ -9,14 +9,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authz"
@@ -76,13 +74,10 @@ func New(o Options) (*Server, error) {
 	s.objects = &objects{server: s}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	resources, err := kinds.Resources(kinds.Options{
-		Scheme:        builtin.Scheme(),
-		Codecs:        builtin.Codecs(),
-		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec),
-		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
-		Own: func(kind reflect.Type, reset *fieldpath.Set) kinds.Owner {
-			return kindschema.NewCreation(kind, reset).Own
-		},
+		Scheme:              builtin.Scheme(),
+		Codecs:              builtin.Codecs(),
+		Storage:             store.RESTOptions(o.Storage, builtin.StorageCodec),
+		TypeConverter:       kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
 	}, append(builtin.All(), builtin.Reviews(o.Authenticator, o.Authorizer)...))

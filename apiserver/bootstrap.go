@@ -13,10 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"flyball.dev/apiserver/kinds"
-
 	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/scheduling"
+	"flyball.dev/apiserver/managedfields"
 )
 
 // manager owns the fields of what the server itself writes.
@@ -53,7 +53,7 @@ func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error
 		return errors.NewNotFound(gvr.GroupResource(), obj.GetName())
 	}
 	builtin.Scheme().Default(obj)
-	r.Own(obj, gvr.GroupVersion().String(), manager)
+	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
 	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), obj.GetNamespace()), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if errors.IsAlreadyExists(err) {
 		return nil

@@ -239,7 +239,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func everythingShape(t *testing.T) *shape {
+func everythingShape(t testing.TB) *shape {
 	t.Helper()
 	crd, hub := &v1.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {

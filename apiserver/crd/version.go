@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/features"
@@ -22,6 +22,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/apiserver/resource"
 )
 
@@ -139,7 +140,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 	if r.Scope, err = v.withFields(scope, main.GetResetFields()); err != nil {
 		return nil, err
 	}
-	r.Own = newCreation(v.types, v.gvk, main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())]).own
+	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk, main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	if v.status != nil {
 		scope.Subresource = "status"
 		status, err := v.withFields(scope, reset)
@@ -197,7 +198,7 @@ func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 // withFields completes a scope with the tracking of who manages which fields.
 func (v *customVersion) withFields(scope handlers.RequestScope, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	var err error
-	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
+	scope.FieldManager, err = upstream.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, scope.Subresource, fieldpath.NewExcludeFilterSetMap(maps.Clone(reset)))
 	return &scope, err
 }

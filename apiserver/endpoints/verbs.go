@@ -31,7 +31,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 		each("create", func() http.HandlerFunc { return handlers.CreateNamedResource(storage, r.Scope, admit) })
 	case rest.Creater:
 		upstream := func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) }
-		if r.Own == nil {
+		if r.ManagedFields == nil {
 			each("create", upstream)
 			break
 		}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -29,6 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/apiserver/resource"
 )
 
@@ -42,17 +43,12 @@ type Options struct {
 	// Storage gives the place where the objects of a resource are kept.
 	Storage generic.RESTOptionsGetter
 	// TypeConverter knows how objects merge, for managed fields and server-side apply.
-	TypeConverter managedfields.TypeConverter
-	// Own makes the owner for a kind's Go type and the fields that its strategy resets.
-	Own func(kind reflect.Type, reset *fieldpath.Set) Owner
+	TypeConverter upstream.TypeConverter
 	// Authorizer is asked by handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
-
-// Owner writes down who owns the fields of a new object, as [resource.Resource.Own] does.
-type Owner = func(obj metav1.Object, apiVersion, manager string) bool
 
 // Resources returns the resources of the kinds, each of which is registered in o.Scheme.
 func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
@@ -202,7 +198,8 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		Warning:            i.deprecated(served),
 	}
 	if served == stored {
-		r.Own = i.Own(reflect.TypeOf(k.Type).Elem(), s.reset[fieldpath.APIVersion(served.GroupVersion().String())])
+		apiVersion := served.GroupVersion().String()
+		r.ManagedFields = managedfields.ForType(reflect.TypeOf(k.Type).Elem(), apiVersion, s.reset[fieldpath.APIVersion(apiVersion)])
 	}
 	if k.BeforeDelete != nil {
 		r.Storage = deleting[T]{store, k.BeforeDelete}
@@ -278,7 +275,7 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 	}
 	i.equivalents.RegisterKindFor(gvr, subresource, kind)
 	var err error
-	scope.FieldManager, err = managedfields.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
+	scope.FieldManager, err = upstream.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
 		kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	return scope, err
 }

@@ -6,12 +6,13 @@
 package resource
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
 // Resource is one resource in one version: what discovery says of it, and what answers for it.
@@ -46,9 +47,9 @@ type Resource struct {
 	// PatchTypes are the accepted content types of a patch.
 	PatchTypes []string
 
-	// Own, if not nil, makes manager the owner of the fields of an object that is about to be created
-	// in that version, as Scope.FieldManager would; or it changes nothing and says no.
-	Own func(obj metav1.Object, apiVersion, manager string) bool
+	// ManagedFields, if not nil, sets the managed fields of simple writes in place of
+	// Scope.FieldManager.
+	ManagedFields managedfields.Updater
 
 	// Subresources hang below one object: pods/NAME/status.
 	Subresources []*Resource

@@ -78,7 +78,7 @@ func references(t reflect.Type) []*Definition {
 		return nil
 	}
 	var found []*Definition
-	for _, f := range fieldsOf(t) {
+	for _, f := range Fields(t) {
 		for t := f.Type; t != nil; {
 			switch {
 			case isDefined(t):
@@ -204,23 +204,23 @@ func describe(d *Definition, as dialect) *spec.Schema {
 	}
 	s.Type = spec.StringOrArray{"object"}
 	setMapType(s, exceptionsOf(d.Name).mapType)
-	for _, f := range fieldsOf(d.Type) {
+	for _, f := range Fields(d.Type) {
 		if s.Properties == nil {
 			s.Properties = map[string]spec.Schema{}
 		}
 		if f.isRequired() {
-			s.Required = append(s.Required, f.name)
+			s.Required = append(s.Required, f.JSONName)
 		}
-		s.Properties[f.name] = as.property(f)
+		s.Properties[f.JSONName] = as.property(f)
 	}
 	return s
 }
 
 // property describes a field: its type with everything that is said about it in this place.
-func (as dialect) property(f field) spec.Schema {
+func (as dialect) property(f Field) spec.Schema {
 	s := as.value(f.Type)
 	s.Description = f.text
-	s.Default = f.zero()
+	s.Default = f.Default()
 	if strategy := f.Tag.Get("patchStrategy"); strategy != "" {
 		s.AddExtension("x-kubernetes-patch-strategy", strategy)
 	}
@@ -241,8 +241,8 @@ func setMapType(s *spec.Schema, kind string) {
 	}
 }
 
-func setListType(s *spec.Schema, f field) {
-	kind, keys := f.listType()
+func setListType(s *spec.Schema, f Field) {
+	kind, keys := f.ListType()
 	s.AddExtension("x-kubernetes-list-type", kind)
 	if keys != nil {
 		list := make([]any, len(keys)) // as it would be read from JSON
