@@ -24,16 +24,16 @@ import (
 const retryCleanup = time.Second
 
 // beginCleanup starts the deletion of a definition's resources, if it has not begun. The lock is held.
-func (k *Kinds) beginCleanup(name string, uid types.UID, l *life) {
-	drained, first := l.shut()
-	if !first || l.ctx.Err() != nil {
+func (k *Kinds) beginCleanup(name string, uid types.UID, g *instanceGate) {
+	drained, first := g.close()
+	if !first || g.ctx.Err() != nil {
 		return
 	}
 	k.work.Go(func() {
 		select {
 		case <-drained:
-			k.cleanUp(l.ctx, name, uid)
-		case <-l.ctx.Done():
+			k.cleanUp(g.ctx, name, uid)
+		case <-g.ctx.Done():
 		}
 	})
 }

@@ -67,7 +67,7 @@ type Kinds struct {
 type definition struct {
 	crd     *apiextensions.CustomResourceDefinition // shared with serving
 	serving *serving                                // nil before it is established
-	life    *life
+	gate    *instanceGate
 }
 
 // source names a definition's contribution to the catalog.
@@ -117,7 +117,7 @@ func (k *Kinds) load() error {
 	}
 	for i := range list.Items {
 		crd := &list.Items[i]
-		c, err := k.begin(crd, "")
+		c, err := k.apply(crd)
 		if err != nil {
 			klog.FromContext(k.ctx).Error(err, "A stored definition cannot be served", "definition", crd.Name)
 		}

@@ -29,10 +29,9 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// definitionsResource makes the customresourcedefinitions resource, and with it the store that settles
-// what is written to it.
+// definitionsResource makes the customresourcedefinitions resource, and with it the definition store.
 func (k *Kinds) definitionsResource() (*resource.Resource, error) {
-	r, err := customresourcedefinition.NewREST(scheme(), settlingOptions{k})
+	r, err := customresourcedefinition.NewREST(scheme(), definitionOptions{k})
 	if err != nil {
 		return nil, err
 	}
@@ -128,10 +127,10 @@ func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
 	return store.RESTOptions(k.options.Storage, func(schema.GroupResource) runtime.Codec { return codec })
 }
 
-// settlingOptions puts the store that settles definitions around their storage.
-type settlingOptions struct{ *Kinds }
+// definitionOptions puts the definition store around the storage of definitions.
+type definitionOptions struct{ *Kinds }
 
-func (k settlingOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := k.storedAs(definitionCodec()).GetRESTOptions(r, example)
 	open := o.Decorator
 	o.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),

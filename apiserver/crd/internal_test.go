@@ -104,7 +104,7 @@ func TestEncodeErrors(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestUpdateStatus(t *testing.T) {
 	wanted := apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "foo", ShortNames: []string{"f", "fo"}, Kind: "Foo", ListKind: "FooList", Categories: []string{"all"}}
 	for name, test := range map[string]struct {
 		held             apiextensions.CustomResourceDefinitionNames
@@ -151,7 +151,7 @@ func TestSettle(t *testing.T) {
 			taken := noNames()
 			taken.resources.Insert(test.resources...)
 			taken.kinds.Insert(test.kinds...)
-			settle(crd, taken)
+			updateStatus(crd, taken)
 			if diff := cmp.Diff(test.want, crd.Status.AcceptedNames); diff != "" {
 				t.Errorf("accepted names (-want +got):\n%s", diff)
 			}
@@ -162,30 +162,30 @@ func TestSettle(t *testing.T) {
 				t.Error("Established is wrong")
 			}
 			again := crd.DeepCopy()
-			settle(again, taken)
+			updateStatus(again, taken)
 			if diff := cmp.Diff(crd, again); diff != "" {
-				t.Errorf("settling twice makes a difference:\n%s", diff)
+				t.Errorf("a second update changes the status:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestLife(t *testing.T) {
-	g := newLife(t.Context())
+func TestInstanceGate(t *testing.T) {
+	g := newInstanceGate(t.Context())
 	if !g.enter() || !g.enter() {
 		t.Fatal("cannot enter")
 	}
-	drained, first := g.shut()
-	if again, second := g.shut(); !first || second || again != drained {
-		t.Error("shut twice")
+	drained, first := g.close()
+	if again, second := g.close(); !first || second || again != drained {
+		t.Error("closed twice")
 	}
 	if g.enter() {
-		t.Error("entered after it was shut")
+		t.Error("entered after it was closed")
 	}
 	g.leave()
 	select {
 	case <-drained:
-		t.Error("drained with one inside")
+		t.Error("drained with a creation under way")
 	default:
 	}
 	g.leave()
@@ -239,16 +239,22 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func everythingShape(t testing.TB) *shape {
+func everythingDefinition(t testing.TB) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	crd, hub := &v1.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {
 		t.Fatal(err)
 	}
+	scheme().Default(crd)
 	if err := scheme().Convert(crd, hub, nil); err != nil {
 		t.Fatal(err)
 	}
-	s, err := shapeOf(hub, "App")
+	return hub
+}
+
+func everythingShape(t testing.TB) *shape {
+	t.Helper()
+	s, err := shapeOf(everythingDefinition(t), "App")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,16 +20,16 @@ import (
 // in another way.
 type customResources struct {
 	*customresource.REST
-	life *life
+	gate *instanceGate
 	live context.Context
 }
 
 // Create makes a resource, unless the definition is being deleted.
 func (r *customResources) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
-	if !r.life.enter() {
+	if !r.gate.enter() {
 		return nil, r.refuse(obj)
 	}
-	defer r.life.leave()
+	defer r.gate.leave()
 	return r.REST.Create(ctx, obj, validate, o)
 }
 
@@ -38,8 +38,8 @@ func (r *customResources) Create(ctx context.Context, obj runtime.Object, valida
 func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateNew rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, mayCreate bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if mayCreate {
-		if r.life.enter() {
-			defer r.life.leave()
+		if r.gate.enter() {
+			defer r.gate.leave()
 		} else {
 			validateNew = func(_ context.Context, obj runtime.Object) error { return r.refuse(obj) }
 		}

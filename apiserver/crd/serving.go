@@ -49,13 +49,13 @@ type customKind struct {
 	equivalents runtime.EquivalentResourceRegistry
 	replicas    managedfields.ResourcePathMappings
 	stored      schema.GroupVersion
-	life        *life
+	gate        *instanceGate
 	live        context.Context // until retired
 }
 
 // serve builds what answers for a definition's resources. The definition's spec and status must not
 // change any more.
-func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*serving, error) {
+func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGate) (*serving, error) {
 	definition, err := external(crd)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*se
 		names:       definition.Status.AcceptedNames,
 		equivalents: runtime.NewEquivalentResourceRegistry(),
 		replicas:    managedfields.ResourcePathMappings{},
-		life:        l,
+		gate:        g,
 	}
 	if kind.shape, err = shapeOf(crd, kind.names.Kind); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*se
 		kind.relate(&definition.Spec.Versions[i])
 	}
 	s := &serving{}
-	kind.live, s.end = context.WithCancel(l.ctx)
+	kind.live, s.end = context.WithCancel(g.ctx)
 	if err := kind.build(crd, s); err != nil {
 		s.end()
 		return nil, err

@@ -119,7 +119,7 @@ func ageColumn() v1.CustomResourceColumnDefinition {
 
 // resource makes the version servable. reset are the fields that writes of the status leave alone.
 func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) (*resource.Resource, error) {
-	main := &customResources{REST: v.main, life: v.life, live: v.live}
+	main := &customResources{REST: v.main, gate: v.gate, live: v.live}
 	r := &resource.Resource{
 		GroupVersion:       v.gvk.GroupVersion(),
 		Kind:               v.gvk,
