@@ -154,16 +154,17 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 		if err != nil {
 			return fromBackend(key, err)
 		}
-		written, current, err := s.tryUpdate(ctx, key, record, out, preconditions, update)
+		var written *storage.Record
+		written, record, err = s.tryUpdate(ctx, key, record, out, preconditions, update)
 		switch {
 		case err == nil:
 			return s.extract(written, out)
 		case !errors.Is(err, storage.ErrConflict):
 			return fromBackend(key, err)
-		case current == nil:
-			record, err = nil, storage.ErrNotFound
+		case record == nil:
+			err = storage.ErrNotFound
 		default:
-			record = current
+			err = nil
 		}
 	}
 }

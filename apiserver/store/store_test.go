@@ -71,7 +71,8 @@ func TestUpdate(t *testing.T) {
 		{name: "changes", key: key, change: label, wantVersion: "3"},
 		{name: "changes nothing", key: key, change: func(*corev1.Pod) error { return nil }, wantVersion: "2"},
 		{name: "changes what is not stored", key: key, wantVersion: "2", change: func(pod *corev1.Pod) error {
-			pod.ResourceVersion, pod.SelfLink = "17", "link"
+			pod.ResourceVersion = "17"
+			pod.SetSelfLink("link")
 			return nil
 		}},
 		{name: "absent", key: "/core/pods/ns/absent", change: label, wantErr: apistorage.IsNotFound},
@@ -101,8 +102,8 @@ func TestUpdate(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || out.ResourceVersion != test.wantVersion || out.SelfLink != "" {
-				t.Errorf("got version %s and link %q, %v; want %s", out.ResourceVersion, out.SelfLink, err, test.wantVersion)
+			if err != nil || out.ResourceVersion != test.wantVersion || out.GetSelfLink() != "" {
+				t.Errorf("got version %s and link %q, %v; want %s", out.ResourceVersion, out.GetSelfLink(), err, test.wantVersion)
 			}
 		})
 	}
@@ -132,13 +133,32 @@ func TestUpdateConflict(t *testing.T) {
 	}
 }
 
+// TestUpdateOfDeleted deletes an object while an update of it is computed: the update fails, and does not
+// create the object again.
+func TestUpdateOfDeleted(t *testing.T) {
+	s, _ := podStore(t, memory.Options{})
+	key := podKey(createPod(t, s, newPod(1)))
+	err := s.GuaranteedUpdate(t.Context(), key, &corev1.Pod{}, false, nil,
+		apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			obj.(*corev1.Pod).Labels = map[string]string{"by": "me"}
+			deletePod(t, s, key)
+			return obj, nil
+		}), nil)
+	if !apistorage.IsNotFound(err) {
+		t.Errorf("update: %v; want not found", err)
+	}
+	if err := s.Get(t.Context(), key, apistorage.GetOptions{}, &corev1.Pod{}); !apistorage.IsNotFound(err) {
+		t.Errorf("get: %v; want not found", err)
+	}
+}
+
 // TestOwnership changes whatever can be reached from the results, and expects that nobody else can see it.
 func TestOwnership(t *testing.T) {
 	s, backend := podStore(t, memory.Options{})
 	spoil := func(pod *corev1.Pod) {
 		pod.Labels["app"] = "spoilt"
 		pod.Spec.Containers[0].Image = "spoilt"
-		pod.ManagedFields[0].FieldsV1.Raw[0] = '?'
+		pod.ManagedFields[0].FieldsV1.GetRawBytes()[0] = '?'
 		pod.OwnerReferences[0].Name = "spoilt"
 	}
 	in := newPod(1)
