@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 Clients may still read the deprecated Endpoints of the Service.
+
 package apiserver
 
 import (

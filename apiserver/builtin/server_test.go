@@ -119,12 +119,14 @@ func TestNamespaceLives(t *testing.T) {
 func TestNamespaceKeepsItsFinalizers(t *testing.T) {
 	ctx, client := serve(t)
 	namespaces := client.CoreV1().Namespaces()
-	ns := must[*corev1.Namespace](t)(namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}}}, metav1.CreateOptions{}))
+	held := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}}}
+	must[*corev1.Namespace](t)(namespaces.Create(ctx, held, metav1.CreateOptions{}))
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	if err := namespaces.Delete(ctx, "held", dry); err != nil {
 		t.Fatal(err)
 	}
-	if ns = must[*corev1.Namespace](t)(namespaces.Get(ctx, "held", metav1.GetOptions{})); ns.DeletionTimestamp != nil {
+	ns := must[*corev1.Namespace](t)(namespaces.Get(ctx, "held", metav1.GetOptions{}))
+	if ns.DeletionTimestamp != nil {
 		t.Error("a dry run deleted the namespace")
 	}
 	wrong := types.UID("other")

@@ -91,18 +91,18 @@ func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.V
 
 // propagate sets the finalizers for the propagation policy, as the registry does for other kinds.
 func propagate(obj metav1.Object, options *metav1.DeleteOptions) {
-	was := obj.GetFinalizers()
-	orphan, foreground := slices.Contains(was, metav1.FinalizerOrphanDependents), slices.Contains(was, metav1.FinalizerDeleteDependents)
+	var orphan, foreground bool
+	//lint:ignore SA1019 clients may still send OrphanDependents
 	switch {
 	case options.OrphanDependents != nil:
-		orphan, foreground = *options.OrphanDependents, !*options.OrphanDependents
+		orphan, foreground = *options.OrphanDependents, !*options.OrphanDependents //lint:ignore SA1019 see above
 	case options.PropagationPolicy != nil:
 		orphan = *options.PropagationPolicy == metav1.DeletePropagationOrphan
 		foreground = *options.PropagationPolicy == metav1.DeletePropagationForeground
 	default:
 		return
 	}
-	finalizers := slices.DeleteFunc(slices.Clone(was), func(f string) bool {
+	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
 	})
 	if orphan {

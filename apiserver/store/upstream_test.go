@@ -171,8 +171,8 @@ func stored(backend storage.Store) storagetesting.KeyValidation {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
-			t.Errorf("stored with resource version %q and self link %q", pod.ResourceVersion, pod.SelfLink)
+		if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.GetSelfLink() != "" {
+			t.Errorf("stored with resource version %q and self link %q", pod.ResourceVersion, pod.GetSelfLink())
 		}
 	}
 }

@@ -51,8 +51,9 @@ func Jobs() kinds.Kind {
 	}
 }
 
-// warnOfOrphans tells whoever deletes a job, without saying what becomes of its pods, that they stay.
+// warnOfOrphans warns users who delete a job without a propagation policy that its pods stay.
 func warnOfOrphans(ctx context.Context, _ string, options *metav1.DeleteOptions) error {
+	//lint:ignore SA1019 clients may still send OrphanDependents
 	if options == nil || options.PropagationPolicy == nil && options.OrphanDependents == nil {
 		warning.AddWarning(ctx, "", "child pods are preserved by default when jobs are deleted; "+
 			"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 The API serves the deprecated kind Endpoints.
+
 package core
 
 import (

@@ -57,8 +57,9 @@ func defaultNode(n *corev1.Node) {
 }
 
 func prepareNode(_ context.Context, n, old *corev1.Node) {
+	//lint:ignore SA1019 the API still has the field, and drops it
 	if old == nil || old.Spec.ConfigSource == nil {
-		n.Spec.ConfigSource = nil
+		n.Spec.ConfigSource = nil //lint:ignore SA1019 see above
 	}
 }
 
@@ -113,6 +114,7 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("providerID"), "node updates may not change providerID except from \"\" to valid"))
 	}
+	//lint:ignore SA1019 the API still has the field, and validates it
 	if !apiequality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("configSource"), "configSource may not be set"))
 	}

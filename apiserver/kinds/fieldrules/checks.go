@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -283,7 +283,10 @@ func DefaultValue[T comparable](p *T, v T) {
 
 // NameIsPathSegment is the rule for names that may be anything which can stand in a URL's path.
 func NameIsPathSegment(name string, prefix bool) []string {
-	return pathvalidation.ValidatePathSegmentName(name, prefix)
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }
 
 // NameIsServiceName is the rule for names that are also host names.
