@@ -19,10 +19,10 @@ import (
 	"flyball.dev/apiserver/managedfields"
 )
 
-// manager owns the fields of what the server itself writes.
+// manager is the field manager of what the server itself writes.
 const manager = "kube-apiserver"
 
-// bootstrap creates the objects that every cluster has, where the storage is new.
+// bootstrap creates the objects that every cluster has and that are missing.
 func (s *Server) bootstrap() error {
 	if err := s.createSystemNamespaces(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *Server) createSystemNamespaces() error {
 	return nil
 }
 
-// create creates an object, without admission, unless it is there already.
+// create creates an object, without admission, if it does not exist.
 func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
@@ -61,7 +61,7 @@ func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error
 	return err
 }
 
-// replace changes an object that is there.
+// replace updates an object, without admission.
 func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string, change func(obj runtime.Object)) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
@@ -77,7 +77,7 @@ func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string
 	return err
 }
 
-// remove deletes an object.
+// remove deletes an object, without admission.
 func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string) error {
 	storage, ok := s.objects.Storage(gvr).(rest.GracefulDeleter)
 	if !ok {

@@ -1,6 +1,7 @@
-// Package admission has the admission plugins, which mutate and validate requests that are authorized.
+// Package admission has the admission plugins, which mutate and validate authorized requests.
 //
-// They have the names and the order of kube-apiserver's, but no informers: what they read is never stale.
+// They have the names and the order of kube-apiserver's. They use no informers, so they never read stale
+// objects.
 package admission
 
 import (
@@ -14,7 +15,7 @@ import (
 
 // Options choose among the plugins. The zero value runs them all.
 type Options struct {
-	// Disable has the names of the plugins that are not to run; see [Names].
+	// Disable are the names of the plugins that do not run; see [Names].
 	Disable []string
 }
 
@@ -34,7 +35,7 @@ var plugins = []struct {
 // namespace without the account "default", so something must create that account in every namespace.
 const ServiceAccount = "ServiceAccount"
 
-// Names are the names of all plugins.
+// Names returns the names of all plugins.
 func Names() []string {
 	names := make([]string, len(plugins))
 	for i, p := range plugins {

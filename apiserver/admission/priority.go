@@ -80,7 +80,7 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *cor
 // noClass is the class of pods that name none, where there is no default.
 var noClass = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
 
-// globalDefault returns the default class, the lowest of them if writers have made two at once, or nil.
+// globalDefault returns the default class, the lowest of them if there are two by concurrent writes, or nil.
 // It must not be changed.
 func (p *priority) globalDefault(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	const isDefault = "" // which is no name

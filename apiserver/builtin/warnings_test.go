@@ -17,7 +17,7 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// warnings collects what the server warns of.
+// warnings collects the warnings of the server.
 type warnings struct {
 	mu   sync.Mutex
 	seen []string

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// plainMetadata tells whether metadata is already what it would be after being read into an ObjectMeta
+// plainMetadata reports whether metadata is already what it would be after being read into an ObjectMeta
 // and written back: fields that are known, of the right type, not empty, in their usual form. That is
 // so for nearly all metadata, and saves the way there and back. It may say no when yes were right.
 func plainMetadata(metadata any) bool {

@@ -95,7 +95,7 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string, t trim
 	return unknown, nil
 }
 
-// embeds tells whether whole objects are in the objects of a schema.
+// embeds reports whether whole objects are in the objects of a schema.
 func embeds(s *structural.Structural) bool {
 	if s == nil {
 		return false
@@ -154,7 +154,7 @@ func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, i
 	return obj, gvk, nil
 }
 
-// reportsUnknown tells whether a decoder was asked to be strict.
+// reportsUnknown reports whether a decoder was asked to be strict.
 func reportsUnknown(d runtime.Decoder) bool {
 	s, ok := d.(interface{ IsStrict() bool })
 	return ok && s.IsStrict()

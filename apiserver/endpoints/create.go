@@ -63,7 +63,7 @@ type newObject struct {
 // upstream's handler must serve it.
 func (c *creator) decode(r *http.Request) (n newObject, ok bool) {
 	scope := c.resource.Scope
-	body, ok := r.Body.(*wholeBody)
+	body, ok := r.Body.(*bufferedBody)
 	if !ok || r.URL.RawQuery != "" || len(body.bytes) == 0 {
 		return n, false
 	}

@@ -92,10 +92,11 @@ func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.V
 // propagate sets the finalizers for the propagation policy, as the registry does for other kinds.
 func propagate(obj metav1.Object, options *metav1.DeleteOptions) {
 	var orphan, foreground bool
-	//lint:ignore SA1019 clients may still send OrphanDependents
 	switch {
+	//lint:ignore SA1019 clients may still send OrphanDependents
 	case options.OrphanDependents != nil:
-		orphan, foreground = *options.OrphanDependents, !*options.OrphanDependents //lint:ignore SA1019 see above
+		//lint:ignore SA1019 clients may still send OrphanDependents
+		orphan, foreground = *options.OrphanDependents, !*options.OrphanDependents
 	case options.PropagationPolicy != nil:
 		orphan = *options.PropagationPolicy == metav1.DeletePropagationOrphan
 		foreground = *options.PropagationPolicy == metav1.DeletePropagationForeground

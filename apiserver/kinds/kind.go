@@ -43,7 +43,7 @@ type Of[T Object] struct {
 	// prefix is true for generateName, whose value is only the beginning of a name.
 	Name func(name string, prefix bool) []string
 
-	// Default fills in what the user left out, as it would be read back from a real server. It must
+	// Default fills in what the user left out, as it would be read back from kube-apiserver. It must
 	// be idempotent; it runs on every decoded request and on every stored object that is read.
 	Default func(obj T)
 	// Prepare sets what the server decides, after the type-independent part (identity, generation,

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// The oracle is a real server's documents, which client-go carries for tests. They are some releases
+// The oracle is kube-apiserver's documents, which client-go carries for tests. They are some releases
 // older than our types, so they say less: what they do not have is not compared.
 
 func oracle(t *testing.T, name string) *spec3.OpenAPI {

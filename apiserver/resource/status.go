@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Status is the storage of a status subresource. It reads whole objects and updates only what its
-// strategy lets through; it never makes an object.
+// Status is the storage of a status subresource. It reads whole objects and updates what its strategy
+// permits. It never creates an object.
 type Status struct{ store *registry.Store }
 
 var _ rest.Patcher = (*Status)(nil)

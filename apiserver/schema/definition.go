@@ -94,7 +94,7 @@ func references(t reflect.Type) []*Definition {
 	return found
 }
 
-// isDefined says whether a type stands under its own name rather than in place.
+// isDefined reports whether a type stands under its own name rather than in place.
 func isDefined(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct || selfDescribed(t)
 }
@@ -111,7 +111,7 @@ type (
 
 var selfTypedType = reflect.TypeFor[selfTyped]()
 
-// selfDescribed says whether a type has its own form in JSON, as Time and Quantity do.
+// selfDescribed reports whether a type has its own form in JSON, as Time and Quantity do.
 func selfDescribed(t reflect.Type) bool { return t.Implements(selfTypedType) }
 
 // modelName is the name that a type gives itself, or one made of its package and name as Kubernetes

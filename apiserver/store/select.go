@@ -25,7 +25,7 @@ func newSelector(p apistorage.SelectionPredicate) selector {
 	return s
 }
 
-// matches says whether an object is selected. One whose attributes cannot be had is not.
+// matches reports whether an object is selected. One whose attributes cannot be had is not.
 func (s *selector) matches(o *object) bool {
 	if s.all {
 		return true

@@ -88,17 +88,17 @@ func defaultService(s *corev1.Service) {
 	}
 }
 
-// hasClusterIP tells whether services of a type are reached inside the cluster by an address.
+// hasClusterIP reports whether services of a type are reached inside the cluster by an address.
 func hasClusterIP(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeClusterIP || hasNodePort(t)
 }
 
-// hasNodePort tells whether services of a type are reached at a port of every node.
+// hasNodePort reports whether services of a type are reached at a port of every node.
 func hasNodePort(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeNodePort || t == corev1.ServiceTypeLoadBalancer
 }
 
-// fromOutside tells whether a service is reached from outside the cluster.
+// fromOutside reports whether a service is reached from outside the cluster.
 func fromOutside(s *corev1.Service) bool {
 	return hasNodePort(s.Spec.Type) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }

@@ -208,7 +208,7 @@ func percent(v *intstr.IntOrString) (int, bool) {
 	return p, err == nil
 }
 
-// IsZero tells whether a count is none, as a number or as a percentage.
+// IsZero reports whether a count is none, as a number or as a percentage.
 func IsZero(v *intstr.IntOrString) bool {
 	if p, ok := percent(v); ok {
 		return p == 0

@@ -56,7 +56,7 @@ func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, w *Path) fi
 	return errs
 }
 
-// native tells whether Kubernetes itself knows the resource of a container.
+// native reports whether Kubernetes itself knows the resource of a container.
 func native(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
@@ -65,12 +65,12 @@ func native(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// overcommit tells whether more of a resource may be allowed than is asked for.
+// overcommit reports whether more of a resource may be allowed than is asked for.
 func overcommit(name corev1.ResourceName) bool {
 	return native(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// whole tells whether a resource comes in whole units: objects, and whatever vendors add.
+// whole reports whether a resource comes in whole units: objects, and whatever vendors add.
 func whole(name corev1.ResourceName) bool {
 	return slices.Contains(countedObjects, name) || strings.HasPrefix(string(name), "count/") ||
 		strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) && !strings.Contains(string(name), "storageclass")

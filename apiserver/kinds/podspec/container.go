@@ -52,7 +52,7 @@ func hasContainer(list []corev1.Container, name string) bool {
 	return false
 }
 
-// Sidecar tells whether an init container goes on running beside the others.
+// Sidecar reports whether an init container goes on running beside the others.
 func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

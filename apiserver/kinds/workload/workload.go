@@ -97,7 +97,7 @@ func NotBackwards(now, was *int32, name string) field.ErrorList {
 	return errs
 }
 
-// AnnotationsChanged tells whether the annotations changed, which for some kinds is a new generation.
+// AnnotationsChanged reports whether the annotations changed, which for some kinds is a new generation.
 func AnnotationsChanged(now, was metav1.Object) bool {
 	return !maps.Equal(now.GetAnnotations(), was.GetAnnotations())
 }
