@@ -11,8 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// change is a write of a definition that is under way. It is made, and finished, with the lock of Kinds
-// held.
+// change is a write of a definition in progress. The lock of Kinds is held from prepare to finish.
 type change struct {
 	kinds   *Kinds
 	name    string

@@ -105,10 +105,10 @@ func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVe
 	}, nil
 }
 
-// definitionResources are the definitions.
+// definitionResources is the storage of the resource customresourcedefinitions.
 type definitionResources struct{ *customresourcedefinition.REST }
 
-// DeleteCollection deletes definitions one by one, as they are deleted alone: with their resources.
+// DeleteCollection deletes definitions one by one, each together with its resources.
 func (r definitionResources) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, l *metainternal.ListOptions) (runtime.Object, error) {
 	list, err := r.List(ctx, l)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r definitionResources) DeleteCollection(ctx context.Context, validate rest
 	return list, nil
 }
 
-// storedAs keeps the objects of every resource in the encoding of one codec.
+// storedAs returns the options of resources that are stored with one codec.
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
 	return store.RESTOptions(k.options.Storage, func(schema.GroupResource) runtime.Codec { return codec })
 }
@@ -142,5 +142,5 @@ func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtim
 	return o, err
 }
 
-// definitionTypes is how definitions merge.
+// definitionTypes has the merge schema of definitions.
 var definitionTypes = libraryKind(v1.CustomResourceDefinition{}.OpenAPIModelName(), v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))

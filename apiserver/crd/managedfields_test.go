@@ -47,7 +47,7 @@ var choices = map[string]map[string][]string{
 	},
 }
 
-// chosen is a resource with some of the choices, made in the order of their names.
+// chosen returns a resource with a random selection of the choices.
 func chosen(t *testing.T, random *rand.Rand) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App", "metadata": map[string]any{"name": "a", "namespace": "b"}}}
@@ -105,7 +105,7 @@ func TestManagedFieldsOfCreations(t *testing.T) {
 				mine := u.DeepCopy()
 				if !c.Update(nil, mine, byTester) {
 					if diff := cmp.Diff(u, mine); diff != "" {
-						t.Fatalf("changed what it gave up on:\n%s", diff)
+						t.Fatalf("changed an object that it does not support:\n%s", diff)
 					}
 					continue
 				}
@@ -113,27 +113,27 @@ func TestManagedFieldsOfCreations(t *testing.T) {
 				live, _ := creator{}.New(gvk)
 				theirs, err := general.Update(live, u.DeepCopy(), "tester")
 				if err != nil {
-					t.Fatalf("upstream refuses what ours takes: %v", err)
+					t.Fatalf("upstream fails: %v", err)
 				}
 				if diff := cmp.Diff(timeless(theirs.(*unstructured.Unstructured)), timeless(mine)); diff != "" {
 					t.Fatalf("of %v (-upstream +ours):\n%s", u.Object, diff)
 				}
 			}
 			if done < rounds/10 {
-				t.Errorf("%d of %d done by ours", done, rounds)
+				t.Errorf("%d of %d creations supported", done, rounds)
 			}
 		})
 	}
 }
 
-// oneVersion is a convertor where there is nothing to convert.
+// oneVersion is a convertor of a kind with one version.
 type oneVersion struct{ *runtime.Scheme }
 
 func (oneVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
 	return in, nil
 }
 
-// timeless takes the time from what a resource says about managed fields.
+// timeless replaces the times in the managed fields of a resource by their lengths.
 func timeless(u *unstructured.Unstructured) *unstructured.Unstructured {
 	managed, _, _ := unstructured.NestedSlice(u.Object, "metadata", "managedFields")
 	for _, entry := range managed {
@@ -159,7 +159,7 @@ func TestWritesLeftToTheFieldManager(t *testing.T) {
 		"kind of no schema": {Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Other", "metadata": map[string]any{}}},
 	} {
 		if c.Update(nil, u, byTester) {
-			t.Errorf("%s: done by ours", name)
+			t.Errorf("%s: not left to the field manager", name)
 		}
 	}
 }

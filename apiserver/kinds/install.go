@@ -35,16 +35,16 @@ import (
 
 var metadataPath = field.NewPath("metadata")
 
-// Options are what the built-in kinds need from the server around them.
+// Options configure the resources of the built-in kinds.
 type Options struct {
 	// Scheme has the Go types of the kinds, with their defaults, and Codecs their encodings.
 	Scheme *runtime.Scheme
 	Codecs runtime.NegotiatedSerializer
-	// Storage gives the place where the objects of a resource are kept.
+	// Storage returns the storage of a resource.
 	Storage generic.RESTOptionsGetter
-	// TypeConverter knows how objects merge, for managed fields and server-side apply.
+	// TypeConverter is for managed fields and server-side apply.
 	TypeConverter upstream.TypeConverter
-	// Authorizer is asked by handlers that check a second permission.
+	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
@@ -89,7 +89,7 @@ func (k Of[T]) Register(scheme *runtime.Scheme) {
 	}
 }
 
-// selectable lets objects of a type be selected by fields, each of which has a key in the kind's fields.
+// selectable registers the field labels of a type, each with its key in the kind's fields.
 func selectable(scheme *runtime.Scheme, served runtime.Object, keys map[string]string) {
 	gvks, _, err := scheme.ObjectKinds(served)
 	utilruntime.Must(err)
@@ -181,7 +181,7 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 	return store, nil
 }
 
-// resource describes the kind in one version, of which the first is the one it is stored in.
+// resource returns the resource of the kind in one of its versions.
 func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, store *registry.Store, s *strategy[T]) (*resource.Resource, error) {
 	r := &resource.Resource{
 		GroupVersion:       served.GroupVersion(),
@@ -284,7 +284,7 @@ var patchTypes = []string{
 	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
 }
 
-// attributes gives selectors what they select by.
+// attributes returns the function that gets the labels and fields of an object for selectors.
 func attributes[T Object](k *Of[T]) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		o, ok := obj.(T)
@@ -322,7 +322,7 @@ func (k *Of[T]) singular(kind string) string {
 	return strings.ToLower(kind)
 }
 
-// warnings are all that a write of the object is answered with.
+// warnings returns the warnings for a write of an object.
 func (k *Of[T]) warnings(obj, old T) []string {
 	var all []string
 	if k.Unenforced != "" {
@@ -343,7 +343,7 @@ func (i *installer) kindOf(obj runtime.Object) (schema.GroupVersionKind, error) 
 	return kinds[0], nil
 }
 
-// deprecated is the warning for a kind that Kubernetes advises against, or empty.
+// deprecated returns the warning for a deprecated kind, empty for others.
 func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	obj, err := i.Scheme.New(kind)
 	if err != nil {
@@ -358,7 +358,7 @@ func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	return deprecation.WarningMessage(obj)
 }
 
-// subresourceKind asks the storage for its kind, or finds that of its objects.
+// subresourceKind returns the kind that the storage provides, or else that of its objects.
 func (i *installer) subresourceKind(storage rest.Storage, gv schema.GroupVersion) (schema.GroupVersionKind, error) {
 	if p, ok := storage.(rest.GroupVersionKindProvider); ok {
 		return p.GroupVersionKind(gv), nil

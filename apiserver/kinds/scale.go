@@ -18,7 +18,7 @@ import (
 
 var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
-// scaleREST shows the number of replicas of an object as an object of its own.
+// scaleREST is the scale subresource of a kind.
 type scaleREST[T Object] struct {
 	store    *registry.Store
 	scale    *ScaleOf[T]
@@ -90,7 +90,7 @@ func (r *scaleREST[T]) of(obj T) (*autoscalingv1.Scale, error) {
 	}, nil
 }
 
-// scaledInfo turns a change of a scale into a change of the object behind it.
+// scaledInfo translates the update of a scale to one of the object.
 type scaledInfo[T Object] struct {
 	rest.UpdatedObjectInfo
 	rest *scaleREST[T]

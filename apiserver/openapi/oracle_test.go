@@ -82,8 +82,8 @@ func TestSchemasEqualARealServers(t *testing.T) {
 	}
 }
 
-// TestOperationsEqualARealServers compares the operations that both have.
-func TestOperationsEqualARealServers(t *testing.T) {
+// TestOperationsEqualUpstream compares the operations that both have.
+func TestOperationsEqualUpstream(t *testing.T) {
 	for _, name := range documented {
 		theirs := oracle(t, name).Paths.Paths
 		for path, item := range ours(t, name).Paths.Paths {
@@ -117,7 +117,7 @@ func operations(t *testing.T, path string, got, want *spec3.Path) {
 		same("description", a.Description, b.Description)
 		same("tags", a.Tags, b.Tags)
 		same("extensions", a.Extensions, b.Extensions)
-		same("answers", contents(a.Responses), contents(b.Responses))
+		same("responses", contents(a.Responses), contents(b.Responses))
 		if a.RequestBody != nil && b.RequestBody != nil {
 			same("body", bodies(a.RequestBody.Content), bodies(b.RequestBody.Content))
 		} else {

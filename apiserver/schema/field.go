@@ -14,16 +14,16 @@ var (
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// Description says how a Go type's values are described.
+// Description is the kind of schema that a Go type has.
 type Description int
 
 const (
-	Composite Description = iota // by fields, entries or elements
-	Scalar                       // as one value
-	Unknown                      // not at all: any value
+	Composite Description = iota // a struct, map or list
+	Scalar                       // one value, or any value as a whole
+	Unknown                      // no schema, or one of several types
 )
 
-// Describe returns how the values of a type that is no pointer are described.
+// Describe returns the kind of schema of a type, which must not be a pointer.
 func Describe(t reflect.Type) Description {
 	switch {
 	case selfDescribed(t):
@@ -121,8 +121,7 @@ func (f Field) Default() any {
 	return zeroOf(f.Type)
 }
 
-// zeroOf is what a value of the type is when nobody sets it, or nil if that is null or the business
-// of the type itself, which reads its own JSON.
+// zeroOf returns the zero value of a type as JSON has it, nil for null and for types with an UnmarshalJSON.
 func zeroOf(t reflect.Type) any {
 	switch {
 	case reflect.PointerTo(t).Implements(unmarshalerType):

@@ -13,7 +13,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// object is what a record holds, decoded, with its resource version. It is shared and never changes.
+// object is the decoded object of a record, with its resource version. It is shared and immutable.
 type object struct {
 	runtime.Object
 
@@ -57,7 +57,7 @@ func (s *Store) decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// extract makes out a copy of what a record holds.
+// extract copies the object of a record to out.
 func (s *Store) extract(r *storage.Record, out runtime.Object) error {
 	o, err := s.object(r)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) extract(r *storage.Record, out runtime.Object) error {
 	return nil
 }
 
-// setVersion sets the resource version of an object. An object that cannot have one goes without.
+// setVersion sets the resource version of an object. Objects without metadata are left as they are.
 func (s *Store) setVersion(obj runtime.Object, revision uint64) {
 	_ = s.versioner.UpdateObject(obj, revision)
 }
@@ -103,7 +103,7 @@ func shallowContent(content map[string]any) map[string]any {
 	return content
 }
 
-// cacheable returns the form of the object that watchers are sent.
+// cacheable returns the object as watchers get it.
 func (o *object) cacheable() *cacheable {
 	o.mu.Lock()
 	defer o.mu.Unlock()

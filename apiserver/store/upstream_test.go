@@ -40,7 +40,7 @@ var notRun = map[string]string{
 	"RunTestGuaranteedUpdateChecksStoredData": "wants a write because a transformer says that the stored form is stale; see TestUpdate",
 	"RunTestListResourceVersionMatch":         "writes whenever a transformer reads, and writes are read back here",
 	"RunTestTransformationFailure":            "wants the error of a transformer, as without AllowUnsafeMalformedObjectDeletion; see TestCorrupt",
-	"RunTestGetListWithErrorAggregation":      "tells errors of a transformer from corrupt objects; see TestCorrupt",
+	"RunTestGetListWithErrorAggregation":      "distinguishes errors of a transformer from corrupt objects; see TestCorrupt",
 	"RunTestGetListWithoutErrorAggregation":   "is without AllowUnsafeMalformedObjectDeletion, which is on by default; see TestCorrupt",
 }
 

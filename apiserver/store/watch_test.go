@@ -206,7 +206,7 @@ func TestWatchTooOld(t *testing.T) {
 	expectEvents(t, watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "4"}), "ADDED web-000003@5", "ADDED web-000004@6")
 }
 
-// TestSlowClient lets a client fall behind the history: it gets the events in order, and then is told that
+// TestSlowClient lets a client fall behind the history: it gets the events in order, and then an error that
 // there are gaps.
 func TestSlowClient(t *testing.T) {
 	s, _ := podStore(t, memory.Options{History: 100_000})
@@ -230,7 +230,7 @@ func TestSlowClient(t *testing.T) {
 }
 
 // TestEncodeOnce has many watchers encode the same events while others list and encode the lists: each event
-// is encoded once, and nobody is disturbed by it.
+// is encoded once, without a data race.
 func TestEncodeOnce(t *testing.T) {
 	const watchers, writes = 20, 50
 	s, _ := podStore(t, memory.Options{})
