@@ -1,8 +1,9 @@
 // Package apiserver is the Kubernetes API over a revisioned store.
 //
-// A request passes the filters of the pipeline, in the order of pipeline.go, and then the handler of its
-// path: discovery, OpenAPI, health, or a verb of a resource. The catalog has the resources that are
-// served: those of the built-in kinds, and of the custom ones as they are created and deleted.
+// A request passes the filters of the pipeline, in the order of pipeline.go, and then the handler
+// of its path: discovery, OpenAPI, health, or a verb of a resource. The catalog has the resources
+// that are served: those of the built-in kinds, and of the custom ones as they are created and
+// deleted.
 package apiserver
 
 import (
@@ -47,9 +48,9 @@ type Options struct {
 	// ReadyChecks are the checks of /readyz besides those of the server itself.
 	ReadyChecks []ReadyCheck
 	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
-	// others. They are 400 and 200 by default; a negative value is no limit. Requests above a limit get
-	// 429 Too Many Requests, except those of members of system:masters. Watches and other long-running
-	// requests do not count.
+	// others. They are 400 and 200 by default; a negative value is no limit. Requests above a limit
+	// get 429 Too Many Requests, except those of members of system:masters. Watches and other
+	// long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 }
 
@@ -67,8 +68,8 @@ type Server struct {
 	work      sync.WaitGroup // goroutines that run until stopping is done
 }
 
-// New returns a server of what is in the storage. It creates the namespaces and the priority classes
-// that every cluster has. No goroutine that it starts outlives [Server.Stop].
+// New returns a server of what is in the storage. It creates the namespaces and the priority
+// classes that every cluster has. No goroutine that it starts outlives [Server.Stop].
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}}
 	s.objects = &objects{server: s}
@@ -107,7 +108,8 @@ func New(o Options) (*Server, error) {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Stop ends all watches and the server's own goroutines. Other requests that are being served finish.
+// Stop ends all watches and the server's own goroutines. Other requests that are being served
+// finish.
 func (s *Server) Stop() {
 	s.ready.Store(false)
 	s.stop()

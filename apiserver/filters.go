@@ -86,8 +86,8 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// impersonate replaces the user by the one in the request's Impersonate headers, if there are any and the
-// user is authorized.
+// impersonate replaces the user by the one in the request's Impersonate headers, if there are any
+// and the user is authorized.
 func (s *Server) impersonate(next http.Handler) http.Handler {
 	impersonating := impersonation.WithImpersonation(next, s.options.Authorizer, builtin.Codecs())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

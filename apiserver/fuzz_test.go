@@ -95,7 +95,8 @@ const (
 	asTable    = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
-// requests are requests of all kinds, good and bad: method, path, query, content type, accept and body.
+// requests are requests of all kinds, good and bad: method, path, query, content type, accept and
+// body.
 var requests = [][6]string{
 	{"GET", "/api", "", "", "", ""},
 	{"GET", "/apis", "", "", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", ""},

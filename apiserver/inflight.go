@@ -15,9 +15,9 @@ const (
 	defaultMaxMutatingRequestsInFlight = 200
 )
 
-// limitInFlight answers 429 for requests above the limits of concurrent requests, of which read-only and
-// mutating requests have one each. Long-running requests do not count, and members of system:masters
-// are not limited.
+// limitInFlight answers 429 for requests above the limits of concurrent requests, of which
+// read-only and mutating requests have one each. Long-running requests do not count, and members of
+// system:masters are not limited.
 func (s *Server) limitInFlight(next http.Handler) http.Handler {
 	reading := newSemaphore(s.options.MaxRequestsInFlight, defaultMaxRequestsInFlight)
 	mutating := newSemaphore(s.options.MaxMutatingRequestsInFlight, defaultMaxMutatingRequestsInFlight)

@@ -32,16 +32,17 @@ const (
 	endpointInterval = 10 * time.Second
 )
 
-// unreachable is advertised by a server that does not listen, or only on loopback, which is not valid in
-// endpoints. The address is reserved for documentation (RFC 5737), so nothing answers there.
+// unreachable is advertised by a server that does not listen, or only on loopback, which is not
+// valid in endpoints. The address is reserved for documentation (RFC 5737), so nothing answers
+// there.
 var unreachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
 // Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and its
 // EndpointSlice, and reconciles them periodically until [Server.Stop], together with the system
 // namespaces, of which users can delete kube-node-lease. It must be called at most once.
 //
-// The address is where the server listens. For an unspecified one, the endpoints have an address of the
-// host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
+// The address is where the server listens. For an unspecified one, the endpoints have an address of
+// the host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
 func (s *Server) Advertise(address netip.AddrPort) {
 	k := &kubernetesService{server: s, address: advertised(address)}
 	k.reconcile()
@@ -88,8 +89,8 @@ type kubernetesService struct {
 	address netip.AddrPort
 }
 
-// reconcile creates what is missing and corrects the endpoints. It does not correct the Service, as in
-// kube-apiserver.
+// reconcile creates what is missing and corrects the endpoints. It does not correct the Service, as
+// in kube-apiserver.
 func (k *kubernetesService) reconcile() {
 	endpoints, slice := k.endpoints(), k.slice()
 	for _, object := range []struct {

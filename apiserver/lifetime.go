@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/server/filters"
 )
 
-// RequestTimeout bounds every request but the long-running ones, body included. A client may ask for
-// less with the query parameter timeout.
+// RequestTimeout bounds every request but the long-running ones, body included. A client may ask
+// for less with the query parameter timeout.
 const RequestTimeout = time.Minute
 
 // bodyGrace is how long request bodies may still take to arrive when the server stops.
@@ -34,8 +34,9 @@ var longRunning = filters.BasicLongRunningRequestCheck(
 	sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 )
 
-// boundLifetime cancels long-running requests when the server stops, and all others after a timeout. A
-// server that has stopped answers 503 for new requests, and for those whose body does not arrive in time.
+// boundLifetime cancels long-running requests when the server stops, and all others after a
+// timeout. A server that has stopped answers 503 for new requests, and for those whose body does
+// not arrive in time.
 func (s *Server) boundLifetime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Err() != nil {
@@ -154,8 +155,8 @@ func (b *requestBody) translate(err error) error {
 	}
 }
 
-// resetDeadline removes a deadline that shortenDeadline has set. It would break the connection while
-// the request is served.
+// resetDeadline removes a deadline that shortenDeadline has set. It would break the connection
+// while the request is served.
 func (b *requestBody) resetDeadline() {
 	if b.unhook() {
 		return

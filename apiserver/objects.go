@@ -45,8 +45,8 @@ func (o *objects) close() {
 	}
 }
 
-// changes reports whether anything below a path was written. It drains its watcher when it is called, so
-// it needs no goroutine and is never stale.
+// changes reports whether anything below a path was written. It drains its watcher when it is
+// called, so it needs no goroutine and is never stale.
 type changes struct {
 	storage storage.Store
 	path    string

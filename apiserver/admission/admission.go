@@ -1,7 +1,7 @@
 // Package admission has the admission plugins, which mutate and validate authorized requests.
 //
-// They have the names and the order of kube-apiserver's. They use no informers, so they never read stale
-// objects.
+// They have the names and the order of kube-apiserver's. They use no informers, so they never read
+// stale objects.
 package admission
 
 import (
@@ -31,8 +31,9 @@ var plugins = []struct {
 	{"RuntimeClass", newRuntimeClass},
 }
 
-// ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods in a
-// namespace without the account "default", so something must create that account in every namespace.
+// ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods
+// in a namespace without the account "default", so something must create that account in every
+// namespace.
 const ServiceAccount = "ServiceAccount"
 
 // Names returns the names of all plugins.
@@ -60,7 +61,8 @@ func New(o Options, objects Objects) (admission.Interface, error) {
 	return admission.NewChainHandler(chosen...), nil
 }
 
-// podOf returns the pod that a request writes, or nil if it is about anything else or a subresource.
+// podOf returns the pod that a request writes, or nil if it is about anything else or a
+// subresource.
 func podOf(a admission.Attributes) *corev1.Pod {
 	if a.GetSubresource() != "" || a.GetResource().GroupResource() != corev1.Resource("pods") {
 		return nil

@@ -14,8 +14,8 @@ import (
 // immortalNamespaces cannot be deleted.
 var immortalNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
-// namespaceLifecycle refuses creates in a namespace that does not exist or is terminating, and the deletion
-// of system namespaces.
+// namespaceLifecycle refuses creates in a namespace that does not exist or is terminating, and the
+// deletion of system namespaces.
 type namespaceLifecycle struct {
 	*admission.Handler
 	get func(ctx context.Context, name string) (*corev1.Namespace, error)
@@ -33,7 +33,8 @@ func newNamespaceLifecycle(o Objects) admission.Interface {
 	}
 }
 
-// Admit validates in the mutating phase, as in kube-apiserver, since mutating plugins need the namespace.
+// Admit validates in the mutating phase, as in kube-apiserver, since mutating plugins need the
+// namespace.
 func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	isNamespace := a.GetKind().GroupKind() == (corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind())
 	switch {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of its
-// RuntimeClass.
+// runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of
+// its RuntimeClass.
 type runtimeClass struct {
 	*admission.Handler
 	classes *stored[*nodev1.RuntimeClass]

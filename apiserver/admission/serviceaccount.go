@@ -24,8 +24,8 @@ const (
 	tokenSeconds int64 = 3607
 )
 
-// serviceAccount sets the service account of each new pod, which must exist, and mounts a volume with the
-// account's token in every container.
+// serviceAccount sets the service account of each new pod, which must exist, and mounts a volume
+// with the account's token in every container.
 type serviceAccount struct {
 	*admission.Handler
 	accounts *stored[*corev1.ServiceAccount]
@@ -79,7 +79,8 @@ func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*
 	return account, err
 }
 
-// Validate refuses a mirror pod, which represents a static pod of a kubelet, with a service account.
+// Validate refuses a mirror pod, which represents a static pod of a kubelet, with a service
+// account.
 func (s *serviceAccount) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || !mirrors(pod) {
@@ -136,8 +137,8 @@ func mountToken(s *corev1.PodSpec) {
 	}
 }
 
-// tokenSource is what a program in a pod needs to reach the API server: a token, the CA certificate, and the
-// namespace.
+// tokenSource is what a program in a pod needs to reach the API server: a token, the CA
+// certificate, and the namespace.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),

@@ -10,7 +10,8 @@ import (
 // tolerationSeconds is the default of kube-apiserver for how long a pod stays on a failed node.
 const tolerationSeconds int64 = 300
 
-// defaultTolerationSeconds adds tolerations, limited in time, of nodes that are not ready or unreachable.
+// defaultTolerationSeconds adds tolerations, limited in time, of nodes that are not ready or
+// unreachable.
 type defaultTolerationSeconds struct{ *admission.Handler }
 
 var _ admission.MutationInterface = defaultTolerationSeconds{}

@@ -1,8 +1,8 @@
 // Package authn authenticates requests.
 //
-// The user is that of the client certificate or the bearer token. A request without credentials has the
-// user of its in-process transport, or else is anonymous. Invalid credentials are an error and never
-// fall through to a weaker identity.
+// The user is that of the client certificate or the bearer token. A request without credentials has
+// the user of its in-process transport, or else is anonymous. Invalid credentials are an error and
+// never fall through to a weaker identity.
 package authn
 
 import (
@@ -19,8 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Config configures the authenticators. The zero value has those of in-process transports and anonymous
-// requests only.
+// Config configures the authenticators. The zero value has those of in-process transports and
+// anonymous requests only.
 type Config struct {
 	// ClientCA signs client certificates: the common name is the user, each organization a group.
 	ClientCA *x509.CertPool

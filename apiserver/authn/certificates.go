@@ -14,8 +14,8 @@ import (
 // maxCertificates is the size at which the cache of verified certificates is cleared.
 const maxCertificates = 1024
 
-// certificates authenticates client certificates. It verifies each once and caches its user until it
-// expires, since verifying a signature is the most expensive part of authentication.
+// certificates authenticates client certificates. It verifies each once and caches its user until
+// it expires, since verifying a signature is the most expensive part of authentication.
 type certificates struct {
 	verify authenticator.Request
 

@@ -17,8 +17,9 @@ import (
 // Authorizer decides about requests.
 type Authorizer = authorizer.UnconditionalAuthorizer
 
-// New returns an authorizer that allows all requests of members of system:masters, those for public paths,
-// those of authenticated users for discovery and for reviews of themselves, and what any of more allows.
+// New returns an authorizer that allows all requests of members of system:masters, those for public
+// paths, those of authenticated users for discovery and for reviews of themselves, and what any of
+// more allows.
 func New(more ...Authorizer) Authorizer {
 	return chain(append([]Authorizer{
 		authorizer.AuthorizerFunc(administrators),
@@ -27,7 +28,8 @@ func New(more ...Authorizer) Authorizer {
 	}, more...))
 }
 
-// chain allows a request that one of its members allows. Otherwise it joins their reasons and errors.
+// chain allows a request that one of its members allows. Otherwise it joins their reasons and
+// errors.
 type chain []Authorizer
 
 func (c chain) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -102,8 +102,8 @@ func TestEveryKindBearsAnEmptyObject(t *testing.T) {
 	}
 }
 
-// FuzzEveryKind fills objects of all kinds from the fuzzer's bytes. No function may panic, and defaults
-// must be idempotent.
+// FuzzEveryKind fills objects of all kinds from the fuzzer's bytes. No function may panic, and
+// defaults must be idempotent.
 func FuzzEveryKind(f *testing.F) {
 	all := All()
 	for i := range all {

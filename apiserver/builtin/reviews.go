@@ -103,8 +103,8 @@ func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.Loc
 	return nil
 }
 
-// selfSubjectRules lists the rules of users who may do everything, and marks all others as incomplete:
-// authorizers cannot list their rules.
+// selfSubjectRules lists the rules of users who may do everything, and marks all others as
+// incomplete: authorizers cannot list their rules.
 func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {
 	if r.Spec.Namespace == "" {
 		return errors.NewBadRequest("no namespace on request")

@@ -24,8 +24,7 @@ var verbOfAction = map[string]string{
 	"watch": "watch", "watchlist": "watch", "connect": "connect",
 }
 
-// TestVerbsEqualUpstream compares with the documents of a real server, of which client-go has
-// some.
+// TestVerbsEqualUpstream compares with the documents of a real server, of which client-go has some.
 func TestVerbsEqualUpstream(t *testing.T) {
 	_, client := serve(t)
 	paths, err := openapitest.NewEmbeddedFileClient().Paths()
@@ -87,7 +86,8 @@ func documented(t *testing.T, document []byte) map[string][]string {
 	return all
 }
 
-// resourceIn names the resource in a path such as /api/v1/namespaces/{namespace}/pods/{name}/status.
+// resourceIn names the resource in a path such as
+// /api/v1/namespaces/{namespace}/pods/{name}/status.
 func resourceIn(path string) string {
 	path = strings.Replace(path, "/watch/", "/", 1)
 	path = strings.Replace(path, "/namespaces/{namespace}/", "/", 1)

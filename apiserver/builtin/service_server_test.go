@@ -17,8 +17,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestAllocationsAreUnique has many concurrent writers of a few services and a few node ports, and then
-// checks that no two services have the same address or port.
+// TestAllocationsAreUnique has many concurrent writers of a few services and a few node ports, and
+// then checks that no two services have the same address or port.
 func TestAllocationsAreUnique(t *testing.T) {
 	ctx, client := serve(t)
 	var wg sync.WaitGroup
@@ -34,7 +34,8 @@ func TestAllocationsAreUnique(t *testing.T) {
 	shared(t, ctx, client)
 }
 
-// mutate creates, updates or deletes one service, and accepts every error that the other writers can cause.
+// mutate creates, updates or deletes one service, and accepts every error that the other writers
+// can cause.
 func mutate(t *testing.T, ctx context.Context, client kubernetes.Interface, random *rand.Rand) {
 	services := client.CoreV1().Services("default")
 	name := fmt.Sprintf("s%d", random.IntN(8))

@@ -20,8 +20,8 @@ type change struct {
 	newGate bool // no other definition has next.gate
 }
 
-// prepare decides on the names and the conditions of a definition that is about to be stored, and puts
-// what it will serve into the catalog, so that nobody can observe the definition before. If it
+// prepare decides on the names and the conditions of a definition that is about to be stored, and
+// puts what it will serve into the catalog, so that nobody can observe the definition before. If it
 // cannot be served, prepare returns the error and a change all the same, which serves nothing. The
 // caller holds the lock and must finish the change.
 func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, error) {
@@ -131,7 +131,8 @@ func (k *Kinds) taken(group string) names {
 	return n
 }
 
-// acceptFreedNames gives names that a write has freed to the definitions that want them. The lock is held.
+// acceptFreedNames gives names that a write has freed to the definitions that want them. The lock
+// is held.
 func (k *Kinds) acceptFreedNames(ctx context.Context, group string) {
 	ctx = context.WithoutCancel(ctx)
 	for _, name := range slices.Sorted(maps.Keys(k.definitions)) {

@@ -38,8 +38,8 @@ func (k *Kinds) beginCleanup(name string, uid types.UID, g *instanceGate) {
 	})
 }
 
-// cleanUp deletes the resources of a definition, waits until they are removed, and removes the definition's
-// finalizer. It ends early with ctx, which ends when a user removes the finalizer.
+// cleanUp deletes the resources of a definition, waits until they are removed, and removes the
+// definition's finalizer. It ends early with ctx, which ends when a user removes the finalizer.
 func (k *Kinds) cleanUp(ctx context.Context, name string, uid types.UID) {
 	for ctx.Err() == nil {
 		err := k.tryCleanUp(ctx, name, uid)
@@ -117,8 +117,8 @@ func (k *Kinds) update(ctx context.Context, name string, uid types.UID, change f
 // errWatchEnded is the error of a cleanup that must list the resources again.
 var errWatchEnded = errors.New("watch ended")
 
-// deleteAll deletes all resources and returns when they are removed, for which their finalizers may have to
-// be removed first.
+// deleteAll deletes all resources and returns when they are removed, for which their finalizers may
+// have to be removed first.
 func deleteAll(ctx context.Context, resources *customresource.REST) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// storageCodec is the storage encoding for one version of a custom kind: objects are stored as JSON in the
-// storage version, and decoded to the served version.
+// storageCodec is the storage encoding for one version of a custom kind: objects are stored as JSON
+// in the storage version, and decoded to the served version.
 type storageCodec struct {
 	shape          *shape
 	stored, served schema.GroupVersion

@@ -1,14 +1,15 @@
 // Package crd serves CustomResourceDefinitions and the custom resources that they define.
 //
-// A write of a definition takes effect before it returns: its names are accepted or not, its conditions
-// are set, and its resources are in the catalog. Unlike in kube-apiserver, no controller does so later.
+// A write of a definition takes effect before it returns: its names are accepted or not, its
+// conditions are set, and its resources are in the catalog. Unlike in kube-apiserver, no controller
+// does so later.
 //
-// Names are accepted, definitions stored and the catalog changed under one lock, so that the catalog changes
-// in the order of the writes. The only goroutines are the cleanups, which delete the resources of deleted
-// definitions.
+// Names are accepted, definitions stored and the catalog changed under one lock, so that the
+// catalog changes in the order of the writes. The only goroutines are the cleanups, which delete
+// the resources of deleted definitions.
 //
-// Several servers over one store must share one [Kinds]: a definition that another process writes is served
-// only after the next start.
+// Several servers over one store must share one [Kinds]: a definition that another process writes
+// is served only after the next start.
 package crd
 
 import (
@@ -34,8 +35,8 @@ import (
 type Options struct {
 	// Storage stores the definitions and the custom resources.
 	Storage storage.Store
-	// Catalog gets the resource of the definitions and those that they define. Names of other resources
-	// in a definition's group are not accepted for the definition.
+	// Catalog gets the resource of the definitions and those that they define. Names of other
+	// resources in a definition's group are not accepted for the definition.
 	Catalog *resource.Catalog
 	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
@@ -72,8 +73,8 @@ type definition struct {
 // source returns the name of a definition's source in the catalog.
 func source(name string) string { return "crd/" + name }
 
-// New loads the stored definitions and adds their resources to the catalog, together with the resource
-// customresourcedefinitions. All other resources should be in the catalog already.
+// New loads the stored definitions and adds their resources to the catalog, together with the
+// resource customresourcedefinitions. All other resources should be in the catalog already.
 func New(o Options) (*Kinds, error) {
 	if o.ServiceResolver == nil {
 		o.ServiceResolver = webhook.NewDefaultServiceResolver()
@@ -97,8 +98,8 @@ func New(o Options) (*Kinds, error) {
 	return k, nil
 }
 
-// Close ends the watches of custom resources and the cleanups, and returns when they have ended. The next
-// server over the same storage resumes the cleanups.
+// Close ends the watches of custom resources and the cleanups, and returns when they have ended.
+// The next server over the same storage resumes the cleanups.
 func (k *Kinds) Close() {
 	k.mu.Lock()
 	k.cancel()

@@ -29,7 +29,8 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// definitionsResource makes the customresourcedefinitions resource, and with it the definition store.
+// definitionsResource makes the customresourcedefinitions resource, and with it the definition
+// store.
 func (k *Kinds) definitionsResource() (*resource.Resource, error) {
 	r, err := customresourcedefinition.NewREST(scheme(), definitionOptions{k})
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// instanceGate counts the creations of a definition's resources that are under way. Once it is closed
-// no more can begin, so that no resource can appear after the last of them.
+// instanceGate counts the creations of a definition's resources that are under way. Once it is
+// closed no more can begin, so that no resource can appear after the last of them.
 //
-// A definition has one gate from its creation to its removal; if it is created again under the same name
-// it has another.
+// A definition has one gate from its creation to its removal; if it is created again under the same
+// name it has another.
 type instanceGate struct {
 	ctx    context.Context // ends when the definition is removed
 	cancel context.CancelFunc
@@ -45,8 +45,8 @@ func (g *instanceGate) leave() {
 	}
 }
 
-// close closes the gate, and reports whether this call was the first. The channel that it returns is
-// closed when the last creation is done.
+// close closes the gate, and reports whether this call was the first. The channel that it returns
+// is closed when the last creation is done.
 func (g *instanceGate) close() (drained <-chan struct{}, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -50,8 +50,8 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzPlainMetadata checks that metadata which is called plain comes back from an ObjectMeta as it went
-// in.
+// FuzzPlainMetadata checks that metadata which is called plain comes back from an ObjectMeta as it
+// went in.
 func FuzzPlainMetadata(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a","labels":{"a":"b"},"creationTimestamp":"2024-01-02T03:04:05Z","generation":1}`,
@@ -194,7 +194,8 @@ func TestInstanceGate(t *testing.T) {
 	<-drained
 }
 
-// TestTypes compares how objects merge with what follows from upstream's document of the same definition.
+// TestTypes compares how objects merge with what follows from upstream's document of the same
+// definition.
 func TestTypes(t *testing.T) {
 	crd := &v1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {

@@ -4,9 +4,10 @@ import (
 	"time"
 )
 
-// plainMetadata reports whether decoding metadata into an ObjectMeta and encoding it again would change
-// nothing: all fields are known, have the right type, are not empty, and are in canonical form. Nearly all
-// metadata is, and need not be decoded. It may return false for metadata that would not change.
+// plainMetadata reports whether decoding metadata into an ObjectMeta and encoding it again would
+// change nothing: all fields are known, have the right type, are not empty, and are in canonical
+// form. Nearly all metadata is, and need not be decoded. It may return false for metadata that
+// would not change.
 func plainMetadata(metadata any) bool {
 	m, ok := metadata.(map[string]any)
 	if !ok {

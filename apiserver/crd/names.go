@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// names are the names in use in one group. Plurals, singulars and short names share one space, kinds
-// and list kinds another.
+// names are the names in use in one group. Plurals, singulars and short names share one space,
+// kinds and list kinds another.
 type names struct {
 	resources sets.Set[string]
 	kinds     sets.Set[string]
@@ -28,8 +28,9 @@ func (n names) add(accepted apiextensions.CustomResourceDefinitionNames) {
 	n.kinds.Insert(accepted.Kind, accepted.ListKind)
 }
 
-// updateStatus accepts the names in a definition's spec that it has already or that are not taken, and
-// sets its conditions. A definition is established when all its names are accepted, and stays so.
+// updateStatus accepts the names in a definition's spec that it has already or that are not taken,
+// and sets its conditions. A definition is established when all its names are accepted, and stays
+// so.
 func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 	accepted, conflict := accept(crd.Spec.Names, crd.Status.AcceptedNames, taken)
 	crd.Status.AcceptedNames = accepted
@@ -50,8 +51,8 @@ func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 // conflict is why a name was not accepted, for the condition NamesAccepted.
 type conflict struct{ reason, message string }
 
-// accept returns the names that are accepted of those wanted, in place of those held so far, and the
-// last conflict if there is any.
+// accept returns the names that are accepted of those wanted, in place of those held so far, and
+// the last conflict if there is any.
 func accept(want, held apiextensions.CustomResourceDefinitionNames, taken names) (apiextensions.CustomResourceDefinitionNames, *conflict) {
 	var last *conflict
 	claim := func(want string, held *string, taken sets.Set[string], reason string) {
@@ -84,8 +85,8 @@ func accept(want, held apiextensions.CustomResourceDefinitionNames, taken names)
 
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
-// approve sets the condition that tells whether a definition in one of Kubernetes' own groups has an
-// approval.
+// approve sets the condition that tells whether a definition in one of Kubernetes' own groups has
+// an approval.
 func approve(crd *apiextensions.CustomResourceDefinition) {
 	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
 		return

@@ -15,8 +15,8 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// customResources is the storage of one version. Beyond upstream's storage, it refuses creates when the
-// definition is terminating, and ends watches when the definition changes.
+// customResources is the storage of one version. Beyond upstream's storage, it refuses creates when
+// the definition is terminating, and ends watches when the definition changes.
 type customResources struct {
 	*customresource.REST
 	gate *instanceGate
@@ -32,8 +32,8 @@ func (r *customResources) Create(ctx context.Context, obj runtime.Object, valida
 	return r.REST.Create(ctx, obj, validate, o)
 }
 
-// Update updates a resource. If it may create one, as apply does, that is refused when the definition is
-// terminating.
+// Update updates a resource. If it may create one, as apply does, that is refused when the
+// definition is terminating.
 func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateNew rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, mayCreate bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if mayCreate {
@@ -54,8 +54,8 @@ func (r *customResources) refuse(obj runtime.Object) error {
 	return apierrors.NewForbidden(r.DefaultQualifiedResource, name, errors.New("create not allowed while custom resource definition is terminating"))
 }
 
-// Watch watches until ctx ends or the definition changes. In the latter case the watch first sends all
-// events up to then: the resources of a deleted definition were deleted before it.
+// Watch watches until ctx ends or the definition changes. In the latter case the watch first sends
+// all events up to then: the resources of a deleted definition were deleted before it.
 func (r *customResources) Watch(ctx context.Context, o *metainternal.ListOptions) (watch.Interface, error) {
 	return r.REST.Watch(store.WithDrain(ctx, r.live.Done()), o)
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// scheme returns the types of definitions, and those in responses for custom resources, such as Status. It is
-// built once.
+// scheme returns the types of definitions, and those in responses for custom resources, such as
+// Status. It is built once.
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	install.Install(s)

@@ -92,7 +92,8 @@ func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
-// typer gets the kind of a custom resource from the resource, and that of other objects from the scheme.
+// typer gets the kind of a custom resource from the resource, and that of other objects from the
+// scheme.
 type typer struct{}
 
 func (typer) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {

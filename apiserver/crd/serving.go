@@ -28,8 +28,8 @@ type serving struct {
 	end       context.CancelFunc
 }
 
-// retire ends the watches that began under this state of the definition, since their events have its
-// version and schema. Clients watch again.
+// retire ends the watches that began under this state of the definition, since their events have
+// its version and schema. Clients watch again.
 func (s *serving) retire() {
 	if s != nil {
 		s.end()

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// shape are the structural schemas of a custom kind by version. It does to unstructured objects what
-// decoding into a struct does to others: pruning, coercion of metadata, defaulting.
+// shape are the structural schemas of a custom kind by version. It does to unstructured objects
+// what decoding into a struct does to others: pruning, coercion of metadata, defaulting.
 type shape struct {
 	kind    schema.GroupKind
 	schemas map[string]*structural.Structural
@@ -24,15 +24,15 @@ type shape struct {
 
 // shapeOptions are the options of [shape.apply].
 type shapeOptions struct {
-	// stored is for stored objects, which may be older than the validation: malformed metadata is dropped
-	// and a missing generation is set.
+	// stored is for stored objects, which may be older than the validation: malformed metadata is
+	// dropped and a missing generation is set.
 	stored bool
 	// report makes apply return the paths of pruned fields.
 	report bool
 }
 
-// apply coerces the metadata of an object and of embedded ones, prunes unknown fields, and drops nulls that
-// are not allowed, in place. It only coerces the metadata of objects of other kinds.
+// apply coerces the metadata of an object and of embedded ones, prunes unknown fields, and drops
+// nulls that are not allowed, in place. It only coerces the metadata of objects of other kinds.
 func (s *shape) apply(u *unstructured.Unstructured, o shapeOptions) (unknown []string, err error) {
 	apiVersion, _, err := unstructured.NestedString(u.Object, "apiVersion")
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// definitionStore is the storage of definitions. Every write of a definition decides on its names, sets
-// its conditions and changes the catalog.
+// definitionStore is the storage of definitions. Every write of a definition decides on its names,
+// sets its conditions and changes the catalog.
 //
-// A write is computed without a lock, since admission and validation may call back into the server, and
-// committed under the lock of [Kinds] if the definition is still the one it was computed from.
+// A write is computed without a lock, since admission and validation may call back into the server,
+// and committed under the lock of [Kinds] if the definition is still the one it was computed from.
 // Otherwise it is computed again.
 type definitionStore struct {
 	storage.Interface
@@ -66,8 +66,8 @@ func (s *definitionStore) GuaranteedUpdate(ctx context.Context, key string, out 
 	}
 }
 
-// commitUpdate stores a definition in place of the version that it was computed from, which is empty
-// for none.
+// commitUpdate stores a definition in place of the version that it was computed from, which is
+// empty for none.
 func (s *definitionStore) commitUpdate(ctx context.Context, key, version string, crd *apiextensions.CustomResourceDefinition,
 	out runtime.Object) error {
 	s.kinds.mu.Lock()

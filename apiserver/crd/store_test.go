@@ -12,8 +12,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestStaleWrites writes a definition while another write of it is computed: the lock is free, and the
-// other write is computed again, once.
+// TestStaleWrites writes a definition while another write of it is computed: the lock is free, and
+// the other write is computed again, once.
 func TestStaleWrites(t *testing.T) {
 	backend := memory.New(memory.Options{})
 	defer backend.Close()

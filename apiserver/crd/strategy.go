@@ -15,8 +15,8 @@ type strategy interface {
 	rest.ResetFieldsStrategy
 }
 
-// lazyStrategy is a strategy whose schema is compiled for the first validation: compiling its rules takes
-// longer than the rest of serving it.
+// lazyStrategy is a strategy whose schema is compiled for the first validation: compiling its rules
+// takes longer than the rest of serving it.
 type lazyStrategy struct {
 	strategy
 	whole func() (strategy, error)

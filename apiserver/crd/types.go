@@ -132,7 +132,8 @@ func libraryKind(name string, kind schema.GroupVersionKind) *lazyTypes {
 	})}
 }
 
-// libraryTypes returns the schemas of a type of the Kubernetes libraries and of all types that it contains.
+// libraryTypes returns the schemas of a type of the Kubernetes libraries and of all types that it
+// contains.
 func libraryTypes(root string) map[string]*spec.Schema {
 	library := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(reference(name)) })
 	types := map[string]*spec.Schema{}

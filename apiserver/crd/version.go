@@ -117,7 +117,8 @@ func ageColumn() v1.CustomResourceColumnDefinition {
 	}
 }
 
-// resource returns the resource of the version. reset are the fields that updates of the status reset.
+// resource returns the resource of the version. reset are the fields that updates of the status
+// reset.
 func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) (*resource.Resource, error) {
 	main := &customResources{REST: v.main, gate: v.gate, live: v.live}
 	r := &resource.Resource{

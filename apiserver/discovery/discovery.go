@@ -1,8 +1,8 @@
-// Package discovery serves the discovery documents of the catalog's groups, versions and resources, the
-// aggregated ones, and the server's version.
+// Package discovery serves the discovery documents of the catalog's groups, versions and resources,
+// the aggregated ones, and the server's version.
 //
-// The documents are those of one snapshot of the catalog. The first request after a change makes them. The
-// handler is safe for concurrent use.
+// The documents are those of one snapshot of the catalog. The first request after a change makes
+// them. The handler is safe for concurrent use.
 package discovery
 
 import (
@@ -21,9 +21,9 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// New returns the handler of /api, /api/VERSION, /apis, /apis/GROUP, /apis/GROUP/VERSION and /version.
-// It supports the serializer's media types, and answers 404 for a group or version that is not in the
-// catalog.
+// New returns the handler of /api, /api/VERSION, /apis, /apis/GROUP, /apis/GROUP/VERSION and
+// /version. It supports the serializer's media types, and answers 404 for a group or version that
+// is not in the catalog.
 func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer) http.Handler {
 	return &handler{catalog: catalog, serializer: serializer}
 }
@@ -63,8 +63,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// write encodes an object without setting its kind and version: some of these documents have a kind without
-// a version for compatibility.
+// write encodes an object without setting its kind and version: some of these documents have a kind
+// without a version for compatibility.
 func (h *handler) write(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo, obj runtime.Object) {
 	responsewriters.SerializeObject(info.MediaType, info.Serializer, w, r, http.StatusOK, obj)
 }

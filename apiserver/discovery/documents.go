@@ -70,8 +70,8 @@ func groupOf(g *resource.Group) metav1.APIGroup {
 	return group
 }
 
-// resourceList lists a version's resources, each followed by its subresources. In the core group it has no
-// apiVersion of its own, for compatibility.
+// resourceList lists a version's resources, each followed by its subresources. In the core group it
+// has no apiVersion of its own, for compatibility.
 func resourceList(v *resource.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v.GroupVersion.String()}
 	if v.Group == "" {
@@ -86,7 +86,8 @@ func resourceList(v *resource.Version) *metav1.APIResourceList {
 	return list
 }
 
-// resourceOf describes a resource. It has the kind's group and version only if they differ from the list's.
+// resourceOf describes a resource. It has the kind's group and version only if they differ from the
+// list's.
 func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav1.APIResource {
 	entry := metav1.APIResource{
 		Name:               name,

@@ -20,8 +20,8 @@ type bufferedBody struct {
 
 func (*bufferedBody) Close() error { return nil }
 
-// readBody reads the body of a request, of at most limit bytes unless that is zero, and replaces it by a
-// [bufferedBody]. Memory for it grows with what arrives, whatever Content-Length announces.
+// readBody reads the body of a request, of at most limit bytes unless that is zero, and replaces it
+// by a [bufferedBody]. Memory for it grows with what arrives, whatever Content-Length announces.
 func readBody(r *http.Request, limit int64) error {
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -43,7 +43,8 @@ func readBody(r *http.Request, limit int64) error {
 	return nil
 }
 
-// readAll reads to the end. Its buffer is at most twice the size of what has arrived, or initialBuffer.
+// readAll reads to the end. Its buffer is at most twice the size of what has arrived, or
+// initialBuffer.
 func readAll(r io.Reader, announced, limit int64) ([]byte, error) {
 	if announced < 0 || announced > initialBuffer {
 		announced = initialBuffer

@@ -21,9 +21,9 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// creator serves the usual create itself, on the goroutine of the request and with the managed fields of
-// [resource.Resource.ManagedFields]. It leaves unusual ones, and every invalid request, to upstream's
-// handler, which would come to the same result for all of them.
+// creator serves the usual create itself, on the goroutine of the request and with the managed
+// fields of [resource.Resource.ManagedFields]. It leaves unusual ones, and every invalid request,
+// to upstream's handler, which would come to the same result for all of them.
 type creator struct {
 	resource  *resource.Resource
 	storage   rest.Creater
@@ -59,8 +59,8 @@ type newObject struct {
 	namespace string
 }
 
-// decode decodes the object of a usual create. It returns false, and leaves the request as it was, if
-// upstream's handler must serve it.
+// decode decodes the object of a usual create. It returns false, and leaves the request as it was,
+// if upstream's handler must serve it.
 func (c *creator) decode(r *http.Request) (n newObject, ok bool) {
 	scope := c.resource.Scope
 	body, ok := r.Body.(*bufferedBody)
@@ -121,8 +121,8 @@ func (c *creator) create(ctx context.Context, n newObject) (runtime.Object, erro
 	return created, err
 }
 
-// defaultManager returns the field manager of a request that names none: the client's user agent up to
-// the first slash, without what is not printable, cut to the longest name that is valid.
+// defaultManager returns the field manager of a request that names none: the client's user agent up
+// to the first slash, without what is not printable, cut to the longest name that is valid.
 func defaultManager(agent string) string {
 	agent, _, _ = strings.Cut(agent, "/")
 	var name strings.Builder

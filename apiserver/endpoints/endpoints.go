@@ -22,8 +22,8 @@ import (
 // minWatch is the minimum of the random timeout of a watch whose client sets none.
 const minWatch = 30 * time.Minute
 
-// Handler serves every resource in a catalog. It needs the RequestInfo in the request's context. A change
-// of the catalog takes effect with the next request.
+// Handler serves every resource in a catalog. It needs the RequestInfo in the request's context. A
+// change of the catalog takes effect with the next request.
 type Handler struct {
 	catalog    *resource.Catalog
 	admission  admission.Interface
@@ -83,8 +83,9 @@ func takesBody(verb string) bool {
 	return false
 }
 
-// scopeMatches reports whether the path fits the scope of the resource: a path of a cluster-scoped resource
-// has no namespace, one of a single namespaced object has, and no path goes below a subresource.
+// scopeMatches reports whether the path fits the scope of the resource: a path of a cluster-scoped
+// resource has no namespace, one of a single namespaced object has, and no path goes below a
+// subresource.
 func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	if len(info.Parts) > 3 {
 		return false
@@ -100,8 +101,8 @@ func namespaceMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	return !r.Namespaced || info.Namespace != "" || info.Verb == "list" || info.Verb == "watch"
 }
 
-// nameMatches reports whether the path has a name if the verb needs one, and none if the name is in the
-// body.
+// nameMatches reports whether the path has a name if the verb needs one, and none if the name is in
+// the body.
 func nameMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	switch info.Verb {
 	case "create":

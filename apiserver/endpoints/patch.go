@@ -19,8 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// patched is storage whose objects are patched. Upstream's patches report a patch that cannot be applied,
-// such as an apply with an unknown field, as a plain error, for which the response would be 500.
+// patched is storage whose objects are patched. Upstream's patches report a patch that cannot be
+// applied, such as an apply with an unknown field, as a plain error, for which the response would
+// be 500.
 type patched struct{ rest.Patcher }
 
 func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
@@ -39,8 +40,8 @@ func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runti
 
 const retainKeys = "$retainKeys"
 
-// checkDirectives refuses a strategic merge patch on which upstream would panic: one that retains a key
-// that is not a string.
+// checkDirectives refuses a strategic merge patch on which upstream would panic: one that retains a
+// key that is not a string.
 func checkDirectives(r *http.Request) error {
 	body, ok := r.Body.(*bufferedBody)
 	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
@@ -75,8 +76,9 @@ func retainsTexts(patch any) bool {
 	return true
 }
 
-// shallow is a serializer that refuses documents that are nested too deep. It is for the results of patches,
-// which are JSON and may be deeper than the object and the patch; bodies are checked by readBody.
+// shallow is a serializer that refuses documents that are nested too deep. It is for the results of
+// patches, which are JSON and may be deeper than the object and the patch; bodies are checked by
+// readBody.
 type shallow struct{ runtime.NegotiatedSerializer }
 
 func (s shallow) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {

@@ -19,8 +19,9 @@ type verbs map[string]http.HandlerFunc
 // forcedWatch is the verb of a watch by path (/watch/...) instead of by parameter.
 const forcedWatch = "/watch"
 
-// verbsFor returns the handlers of the verbs that a resource's storage implements. Upstream's handlers of
-// writes wrap admission once more with every request they serve, so each request gets a new one.
+// verbsFor returns the handlers of the verbs that a resource's storage implements. Upstream's
+// handlers of writes wrap admission once more with every request they serve, so each request gets a
+// new one.
 func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	v := verbs{}
 	each := func(verb string, handler func() http.HandlerFunc) {

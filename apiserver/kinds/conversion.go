@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 )
 
-// convertor returns the converter between a kind's stored and served version, which are nearly always the
-// same.
+// convertor returns the converter between a kind's stored and served version, which are nearly
+// always the same.
 func convertor(scheme *runtime.Scheme, stored, served schema.GroupVersion) runtime.ObjectConvertor {
 	same := runtime.UnsafeObjectConvertor(scheme)
 	if stored == served {

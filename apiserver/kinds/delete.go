@@ -36,8 +36,8 @@ func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.Validat
 	return d.Store.DeleteCollection(ctx, validate, options, list)
 }
 
-// terminating is a store with two-phase deletes: an object may be terminating without finalizers in its
-// metadata, until an update completes the deletion.
+// terminating is a store with two-phase deletes: an object may be terminating without finalizers in
+// its metadata, until an update completes the deletion.
 type terminating[T Object] struct {
 	*registry.Store
 	terminate func(obj T) bool
@@ -45,8 +45,8 @@ type terminating[T Object] struct {
 
 var errRemove = errors.New("the object can be removed at once")
 
-// Delete marks the object as terminating, or removes it if its kind does not need two phases. An object that
-// is terminating already is returned as it is.
+// Delete marks the object as terminating, or removes it if its kind does not need two phases. An
+// object that is terminating already is returned as it is.
 func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	key, err := t.KeyFunc(ctx, name)
 	if err != nil {

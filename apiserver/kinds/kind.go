@@ -1,8 +1,8 @@
 // Package kinds describes the built-in kinds, and turns each description into resources that the
 // server can serve.
 //
-// A kind is data: its Go type in k8s.io/api, its names, and its rules: defaults, validation, fields that
-// the server sets, columns and selectable fields. What all kinds share is in this package.
+// A kind is data: its Go type in k8s.io/api, its names, and its rules: defaults, validation, fields
+// that the server sets, columns and selectable fields. What all kinds share is in this package.
 package kinds
 
 import (
@@ -24,8 +24,8 @@ type Object interface {
 
 // Of describes the kind whose Go type is T. Only Type, List and Plural must be set.
 //
-// All functions are safe for concurrent use. Default, Prepare and PrepareStatus modify the object that they
-// are passed; the others modify nothing. None retains its arguments.
+// All functions are safe for concurrent use. Default, Prepare and PrepareStatus modify the object
+// that they are passed; the others modify nothing. None retains its arguments.
 type Of[T Object] struct {
 	// Type and List are new, empty values; their Go types must be registered in the scheme. The
 	// group, version and kind come from there.
@@ -42,10 +42,11 @@ type Of[T Object] struct {
 	// prefix is true for generateName, whose value is only the beginning of a name.
 	Name func(name string, prefix bool) []string
 
-	// Default sets the defaults of kube-apiserver. It must be idempotent; it runs on every decoded request and on every stored object that is read.
+	// Default sets the defaults of kube-apiserver. It must be idempotent; it runs on every decoded
+	// request and on every stored object that is read.
 	Default func(obj T)
-	// Prepare sets the fields that the server owns, after the generic ones (identity, generation, and the
-	// status, which only the status subresource changes). old is nil on create.
+	// Prepare sets the fields that the server owns, after the generic ones (identity, generation,
+	// and the status, which only the status subresource changes). old is nil on create.
 	Prepare func(ctx context.Context, obj, old T)
 	// Validate returns the errors of an object, on create and on update.
 	Validate func(obj T) field.ErrorList
@@ -53,8 +54,8 @@ type Of[T Object] struct {
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
 	Warnings func(obj, old T) []string
-	// Unenforced is set for a kind that is stored and has no effect yet. It says what does not happen, and
-	// is part of the warning for every create and update.
+	// Unenforced is set for a kind that is stored and has no effect yet. It says what does not
+	// happen, and is part of the warning for every create and update.
 	Unenforced string
 
 	// Status adds the status subresource.
@@ -74,26 +75,28 @@ type Of[T Object] struct {
 
 	// GracePeriod returns the default grace period of a deletion; nil deletes at once.
 	GracePeriod func(obj T) time.Duration
-	// DeletesOnUpdate reports whether an update completes the deletion, besides the removal of the last
-	// finalizer.
+	// DeletesOnUpdate reports whether an update completes the deletion, besides the removal of the
+	// last finalizer.
 	DeletesOnUpdate func(obj, old T) bool
-	// ReturnsDeleted makes the response of a deletion the last state of the object instead of a status.
+	// ReturnsDeleted makes the response of a deletion the last state of the object instead of a
+	// status.
 	ReturnsDeleted bool
-	// BeforeDelete is called before a deletion. An error refuses the deletion; warnings go through ctx. The
-	// name is empty for the deletion of a collection.
+	// BeforeDelete is called before a deletion. An error refuses the deletion; warnings go through
+	// ctx. The name is empty for the deletion of a collection.
 	BeforeDelete func(ctx context.Context, name string, options *metav1.DeleteOptions) error
 	// Orphans makes Orphan the default propagation policy, instead of Background.
 	Orphans bool
 	// TTL is how long an object is stored after its last write; zero is for ever.
 	TTL time.Duration
 
-	// Terminate is called when the deletion of an object is requested, whether or not it has finalizers.
-	// If it returns true, the object becomes terminating, and is removed by the update for which
-	// DeletesOnUpdate returns true. It may change the object. Such a kind has no deletecollection.
+	// Terminate is called when the deletion of an object is requested, whether or not it has
+	// finalizers. If it returns true, the object becomes terminating, and is removed by the update
+	// for which DeletesOnUpdate returns true. It may change the object. Such a kind has no
+	// deletecollection.
 	Terminate func(obj T) bool
-	// Allocator returns the allocator of what only one object can have, such as cluster IPs. It is called
-	// once for each server; the allocator is used for every write of an object but those of its
-	// subresources.
+	// Allocator returns the allocator of what only one object can have, such as cluster IPs. It is
+	// called once for each server; the allocator is used for every write of an object but those of
+	// its subresources.
 	Allocator func(s Stored[T]) ResourceAllocator[T]
 
 	// Columns are those of a table between "Name" and "Age", but those with a priority stand after the
@@ -115,8 +118,8 @@ type Of[T Object] struct {
 	AlsoServed []Alias[T]
 }
 
-// Alias is a further group-version of a kind, with the rules that differ there. Only Type must be set. The
-// rules are called with objects of the stored type.
+// Alias is a further group-version of a kind, with the rules that differ there. Only Type must be
+// set. The rules are called with objects of the stored type.
 type Alias[T Object] struct {
 	// Type is a new, empty value. The scheme must convert between it and the kind's own type.
 	Type runtime.Object
@@ -144,17 +147,16 @@ type ScaleOf[T Object] struct {
 type Stored[T Object] interface {
 	// List calls yield with each object in all namespaces.
 	List(ctx context.Context, yield func(obj T)) error
-	// Update updates the object, and retries on conflict. change may be called several times, each time
-	// with a copy of the current object. dryRun is as in the options of
-	// the request.
+	// Update updates the object, and retries on conflict. change may be called several times, each
+	// time with a copy of the current object. dryRun is as in the options of the request.
 	Update(ctx context.Context, name string, dryRun []string, change func(obj T) error) (T, error)
 	Delete(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
 // ResourceAllocator allocates what only one object can have. It is safe for concurrent use.
 type ResourceAllocator[T Object] interface {
-	// Allocate allocates what the object needs and sets it in the object, which has not been validated.
-	// old is nil on create. If the write then fails, release is called.
+	// Allocate allocates what the object needs and sets it in the object, which has not been
+	// validated. old is nil on create. If the write then fails, release is called.
 	Allocate(ctx context.Context, obj, old T) (release func(), err error)
 	// Commit releases what the object, as it was written, no longer has.
 	Commit(obj T)

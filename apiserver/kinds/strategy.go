@@ -19,8 +19,8 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// strategy is a kind's strategy for upstream's registry: the rules that all kinds share, and then those of
-// the kind.
+// strategy is a kind's strategy for upstream's registry: the rules that all kinds share, and then
+// those of the kind.
 type strategy[T Object] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
@@ -142,8 +142,8 @@ func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Objec
 	return s.kind.warnings(obj.(T), old.(T))
 }
 
-// CheckGracefulDelete sets the grace period of a deletion if the kind has one. A period of zero deletes at
-// once.
+// CheckGracefulDelete sets the grace period of a deletion if the kind has one. A period of zero
+// deletes at once.
 func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	if s.kind.GracePeriod == nil || options == nil {
 		return false
@@ -187,8 +187,9 @@ func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Ob
 	return errs
 }
 
-// customStrategy is that of a kind's custom subresources, which may update all fields. Such an update is not
-// a new generation: the binding of a pod, for example, does not change its desired state.
+// customStrategy is that of a kind's custom subresources, which may update all fields. Such an
+// update is not a new generation: the binding of a pod, for example, does not change its desired
+// state.
 type customStrategy[T Object] struct{ *strategy[T] }
 
 func (s customStrategy[T]) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
@@ -201,8 +202,8 @@ func (s customStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, run
 	return nil
 }
 
-// layout are the parts of a kind's Go struct besides TypeMeta and ObjectMeta: the status, and the fields of
-// the desired state.
+// layout are the parts of a kind's Go struct besides TypeMeta and ObjectMeta: the status, and the
+// fields of the desired state.
 type layout struct {
 	statusField  int // -1 without one
 	desired      []int

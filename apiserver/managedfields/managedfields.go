@@ -1,22 +1,23 @@
-// Package managedfields computes the managed fields of writes: which manager owns which fields of an
-// object.
+// Package managedfields computes the managed fields of writes: which manager owns which fields of
+// an object.
 //
 // Upstream's field manager (k8s.io/apimachinery/pkg/util/managedfields) does so for every write, by
 // converting, comparing and merging whole objects. An [Updater] comes to the same result for the
-// simple writes of which a server sees most, and leaves the others to the field manager. For now the
-// simple writes are creations, where no field has an owner yet.
+// simple writes of which a server sees most, and leaves the others to the field manager. For now
+// the simple writes are creations, where no field has an owner yet.
 //
-// What they save, on two cores that are shared with other work: a create of a Pod in process takes 0.4 ms
-// instead of 0.9 ms (BenchmarkCreatePods in package controlplane, with 50 KB allocated instead of
-// 76 KB), and one of a custom resource 0.55 ms instead of 0.7 ms (BenchmarkCreate in package crd), each
-// with and without an updater. The part of the managed fields alone is BenchmarkCreate in this package:
+// What they save, on two cores that are shared with other work: a create of a Pod in process takes
+// 0.4 ms instead of 0.9 ms (BenchmarkCreatePods in package controlplane, with 50 KB allocated
+// instead of 76 KB), and one of a custom resource 0.55 ms instead of 0.7 ms (BenchmarkCreate in
+// package crd), each with and without an updater. The part of the managed fields alone is
+// BenchmarkCreate in this package:
 //
 //	              updater   field manager
 //	Go type          6 µs           78 µs
 //	unstructured    72 µs           87 µs
 //
-// An updater also lets package endpoints answer a create without upstream's handler, which is most of
-// what unstructured objects gain.
+// An updater also lets package endpoints answer a create without upstream's handler, which is most
+// of what unstructured objects gain.
 package managedfields
 
 import (
@@ -34,7 +35,8 @@ type Write struct {
 	Subresource string
 }
 
-// Updater sets the managed fields of objects of one kind in one version. It is safe for concurrent use.
+// Updater sets the managed fields of objects of one kind in one version. It is safe for concurrent
+// use.
 type Updater interface {
 	// Update sets the managed fields of obj as the write that replaces old with obj leaves them; old
 	// is nil for a creation. It does what upstream's field manager would do, or it returns false and

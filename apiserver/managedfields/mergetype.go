@@ -11,8 +11,8 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// mergeType is how a Go type merges in one place: as a whole, or by parts that have managers of their
-// own. It is what a walk over values must know of the type.
+// mergeType is how a Go type merges in one place: as a whole, or by parts that have managers of
+// their own. It is what a walk over values must know of the type.
 type mergeType struct {
 	granularity granularity
 	fields      []*structField // of granularStruct, ordered by name

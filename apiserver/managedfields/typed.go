@@ -9,18 +9,18 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// typedUpdater finds the fields of a new object of a Go type in one walk over it, instead of comparing
-// it with an empty one.
+// typedUpdater finds the fields of a new object of a Go type in one walk over it, instead of
+// comparing it with an empty one.
 type typedUpdater struct {
 	typ        reflect.Type
 	apiVersion string
 	root       func() *mergeType // nil if the type is not supported
 }
 
-// ForType returns the updater for objects of a Go type, in an API version, whose strategy resets some
-// fields, none if reset is nil. It leaves all objects to the field manager if reset has anything but
-// top-level fields, or if something in the type has no schema. What it must know of the type it finds
-// out with the first object.
+// ForType returns the updater for objects of a Go type, in an API version, whose strategy resets
+// some fields, none if reset is nil. It leaves all objects to the field manager if reset has
+// anything but top-level fields, or if something in the type has no schema. What it must know of
+// the type it finds out with the first object.
 func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 	u := &typedUpdater{typ: t, apiVersion: apiVersion, root: func() *mergeType { return nil }}
 	skip, ok := topLevel(reset)
@@ -67,8 +67,8 @@ func without(m *mergeType, names []string) *mergeType {
 	return &c
 }
 
-// Update implements [Updater]. It leaves to the field manager what the walk cannot write, such as a list
-// with two elements of the same key, or a key that has to be escaped.
+// Update implements [Updater]. It leaves to the field manager what the walk cannot write, such as a
+// list with two elements of the same key, or a key that has to be escaped.
 func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 	if !w.creates(old) || obj.GetManagedFields() != nil {
 		return false
@@ -80,8 +80,8 @@ func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 	return ok
 }
 
-// created returns the fields that the creation of obj sets, nil if there are none. It returns false if
-// it cannot tell.
+// created returns the fields that the creation of obj sets, nil if there are none. It returns false
+// if it cannot tell.
 func (u *typedUpdater) created(obj metav1.Object) ([]byte, bool) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Type().Elem() != u.typ {

@@ -11,8 +11,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// unstructuredUpdater compares a new object with an empty one as the field manager does, without the
-// conversions between versions and without the steps that matter only if a field has an owner already.
+// unstructuredUpdater compares a new object with an empty one as the field manager does, without
+// the conversions between versions and without the steps that matter only if a field has an owner
+// already.
 type unstructuredUpdater struct {
 	types      upstream.TypeConverter
 	apiVersion string

@@ -9,11 +9,12 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// writer writes a set of fields in the encoding of FieldsV1: an object with a key for each field, in
-// which "." is the field itself if it has parts.
+// writer writes a set of fields in the encoding of FieldsV1: an object with a key for each field,
+// in which "." is the field itself if it has parts.
 //
-// It has two walks. Where the JSON of an empty object has a value, as for every nested struct, changed
-// writes the parts that differ from it. Where it has none, added writes the field and all of its parts.
+// It has two walks. Where the JSON of an empty object has a value, as for every nested struct,
+// changed writes the parts that differ from it. Where it has none, added writes the field and all
+// of its parts.
 type writer struct {
 	out    []byte
 	failed bool // something cannot be written

@@ -108,7 +108,8 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.body))
 }
 
-// serveHashed serves a document under its hash, cacheable for ever, and redirects from an outdated hash.
+// serveHashed serves a document under its hash, cacheable for ever, and redirects from an outdated
+// hash.
 func (d *document) serveHashed(w http.ResponseWriter, r *http.Request, name string) {
 	if hash := r.URL.Query().Get("hash"); hash != "" {
 		c := d.json()

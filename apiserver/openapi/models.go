@@ -48,7 +48,8 @@ var (
 		Type: "apiKey", Name: "authorization", In: "header", Description: "Bearer Token authentication"}}}
 )
 
-// v2 returns the document of all resources. Of two definitions with one name it has the built-in one.
+// v2 returns the document of all resources. Of two definitions with one name it has the built-in
+// one.
 func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
 	b := newPaths(m)
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{

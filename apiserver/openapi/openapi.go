@@ -1,9 +1,10 @@
 // Package openapi describes the served resources as OpenAPI documents: one of all in version 2, and
 // one for each group and version in version 3, with an index.
 //
-// Built-in resources are described by their Go types and the verbs of their storage; custom ones have
-// documents of their own. A document is built on first use, and cached until its resources change: for a new
-// custom kind only the document of its group is rebuilt. The handler is safe for concurrent use.
+// Built-in resources are described by their Go types and the verbs of their storage; custom ones
+// have documents of their own. A document is built on first use, and cached until its resources
+// change: for a new custom kind only the document of its group is rebuilt. The handler is safe for
+// concurrent use.
 package openapi
 
 import (
@@ -26,9 +27,9 @@ const (
 	v3Path = "/openapi/v3"
 )
 
-// New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it. The
-// Go types of resources without a scope are those of the scheme, which also has the groups and versions of
-// shared kinds.
+// New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it.
+// The Go types of resources without a scope are those of the scheme, which also has the groups and
+// versions of shared kinds.
 func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	return gziphandler.GzipHandler(&handler{catalog: catalog, models: newModels(scheme)})
 }
@@ -71,7 +72,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// documents returns the documents of the current snapshot. It reuses those of versions that did not change.
+// documents returns the documents of the current snapshot. It reuses those of versions that did not
+// change.
 func (h *handler) documents() *documents {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,8 +106,8 @@ func (h *handler) last(name string) (versionDocument, bool) {
 	return d, ok
 }
 
-// writeIndex lists the URL of each document, which has the hash of its content. It omits documents that
-// cannot be built.
+// writeIndex lists the URL of each document, which has the hash of its content. It omits documents
+// that cannot be built.
 func (d *documents) writeIndex() ([]byte, error) {
 	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for name, doc := range d.v3 {

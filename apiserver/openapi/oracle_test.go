@@ -17,8 +17,8 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// The oracle is kube-apiserver's documents, which client-go carries for tests. They are some releases
-// older than our types, so they say less: what they do not have is not compared.
+// The oracle is kube-apiserver's documents, which client-go carries for tests. They are some
+// releases older than our types, so they say less: what they do not have is not compared.
 
 func oracle(t *testing.T, name string) *spec3.OpenAPI {
 	t.Helper()
@@ -154,7 +154,8 @@ func parameterTypes(lists ...[]*spec3.Parameter) map[string]string {
 	return types
 }
 
-// since are the places where Kubernetes has said more, or something else, since the oracle was made.
+// since are the places where Kubernetes has said more, or something else, since the oracle was
+// made.
 var since = map[string][]string{
 	"default": {
 		"autoscaling.v1.ScaleSpec.replicas", "core.v1.AzureDiskVolumeSource.cachingMode", "core.v1.AzureDiskVolumeSource.fsType",
@@ -175,7 +176,8 @@ var since = map[string][]string{
 	"x-kubernetes-patch-merge-key": {"meta.v1.LabelSelectorRequirement.key"},
 	"x-kubernetes-patch-strategy":  {"meta.v1.LabelSelectorRequirement.key"},
 	"presence":                     {"core.v1.PersistentVolumeClaimStatus.resizeStatus", "core.v1.PodResourceClaim.source"},
-	// A kind's names are those that the scheme has, which may be more groups than the oracle's server had.
+	// A kind's names are those that the scheme has, which may be more groups than the oracle's
+	// server had.
 	"x-kubernetes-group-version-kind": {"meta.v1.DeleteOptions", "meta.v1.Status"},
 	"reference":                       {"core.v1.PersistentVolumeClaimSpec.resources"},
 	// An extension that no client reads.

@@ -17,7 +17,8 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// paths collects the operations on built-in resources, in OpenAPI v2, and the types that they refer to.
+// paths collects the operations on built-in resources, in OpenAPI v2, and the types that they refer
+// to.
 type paths struct {
 	models *models
 	items  map[string]spec.PathItem
@@ -78,7 +79,8 @@ func (p *paths) addVersion(v *resource.Version) (custom []resource.OpenAPI, err 
 	return custom, nil
 }
 
-// addResource adds the operations on a resource: on all of it, on one object, and across namespaces.
+// addResource adds the operations on a resource: on all of it, on one object, and across
+// namespaces.
 func (p *paths) addResource(r *resource.Resource) error {
 	t, err := p.target(r, r)
 	if err != nil {

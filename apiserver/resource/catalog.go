@@ -40,7 +40,8 @@ type Version struct {
 	Resources []*Resource
 }
 
-// Set replaces the resources of a source; none removes the source. The change is atomic for readers.
+// Set replaces the resources of a source; none removes the source. The change is atomic for
+// readers.
 func (c *Catalog) Set(source string, resources ...*Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +104,8 @@ func build(generation uint64, sources map[string][]*Resource) *Snapshot {
 	return s
 }
 
-// compareGroups puts Kubernetes' own groups, which have no dot or end in .k8s.io, before all others.
+// compareGroups puts Kubernetes' own groups, which have no dot or end in .k8s.io, before all
+// others.
 func compareGroups(a, b string) int {
 	if x, y := rank(a), rank(b); x != y {
 		return x - y

@@ -1,5 +1,5 @@
-// Package resource defines the resources that the API server serves, and the catalog of those that are
-// served now.
+// Package resource defines the resources that the API server serves, and the catalog of those that
+// are served now.
 //
 // A [Resource] is immutable once it is in a [Catalog]. A catalog may be read and replaced from any
 // number of goroutines; a reader holds one consistent [Snapshot].
@@ -59,8 +59,8 @@ type Resource struct {
 	OpenAPI OpenAPI
 }
 
-// OpenAPI provides the documents of one resource in one version. They are built on first use and cached.
-// Callers must not modify them.
+// OpenAPI provides the documents of one resource in one version. They are built on first use and
+// cached. Callers must not modify them.
 type OpenAPI interface {
 	V2() (*spec.Swagger, error)
 	V3() (*spec3.OpenAPI, error)

@@ -17,8 +17,8 @@ var connectVerbs = map[string]string{
 	http.MethodDelete: "delete",
 }
 
-// ServedVerbs returns the verbs of the resource in alphabetical order: those that its storage implements,
-// restricted to Verbs.
+// ServedVerbs returns the verbs of the resource in alphabetical order: those that its storage
+// implements, restricted to Verbs.
 func (r *Resource) ServedVerbs() []string {
 	verbs := map[string]bool{}
 	add := func(verb string, ok bool) {

@@ -30,8 +30,8 @@ type Definition struct {
 
 var definitions sync.Map // reflect.Type → *Definition
 
-// Of returns the definition of a Go type that has one: a struct, or a type that implements its OpenAPI
-// definition. For a pointer it is that of the element.
+// Of returns the definition of a Go type that has one: a struct, or a type that implements its
+// OpenAPI definition. For a pointer it is that of the element.
 func Of(t reflect.Type) *Definition {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -48,11 +48,12 @@ func Of(t reflect.Type) *Definition {
 	return kept.(*Definition)
 }
 
-// V2 returns the schema in OpenAPI v2, where references have siblings such as descriptions and defaults.
+// V2 returns the schema in OpenAPI v2, where references have siblings such as descriptions and
+// defaults.
 func (d *Definition) V2() *spec.Schema { return d.v2() }
 
-// V3 returns the schema in OpenAPI v3, where a reference with siblings is wrapped in allOf, and a value of
-// several types has oneOf.
+// V3 returns the schema in OpenAPI v3, where a reference with siblings is wrapped in allOf, and a
+// value of several types has oneOf.
 func (d *Definition) V3() *spec.Schema { return d.v3() }
 
 // Closure returns the definition, followed by all that it refers to, directly or not.
@@ -114,8 +115,8 @@ var selfTypedType = reflect.TypeFor[selfTyped]()
 // selfDescribed reports whether a type implements its OpenAPI definition, as Time and Quantity do.
 func selfDescribed(t reflect.Type) bool { return t.Implements(selfTypedType) }
 
-// modelName returns the OpenAPIModelName of a type, or else the one that Kubernetes derives from its package
-// and name. A method that was promoted from an embedded field does not count.
+// modelName returns the OpenAPIModelName of a type, or else the one that Kubernetes derives from
+// its package and name. A method that was promoted from an embedded field does not count.
 func modelName(t reflect.Type) string {
 	if namer, ok := reflect.Zero(t).Interface().(modelNamer); ok {
 		if name := namer.OpenAPIModelName(); strings.HasSuffix(name, "."+t.Name()) {
@@ -146,7 +147,8 @@ func texts(t reflect.Type) map[string]string {
 	return map[string]string{"": ownText(t)}
 }
 
-// definedUpstream returns upstream's definition of a type of CustomResourceDefinitions, which have no texts.
+// definedUpstream returns upstream's definition of a type of CustomResourceDefinitions, which have
+// no texts.
 func definedUpstream(t reflect.Type) (openapi.OpenAPIDefinition, bool) {
 	if t.PkgPath() != reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]().PkgPath() {
 		return openapi.OpenAPIDefinition{}, false

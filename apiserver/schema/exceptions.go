@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// exceptions.txt has the properties of types and fields that their Go declarations do not have. A line is
+// exceptions.txt has the properties of types and fields that their Go declarations do not have. A
+// line is
 //
 //	MODEL[.FIELD] PROPERTY...
 //
@@ -56,7 +57,8 @@ func exceptionsOf(model string) *typeExceptions {
 	return &typeExceptions{}
 }
 
-// parseExceptions parses the table. It panics on an invalid line, since the table is part of the program.
+// parseExceptions parses the table. It panics on an invalid line, since the table is part of the
+// program.
 func parseExceptions(text string) map[string]*typeExceptions {
 	table := map[string]*typeExceptions{}
 	for line := range strings.Lines(text) {

@@ -80,7 +80,8 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// isRequired follows the convention of Kubernetes' types: a field that is never left out is required.
+// isRequired follows the convention of Kubernetes' types: a field that is never left out is
+// required.
 func (f Field) isRequired() bool {
 	if f.required != nil {
 		return *f.required
@@ -91,8 +92,8 @@ func (f Field) isRequired() bool {
 // MapType is the field's x-kubernetes-map-type, empty for the default of its type.
 func (f Field) MapType() string { return f.mapType }
 
-// ListType is the field's x-kubernetes-list-type with its keys. Without a declaration it follows from
-// the field's patch strategy.
+// ListType is the field's x-kubernetes-list-type with its keys. Without a declaration it follows
+// from the field's patch strategy.
 func (f Field) ListType() (kind string, keys []string) {
 	strategy, key := f.Tag.Get("patchStrategy"), f.Tag.Get("patchMergeKey")
 	switch {
@@ -121,7 +122,8 @@ func (f Field) Default() any {
 	return zeroOf(f.Type)
 }
 
-// zeroOf returns the zero value of a type as JSON has it, nil for null and for types with an UnmarshalJSON.
+// zeroOf returns the zero value of a type as JSON has it, nil for null and for types with an
+// UnmarshalJSON.
 func zeroOf(t reflect.Type) any {
 	switch {
 	case reflect.PointerTo(t).Implements(unmarshalerType):

@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// The merge schemas are compared with those that client-go embeds for the kinds that can be applied.
+// The merge schemas are compared with those that client-go embeds for the kinds that can be
+// applied.
 
 var stable = regexp.MustCompile(`^v\d+$`)
 
@@ -42,7 +43,8 @@ func sortedKinds() []schema.GroupVersionKind {
 	})
 }
 
-// neverApplied have no merge schema upstream: nearly all are requests that are answered, not objects.
+// neverApplied have no merge schema upstream: nearly all are requests that are answered, not
+// objects.
 var neverApplied = []string{
 	"io.k8s.api.authentication.v1.", "io.k8s.api.authorization.v1.", "io.k8s.api.autoscaling.v1.Scale",
 	"io.k8s.api.core.v1.Binding", "io.k8s.api.core.v1.RangeAllocation",
@@ -76,8 +78,9 @@ func TestMergeSchemasEqualUpstream(t *testing.T) {
 	}
 }
 
-// comparison compares two schemas. It ignores two differences: upstream inlines the untyped value to which
-// ours refer, and refers to the atomic untyped value where ours refer to RawExtension, which is equivalent.
+// comparison compares two schemas. It ignores two differences: upstream inlines the untyped value
+// to which ours refer, and refers to the atomic untyped value where ours refer to RawExtension,
+// which is equivalent.
 type comparison struct{ *testing.T }
 
 const rawExtension = "io.k8s.apimachinery.pkg.runtime.RawExtension"

@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// TypeConverter returns the converter of the scheme's kinds. The merge schema of a kind is built for its
-// first object, and shared by all converters of the process.
+// TypeConverter returns the converter of the scheme's kinds. The merge schema of a kind is built
+// for its first object, and shared by all converters of the process.
 func TypeConverter(scheme *runtime.Scheme) managedfields.TypeConverter { return converter{scheme} }
 
 type converter struct{ scheme *runtime.Scheme }
 
-// ObjectToTyped returns an error if the object's kind is not in the scheme, or if the object does not match
-// its schema.
+// ObjectToTyped returns an error if the object's kind is not in the scheme, or if the object does
+// not match its schema.
 func (c converter) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	t, ok := c.scheme.AllKnownTypes()[obj.GetObjectKind().GroupVersionKind()]
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// cacheable is a shared object with its encodings, each of which is made once. Encoders use the encodings;
-// others read its metadata, and get a copy by GetObject.
+// cacheable is a shared object with its encodings, each of which is made once. Encoders use the
+// encodings; others read its metadata, and get a copy by GetObject.
 type cacheable struct {
 	object *object
 

@@ -22,8 +22,9 @@ func corrupt(r *storage.Record, err error) error {
 	return apistorage.NewCorruptObjError(r.Key, fmt.Errorf("object not decodable revision=%d: %w", r.Revision, err))
 }
 
-// deletable returns the object to validate a deletion with, nil for one that is corrupt as expected. If it
-// is expected to be corrupt and is not, it must be deleted as usual, with its finalizers and preconditions.
+// deletable returns the object to validate a deletion with, nil for one that is corrupt as
+// expected. If it is expected to be corrupt and is not, it must be deleted as usual, with its
+// finalizers and preconditions.
 func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
 	if expectCorrupt {
 		if _, err := s.decode(r.Value); err == nil {
@@ -38,8 +39,8 @@ func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object
 	return o.shallow(), nil
 }
 
-// listCorrupt returns the error of a list with objects that cannot be decoded. It names them, so that they
-// can be deleted.
+// listCorrupt returns the error of a list with objects that cannot be decoded. It names them, so
+// that they can be deleted.
 func (s *Store) listCorrupt(errs []error) error {
 	status := storeReadError(fmt.Sprintf("failed to read one or more %s from the storage: %v", strings.Trim(s.prefix, "/"), errs[0]))
 	if len(errs) > 1 {

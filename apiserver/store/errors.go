@@ -12,7 +12,8 @@ import (
 )
 
 // Messages of errors for resource versions that are compacted. The first sentences are those of
-// kube-apiserver, since some clients look for them. Only continueExpired has a token to continue with.
+// kube-apiserver, since some clients look for them. Only continueExpired has a token to continue
+// with.
 const (
 	listExpired     = "The resourceVersion for the provided list is too old."
 	continueExpired = "The provided continue parameter is too old to display a consistent list result. " +
@@ -20,8 +21,8 @@ const (
 		"then as of now, so that what was created, changed or deleted in the meantime may show up in it or not."
 )
 
-// fromBackend translates an error of the backend for a key to one that the registry knows, or returns it as
-// it is. Only a create can end in a conflict: updates and deletions retry.
+// fromBackend translates an error of the backend for a key to one that the registry knows, or
+// returns it as it is. Only a create can end in a conflict: updates and deletions retry.
 func fromBackend(key string, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -37,8 +38,8 @@ func fromBackend(key string, err error) error {
 	}
 }
 
-// continueTooOld returns the error for a continue token whose revision is compacted. It has a token that
-// continues from start at the latest revision.
+// continueTooOld returns the error for a continue token whose revision is compacted. It has a token
+// that continues from start at the latest revision.
 func continueTooOld(start, path string) error {
 	const latest = -1
 	token, err := apistorage.EncodeContinue(start, path, latest)

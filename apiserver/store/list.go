@@ -20,8 +20,8 @@ import (
 const (
 	// maxPage bounds the pages in which a list with a limit and a selector looks for matches.
 	maxPage = 10_000
-	// freshnessTimeout is how long a request waits for a resource version in the future, and retryAfter
-	// after how many seconds its client should retry.
+	// freshnessTimeout is how long a request waits for a resource version in the future, and
+	// retryAfter after how many seconds its client should retry.
 	freshnessTimeout = 3 * time.Second
 	retryAfter       = 1
 )
@@ -55,7 +55,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 	return s.versioner.UpdateList(list, found.revision, token, remaining)
 }
 
-// query translates the options of a list to a query, after waiting for its resource version if necessary.
+// query translates the options of a list to a query, after waiting for its resource version if
+// necessary.
 func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOptions) (storage.Query, error) {
 	at, start, err := apistorage.ValidateListOptions(path, s.versioner, opts)
 	if err != nil {
@@ -137,7 +138,8 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// fill sets the items of a list to shallow copies of objects. Typed items have no kind, as in responses.
+// fill sets the items of a list to shallow copies of objects. Typed items have no kind, as in
+// responses.
 func fill(items reflect.Value, objects []*object) error {
 	filled := reflect.MakeSlice(items.Type(), len(objects), len(objects))
 	for i, o := range objects {

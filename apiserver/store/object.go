@@ -34,7 +34,8 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	return s.remember(r, decoded), nil
 }
 
-// deleted returns the object of a deletion: the last one, with the resource version of the deletion.
+// deleted returns the object of a deletion: the last one, with the resource version of the
+// deletion.
 func (s *Store) deleted(e *storage.Event) (*object, error) {
 	if o, ok := e.Record.Memo(s).(*object); ok {
 		return o, nil
@@ -83,8 +84,8 @@ func (s *Store) setVersion(obj runtime.Object, revision uint64) {
 	_ = s.versioner.UpdateObject(obj, revision)
 }
 
-// shallow returns a copy whose fields can be set: for unstructured objects, those of the object and of
-// its metadata. What they refer to is shared.
+// shallow returns a copy whose fields can be set: for unstructured objects, those of the object and
+// of its metadata. What they refer to is shared.
 func (o *object) shallow() runtime.Object {
 	if u, ok := o.Object.(*unstructured.Unstructured); ok {
 		return &unstructured.Unstructured{Object: shallowContent(u.Object)}

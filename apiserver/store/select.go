@@ -7,8 +7,8 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// selector selects the objects of a list or a watch. It gets an object's attributes, which allocates, only
-// if the metadata does not suffice.
+// selector selects the objects of a list or a watch. It gets an object's attributes, which
+// allocates, only if the metadata does not suffice.
 type selector struct {
 	predicate apistorage.SelectionPredicate
 	all       bool // everything matches

@@ -1,17 +1,19 @@
 // Package store keeps API objects in a [storage.Store]: it is the storage.Interface that upstream's
-// registry and handlers work on, with the semantics of kube-apiserver over etcd and its watch cache.
+// registry and handlers work on, with the semantics of kube-apiserver over etcd and its watch
+// cache.
 //
-// A record is decoded once. The decoded object is kept as the record's memo and shared by every list,
-// watch and predicate; it must not be changed. The results of methods follow three rules:
+// A record is decoded once. The decoded object is kept as the record's memo and shared by every
+// list, watch and predicate; it must not be changed. The results of methods follow three rules:
 //
 //   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller.
-//   - GetList returns shallow copies: the caller may set fields of an item (such as its kind or resource
-//     version) but must not reach into its maps, slices and pointers. Upstream's watch cache does the same.
-//   - Watch sends objects that cache their encodings (runtime.CacheableObject), each made once for all
-//     watchers that need it.
+//   - GetList returns shallow copies: the caller may set fields of an item (such as its kind or
+//     resource version) but must not modify its maps, slices and what its pointers refer to.
+//     Upstream's watch cache does the same.
+//   - Watch sends objects that cache their encodings (runtime.CacheableObject), each made once for
+//     all watchers that need it.
 //
-// Reads are at the latest revision, or at exactly the requested one. The only background work is one
-// goroutine for each watch.
+// Reads are at the latest revision, or at exactly the requested one. The only background work is
+// one goroutine for each watch.
 package store
 
 import (
@@ -50,8 +52,8 @@ type Store struct {
 
 var _ apistorage.Interface = (*Store)(nil)
 
-// New returns a store of one resource. Several may share a backend, and those of the same prefix share
-// the objects, each decoding them with its own codec.
+// New returns a store of one resource. Several may share a backend, and those of the same prefix
+// share the objects, each decoding them with its own codec.
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
 	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New}
@@ -169,8 +171,9 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 	}
 }
 
-// tryUpdate applies an update to the object of a record, nil for none, and returns the record that it
-// wrote, or the given one if nothing has changed. With storage.ErrConflict it returns the current record.
+// tryUpdate applies an update to the object of a record, nil for none, and returns the record that
+// it wrote, or the given one if nothing has changed. With storage.ErrConflict it returns the
+// current record.
 func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, out runtime.Object,
 	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc) (written, current *storage.Record, err error) {
 	input := emptyLike(out)
@@ -205,8 +208,8 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	return written, written, err
 }
 
-// put writes encoded data under key, leaving the decoded object as the record's memo. Errors are the
-// backend's.
+// put writes encoded data under key, leaving the decoded object as the record's memo. Errors are
+// the backend's.
 func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl uint64) (*storage.Record, error) {
 	decoded, err := s.decode(data)
 	if err != nil {
@@ -254,7 +257,8 @@ func (s *Store) CompactRevision() int64 {
 	return int64(oldest)
 }
 
-// key validates a key of the registry, and makes it end in a slash if and only if it is a collection's.
+// key validates a key of the registry, and makes it end in a slash if and only if it is a
+// collection's.
 func (s *Store) key(key string, collection bool) (string, error) {
 	key, err := apistorage.PrepareKey(s.prefix, key, collection)
 	if !collection {

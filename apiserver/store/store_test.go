@@ -109,8 +109,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestUpdateConflict writes while an update is computed: it is computed again each time, with the current
-// object.
+// TestUpdateConflict writes while an update is computed: it is computed again each time, with the
+// current object.
 func TestUpdateConflict(t *testing.T) {
 	s, _ := podStore(t, memory.Options{})
 	key := podKey(createPod(t, s, newPod(1)))
@@ -133,8 +133,8 @@ func TestUpdateConflict(t *testing.T) {
 	}
 }
 
-// TestUpdateOfDeleted deletes an object while an update of it is computed: the update fails, and does not
-// create the object again.
+// TestUpdateOfDeleted deletes an object while an update of it is computed: the update fails, and
+// does not create the object again.
 func TestUpdateOfDeleted(t *testing.T) {
 	s, _ := podStore(t, memory.Options{})
 	key := podKey(createPod(t, s, newPod(1)))
@@ -152,7 +152,8 @@ func TestUpdateOfDeleted(t *testing.T) {
 	}
 }
 
-// TestOwnership changes whatever can be reached from the results, and expects that no other reader sees it.
+// TestOwnership changes whatever can be reached from the results, and expects that no other reader
+// sees it.
 func TestOwnership(t *testing.T) {
 	s, backend := podStore(t, memory.Options{})
 	modify := func(pod *corev1.Pod) {
@@ -256,7 +257,8 @@ func TestUnstructured(t *testing.T) {
 	}
 }
 
-// TestSharedPrefix has the same objects decoded by two stores, as when a kind is served in two versions.
+// TestSharedPrefix has the same objects decoded by two stores, as when a kind is served in two
+// versions.
 func TestSharedPrefix(t *testing.T) {
 	one, backend := podStore(t, memory.Options{})
 	two := podStoreOn(backend)

@@ -9,8 +9,8 @@ import (
 	"flyball.dev/storage"
 )
 
-// Verify checks that no shared object was modified: each that a record of the backend has must still equal
-// what the record's bytes decode to. It is meant for the end of tests.
+// Verify checks that no shared object was modified: each that a record of the backend has must
+// still equal what the record's bytes decode to. It is meant for the end of tests.
 func Verify(ctx context.Context, backend storage.Store) error {
 	page, err := backend.Range(ctx, storage.Query{})
 	if err != nil {

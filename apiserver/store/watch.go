@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// bookmarkFrequency is the time between bookmarks, and finalBookmark how long before the deadline of
-	// a watch the last one is sent.
+	// bookmarkFrequency is the time between bookmarks, and finalBookmark how long before the
+	// deadline of a watch the last one is sent.
 	bookmarkFrequency = time.Minute
 	finalBookmark     = 2 * time.Second
 	// resultBuffer is how many events are buffered for a slow client.
@@ -24,8 +24,8 @@ const (
 
 type drainKey struct{}
 
-// WithDrain returns a context under which a watch ends when done is closed, but not before it has sent
-// every event that was written by then.
+// WithDrain returns a context under which a watch ends when done is closed, but not before it has
+// sent every event that was written by then.
 func WithDrain(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, drainKey{}, done)
 }
@@ -195,8 +195,8 @@ func (w *watcher) sendEvents() error {
 	}
 }
 
-// sendEvent sends the event of a write if the object is or was selected: ADDED if it was not before, and
-// DELETED if it is not any more.
+// sendEvent sends the event of a write if the object is or was selected: ADDED if it was not
+// before, and DELETED if it is not any more.
 func (w *watcher) sendEvent(e *storage.Event) error {
 	var now, before *object
 	var is, was bool
@@ -257,7 +257,8 @@ func (w *watcher) send(t watch.EventType, obj runtime.Object) bool {
 	}
 }
 
-// bookmarkTimer fires when a bookmark is due: each minute, and shortly before the deadline of the watch.
+// bookmarkTimer fires when a bookmark is due: each minute, and shortly before the deadline of the
+// watch.
 type bookmarkTimer struct {
 	due   <-chan time.Time // nil if there are no bookmarks
 	timer *time.Timer

@@ -65,8 +65,8 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 	podspec.SetDefaults(&s.Template.Spec)
 }
 
-// prepareDaemonSet counts the versions of the template, in the annotation that has held the number
-// since there was a field for it.
+// prepareDaemonSet counts the generations of the template, in the annotation that replaces the
+// field for it.
 func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	n := int64(1)
 	if old != nil {
@@ -123,7 +123,7 @@ func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
 }
 
-// ownerCell names what controls an object.
+// ownerCell returns the controller of an object.
 func ownerCell(obj metav1.Object) string {
 	owner := metav1.GetControllerOf(obj)
 	if owner == nil {

@@ -96,7 +96,7 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	return append(errs, statefulTemplate(spec)...)
 }
 
-// statefulTemplate checks the template as if the claims' volumes were in it already.
+// statefulTemplate checks the template with the volumes of the claims added.
 func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
 	if len(spec.VolumeClaimTemplates) == 0 {
 		return workload.RestartsAlways(&spec.Template, "ReplicaSet")

@@ -38,7 +38,7 @@ func HorizontalPodAutoscalers() kinds.Kind {
 	}
 }
 
-// defaultUtilization is the share of the CPU, in percent, that pods are meant to use.
+// defaultUtilization is the default target of the CPU utilization, in percent.
 const defaultUtilization int32 = 80
 
 func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
@@ -163,7 +163,7 @@ func metricTarget(t *autoscalingv2.MetricTarget, w *fieldrules.Path) field.Error
 	return errs
 }
 
-// The longest times that scaling can look back on.
+// The longest windows of scaling policies.
 const (
 	maxStabilization = 3600
 	maxPolicyPeriod  = 1800
@@ -211,7 +211,7 @@ func autoscalerRow(a *autoscalingv2.HorizontalPodAutoscaler) []any {
 	return []any{ref.Kind + "/" + ref.Name, columns.OrNone(strings.Join(targets, ", ")), least, int64(a.Spec.MaxReplicas), int64(a.Status.CurrentReplicas)}
 }
 
-// metricCell shows what a metric is and should be.
+// metricCell returns the current value and the target of a metric.
 func metricCell(m *autoscalingv2.MetricSpec, current []autoscalingv2.MetricStatus) string {
 	if m.Type != autoscalingv2.ResourceMetricSourceType || m.Resource == nil {
 		return "<unknown>"

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
-// maxCronJobName leaves room for what is added to the names of its jobs.
+// maxCronJobName leaves room for the suffix of the names of its jobs.
 const maxCronJobName = 63 - 11
 
 func CronJobs() kinds.Kind {
@@ -92,7 +92,7 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	return append(errs, jobSpec(&s.JobTemplate.Spec, &at)...)
 }
 
-// cronField is one of the five parts of a schedule: its range, and the names that numbers have in it.
+// cronField is one of the five fields of a schedule: its range and the names of its values.
 type cronField struct {
 	name     string
 	min, max int
@@ -107,7 +107,7 @@ var cronFields = []cronField{
 	{"day of week", 0, 6, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
-// schedule says what is wrong with the times at which a cron job runs.
+// schedule checks the schedule of a cron job.
 func schedule(s string) error {
 	if strings.HasPrefix(s, "@") {
 		switch s {
@@ -134,7 +134,7 @@ func schedule(s string) error {
 	return nil
 }
 
-// check takes *, a number or a range of them, each with or without a step.
+// check accepts *, a number or a range, each with or without a step.
 func (f cronField) check(part string) error {
 	span, step, stepped := strings.Cut(part, "/")
 	if stepped {

@@ -40,8 +40,8 @@ func Nodes() kinds.Kind {
 	}
 }
 
-// defaultNode lets all of a node be used, unless it says otherwise, and keeps both forms of its pod
-// network in step.
+// defaultNode defaults the allocatable resources to the capacity, and sets podCIDR and podCIDRs to
+// the same.
 func defaultNode(n *corev1.Node) {
 	switch s := &n.Spec; {
 	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
@@ -159,7 +159,7 @@ func nodeStatusCell(n *corev1.Node) string {
 	return status
 }
 
-// roleCell are the roles that a node's labels give it.
+// roleCell returns the roles in a node's labels.
 func roleCell(n *corev1.Node) string {
 	var roles []string
 	for _, k := range fieldrules.SortedKeys(n.Labels) {

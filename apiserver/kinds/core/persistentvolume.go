@@ -129,7 +129,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		}
 		return append(errs, podspec.WithoutBacksteps(v.Local.Path, at, "path")...)
 	})
-	// All other sources are systems that no controller of ours speaks to: they are only counted.
+	// No controller here supports the other sources: they are only counted.
 	value := reflect.ValueOf(v).Elem()
 	for i := range value.NumField() {
 		switch name := kinds.JsonName(value.Type().Field(i)); name {

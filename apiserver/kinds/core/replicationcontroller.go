@@ -53,7 +53,7 @@ func ReplicationControllers() kinds.Kind {
 	}
 }
 
-// defaultReplicationController takes the labels and the selector from the template.
+// defaultReplicationController sets the labels and the selector from the template.
 func defaultReplicationController(r *corev1.ReplicationController) {
 	fieldrules.DefaultPointer(&r.Spec.Replicas, workload.DefaultReplicas)
 	t := r.Spec.Template

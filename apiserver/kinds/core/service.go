@@ -72,7 +72,7 @@ func defaultService(s *corev1.Service) {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
 	}
-	if fromOutside(s) {
+	if externallyAccessible(s) {
 		fieldrules.DefaultValue(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 	if hasClusterIP(spec.Type) {
@@ -88,29 +88,29 @@ func defaultService(s *corev1.Service) {
 	}
 }
 
-// hasClusterIP reports whether services of a type are reached inside the cluster by an address.
+// hasClusterIP reports whether services of a type have a cluster IP.
 func hasClusterIP(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeClusterIP || hasNodePort(t)
 }
 
-// hasNodePort reports whether services of a type are reached at a port of every node.
+// hasNodePort reports whether services of a type have node ports.
 func hasNodePort(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeNodePort || t == corev1.ServiceTypeLoadBalancer
 }
 
-// fromOutside reports whether a service is reached from outside the cluster.
-func fromOutside(s *corev1.Service) bool {
+// externallyAccessible reports whether a service can be reached from outside the cluster.
+func externallyAccessible(s *corev1.Service) bool {
 	return hasNodePort(s.Spec.Type) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }
 
-// prepareService drops what belonged to the type that the service had before, where the user has left
-// it as it was.
+// prepareService drops the fields that the service's new type does not have, if the update left
+// them unchanged.
 func prepareService(_ context.Context, s, old *corev1.Service) {
 	if old == nil || s.Spec.Type == old.Spec.Type {
 		return
 	}
 	now, was := &s.Spec, &old.Spec
-	if !fromOutside(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
+	if !externallyAccessible(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
 		now.ExternalTrafficPolicy = ""
 	}
 	if now.Type == corev1.ServiceTypeLoadBalancer {
@@ -195,7 +195,7 @@ func affinity(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// ofType checks what only services of some types have.
+// ofType checks the fields that only services of some types have.
 func ofType(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
@@ -267,13 +267,13 @@ func addresses(spec *corev1.ServiceSpec) field.ErrorList {
 		corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
 }
 
-// outside checks how traffic comes in.
+// outside checks the fields of external traffic.
 func outside(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
 	local := spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	switch {
-	case fromOutside(s):
+	case externallyAccessible(s):
 		errs = append(errs, fieldrules.OneOf(spec.ExternalTrafficPolicy, &fieldrules.Spec, "externalTrafficPolicy",
 			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	case spec.ExternalTrafficPolicy != "":

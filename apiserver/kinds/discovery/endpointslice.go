@@ -138,7 +138,7 @@ func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {
 	return []any{string(s.AddressType), shorten(ports), shorten(addresses)}
 }
 
-// shorten joins the first few of a list.
+// shorten joins the first elements of a list.
 func shorten(list []string) string {
 	if len(list) == 0 {
 		return "<unset>"

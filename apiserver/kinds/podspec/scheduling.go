@@ -12,7 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// scheduling checks which nodes a pod likes, bears and avoids.
+// scheduling checks node selectors, affinities, tolerations and topology spread constraints.
 func scheduling(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	errs := Tolerations(s.Tolerations, w)
 	if a := s.Affinity; a != nil {

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// maxUserPriority is the highest priority that is not kept for the system's own classes.
+// maxUserPriority is the highest priority that is not reserved for system classes.
 const (
 	maxUserPriority      = int32(1_000_000_000)
 	systemPriorityPrefix = "system-"
@@ -60,7 +60,7 @@ func PriorityClasses() kinds.Kind {
 	}
 }
 
-// SystemPriorityClasses are the priority classes that every cluster has.
+// SystemPriorityClasses returns the priority classes that every cluster has.
 func SystemPriorityClasses() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{
 		systemPriorityClass("system-node-critical", "Used for system critical pods that must not be moved from their current node."),
