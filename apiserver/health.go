@@ -30,6 +30,8 @@ type check struct {
 
 var errNotServing = errors.New("the server is not serving")
 
+// ServeHTTP runs the checks of an endpoint, or the one that the path names, and reports their
+// results.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint, only, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	checks := []check{{"ping", nil}}

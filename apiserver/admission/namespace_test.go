@@ -28,10 +28,10 @@ func TestNamespaceLifecycle(t *testing.T) {
 		},
 	}
 	for _, tc := range []struct {
-		name                            string
-		operation                       admission.Operation
-		kind, resource, namespace, says string
-		reason                          metav1.StatusReason
+		name                               string
+		operation                          admission.Operation
+		kind, resource, namespace, message string
+		reason                             metav1.StatusReason
 	}{
 		{"create in an active namespace", admission.Create, "Pod", "pods", "active", "", ""},
 		{"create in an absent namespace", admission.Create, "Pod", "pods", "absent", `namespaces "absent" not found`, metav1.StatusReasonNotFound},
@@ -49,7 +49,7 @@ func TestNamespaceLifecycle(t *testing.T) {
 				name = tc.namespace
 			}
 			if !plugin.Handles(tc.operation) {
-				if tc.says != "" {
+				if tc.message != "" {
 					t.Error("the operation is not handled")
 				}
 				return
@@ -57,10 +57,10 @@ func TestNamespaceLifecycle(t *testing.T) {
 			err := plugin.Admit(t.Context(), admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind(tc.kind), tc.namespace, name,
 				corev1.SchemeGroupVersion.WithResource(tc.resource), "", tc.operation, nil, false, nil), nil)
 			switch {
-			case tc.says == "" && err != nil:
+			case tc.message == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case tc.says != "" && (err == nil || errors.ReasonForError(err) != tc.reason || !strings.Contains(err.Error(), tc.says)):
-				t.Errorf("got %v, want %s: … %s", err, tc.reason, tc.says)
+			case tc.message != "" && (err == nil || errors.ReasonForError(err) != tc.reason || !strings.Contains(err.Error(), tc.message)):
+				t.Errorf("got %v, want %s: … %s", err, tc.reason, tc.message)
 			}
 			if tc.namespace == "terminating" && err != nil && !errors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 				t.Errorf("%v does not say that the namespace is terminating", err)

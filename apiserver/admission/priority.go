@@ -30,6 +30,7 @@ func newPriority(o Objects) admission.Interface {
 	}
 }
 
+// Admit sets the priority and the preemption policy of new pods, and refuses other values of them.
 func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil {

@@ -31,6 +31,7 @@ func newRuntimeClass(o Objects) admission.Interface {
 	}
 }
 
+// Admit sets the overhead and merges the scheduling constraints of new pods' RuntimeClass.
 func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || pod.Spec.RuntimeClassName == nil {

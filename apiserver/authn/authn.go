@@ -42,6 +42,7 @@ func New(c Config) authenticator.Request {
 	return group.NewAuthenticatedGroupAdder(union.NewFailOnError(authenticators...))
 }
 
+// userKey is the key of the user in the context of an in-process request.
 type userKey struct{}
 
 // WithUser makes u the user of requests with the returned context that have no credentials. Only

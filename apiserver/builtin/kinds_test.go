@@ -95,7 +95,7 @@ func (d described) run(t testing.TB, obj, old runtime.Object) {
 	d.call("PrepareStatus", context.Background(), obj, old)
 }
 
-func TestEveryKindBearsAnEmptyObject(t *testing.T) {
+func TestEmptyObjects(t *testing.T) {
 	for _, k := range All() {
 		e := describe(k)
 		e.run(t, e.blank(), e.blank())

@@ -39,6 +39,7 @@ var Codecs = sync.OnceValue(func() serializer.CodecFactory {
 		serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
 })
 
+// newScheme returns a scheme with the types, defaults and conversions of all built-in kinds.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

@@ -49,7 +49,7 @@ func TestVerbsEqualUpstream(t *testing.T) {
 			got[r.Name] = r.Verbs
 		}
 		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s (-real +ours):\n%s", gv, d)
+			t.Errorf("%s (-upstream +ours):\n%s", gv, d)
 		}
 	}
 }

@@ -91,7 +91,7 @@ type unclosed struct{ storage.Store }
 
 func (unclosed) Close() error { return nil }
 
-func TestServicesAreRememberedByANewServer(t *testing.T) {
+func TestAllocationsAfterRestart(t *testing.T) {
 	kept := memory.New(memory.Options{})
 	defer kept.Close()
 	run := func(f func(kubernetes.Interface)) {

@@ -21,7 +21,7 @@ type change struct {
 }
 
 // prepare decides on the names and the conditions of a definition that is about to be stored, and
-// puts what it will serve into the catalog, so that nobody can observe the definition before. If it
+// puts what it will serve into the catalog, so that no client observes the definition before. If it
 // cannot be served, prepare returns the error and a change all the same, which serves nothing. The
 // caller holds the lock and must finish the change.
 func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, error) {

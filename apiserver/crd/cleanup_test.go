@@ -149,7 +149,7 @@ func TestCollectionOfDefinitions(t *testing.T) {
 	})
 }
 
-func TestReleasedByHand(t *testing.T) {
+func TestFinalizerRemovedByUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.define(minimal)

@@ -76,6 +76,8 @@ var definitionPatchTypes = []string{
 	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
 }
 
+// definitionScope returns the scope of definitions, or of one of their subresources, for upstream's
+// handlers.
 func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVersionResource, subresource string, table rest.TableConvertor,
 	equivalents runtime.EquivalentResourceMapper, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	hub := apiextensions.SchemeGroupVersion

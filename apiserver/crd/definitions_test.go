@@ -198,7 +198,7 @@ func TestNameConflict(t *testing.T) {
 	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
 	changed := (<-watch.ResultChan()).Object.(*unstructured.Unstructured)
 	if got := condition(changed, "NamesAccepted") + ", " + condition(changed, "Established"); got != "True NoConflicts, True InitialNamesAccepted" {
-		t.Errorf("after the other one has gone: %s", got)
+		t.Errorf("after the deletion of the other one: %s", got)
 	}
 	if _, served := s.catalog.Snapshot().Lookup(gadgets); !served {
 		t.Error("not served")

@@ -46,6 +46,7 @@ func encodeObject(u *unstructured.Unstructured, w io.Writer) error {
 // flushSize is how many bytes of a list are written at a time.
 const flushSize = 64 << 10
 
+// encodeList encodes a list in chunks of about flushSize.
 func encodeList(l *unstructured.UnstructuredList, w io.Writer) error {
 	e := encoders.Get().(*encoder)
 	defer e.free()
@@ -108,6 +109,8 @@ func (e *encoder) flush(w io.Writer) error {
 
 func (e *encoder) bytes(b ...byte) { e.out = append(e.out, b...) }
 
+// value encodes one of the types of values in unstructured objects, and others as encoding/json
+// does.
 func (e *encoder) value(v any) error {
 	switch v := v.(type) {
 	case nil:

@@ -85,8 +85,7 @@ func accept(want, held apiextensions.CustomResourceDefinitionNames, taken names)
 
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
-// approve sets the condition that tells whether a definition in one of Kubernetes' own groups has
-// an approval.
+// approve sets the condition whether a definition in one of Kubernetes' own groups has an approval.
 func approve(crd *apiextensions.CustomResourceDefinition) {
 	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
 		return

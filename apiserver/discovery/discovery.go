@@ -28,12 +28,14 @@ func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer) htt
 	return &handler{catalog: catalog, serializer: serializer}
 }
 
+// handler serves discovery, with the documents of the latest snapshot it was asked for.
 type handler struct {
 	catalog    *resource.Catalog
 	serializer runtime.NegotiatedSerializer
 	current    atomic.Pointer[documents]
 }
 
+// ServeHTTP serves a discovery document or the version.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path == "/version" {

@@ -41,6 +41,7 @@ func New(catalog *resource.Catalog, admit admission.Interface, serializer runtim
 	return &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound, verbs: map[*resource.Resource]verbs{}}
 }
 
+// ServeHTTP calls the handler of the request's resource and verb.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !ok || !info.IsResourceRequest {

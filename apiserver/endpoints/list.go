@@ -22,6 +22,7 @@ func buffered(list http.HandlerFunc) http.HandlerFunc {
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Discard, 64<<10) }}
 
+// bufferedWriter is a response writer with a buffer.
 type bufferedWriter struct {
 	http.ResponseWriter
 	buffer *bufio.Writer

@@ -28,6 +28,7 @@ func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	return p.Patcher.Update(ctx, name, patchInfo{info}, create, update, orCreate, options)
 }
 
+// patchInfo translates the errors of upstream's patches.
 type patchInfo struct{ rest.UpdatedObjectInfo }
 
 func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
@@ -85,6 +86,7 @@ func (s shallow) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) 
 	return shallowDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 
+// shallowDecoder refuses documents that are nested too deep.
 type shallowDecoder struct{ runtime.Decoder }
 
 func (d shallowDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {

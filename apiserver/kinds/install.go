@@ -61,6 +61,7 @@ func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
 	return i.resources, nil
 }
 
+// installer makes resources of kinds.
 type installer struct {
 	Options
 	parameters  runtime.ParameterCodec
@@ -112,6 +113,7 @@ func defaultItems[T Object](one func(T)) func(any) {
 	}
 }
 
+// install adds the resources of the kind and of its aliases, with their subresources.
 func (k Of[T]) install(i *installer) error {
 	gvk, err := i.kindOf(k.Type)
 	if err != nil {
@@ -150,6 +152,7 @@ func (k Of[T]) install(i *installer) error {
 	return nil
 }
 
+// store returns the registry of the kind's objects.
 func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *strategy[T]) (*registry.Store, error) {
 	store := &registry.Store{
 		NewFunc:                   NewOf(k.Type),
@@ -247,6 +250,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	return r, nil
 }
 
+// scope returns the scope of a resource or subresource for upstream's handlers.
 func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
 	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
 	scheme := i.Scheme

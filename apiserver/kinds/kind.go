@@ -54,7 +54,7 @@ type Of[T Object] struct {
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
 	Warnings func(obj, old T) []string
-	// Unenforced is set for a kind that is stored and has no effect yet. It says what does not
+	// Unenforced is set for a kind that is stored and has no effect yet. It is what does not
 	// happen, and is part of the warning for every create and update.
 	Unenforced string
 

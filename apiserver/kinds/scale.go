@@ -43,6 +43,7 @@ func (r *scaleREST[T]) Get(ctx context.Context, name string, options *metav1.Get
 	return r.of(obj.(T))
 }
 
+// Update sets the number of replicas of the object.
 func (r *scaleREST[T]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, onCreate rest.ValidateObjectFunc,
 	onUpdate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, _, err := r.store.Update(ctx, name, &scaledInfo[T]{info, r},
@@ -96,6 +97,7 @@ type scaledInfo[T Object] struct {
 	rest *scaleREST[T]
 }
 
+// UpdatedObject applies the update to the scale of the old object, and the result to the object.
 func (i *scaledInfo[T]) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj := old.DeepCopyObject().(T)
 	before, err := i.rest.of(obj)

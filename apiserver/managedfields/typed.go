@@ -81,7 +81,7 @@ func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 }
 
 // created returns the fields that the creation of obj sets, nil if there are none. It returns false
-// if it cannot tell.
+// if the walk does not support obj.
 func (u *typedUpdater) created(obj metav1.Object) ([]byte, bool) {
 	v := reflect.ValueOf(obj)
 	if v.Kind() != reflect.Pointer || v.Type().Elem() != u.typ {

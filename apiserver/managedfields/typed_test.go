@@ -265,11 +265,11 @@ func TestUnusualObjects(t *testing.T) {
 func TestWritesLeftToTheFieldManager(t *testing.T) {
 	u := ForType(reflect.TypeFor[corev1.Pod](), "v1", nil)
 	for name, leaves := range map[string]bool{
-		"another kind":   !u.Update(nil, &corev1.ConfigMap{}, byTester),
-		"an update":      !u.Update(simplePod(), simplePod(), byTester),
-		"an apply":       !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationApply}),
-		"a subresource":  !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"}),
-		"nobody's write": !u.Update(nil, simplePod(), Write{Operation: metav1.ManagedFieldsOperationUpdate}),
+		"another kind":  !u.Update(nil, &corev1.ConfigMap{}, byTester),
+		"an update":     !u.Update(simplePod(), simplePod(), byTester),
+		"an apply":      !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationApply}),
+		"a subresource": !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"}),
+		"no manager":    !u.Update(nil, simplePod(), Write{Operation: metav1.ManagedFieldsOperationUpdate}),
 		"a part of a field is reset": !ForType(reflect.TypeFor[corev1.Pod](), "v1",
 			fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "nodeName"))).Update(nil, simplePod(), byTester),
 	} {

@@ -36,6 +36,7 @@ func (w *writer) changed(m *mergeType, v reflect.Value) {
 	}
 }
 
+// changedField writes a field that the JSON of an empty struct has, if its value differs.
 func (w *writer) changedField(f *structField, v reflect.Value) {
 	if v.IsZero() {
 		return

@@ -34,6 +34,7 @@ func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	return gziphandler.GzipHandler(&handler{catalog: catalog, models: newModels(scheme)})
 }
 
+// handler serves the documents of the latest snapshot it was asked for.
 type handler struct {
 	catalog *resource.Catalog
 	models  *models
@@ -50,6 +51,7 @@ type documents struct {
 	index      *document
 }
 
+// versionDocument is the document of a group and version, with the resources that it describes.
 type versionDocument struct {
 	*document
 	about []*resource.Resource

@@ -63,7 +63,7 @@ func ours(t *testing.T, name string) *spec3.OpenAPI {
 
 var documented = []string{"api/v1", "apis/apps/v1", "apis/batch/v1", "apis/discovery.k8s.io/v1"}
 
-func TestSchemasEqualARealServers(t *testing.T) {
+func TestSchemasEqualUpstream(t *testing.T) {
 	c := comparison{t, map[string]bool{}}
 	for _, name := range documented {
 		got, want := ours(t, name).Components.Schemas, oracle(t, name).Components.Schemas
@@ -154,8 +154,7 @@ func parameterTypes(lists ...[]*spec3.Parameter) map[string]string {
 	return types
 }
 
-// since are the places where Kubernetes has said more, or something else, since the oracle was
-// made.
+// since are the differences of Kubernetes releases since the one of the oracle.
 var since = map[string][]string{
 	"default": {
 		"autoscaling.v1.ScaleSpec.replicas", "core.v1.AzureDiskVolumeSource.cachingMode", "core.v1.AzureDiskVolumeSource.fsType",

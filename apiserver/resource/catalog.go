@@ -70,6 +70,7 @@ func (s *Snapshot) Lookup(gvr schema.GroupVersionResource) (*Resource, bool) {
 	return r, ok
 }
 
+// build returns the snapshot of the resources of all sources.
 func build(generation uint64, sources map[string][]*Resource) *Snapshot {
 	s := &Snapshot{Generation: generation, byPath: map[schema.GroupVersionResource]*Resource{}}
 	groups := map[string]*Group{}

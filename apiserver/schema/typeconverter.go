@@ -18,6 +18,7 @@ import (
 // for its first object, and shared by all converters of the process.
 func TypeConverter(scheme *runtime.Scheme) managedfields.TypeConverter { return converter{scheme} }
 
+// converter converts objects of the scheme's kinds to typed values and back.
 type converter struct{ scheme *runtime.Scheme }
 
 // ObjectToTyped returns an error if the object's kind is not in the scheme, or if the object does

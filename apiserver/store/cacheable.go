@@ -20,6 +20,7 @@ type cacheable struct {
 	encodings map[runtime.Identifier]*encoding
 }
 
+// encoding is one encoding of an object, made once.
 type encoding struct {
 	once sync.Once
 	data []byte

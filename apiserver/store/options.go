@@ -23,6 +23,7 @@ func RESTOptions(backend storage.Store, codec func(schema.GroupResource) runtime
 	return &restOptions{backend, codec}
 }
 
+// restOptions implements generic.RESTOptionsGetter.
 type restOptions struct {
 	backend storage.Store
 	codec   func(schema.GroupResource) runtime.Codec

@@ -91,7 +91,7 @@ func TestUpdate(t *testing.T) {
 				func(obj runtime.Object, meta apistorage.ResponseMeta) (runtime.Object, *uint64, error) {
 					pod := obj.(*corev1.Pod)
 					if pod.Name != "" && meta.ResourceVersion != 2 {
-						t.Errorf("%s is said to be of version %d", pod.Name, meta.ResourceVersion)
+						t.Errorf("%s has version %d in the ResponseMeta", pod.Name, meta.ResourceVersion)
 					}
 					return pod, nil, test.change(pod)
 				}, nil)

@@ -22,6 +22,7 @@ const (
 	resultBuffer = 64
 )
 
+// drainKey is the key of WithDrain's channel in a context.
 type drainKey struct{}
 
 // WithDrain returns a context under which a watch ends when done is closed, but not before it has

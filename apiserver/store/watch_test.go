@@ -41,7 +41,7 @@ func watchPods(t testing.TB, ctx context.Context, s apistorage.Interface, opts a
 	return w
 }
 
-// describeEvent says what a client can see of an event.
+// describeEvent returns what a client sees of an event.
 func describeEvent(t testing.TB, e watch.Event) string {
 	t.Helper()
 	m, err := meta.Accessor(e.Object)
@@ -316,7 +316,7 @@ func TestContinueAfterCompaction(t *testing.T) {
 	p.Continue = status.Status().ListMeta.Continue
 	page = listPods(t, s, "/core/pods", apistorage.ListOptions{Predicate: p})
 	if len(page.Items) != 2 || page.Items[1].Name != "web-000004" || page.ResourceVersion != "7" {
-		t.Errorf("gone on with: %v", page.Items)
+		t.Errorf("continued with: %v", page.Items)
 	}
 	exact := apistorage.ListOptions{ResourceVersion: "6", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Recursive: true, Predicate: apistorage.Everything}
 	if err := s.GetList(t.Context(), "/core/pods", exact, &corev1.PodList{}); !apierrors.IsResourceExpired(err) {

@@ -107,6 +107,7 @@ func defaultWebhook(h webhook) {
 	}
 }
 
+// validateWebhook checks a webhook of either kind.
 func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("webhooks")
@@ -177,6 +178,7 @@ func reviewVersions(versions []string, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// webhookRule checks the operations, groups, versions and resources of a rule.
 func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Operations) == 0 {

@@ -64,12 +64,12 @@ func (a *Allocator[K]) Rollback(t *Write) {
 	a.drop(t.Owner, func(_ K, e allocation) bool { return e.write == t && e.fresh })
 }
 
-// Commit takes back what the owner had before a revision and has not in it.
+// Commit releases what the owner had before a revision and does not have in it.
 func (a *Allocator[K]) Commit(owner types.UID, revision uint64, has []K) {
 	a.drop(owner, func(k K, e allocation) bool { return e.revision < revision && !slices.Contains(has, k) })
 }
 
-// Release takes back all that the owner has.
+// Release releases all that the owner has.
 func (a *Allocator[K]) Release(owner types.UID) {
 	a.drop(owner, func(K, allocation) bool { return true })
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestLedger(t *testing.T) {
+func TestAllocator(t *testing.T) {
 	const a, b = types.UID("a"), types.UID("b")
 	has := func(t *testing.T, l *Allocator[int], want map[int]types.UID) {
 		t.Helper()

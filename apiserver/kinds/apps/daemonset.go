@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// DaemonSets describes the kind DaemonSet.
 func DaemonSets() kinds.Kind {
 	return kinds.Of[*appsv1.DaemonSet]{
 		Type: &appsv1.DaemonSet{}, List: &appsv1.DaemonSetList{},
@@ -81,6 +82,7 @@ func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	d.Annotations[appsv1.DeprecatedTemplateGeneration] = fieldrules.Decimal(n)
 }
 
+// validateDaemonSet checks the spec of a DaemonSet.
 func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Spec
 	errs := workload.Selects(s.Selector, &s.Template, "daemonset")

@@ -18,6 +18,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// Deployments describes the kind Deployment.
 func Deployments() kinds.Kind {
 	return kinds.Of[*appsv1.Deployment]{
 		Type: &appsv1.Deployment{}, List: &appsv1.DeploymentList{},

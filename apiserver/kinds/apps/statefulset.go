@@ -18,6 +18,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// StatefulSets describes the kind StatefulSet.
 func StatefulSets() kinds.Kind {
 	return kinds.Of[*appsv1.StatefulSet]{
 		Type: &appsv1.StatefulSet{}, List: &appsv1.StatefulSetList{},
@@ -46,6 +47,7 @@ func StatefulSets() kinds.Kind {
 	}
 }
 
+// defaultStatefulSet sets the defaults of a StatefulSet and of its volume claim templates.
 func defaultStatefulSet(s *appsv1.StatefulSet) {
 	spec := &s.Spec
 	fieldrules.DefaultPointer(&spec.Replicas, workload.DefaultReplicas)
@@ -111,6 +113,7 @@ func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
 	return workload.RestartsAlways(&t, "ReplicaSet")
 }
 
+// statefulStrategy checks an update strategy.
 func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 	at := fieldrules.Spec.Child("updateStrategy")
 	switch s.Type {

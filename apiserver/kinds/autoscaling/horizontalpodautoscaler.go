@@ -78,6 +78,7 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32, policies ...a
 	return r
 }
 
+// validateAutoscaler checks the spec of an autoscaler.
 func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	s := &a.Spec
 	var errs field.ErrorList
@@ -169,6 +170,7 @@ const (
 	maxPolicyPeriod  = 1800
 )
 
+// validateScaling checks the rules of scaling up or down.
 func validateScaling(r *autoscalingv2.HPAScalingRules, w *fieldrules.Path, name string) field.ErrorList {
 	if r == nil {
 		return nil

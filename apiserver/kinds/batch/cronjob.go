@@ -20,6 +20,7 @@ import (
 // maxCronJobName leaves room for the suffix of the names of its jobs.
 const maxCronJobName = 63 - 11
 
+// CronJobs describes the kind CronJob.
 func CronJobs() kinds.Kind {
 	return kinds.Of[*batchv1.CronJob]{
 		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},
@@ -64,6 +65,7 @@ func defaultCronJob(c *batchv1.CronJob) {
 	}
 }
 
+// validateCronJob checks the spec of a cron job.
 func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	s := &c.Spec
 	var errs field.ErrorList

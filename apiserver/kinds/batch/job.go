@@ -208,6 +208,7 @@ func jobIs(j *batchv1.Job, kind batchv1.JobConditionType) bool {
 	})
 }
 
+// jobRow returns the cells of a job in a table.
 func jobRow(j *batchv1.Job) []any {
 	completions := fmt.Sprintf("%d/1", j.Status.Succeeded)
 	switch {

@@ -23,6 +23,7 @@ import (
 // eventTTL is how long an event is stored.
 const eventTTL = time.Hour
 
+// Events describes the kind Event, which two groups serve.
 func Events() kinds.Kind {
 	return kinds.Of[*corev1.Event]{
 		Type: &corev1.Event{}, List: &corev1.EventList{},
@@ -248,6 +249,7 @@ var eventColumns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
 }
 
+// eventRow returns the cells of an event in a table.
 func eventRow(e *corev1.Event) []any {
 	first, last, count := e.FirstTimestamp.Time, e.LastTimestamp.Time, int64(e.Count)
 	if e.FirstTimestamp.IsZero() {

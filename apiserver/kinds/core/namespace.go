@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Namespaces describes the kind Namespace, which has two-phase deletes.
 func Namespaces() kinds.Kind {
 	return kinds.Of[*corev1.Namespace]{
 		Type: &corev1.Namespace{}, List: &corev1.NamespaceList{},
@@ -137,6 +138,7 @@ var _ rest.Updater = (*finalizeREST)(nil)
 func (r *finalizeREST) New() runtime.Object { return &corev1.Namespace{} }
 func (r *finalizeREST) Destroy()            {}
 
+// Update sets the finalizers of a namespace. It removes a terminating namespace without any.
 func (r *finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, err := r.namespaces.Update(ctx, name, options.DryRun, func(n *corev1.Namespace) error {

@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// PersistentVolumeClaims describes the kind PersistentVolumeClaim.
 func PersistentVolumeClaims() kinds.Kind {
 	return kinds.Of[*corev1.PersistentVolumeClaim]{
 		Type: &corev1.PersistentVolumeClaim{}, List: &corev1.PersistentVolumeClaimList{},

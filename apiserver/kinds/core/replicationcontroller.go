@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// ReplicationControllers describes the kind ReplicationController.
 func ReplicationControllers() kinds.Kind {
 	return kinds.Of[*corev1.ReplicationController]{
 		Type: &corev1.ReplicationController{}, List: &corev1.ReplicationControllerList{},

@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Services describes the kind Service, with the allocator of its addresses and node ports.
 func Services() kinds.Kind {
 	return kinds.Of[*corev1.Service]{
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
@@ -53,6 +54,7 @@ func Services() kinds.Kind {
 
 const stickySeconds = int32(corev1.DefaultClientIPServiceAffinitySeconds)
 
+// defaultService sets the defaults of a service, which depend on its type.
 func defaultService(s *corev1.Service) {
 	spec := &s.Spec
 	fieldrules.DefaultValue(&spec.SessionAffinity, corev1.ServiceAffinityNone)
@@ -140,6 +142,7 @@ func validateService(s *corev1.Service) field.ErrorList {
 	return errs
 }
 
+// servicePorts checks the ports of a service, and that they are unique.
 func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("ports")

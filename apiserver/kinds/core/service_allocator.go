@@ -49,6 +49,7 @@ type serviceAllocator struct {
 	ports  *allocator.Allocator[nodePort]
 }
 
+// nodePort is a node port, of which each protocol has its own.
 type nodePort struct {
 	protocol corev1.Protocol
 	number   int32

@@ -50,6 +50,7 @@ const (
 	maxSliceAddresses = 100
 )
 
+// validateEndpointSlice checks the endpoints and ports of a slice.
 func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN}
 	errs := fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...)

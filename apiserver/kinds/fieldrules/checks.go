@@ -21,6 +21,7 @@ import (
 // The rules that many kinds share. Each takes the path of the parent and the name of the field, and
 // returns nil if the value is valid.
 
+// number is the type of an integer field.
 type number interface{ ~int | ~int32 | ~int64 }
 
 // NonNegative checks that a number is not negative.

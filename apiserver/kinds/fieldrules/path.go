@@ -17,6 +17,7 @@ type Path struct {
 	kind     pathKind
 }
 
+// pathKind is the kind of the last element of a path.
 type pathKind uint8
 
 const (

@@ -81,6 +81,7 @@ func initContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList
 	return errs
 }
 
+// ephemeralContainer checks an ephemeral container and its target.
 func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	e := &s.EphemeralContainers[i]
 	c := (*corev1.Container)(&e.EphemeralContainerCommon)
@@ -128,6 +129,7 @@ func container(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field
 	return append(errs, containerSecurity(c.SecurityContext, s, w)...)
 }
 
+// containerPorts checks the ports of a container.
 func containerPorts(ports []corev1.ContainerPort, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("ports")

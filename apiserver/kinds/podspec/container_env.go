@@ -65,6 +65,7 @@ func variableName(name string, w *fieldrules.Path, in string) field.ErrorList {
 	return nil
 }
 
+// variableSource checks that the value of a variable has exactly one source, and the source.
 func variableSource(v *corev1.EnvVar, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	from, sources := v.ValueFrom, 0

@@ -81,6 +81,7 @@ type actions struct {
 	sleep *corev1.SleepAction
 }
 
+// handler checks that a probe or a hook has exactly one action, and the action.
 func handler(a actions, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	first := ""

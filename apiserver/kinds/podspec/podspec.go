@@ -120,6 +120,7 @@ const (
 	maxSearchLength = 2048
 )
 
+// dnsConfig checks the DNS policy and configuration of a pod.
 func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	at := w.Child("dnsConfig")
 	c := s.DNSConfig
@@ -154,6 +155,7 @@ func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// podSecurity checks the security context of a pod.
 func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	c := s.SecurityContext
 	if c == nil {

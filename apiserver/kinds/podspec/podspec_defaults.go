@@ -41,6 +41,7 @@ func SetDefaults(s *corev1.PodSpec) {
 	}
 }
 
+// defaultContainer sets the defaults of a container.
 func defaultContainer(c *corev1.Container) {
 	fieldrules.DefaultValue(&c.ImagePullPolicy, pullPolicyOf(c.Image))
 	fieldrules.DefaultValue(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)

@@ -53,6 +53,7 @@ func (s *Sources) One(name string, set bool, check func(at *fieldrules.Path) fie
 	}
 }
 
+// volumeSource checks the source of a volume.
 func volumeSource(v *corev1.VolumeSource, w *fieldrules.Path) field.ErrorList {
 	s := Sources{W: w}
 	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })

@@ -12,6 +12,7 @@ const fileMode int32 = 0o644
 // tokenExpiration is the default lifetime of a projected token, in seconds.
 const tokenExpiration int64 = 3600
 
+// defaultVolume sets the defaults of a volume's source.
 func defaultVolume(v *corev1.Volume) {
 	if v.VolumeSource == (corev1.VolumeSource{}) {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}

@@ -25,6 +25,7 @@ const (
 
 var systemPriorities = map[string]int32{"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
+// PriorityClasses describes the kind PriorityClass.
 func PriorityClasses() kinds.Kind {
 	return kinds.Of[*schedulingv1.PriorityClass]{
 		Type: &schedulingv1.PriorityClass{}, List: &schedulingv1.PriorityClassList{},
