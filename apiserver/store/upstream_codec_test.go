@@ -83,7 +83,7 @@ func (s *transforming) UpdateTransformer(modify storagetesting.TransformerModifi
 	return s.swap(modify(*s.codec.transformer.Load()))
 }
 
-// failing is a codec that cannot decode when it is told so.
+// failing is a codec that can be made to fail decoding.
 type failing struct {
 	runtime.Codec
 	now atomic.Bool

@@ -9,8 +9,8 @@ import (
 	"flyball.dev/storage"
 )
 
-// Verify checks that nobody has changed a shared object: each that is cached with a record of the backend
-// must still be what the record's bytes decode to. It is meant for the end of tests.
+// Verify checks that no shared object was modified: each that is cached with a record of the
+// backend must still equal what the record's bytes decode to. It is meant for the end of tests.
 func Verify(ctx context.Context, backend storage.Store) error {
 	page, err := backend.Range(ctx, storage.Query{})
 	if err != nil {

@@ -1,7 +1,8 @@
-package schema
+package managedfields
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"reflect"
 	"slices"
@@ -14,19 +15,22 @@ import (
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/schema"
 )
 
 var statusIsReset = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 
-// general is upstream's field manager for creations of a kind.
-func general(t testing.TB, gvk schema.GroupVersionKind, reset *fieldpath.Set) *managedfields.FieldManager {
+// fieldManagerOf is upstream's field manager of a kind.
+func fieldManagerOf(t testing.TB, gvk runtimeschema.GroupVersionKind, reset *fieldpath.Set) *upstream.FieldManager {
 	t.Helper()
-	m, err := managedfields.NewDefaultFieldManager(TypeConverter(scheme.Scheme), runtime.UnsafeObjectConvertor(scheme.Scheme),
+	m, err := upstream.NewDefaultFieldManager(schema.TypeConverter(scheme.Scheme), runtime.UnsafeObjectConvertor(scheme.Scheme),
 		scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), "",
 		fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gvk.GroupVersion().String()): reset}))
 	if err != nil {
@@ -35,8 +39,8 @@ func general(t testing.TB, gvk schema.GroupVersionKind, reset *fieldpath.Set) *m
 	return m
 }
 
-// owned creates a copy of the object under upstream's field manager and tells what it says.
-func owned(t testing.TB, m *managedfields.FieldManager, obj runtime.Object) ([]metav1.ManagedFieldsEntry, error) {
+// createdUpstream returns the managed fields that upstream gives to a new object.
+func createdUpstream(t testing.TB, m *upstream.FieldManager, obj runtime.Object) ([]metav1.ManagedFieldsEntry, error) {
 	t.Helper()
 	live := newObject(t, obj.GetObjectKind().GroupVersionKind())
 	out, err := m.Update(live, obj.DeepCopyObject(), "tester")
@@ -49,7 +53,7 @@ func owned(t testing.TB, m *managedfields.FieldManager, obj runtime.Object) ([]m
 func show(entries []metav1.ManagedFieldsEntry) string {
 	var text strings.Builder
 	for _, e := range entries {
-		fmt.Fprintln(&text, e.Manager, e.Operation, e.APIVersion, e.FieldsType, e.Subresource, e.Time != nil, string(e.FieldsV1.Raw))
+		fmt.Fprintln(&text, e.Manager, e.Operation, e.APIVersion, e.FieldsType, e.Subresource, e.Time != nil, e.FieldsV1.GetRawString())
 	}
 	return text.String()
 }
@@ -59,7 +63,7 @@ func randomObjects(seed int64) *randfill.Filler {
 	return apifuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(seed), scheme.Codecs).NilChance(0.4).NumElements(0, 3).MaxDepth(30)
 }
 
-// plain puts short plain words for all strings in a value.
+// plain replaces all strings in a value by short ones that need no escaping.
 func plain(v reflect.Value, random *rand.Rand) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -68,7 +72,7 @@ func plain(v reflect.Value, random *rand.Rand) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() && !selfDescribed(v.Type()) {
+			if v.Type().Field(i).IsExported() && schema.Describe(v.Type()) == schema.Composite {
 				plain(v.Field(i), random)
 			}
 		}
@@ -95,46 +99,64 @@ func plain(v reflect.Value, random *rand.Rand) {
 	}
 }
 
-// rival is a kind's creation, and upstream's field manager to compare it with.
-type rival struct {
-	gvk      schema.GroupVersionKind
-	creation *Creation
-	general  *managedfields.FieldManager
+// comparison is the updater of a kind and upstream's field manager.
+type comparison struct {
+	gvk     runtimeschema.GroupVersionKind
+	updater Updater
+	manager *upstream.FieldManager
 }
 
-// rivals are all kinds that can be applied, each with its status reset and without. The one that is
-// missing has a list whose elements are told apart by what may be null.
-func rivals(t testing.TB) []rival {
-	var all []rival
-	for _, gvk := range sortedKinds() {
-		kind := stableKinds()[gvk]
-		if slices.ContainsFunc(neverApplied, func(p string) bool { return strings.HasPrefix(Of(kind).Name, p) }) {
+// comparisons returns those of all stable kinds that can be applied, each with its status reset and
+// without. ResourceClaim is missing: it has a list with a key that may be null.
+func comparisons(t testing.TB) []comparison {
+	t.Helper()
+	var all []comparison
+	applicable := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	kinds := scheme.Scheme.AllKnownTypes()
+	for _, gvk := range slices.SortedFunc(maps.Keys(kinds), func(a, b runtimeschema.GroupVersionKind) int {
+		return strings.Compare(a.String(), b.String())
+	}) {
+		if _, ok := kinds[gvk].FieldByName("ObjectMeta"); !ok || strings.ContainsAny(gvk.Version, "ab") || gvk.Kind == "ResourceClaim" {
+			continue
+		}
+		if _, err := applicable.ObjectToTyped(newObject(t, gvk)); err != nil {
 			continue
 		}
 		for _, reset := range []*fieldpath.Set{fieldpath.NewSet(), statusIsReset} {
-			if gvk.Kind != "ResourceClaim" {
-				all = append(all, rival{gvk, NewCreation(kind, reset), general(t, gvk, reset)})
-			}
+			all = append(all, comparison{gvk, ForType(kinds[gvk], gvk.GroupVersion().String(), reset), fieldManagerOf(t, gvk, reset)})
 		}
+	}
+	if len(all) < 100 {
+		t.Fatalf("only %d kinds found", len(all)/2)
 	}
 	return all
 }
 
-// random creates a random object under both, and tells whether ours did it.
-func (r rival) random(t testing.TB, objects *randfill.Filler, words *rand.Rand) bool {
+func newObject(t testing.TB, gvk runtimeschema.GroupVersionKind) runtime.Object {
+	t.Helper()
+	obj, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return obj
+}
+
+// random compares a creation of a random object, and reports whether the updater supported it.
+func (r comparison) random(t testing.TB, objects *randfill.Filler, words *rand.Rand) bool {
 	t.Helper()
 	obj := newObject(t, r.gvk)
 	objects.Fill(obj)
 	plain(reflect.ValueOf(obj), words)
 	obj.(metav1.Object).SetManagedFields(nil)
 	obj.GetObjectKind().SetGroupVersionKind(r.gvk)
-	return agree(t, r.creation, r.general, obj)
+	return agree(t, r.updater, r.manager, obj)
 }
 
-func TestCreationsAgree(t *testing.T) {
+func TestManagedFieldsOfCreations(t *testing.T) {
 	const rounds = 20
 	objects, words := randomObjects(1), rand.New(rand.NewSource(2))
-	for _, r := range rivals(t) {
+	for _, r := range comparisons(t) {
 		done := 0
 		for range rounds {
 			if r.random(t, objects, words) {
@@ -142,30 +164,33 @@ func TestCreationsAgree(t *testing.T) {
 			}
 		}
 		if done < rounds/5 {
-			t.Errorf("%s: %d of %d done by us", r.gvk, done, rounds)
+			t.Errorf("%s: %d of %d creations supported", r.gvk, done, rounds)
 		}
 	}
 }
 
 func FuzzCreation(f *testing.F) {
-	all := rivals(f)
+	all := comparisons(f)
 	f.Add(int64(1), uint(7))
 	f.Fuzz(func(t *testing.T, seed int64, kind uint) {
 		all[kind%uint(len(all))].random(t, randomObjects(seed), rand.New(rand.NewSource(seed)))
 	})
 }
 
-// agree compares what both say, and tells whether ours said anything.
-func agree(t testing.TB, c *Creation, m *managedfields.FieldManager, obj runtime.Object) bool {
+var byTester = Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate}
+
+// agree compares the managed fields that both give to a new object, and reports whether the updater
+// supported it.
+func agree(t testing.TB, u Updater, m *upstream.FieldManager, obj runtime.Object) bool {
 	t.Helper()
 	mine := obj.DeepCopyObject().(metav1.Object)
-	if !c.Own(mine, obj.GetObjectKind().GroupVersionKind().GroupVersion().String(), "tester") {
+	if !u.Update(nil, mine, byTester) {
 		if !reflect.DeepEqual(mine, obj) {
-			t.Errorf("changed what it gave up on")
+			t.Errorf("changed an object that it does not support")
 		}
 		return false
 	}
-	theirs, err := owned(t, m, obj)
+	theirs, err := createdUpstream(t, m, obj)
 	if err != nil {
 		return false // an element without a key, in what is reset
 	}
@@ -174,6 +199,8 @@ func agree(t testing.TB, c *Creation, m *managedfields.FieldManager, obj runtime
 	}
 	return true
 }
+
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 func simplePod() *corev1.Pod {
 	return &corev1.Pod{
@@ -191,13 +218,12 @@ func simplePod() *corev1.Pod {
 	}
 }
 
-func TestUnusualCreations(t *testing.T) {
-	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-	c, m := NewCreation(reflect.TypeFor[corev1.Pod](), statusIsReset), general(t, pod, statusIsReset)
+func TestUnusualObjects(t *testing.T) {
+	c, m := ForType(reflect.TypeFor[corev1.Pod](), "v1", statusIsReset), fieldManagerOf(t, podKind, statusIsReset)
 	for _, test := range []struct {
-		name   string
-		change func(*corev1.Pod)
-		ours   bool
+		name      string
+		change    func(*corev1.Pod)
+		supported bool
 	}{
 		{"plain", func(p *corev1.Pod) {}, true},
 		{"empty", func(p *corev1.Pod) { *p = corev1.Pod{TypeMeta: p.TypeMeta} }, true},
@@ -222,52 +248,33 @@ func TestUnusualCreations(t *testing.T) {
 		{"managed fields reset", func(p *corev1.Pod) { p.ManagedFields = []metav1.ManagedFieldsEntry{} }, false},
 		{"a name twice", func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, p.Spec.Containers[0]) }, false},
 		{"a finalizer twice", func(p *corev1.Pod) { p.Finalizers = []string{"a/b", "a/b"} }, false},
-		{"a label of many letters", func(p *corev1.Pod) { p.Labels["é"] = "" }, false},
+		{"a label that is not ASCII", func(p *corev1.Pod) { p.Labels["é"] = "" }, false},
 		{"a label with a quote", func(p *corev1.Pod) { p.Labels[`"`] = "" }, false},
-		{"a container of markup", func(p *corev1.Pod) { p.Spec.Containers[0].Name = "<a>" }, false},
+		{"a container with HTML in its name", func(p *corev1.Pod) { p.Spec.Containers[0].Name = "<a>" }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := simplePod()
 			test.change(p)
-			if agree(t, c, m, p) != test.ours {
-				t.Errorf("done by us: %v", !test.ours)
+			if agree(t, c, m, p) != test.supported {
+				t.Errorf("supported: %v", !test.supported)
 			}
 		})
 	}
 }
 
-func TestCreationsOfOthers(t *testing.T) {
-	c := NewCreation(reflect.TypeFor[corev1.Pod](), nil)
-	if c.Own(&corev1.ConfigMap{}, "v1", "tester") {
-		t.Error("owns an object of another kind")
-	}
-	deep := fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "nodeName"))
-	if NewCreation(reflect.TypeFor[corev1.Pod](), deep).Own(&corev1.Pod{}, "v1", "tester") {
-		t.Error("claims to reset parts of fields")
-	}
-}
-
-func BenchmarkCreation(b *testing.B) {
-	gvk := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
-	pod := simplePod()
-	b.Run("ours", func(b *testing.B) {
-		c := NewCreation(reflect.TypeFor[corev1.Pod](), statusIsReset)
-		b.ReportAllocs()
-		for b.Loop() {
-			pod.ManagedFields = nil
-			if !c.Own(pod, "v1", "tester") {
-				b.Fatal("not done")
-			}
+func TestWritesLeftToTheFieldManager(t *testing.T) {
+	u := ForType(reflect.TypeFor[corev1.Pod](), "v1", nil)
+	for name, leaves := range map[string]bool{
+		"another kind":  !u.Update(nil, &corev1.ConfigMap{}, byTester),
+		"an update":     !u.Update(simplePod(), simplePod(), byTester),
+		"an apply":      !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationApply}),
+		"a subresource": !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"}),
+		"no manager":    !u.Update(nil, simplePod(), Write{Operation: metav1.ManagedFieldsOperationUpdate}),
+		"a part of a field is reset": !ForType(reflect.TypeFor[corev1.Pod](), "v1",
+			fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "nodeName"))).Update(nil, simplePod(), byTester),
+	} {
+		if !leaves {
+			t.Errorf("%s: not left to the field manager", name)
 		}
-	})
-	b.Run("upstream", func(b *testing.B) {
-		m := general(b, gvk, statusIsReset)
-		b.ReportAllocs()
-		for b.Loop() {
-			pod.ManagedFields = nil
-			if _, err := m.Update(&corev1.Pod{}, pod, "tester"); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	}
 }

@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
 // choices are values for the fields of resources of the kind that has everything.
@@ -44,7 +47,7 @@ var choices = map[string]map[string][]string{
 	},
 }
 
-// chosen is a resource with some of the choices, made in the order of their names.
+// chosen returns a resource with a random selection of the choices.
 func chosen(t *testing.T, random *rand.Rand) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App", "metadata": map[string]any{"name": "a", "namespace": "b"}}}
@@ -80,8 +83,10 @@ func parsed(t *testing.T, text string) any {
 	return v
 }
 
-// TestCreationsAgree compares whom creations make the owner of what with upstream's field manager.
-func TestCreationsAgree(t *testing.T) {
+var byTester = managedfields.Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate}
+
+// TestManagedFieldsOfCreations compares the managed fields of new resources with upstream's.
+func TestManagedFieldsOfCreations(t *testing.T) {
 	types, gvk := customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
 	for name, reset := range map[string]*fieldpath.Set{"nothing is reset": nil, "the status is reset": fieldpath.NewSet(fieldpath.MakePathOrDie("status"))} {
 		t.Run(name, func(t *testing.T) {
@@ -89,18 +94,18 @@ func TestCreationsAgree(t *testing.T) {
 			if reset == nil {
 				filters = nil
 			}
-			general, err := managedfields.NewDefaultCRDFieldManager(types, oneVersion{scheme()}, scheme(), creator{}, gvk, gvk.GroupVersion(), "", filters)
+			general, err := upstream.NewDefaultCRDFieldManager(types, oneVersion{scheme()}, scheme(), creator{}, gvk, gvk.GroupVersion(), "", filters)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, random, done := newCreation(types, gvk, reset), rand.New(rand.NewSource(1)), 0
+			c, random, done := managedfields.ForUnstructured(types, gvk, reset), rand.New(rand.NewSource(1)), 0
 			const rounds = 200
 			for range rounds {
 				u := chosen(t, random)
 				mine := u.DeepCopy()
-				if !c.own(mine, "example.com/v1", "tester") {
+				if !c.Update(nil, mine, byTester) {
 					if diff := cmp.Diff(u, mine); diff != "" {
-						t.Fatalf("changed what it gave up on:\n%s", diff)
+						t.Fatalf("changed an object that it does not support:\n%s", diff)
 					}
 					continue
 				}
@@ -108,27 +113,27 @@ func TestCreationsAgree(t *testing.T) {
 				live, _ := creator{}.New(gvk)
 				theirs, err := general.Update(live, u.DeepCopy(), "tester")
 				if err != nil {
-					t.Fatalf("upstream refuses what ours takes: %v", err)
+					t.Fatalf("upstream fails: %v", err)
 				}
 				if diff := cmp.Diff(timeless(theirs.(*unstructured.Unstructured)), timeless(mine)); diff != "" {
 					t.Fatalf("of %v (-upstream +ours):\n%s", u.Object, diff)
 				}
 			}
 			if done < rounds/10 {
-				t.Errorf("%d of %d done by ours", done, rounds)
+				t.Errorf("%d of %d creations supported", done, rounds)
 			}
 		})
 	}
 }
 
-// oneVersion is a convertor where there is nothing to convert.
+// oneVersion is a convertor of a kind with one version.
 type oneVersion struct{ *runtime.Scheme }
 
 func (oneVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
 	return in, nil
 }
 
-// timeless takes the time from what a resource says about managed fields.
+// timeless replaces the times in the managed fields of a resource by their lengths.
 func timeless(u *unstructured.Unstructured) *unstructured.Unstructured {
 	managed, _, _ := unstructured.NestedSlice(u.Object, "metadata", "managedFields")
 	for _, entry := range managed {
@@ -142,8 +147,8 @@ func timeless(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-func TestCreationsLeftToOthers(t *testing.T) {
-	c := newCreation(customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}, nil)
+func TestWritesLeftToTheFieldManager(t *testing.T) {
+	c := managedfields.ForUnstructured(customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}, nil)
 	app := func(metadata any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App", "metadata": metadata}}
 	}
@@ -153,8 +158,8 @@ func TestCreationsLeftToOthers(t *testing.T) {
 		"no metadata":       app(nil),
 		"kind of no schema": {Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Other", "metadata": map[string]any{}}},
 	} {
-		if c.own(u, "example.com/v1", "tester") {
-			t.Errorf("%s: done by ours", name)
+		if c.Update(nil, u, byTester) {
+			t.Errorf("%s: not left to the field manager", name)
 		}
 	}
 }

@@ -26,7 +26,7 @@ var infoFactory = &request.RequestInfoFactory{
 	GrouplessAPIPrefixes: sets.NewString("api"),
 }
 
-// recoverPanics answers a request whose handler panicked, and keeps the server going.
+// recoverPanics answers 500 for a request whose handler panicked.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -44,17 +44,17 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// receive notes when the request came, which upstream's handlers and bookmarks count from, and gives
-// it the audit context that they expect.
-func (s *Server) receive(next http.Handler) http.Handler {
+// addContext adds the time of receipt and the audit context that upstream's handlers expect to a
+// request's context.
+func (s *Server) addContext(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := audit.WithAuditContext(request.WithReceivedTimestamp(r.Context(), time.Now()))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// readInfo says which object, resource or path the request is about.
-func (s *Server) readInfo(next http.Handler) http.Handler {
+// addRequestInfo adds to the context which object, resource or path the request is for.
+func (s *Server) addRequestInfo(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := infoFactory.NewRequestInfo(r)
 		if err != nil {
@@ -65,31 +65,35 @@ func (s *Server) readInfo(next http.Handler) http.Handler {
 	})
 }
 
+// recordWarnings adds to the context a recorder that sends warnings as headers of the response.
 func (s *Server) recordWarnings(next http.Handler) http.Handler {
 	return filters.WithWarningRecorder(next)
 }
 
+// forbidCaching sets the header that keeps responses out of shared caches.
 func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.WithCacheControl(next) }
 
-// authenticate finds the user. The credentials go no further than this.
+// authenticate adds the user to the context, and removes the credentials from the request.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, ok, err := s.options.Authenticator.AuthenticateRequest(r)
+		response, ok, err := s.options.Authenticator.AuthenticateRequest(r)
 		if err != nil || !ok {
 			refuse(w, r, errors.NewUnauthorized("Unauthorized"))
 			return
 		}
 		r.Header.Del("Authorization")
-		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), who.User)))
+		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), response.User)))
 	})
 }
 
+// impersonate replaces the user by the one in the request's Impersonate headers, if there are any
+// and the user is authorized.
 func (s *Server) impersonate(next http.Handler) http.Handler {
-	as := impersonation.WithImpersonation(next, s.options.Authorizer, builtin.Codecs())
+	impersonating := impersonation.WithImpersonation(next, s.options.Authorizer, builtin.Codecs())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for header := range r.Header {
 			if strings.HasPrefix(header, "Impersonate-") {
-				as.ServeHTTP(w, r)
+				impersonating.ServeHTTP(w, r)
 				return
 			}
 		}
@@ -97,6 +101,7 @@ func (s *Server) impersonate(next http.Handler) http.Handler {
 	})
 }
 
+// authorize answers 403 for a request that no authorizer allows.
 func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		attributes, err := filters.GetAuthorizerAttributes(r.Context())
@@ -116,7 +121,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers with an error before the request's resource is known.
+// refuse answers with an error, in the API version of the request's path.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	gv := schema.GroupVersion{Version: "v1"}
 	if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
