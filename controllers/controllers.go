@@ -99,7 +99,7 @@ func (o *Options) Names() ([]string, error) {
 	all := Names()
 	for _, name := range o.Without {
 		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("there is no loop %q; there are %s", name, strings.Join(all, ", "))
+			return nil, fmt.Errorf("%q is not in the list of known controllers: %s", name, strings.Join(all, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(o.Without, name) }), nil

@@ -280,9 +280,7 @@ func TestStalledReader(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		time.Sleep(2 * apiserver.RequestTimeout) // virtual
-		s.https.requests.mu.Lock()
-		defer s.https.requests.mu.Unlock()
-		s.https.requests.running.Wait()
+		s.https.inFlight.Wait()
 	})
 }
 
@@ -482,7 +480,7 @@ func TestStopWithAWatchThatNobodyReads(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		for n := range 4 {
-			body := fmt.Sprintf(`{"metadata":{"name":"x%d"},"data":{"a":"%s"}}`, n, strings.Repeat("x", pipeRoom))
+			body := fmt.Sprintf(`{"metadata":{"name":"x%d"},"data":{"a":"%s"}}`, n, strings.Repeat("x", pipeBuffer))
 			if got := send(t, client, http.MethodPost, configMaps, strings.NewReader(body)); got.status != http.StatusCreated {
 				t.Fatal(got)
 			}
@@ -501,10 +499,10 @@ func TestConnectionsAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConnections()
 		one, other := newMemoryConns()
-		c.follow(one, http.StateNew)
-		c.follow(one, http.StateActive)
-		c.follow(other, http.StateIdle)
-		answered := c.answered()
+		c.stateChanged(one, http.StateNew)
+		c.stateChanged(one, http.StateActive)
+		c.stateChanged(other, http.StateIdle)
+		answered := c.activeClosed()
 		waiting := func(most time.Duration, condition func() bool) (done func() time.Duration) {
 			took := make(chan time.Duration)
 			began := time.Now()
@@ -519,13 +517,13 @@ func TestConnectionsAreWaitedFor(t *testing.T) {
 		}
 		done := waiting(time.Hour, c.idle)
 		time.Sleep(time.Minute) // virtual
-		c.follow(one, http.StateIdle)
+		c.stateChanged(one, http.StateIdle)
 		if took := done(); took != time.Minute {
 			t.Errorf("until the connection was idle, waited for %v", took)
 		}
 		done = waiting(time.Hour, answered)
 		time.Sleep(time.Minute) // virtual
-		c.follow(one, http.StateClosed)
+		c.stateChanged(one, http.StateClosed)
 		if took := done(); took != time.Minute {
 			t.Errorf("until the connection was closed, waited for %v", took)
 		}

@@ -134,15 +134,15 @@ func TestStreams(t *testing.T) {
 			written := 0
 			resp, transport := watched(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
 				for range 100 {
-					n, _ := w.Write(make([]byte, pipeRoom/10))
+					n, _ := w.Write(make([]byte, pipeBuffer/10))
 					written += n
 				}
 			})
 			synctest.Wait()
-			if written > 2*pipeRoom {
+			if written > 2*pipeBuffer {
 				t.Errorf("%d bytes were taken ahead of the reader", written)
 			}
-			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 100*(pipeRoom/10) {
+			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 100*(pipeBuffer/10) {
 				t.Errorf("read %d bytes, %v", len(rest), err)
 			}
 			transport.drain()

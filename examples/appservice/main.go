@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		out = console.Shared(out)
 		f.operator.Logger = console.New(out)
 		log.SetLogger(f.operator.Logger)
-		return runHere(ctx, f.operator, out)
+		return runLocally(ctx, f.operator, out)
 	}
 }
 

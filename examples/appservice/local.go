@@ -24,15 +24,18 @@ import (
 	"flyball.dev/examples/appservice/internal/tour"
 )
 
-// runHere runs the operator with a control plane of its own until ctx ends.
-func runHere(ctx context.Context, o operator.Options, out io.Writer) (err error) {
-	began := time.Now()
-	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: "127.0.0.1:0"})
+// runLocally runs the operator with a control plane of its own until ctx ends. The control plane does not
+// end with ctx but after the manager, which needs it to finish its reconciles and to release its lease.
+func runLocally(ctx context.Context, o operator.Options, out io.Writer) (err error) {
+	start := time.Now()
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{Listen: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	fmt.Fprintf(out, "A Kubernetes control plane runs in this process, at %s (%d ms).\n", plane.URL(), time.Since(began).Milliseconds())
+	fmt.Fprintf(out, "A Kubernetes control plane runs in this process, at %s (%d ms).\n", plane.URL(), time.Since(start).Milliseconds())
+	ctx, cancel := untilEnd(ctx, plane)
+	defer cancel()
 	if err := kubeconfig.Write(kubeconfig.DefaultPath, plane.Kubeconfig()); err != nil {
 		return err
 	}
@@ -46,8 +49,6 @@ func runHere(ctx context.Context, o operator.Options, out io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- operator.Run(ctx, mgr) }()
 	fmt.Fprintln(out, "The operator runs. It turns AppServices into Deployments and Services.")
@@ -61,6 +62,19 @@ func runHere(ctx context.Context, o operator.Options, out io.Writer) (err error)
 	}
 	fmt.Fprintln(out, "Stopped.")
 	return nil
+}
+
+// untilEnd returns a context that ends with ctx, and when the control plane ends by itself.
+func untilEnd(ctx context.Context, plane *controlplane.ControlPlane) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-plane.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 const invitation = `
@@ -126,7 +140,7 @@ func create(ctx context.Context, cfg *rest.Config, manifest []byte, obj client.O
 
 // runTour runs the tour on a control plane of its own, without a socket.
 func runTour(ctx context.Context, out io.Writer) (err error) {
-	plane, err := controlplane.Start(ctx, controlplane.Options{})
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{})
 	if err != nil {
 		return err
 	}
