@@ -24,7 +24,7 @@ type remains struct {
 	undeleted    []error        // deletions that the server refused
 	objects      map[string]int // how many are left, by resource
 	finalizers   map[string]int // how many of them wait for each finalizer
-	unfollowed   bool           // some are of a kind of which the inventory tells nothing
+	unwatched    bool           // some are of a kind that the inventory does not watch now
 }
 
 func (r *remains) none() bool {
@@ -88,8 +88,9 @@ func (r *reconciler) emptyOf(ctx context.Context, namespace string, res inventor
 			return err
 		}
 	}
+	watched := r.watched(res.Kind.GroupKind())
 	for _, o := range objects {
-		left.unfollowed = left.unfollowed || !res.Followed()
+		left.unwatched = left.unwatched || !watched
 		left.objects[name(res)]++
 		for _, f := range o.Finalizers {
 			left.finalizers[f]++

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -24,16 +25,13 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// A namespace that is not empty is reconciled again when the inventory delivers the deletion of an object in
-// it. These intervals are for kinds that the inventory does not follow, and for deletions that it missed.
-const (
-	again           = time.Minute
-	againUnfollowed = 5 * time.Second
-)
+// unwatchedInterval is how often a terminating namespace is reconciled that still has objects of kinds
+// which the inventory does not watch. For all others the inventory delivers every change.
+const unwatchedInterval = 5 * time.Second
 
 // AddToManager adds the controller. It is a handler of the inventory's deletions.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover, watched: objects.Synced}
 	objects.AddHandler(&r.waiting)
 	return builder.ControllerManagedBy(mgr).
 		Named("namespace").
@@ -47,6 +45,7 @@ type reconciler struct {
 	client   client.Client
 	live     client.Reader
 	discover func() (all []inventory.Resource, undiscovered, unparsed error)
+	watched  func(kind schema.GroupKind) bool
 	waiting  waiting
 }
 
@@ -69,14 +68,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		ns.Status.Conditions = conditions
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, ns)))
 	}
-	switch {
-	case err != nil:
-		return reconcile.Result{}, err
-	case left.unfollowed:
-		return reconcile.Result{RequeueAfter: againUnfollowed}, nil
-	default:
-		return reconcile.Result{RequeueAfter: again}, nil
+	if err == nil && left.unwatched {
+		return reconcile.Result{RequeueAfter: unwatchedInterval}, nil
 	}
+	return reconcile.Result{}, err
 }
 
 // terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or nil. It is
@@ -95,7 +90,8 @@ func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) 
 }
 
 // waiting are the terminating namespaces that are not empty yet. As a handler of the inventory it enqueues
-// a namespace when an object in it was deleted, and all of them when the served kinds changed.
+// a namespace when an object in it was deleted or has other finalizers, and all of them when the served
+// kinds have changed or another kind is watched.
 type waiting struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -126,10 +122,15 @@ func (w *waiting) remove(namespace string) {
 
 // OnDelete implements inventory.Handler.
 func (w *waiting) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
+	w.enqueue(obj.Namespace)
+}
+
+// enqueue enqueues a namespace if it is waiting.
+func (w *waiting) enqueue(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.names[obj.Namespace] {
-		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: obj.Namespace}})
+	if w.names[namespace] {
+		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}})
 	}
 }
 
@@ -147,8 +148,13 @@ func (w *waiting) enqueueAll() {
 	}
 }
 
-// OnUpdate implements inventory.Handler.
-func (w *waiting) OnUpdate(inventory.Resource, *metav1.PartialObjectMetadata) {}
+// OnUpdate implements inventory.Handler. The conditions of the namespace have the finalizers of objects that
+// are being deleted.
+func (w *waiting) OnUpdate(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
+	if obj.DeletionTimestamp != nil && len(obj.Finalizers) > 0 {
+		w.enqueue(obj.Namespace)
+	}
+}
 
 // OnFollow implements inventory.Handler.
 func (w *waiting) OnFollow(inventory.Resource) {}
