@@ -25,13 +25,13 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// unwatchedInterval is how often a terminating namespace is reconciled that still has objects of kinds
-// which the inventory does not watch. For all others the inventory delivers every change.
-const unwatchedInterval = 5 * time.Second
+// unmonitoredInterval is how often a terminating namespace is reconciled that still has objects of kinds
+// which the inventory does not watch. It delivers the changes of all others.
+const unmonitoredInterval = 5 * time.Second
 
-// AddToManager adds the controller. It is a handler of the inventory's deletions.
+// AddToManager adds the controller, which is a handler of the inventory.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover, watched: objects.Synced}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover, monitored: objects.Synced}
 	objects.AddHandler(&r.waiting)
 	return builder.ControllerManagedBy(mgr).
 		Named("namespace").
@@ -41,15 +41,16 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		Complete(r)
 }
 
+// reconciler reconciles namespaces.
 type reconciler struct {
-	client   client.Client
-	live     client.Reader
-	discover func() (all []inventory.Resource, undiscovered, unparsed error)
-	watched  func(kind schema.GroupKind) bool
-	waiting  waiting
+	client    client.Client
+	live      client.Reader
+	discover  func() (all []inventory.Resource, undiscovered, unparsed error)
+	monitored func(kind schema.GroupKind) bool
+	waiting   waiting
 }
 
-// Reconcile deletes what is left in a terminating namespace, and finalizes it if that is nothing.
+// Reconcile deletes the content of a terminating namespace, and finalizes it when there is none left.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns, err := r.terminating(ctx, req.NamespacedName)
 	if ns == nil || err != nil {
@@ -57,25 +58,25 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	r.waiting.add(req.Name)
-	left, err := r.empty(ctx, ns.Name)
-	if err == nil && left.none() {
+	result, err := r.deleteAllContent(ctx, ns.Name)
+	if err == nil && result.empty() {
 		log.FromContext(ctx).V(1).Info("The namespace is empty; removing its finalizer")
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
 	}
-	conditions := left.conditions(ns.Status.Conditions, metav1.Now())
+	conditions := result.conditions(ns.Status.Conditions, metav1.Now())
 	if !equality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {
 		ns.Status.Conditions = conditions
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, ns)))
 	}
-	if err == nil && left.unwatched {
-		return reconcile.Result{RequeueAfter: unwatchedInterval}, nil
+	if err == nil && result.unmonitored {
+		return reconcile.Result{RequeueAfter: unmonitoredInterval}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or nil. It is
-// confirmed with a live read, as the cache may be stale and a new namespace may have the same name.
+// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or nil. A live
+// read confirms it, as the cache may be stale and a new namespace may have the same name.
 func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) (ns *corev1.Namespace, err error) {
 	for _, reader := range []client.Reader{r.client, r.live} {
 		ns = &corev1.Namespace{}
@@ -98,6 +99,7 @@ type waiting struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
+// start is a source, which receives the queue.
 func (w *waiting) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,11 +136,11 @@ func (w *waiting) enqueue(namespace string) {
 	}
 }
 
-// OnDiscovery implements inventory.Handler.
-func (w *waiting) OnDiscovery() { w.enqueueAll() }
+// ResourcesChanged implements inventory.Handler.
+func (w *waiting) ResourcesChanged() { w.enqueueAll() }
 
-// OnSynced implements inventory.Handler.
-func (w *waiting) OnSynced(inventory.Resource) { w.enqueueAll() }
+// MonitorSynced implements inventory.Handler.
+func (w *waiting) MonitorSynced(inventory.Resource) { w.enqueueAll() }
 
 func (w *waiting) enqueueAll() {
 	w.mu.Lock()
@@ -156,5 +158,5 @@ func (w *waiting) OnUpdate(_ inventory.Resource, obj *metav1.PartialObjectMetada
 	}
 }
 
-// OnFollow implements inventory.Handler.
-func (w *waiting) OnFollow(inventory.Resource) {}
+// MonitorStarted implements inventory.Handler.
+func (w *waiting) MonitorStarted(inventory.Resource) {}
