@@ -42,7 +42,7 @@ func runLocally(ctx context.Context, o operator.Options, out io.Writer) (err err
 	if err := install(ctx, plane.Config()); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "It knows a new kind of object: AppService.")
+	fmt.Fprintln(out, "The kind AppService is installed.")
 
 	o.Change = func(options *ctrl.Options) { options.LeaderElectionNamespace = metav1.NamespaceDefault }
 	mgr, err := operator.New(plane.Config(), o)
@@ -51,7 +51,7 @@ func runLocally(ctx context.Context, o operator.Options, out io.Writer) (err err
 	}
 	done := make(chan error, 1)
 	go func() { done <- operator.Run(ctx, mgr) }()
-	fmt.Fprintln(out, "The operator runs. It turns AppServices into Deployments and Services.")
+	fmt.Fprintln(out, "The operator is running. It creates a Deployment and a Service for each AppService.")
 	if err := createSample(ctx, plane.Config(), out); err != nil {
 		cancel()
 		return errors.Join(err, <-done)
@@ -77,8 +77,9 @@ func untilEnd(ctx context.Context, plane *controlplane.ControlPlane) (context.Co
 	return ctx, cancel
 }
 
+// invitation is printed when the sample is created. Its argument is the path of the kubeconfig.
 const invitation = `
-Try this in another terminal, and watch what the operator does:
+Try this in another terminal, and see here what the operator does:
 
   export KUBECONFIG=%s
   kubectl get appservices,deployments,pods
@@ -91,7 +92,7 @@ Ctrl-C stops everything.
 
 `
 
-// install makes the kind AppService known and waits until it is served.
+// install creates the CustomResourceDefinition and waits until it is established.
 func install(ctx context.Context, cfg *rest.Config) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	c, err := create(ctx, cfg, config.CRD, crd)
@@ -110,16 +111,17 @@ func install(ctx context.Context, cfg *rest.Config) error {
 	})
 }
 
+// createSample creates the sample AppService.
 func createSample(ctx context.Context, cfg *rest.Config, out io.Writer) error {
 	app := &appv1.AppService{}
 	if _, err := create(ctx, cfg, config.Sample, app); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Somebody wants an AppService %s/%s: %d replicas of %s.\n", app.Namespace, app.Name, app.Spec.Replicas, app.Spec.Image)
+	fmt.Fprintf(out, "AppService %s/%s is created: %d replicas of %s.\n", app.Namespace, app.Name, app.Spec.Replicas, app.Spec.Image)
 	return nil
 }
 
-// create makes the object of a manifest, and returns the client that it used.
+// create creates the object of a manifest, and returns the client that it has used.
 func create(ctx context.Context, cfg *rest.Config, manifest []byte, obj client.Object) (client.WithWatch, error) {
 	scheme, err := operator.NewScheme()
 	if err == nil {
