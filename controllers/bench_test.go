@@ -18,8 +18,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// BenchmarkDeployment measures, in real time, a Deployment: until all its pods are available, and from
-// its deletion until all are gone.
+// BenchmarkDeployment measures, in real time, a Deployment: until all its pods are available, and
+// from its deletion until all are deleted.
 func BenchmarkDeployment(b *testing.B) {
 	for _, n := range []int32{10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkDeployment(b, n) })

@@ -1,8 +1,9 @@
-// Package controllers has the controllers of the control plane, such as those of kube-controller-manager and
-// kube-scheduler, written on ctrl like any operator.
+// Package controllers has the controllers of the control plane, such as those of
+// kube-controller-manager and kube-scheduler, written on ctrl like any operator.
 //
-// Each controller is a package of its own: pure functions from the observed state to the next action, and a
-// reconciler that executes it. Controllers share only the manager's cache, so any of them can be left out.
+// Each controller is a package of its own: pure functions from the observed state to the next
+// action, and a reconciler that executes it. Controllers share only the manager's cache, so any of
+// them can be left out.
 package controllers
 
 import (
@@ -34,8 +35,8 @@ type Options struct {
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
 	WithoutEvents bool
-	// RootCA is the certificate, in PEM, that is published in every namespace. If it is empty, nothing
-	// is published.
+	// RootCA is the certificate, in PEM, that is published in every namespace. If it is empty,
+	// nothing is published.
 	RootCA []byte
 	// OnFailure, if not nil, is called when a controller has ended with an error; the others keep
 	// running. It may be called from several goroutines at once. If it is nil, the error stops the
@@ -43,8 +44,8 @@ type Options struct {
 	OnFailure func(controller string, err error)
 }
 
-// descriptor is a controller by its name. All share one inventory, which is created at the first call of
-// objects.
+// descriptor is a controller by its name. All share one inventory, which is created at the first
+// call of objects.
 type descriptor struct {
 	name string
 	add  func(mgr manager.Manager, o Options, objects func() (*inventory.Inventory, error)) error
@@ -111,8 +112,8 @@ func (o *Options) Names() ([]string, error) {
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(o.Without, name) }), nil
 }
 
-// AddAll adds the selected controllers to the manager. The manager's client should have no rate limit, and its
-// scheme must have the kinds of client-go's scheme.
+// AddAll adds the selected controllers to the manager. The manager's client should have no rate
+// limit, and its scheme must have the kinds of client-go's scheme.
 func AddAll(mgr manager.Manager, o Options) error {
 	selected, err := o.Names()
 	if err != nil {

@@ -32,8 +32,8 @@ func (s *countingStore) Range(ctx context.Context, q storage.Query) (storage.Pag
 	return s.Store.Range(ctx, q)
 }
 
-// TestBlockedNamespaceIsNotPolled: the content of a namespace that cannot be deleted yet is read again only
-// when a watch has delivered a change of it.
+// TestBlockedNamespaceIsNotPolled: the content of a namespace that cannot be deleted yet is read
+// again only when a watch has delivered a change of it.
 func TestBlockedNamespaceIsNotPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &countingStore{Store: memory.New(memory.Options{})}
@@ -53,7 +53,7 @@ func TestBlockedNamespaceIsNotPolled(t *testing.T) {
 		blocking.Namespace, blocking.Finalizers = "doomed", []string{"example.com/a", "example.com/b"}
 		w.create(blocking)
 		w.must(w.Delete(w.Context(), ns))
-		w.settle()
+		w.waitIdle()
 		const both = "Some content in the namespace has finalizers remaining: example.com/a in 1 resource instances, example.com/b in 1 resource instances"
 		if got := w.finalizersRemaining(ns); got != both {
 			t.Fatalf("the condition is %q", got)
@@ -69,13 +69,13 @@ func TestBlockedNamespaceIsNotPolled(t *testing.T) {
 		}
 
 		w.must(w.Patch(w.Context(), blocking, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/b"]}}`))))
-		w.settle()
+		w.waitIdle()
 		const one = "Some content in the namespace has finalizers remaining: example.com/b in 1 resource instances"
 		if got := w.finalizersRemaining(ns); got != one {
 			t.Errorf("the condition is %q", got)
 		}
 		w.must(w.Patch(w.Context(), blocking, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.settle()
+		w.waitIdle()
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
 			t.Errorf("the namespace still exists: %v", err)
 		}

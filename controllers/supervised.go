@@ -14,15 +14,15 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// The rate limit of the events of one recorder. Events above it are dropped, as by kubelet, so that many pods
-// at once are not delayed by their events.
+// The rate limit of the events of one recorder. Events above it are dropped, as by kubelet, so that
+// many pods at once are not delayed by their events.
 const (
 	eventsPerSecond = 100
 	eventsBurst     = 400
 )
 
-// supervisedManager is the manager for one controller: it passes the errors of the controller's runnables to
-// Options.OnFailure, and limits the rate of its events.
+// supervisedManager is the manager for one controller: it passes the errors of the controller's
+// runnables to Options.OnFailure, and limits the rate of its events.
 type supervisedManager struct {
 	manager.Manager
 	controller string
@@ -48,7 +48,8 @@ func (s *supervisedManager) Add(r manager.Runnable) error {
 	return s.Manager.Add(r)
 }
 
-// supervisedRunnable is a runnable of a controller. It passes its error to OnFailure instead of the manager.
+// supervisedRunnable is a runnable of a controller. It passes its error to OnFailure instead of the
+// manager.
 type supervisedRunnable struct {
 	manager.Runnable
 	manager *supervisedManager

@@ -10,8 +10,8 @@ import (
 	"flyball.dev/apiserver"
 )
 
-// deadlineBody is a request body with a deadline. At the deadline, and when the context of the request
-// ends, it is closed, which unblocks Read, as with the transports of net/http.
+// deadlineBody is a request body with a deadline. At the deadline, and when the context of the
+// request ends, it is closed, which unblocks Read, as with the transports of net/http.
 type deadlineBody struct {
 	io.ReadCloser
 	unhook func() bool
@@ -65,8 +65,8 @@ func (s *deadlineBody) setDeadline(t time.Time) {
 	}
 }
 
-// bodyDeadline provides the method of a ResponseWriter that [http.ResponseController.SetReadDeadline]
-// calls. The body is nil if it cannot block.
+// bodyDeadline provides the method of a ResponseWriter that
+// [http.ResponseController.SetReadDeadline] calls. The body is nil if it cannot block.
 type bodyDeadline struct{ body *deadlineBody }
 
 // SetReadDeadline sets the deadline for reading the body; the zero time means none.

@@ -66,8 +66,8 @@ var serverNames = []string{
 // serviceIP is the address of the Service kubernetes, the first one of the service network.
 var serviceIP = net.IPv4(10, 96, 0, 1)
 
-// server signs a serving certificate for serverNames, loopback, serviceIP and the hosts, each a DNS name or
-// an IP address. An unspecified address means all addresses of this host.
+// server signs a serving certificate for serverNames, loopback, serviceIP and the hosts, each a DNS
+// name or an IP address. An unspecified address means all addresses of this host.
 func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	template := certificate("kube-apiserver")
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -94,7 +94,8 @@ func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	return tls.X509KeyPair(pair.cert, pair.key)
 }
 
-// thisHost returns the name of this host and its addresses other than loopback, as far as they are known.
+// thisHost returns the name of this host and its addresses other than loopback, as far as they are
+// known.
 func thisHost() (names []string, addresses []net.IP) {
 	if name, err := os.Hostname(); err == nil {
 		names = append(names, name)
@@ -160,8 +161,8 @@ func keyID(key *ecdsa.PublicKey) ([]byte, error) {
 	return digest[:20], nil
 }
 
-// certificate returns a template with what all certificates have in common. Each certificate must have a
-// different subject, as verifiers treat one with the subject of its issuer as self-signed.
+// certificate returns a template with what all certificates have in common. Each certificate must
+// have a different subject, as verifiers treat one with the subject of its issuer as self-signed.
 func certificate(name string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 62))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// connections tracks the active connections of an HTTP server. A connection is active until the last byte
-// of the response is written, which is after the handler has returned.
+// connections tracks the active connections of an HTTP server. A connection is active until the
+// last byte of the response is written, which is after the handler has returned.
 type connections struct {
 	mu      sync.Mutex
 	active  map[net.Conn]struct{}
@@ -50,8 +50,8 @@ func (c *connections) activeClosed() func() bool {
 	return func() bool { return len(c.closing) == 0 }
 }
 
-// wait waits until the condition holds, but no longer than the timeout. The condition is called with the
-// lock held.
+// wait waits until the condition holds, but no longer than the timeout. The condition is called
+// with the lock held.
 func (c *connections) wait(timeout time.Duration, condition func() bool) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

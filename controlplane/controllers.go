@@ -20,7 +20,8 @@ import (
 	"flyball.dev/ctrl/metrics/server"
 )
 
-// syncTimeout is how long the controllers' cache may take to sync before the check informer-sync fails.
+// syncTimeout is how long the controllers' cache may take to sync before the check informer-sync
+// fails.
 const syncTimeout = 10 * time.Second
 
 var errStoppedControllers = errors.New("the controllers have stopped")
@@ -51,7 +52,8 @@ func newControllerManager(logger logr.Logger, o controllers.Options) (*controlle
 func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error {
 	skipNames := true // several control planes may run in one process
 	mgr, err := manager.New(cfg, manager.Options{
-		// The info messages of controllers are about the runtime, which is of no interest by default.
+		// The info messages of controllers are about the runtime, which is of no interest by
+		// default.
 		Logger:                 m.logger.V(1),
 		Cache:                  cache.Options{DefaultWatchErrorHandler: (&watchErrors{logger: m.logger, last: map[string]time.Time{}}).log},
 		Metrics:                server.Options{BindAddress: "0"},
@@ -85,8 +87,8 @@ func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error
 	return nil
 }
 
-// watchErrors logs the errors of the controllers' informers. That a kind is no longer served is not an
-// error, nor is a single watch that fails.
+// watchErrors logs the errors of the controllers' informers. That a kind is no longer served is not
+// an error, nor is a single watch that fails.
 type watchErrors struct {
 	logger logr.Logger
 
@@ -94,7 +96,8 @@ type watchErrors struct {
 	last map[string]time.Time // by kind
 }
 
-// repeatInterval is the interval within which a second error of the same kind is logged as an error.
+// repeatInterval is the interval within which a second error of the same kind is logged as an
+// error.
 const repeatInterval = time.Minute
 
 // log is a toolscache.WatchErrorHandlerWithContext.
@@ -156,8 +159,8 @@ func (m *controllerManager) checkCache() error {
 	return synced()
 }
 
-// syncedWithin returns a check that a cache, which is started now, syncs within the limit and then stays
-// up to date.
+// syncedWithin returns a check that a cache, which is started now, syncs within the limit and then
+// stays up to date.
 func syncedWithin(limit time.Duration, c cache.Cache) func() error {
 	start, check := time.Now(), cache.Check(c, 0)
 	return func() error {

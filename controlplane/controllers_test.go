@@ -18,7 +18,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// withoutDeployments is a storage from which no Deployment can be read.
+// withoutDeployments is a storage that cannot read Deployments.
 type withoutDeployments struct{ storage.Store }
 
 func (s withoutDeployments) Range(ctx context.Context, q storage.Query) (storage.Page, error) {
@@ -28,8 +28,8 @@ func (s withoutDeployments) Range(ctx context.Context, q storage.Query) (storage
 	return s.Store.Range(ctx, q)
 }
 
-// TestFailedControllerIsNotReady makes one controller fail. The log and the readiness endpoint then have its
-// name, and the others go on.
+// TestFailedControllerIsNotReady makes one controller fail. The log and the readiness endpoint then
+// have its name, and the others go on.
 func TestFailedControllerIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

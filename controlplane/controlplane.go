@@ -1,9 +1,9 @@
 // Package controlplane is a whole Kubernetes control plane in one process: storage, API server and
 // controllers, started and stopped together.
 //
-// Clients in the process reach it without a socket, with [ControlPlane.Config]. With [Options.Listen] it
-// also serves HTTPS, for any client with the [ControlPlane.Kubeconfig]. Both see the same objects. Any
-// number of control planes can run in one process.
+// Clients in the process reach it without a socket, with [ControlPlane.Config]. With
+// [Options.Listen] it also serves HTTPS, for any client with the [ControlPlane.Kubeconfig]. Both
+// see the same objects. Any number of control planes can run in one process.
 package controlplane
 
 import (
@@ -28,8 +28,8 @@ import (
 // Options configure a control plane. With the zero value it stores objects in memory, runs all
 // controllers, and can be reached in-process only.
 type Options struct {
-	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; with port 0, a free port is
-	// used. If it is empty, no socket is opened.
+	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; with port 0, a free port
+	// is used. If it is empty, no socket is opened.
 	Listen string
 	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
 	Tokens map[string]*user.DefaultInfo
@@ -40,21 +40,22 @@ type Options struct {
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 	// Storage stores the objects; by default in memory. The control plane closes it when it stops.
 	Storage storage.Store
-	// Controllers selects and configures the control plane's controllers. Its RootCA is by default the
-	// certificate of the authority of this control plane.
+	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
+	// the certificate of the authority of this control plane.
 	Controllers controllers.Options
 	// Admission selects the API server's admission plugins. ServiceAccount, which refuses pods in
 	// namespaces without a service account, is disabled without the controller that creates these.
 	Admission admission.Options
-	// Logger is the logger of the controllers. They log errors; at level 1 their start and stop, and at
-	// level 2 the events that they record. By default it is klog's, which Kubernetes' libraries in the
-	// API server use too, and which logs to standard error.
+	// Logger is the logger of the controllers. They log errors; at level 1 their start and stop,
+	// and at level 2 the events that they record. By default it is klog's, which Kubernetes'
+	// libraries in the API server use too, and which logs to standard error.
 	Logger logr.Logger
 	// WithoutControllers runs the API server alone.
 	WithoutControllers bool
 }
 
-// ControlPlane is a running control plane. Its methods may be called from several goroutines at once.
+// ControlPlane is a running control plane. Its methods may be called from several goroutines at
+// once.
 type ControlPlane struct {
 	storage     storage.Store
 	server      *apiserver.Server
@@ -67,15 +68,15 @@ type ControlPlane struct {
 	err  error              // written before done is closed
 }
 
-// Start starts a control plane, which is ready for requests when Start returns. It runs until ctx ends
-// or [ControlPlane.Stop] is called, or until it fails; [ControlPlane.Done] and [ControlPlane.Err] report
-// that it has ended and why. If ctx ends before the control plane is ready, Start stops what it has
-// started and returns the error of ctx.
+// Start starts a control plane, which is ready for requests when Start returns. It runs until ctx
+// ends or [ControlPlane.Stop] is called, or until it fails; [ControlPlane.Done] and
+// [ControlPlane.Err] report that it has ended and why. If ctx ends before the control plane is
+// ready, Start stops what it has started and returns the error of ctx.
 //
 // A manager that works on the control plane still needs it when the manager's own context ends: to
-// finish its reconciles, to record their events and to release its lease. So a program that has both
-// should not pass them the same context, but start the control plane with a context of its own, and
-// stop it when the manager's Start has returned:
+// finish its reconciles, to record their events and to release its lease. So a program that has
+// both should not pass them the same context, but start the control plane with a context of its
+// own, and stop it when the manager's Start has returned:
 //
 //	plane, err := controlplane.Start(context.Background(), controlplane.Options{})
 //	...
@@ -104,8 +105,8 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// start starts the parts, each before those that need it. Those that have started are in c even if it
-// returns an error.
+// start starts the parts, each before those that need it. Those that have started are in c even if
+// it returns an error.
 func (c *ControlPlane) start(o Options) error {
 	ca, err := newAuthority()
 	if err != nil {
@@ -176,14 +177,14 @@ func (o *Options) complete(ca *authority) {
 // administrator is the user of in-process clients.
 var administrator = &user.DefaultInfo{Name: "flyball-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
-// Config returns the configuration of an in-process client, an administrator without a rate limit. The
-// caller owns it. Requests fail when the control plane has stopped.
+// Config returns the configuration of an in-process client, an administrator without a rate limit.
+// The caller owns it. Requests fail when the control plane has stopped.
 func (c *ControlPlane) Config() *rest.Config {
 	return &rest.Config{Host: "http://flyball.local", Transport: c.transport, QPS: -1}
 }
 
-// Kubeconfig returns a kubeconfig file for HTTPS as an administrator, or nil without [Options.Listen].
-// It contains a private key.
+// Kubeconfig returns a kubeconfig file for HTTPS as an administrator, or nil without
+// [Options.Listen]. It contains a private key.
 func (c *ControlPlane) Kubeconfig() []byte {
 	if c.https == nil {
 		return nil
@@ -199,10 +200,10 @@ func (c *ControlPlane) URL() string {
 	return c.https.url
 }
 
-// Stop stops the control plane and waits until nothing of it is left: it stops the controllers, ends all
-// watches, lets the requests in flight finish, and closes the storage. Requests that arrive meanwhile, or
-// whose body has not arrived yet, are refused. It returns what [ControlPlane.Err] does. It may be called
-// more than once, also while the context of [Start] ends.
+// Stop stops the control plane and waits until nothing of it is left: it stops the controllers,
+// ends all watches, lets the requests in flight finish, and closes the storage. Requests that
+// arrive meanwhile, or whose body has not arrived yet, are refused. It returns what
+// [ControlPlane.Err] does. It may be called more than once, also while the context of [Start] ends.
 func (c *ControlPlane) Stop() error {
 	c.stop()
 	<-c.done
@@ -212,9 +213,9 @@ func (c *ControlPlane) Stop() error {
 // Done returns a channel that is closed when the control plane has ended and nothing of it is left.
 func (c *ControlPlane) Done() <-chan struct{} { return c.done }
 
-// Err returns nil if Done is not closed yet. After that it returns why the control plane has ended: nil
-// if it was stopped, by [ControlPlane.Stop] or by the end of the context of [Start], and else what has
-// failed. Errors while it was stopping are included.
+// Err returns nil if Done is not closed yet. After that it returns why the control plane has ended:
+// nil if it was stopped, by [ControlPlane.Stop] or by the end of the context of [Start], and else
+// what has failed. Errors while it was stopping are included.
 //
 // The failure of a controller does not end the control plane, but makes /readyz fail.
 func (c *ControlPlane) Err() error {

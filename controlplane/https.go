@@ -19,9 +19,9 @@ import (
 
 const (
 	// When the server stops, drainTimeout limits how long it waits for the handlers of requests in
-	// flight, flushTimeout for the connections whose response is being sent, and closeTimeout for the
-	// clients that have just got a response. A client that is sending when its connection is closed may
-	// lose the part of the response that it has not read.
+	// flight, flushTimeout for the connections whose response is being sent, and closeTimeout for
+	// the clients that have just got a response. A client that is sending when its connection is
+	// closed may lose the part of the response that it has not read.
 	drainTimeout = 2 * time.Second
 	flushTimeout = time.Second
 	closeTimeout = 100 * time.Millisecond
@@ -56,8 +56,8 @@ func listenHTTPS(address string, ca *authority, handler http.Handler) (*httpsSer
 	return s, nil
 }
 
-// serveHTTPS starts a server on a listener, which it closes when it stops. The handler must refuse requests
-// that arrive after that has begun.
+// serveHTTPS starts a server on a listener, which it closes when it stops. The handler must refuse
+// requests that arrive after that has begun.
 func serveHTTPS(address string, listener net.Listener, ca *authority, handler http.Handler) (*httpsServer, error) {
 	s := &httpsServer{
 		listener: listener, url: urlOf(address, listener.Addr()),
@@ -99,8 +99,8 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, handler ht
 	return s, nil
 }
 
-// urlOf returns the URL at which clients on this host reach a listener. Instead of an unspecified address,
-// to which one cannot connect, it has that of loopback.
+// urlOf returns the URL at which clients on this host reach a listener. Instead of an unspecified
+// address, to which one cannot connect, it has that of loopback.
 func urlOf(address string, listening net.Addr) string {
 	host, port, _ := net.SplitHostPort(listening.String())
 	if net.ParseIP(host).IsUnspecified() {
@@ -112,7 +112,8 @@ func urlOf(address string, listening net.Addr) string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// stop waits until the requests in flight have got their responses, and then closes all connections.
+// stop waits until the requests in flight have got their responses, and then closes all
+// connections.
 func (s *httpsServer) stop() error {
 	s.listener.Close()
 	closed := s.connections.activeClosed()

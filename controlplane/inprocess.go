@@ -37,7 +37,8 @@ func newInProcess(handler http.Handler, user user.Info) *inProcess {
 	return t
 }
 
-// drain refuses further requests and waits for those in flight, but not until their responses are read.
+// drain refuses further requests and waits for those in flight, but not until their responses are
+// read.
 func (t *inProcess) drain() {
 	t.stop()
 	t.inFlight.Wait()
@@ -70,8 +71,8 @@ func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
 }
 
-// serve calls the handler and reports whether it returned. A handler aborts a response by a panic with
-// http.ErrAbortHandler, upon which an HTTP server closes the connection.
+// serve calls the handler and reports whether it returned. A handler aborts a response by a panic
+// with http.ErrAbortHandler, upon which an HTTP server closes the connection.
 func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool) {
 	defer func() {
 		if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
@@ -82,8 +83,8 @@ func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool
 	return true
 }
 
-// serverRequest returns the request as an HTTP server would pass it to the handler, and what sets the
-// deadline of its body.
+// serverRequest returns the request as an HTTP server would pass it to the handler, and what sets
+// the deadline of its body.
 func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
 	req := r.WithContext(authn.WithUser(ctx, t.user))
 	req.Header = r.Header.Clone()
@@ -115,9 +116,9 @@ func isWatch(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/watch/")
 }
 
-// stream runs the handler in a goroutine and returns when the header of the response is written. Of an
-// error response it waits for the body, so that a client that is cancelled meanwhile does not get another
-// error.
+// stream runs the handler in a goroutine and returns when the header of the response is written. Of
+// an error response it waits for the body, so that a client that is cancelled meanwhile does not
+// get another error.
 func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	w := &streamWriter{header: http.Header{}, started: make(chan struct{}), pipe: newPipe()}

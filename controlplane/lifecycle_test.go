@@ -166,8 +166,8 @@ func TestRequestInFlightFinishes(t *testing.T) {
 	})
 }
 
-// TestManagerReleasesItsLease stops an operator as the documentation of Start recommends: the control plane
-// ends after the manager, which can still release its lease.
+// TestManagerReleasesItsLease stops an operator as the documentation of Start recommends: the
+// control plane ends after the manager, which can still release its lease.
 func TestManagerReleasesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Options{})

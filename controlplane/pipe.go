@@ -58,8 +58,8 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// unblock makes the buffer grow as needed from now on, so that a writer can finish whose reader has stopped
-// reading.
+// unblock makes the buffer grow as needed from now on, so that a writer can finish whose reader has
+// stopped reading.
 func (p *pipe) unblock() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

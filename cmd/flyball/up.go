@@ -46,8 +46,8 @@ more.`,
 	return cmd
 }
 
-// setUpLogging makes all loggers in the process log to standard error through klog, which Kubernetes'
-// libraries use.
+// setUpLogging makes all loggers in the process log to standard error through klog, which
+// Kubernetes' libraries use.
 func setUpLogging(verbosity int) {
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)

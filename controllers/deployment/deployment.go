@@ -1,8 +1,8 @@
-// Package deployment rolls out Deployments: it creates a ReplicaSet for the current pod template and scales it
-// up while it scales the ReplicaSets of earlier templates down.
+// Package deployment rolls out Deployments: it creates a ReplicaSet for the current pod template
+// and scales it up while it scales the ReplicaSets of earlier templates down.
 //
-// The next step is a pure function of the Deployment and its ReplicaSets. Each reconcile executes one step;
-// the changes that it makes trigger the next one.
+// The next step is a pure function of the Deployment and its ReplicaSets. Each reconcile executes
+// one step; the changes that it makes trigger the next one.
 package deployment
 
 import (
@@ -72,7 +72,8 @@ func (r *reconciler) adopters(ctx context.Context, rs client.Object) []reconcile
 	})
 }
 
-// awaitingPodDeletion returns the Deployments with the strategy Recreate that may wait for the deletion of a pod.
+// awaitingPodDeletion returns the Deployments with the strategy Recreate that may wait for the
+// deletion of a pod.
 func (r *reconciler) awaitingPodDeletion(ctx context.Context, pod client.Object) []reconcile.Request {
 	return claim.Selecting(ctx, r.client, &appsv1.DeploymentList{}, pod, func(d *appsv1.Deployment) *metav1.LabelSelector {
 		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
@@ -120,8 +121,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.syncStatus(ctx, d, sets, next.create != nil)
 }
 
-// oldPodsRunning reports whether a Deployment with the strategy Recreate still has pods of old ReplicaSets that
-// have not terminated.
+// oldPodsRunning reports whether a Deployment with the strategy Recreate still has pods of old
+// ReplicaSets that have not terminated.
 func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, selector labels.Selector, sets []*appsv1.ReplicaSet) (bool, error) {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return false, nil
@@ -175,8 +176,9 @@ func (r *reconciler) recordScaling(d *appsv1.Deployment, rs *appsv1.ReplicaSet, 
 // errCollision is the error if the name of a new ReplicaSet is taken.
 var errCollision = errors.New("the name of the ReplicaSet is taken")
 
-// createReplicaSet creates the ReplicaSet for the current template. If its name is taken by another object, it
-// increments the collision count in the status, so that the next name is different, and returns errCollision.
+// createReplicaSet creates the ReplicaSet for the current template. If its name is taken by another
+// object, it increments the collision count in the status, so that the next name is different, and
+// returns errCollision.
 func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
 	err := r.client.Create(ctx, rs)
 	switch {
@@ -205,8 +207,9 @@ func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment,
 	return cmp.Or(r.client.Status().Update(ctx, d), errCollision)
 }
 
-// syncStatus updates the status, and the revision in the annotations, if they have changed, and requeues the
-// Deployment for its progress deadline. Updated with the status, the revision does not increment the generation.
+// syncStatus updates the status, and the revision in the annotations, if they have changed, and
+// requeues the Deployment for its progress deadline. Updated with the status, the revision does not
+// increment the generation.
 func (r *reconciler) syncStatus(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet, created bool) (reconcile.Result, error) {
 	now := time.Now()
 	status := statusOf(d, sets)

@@ -30,8 +30,8 @@ var notCopiedAnnotations = []string{
 	desiredReplicasAnnotation, maxReplicasAnnotation, appsv1.DeprecatedRollbackTo,
 }
 
-// findNewAndOld returns the ReplicaSet with the current template of the Deployment, the oldest one if there are
-// several, or nil, and the others, the oldest first.
+// findNewAndOld returns the ReplicaSet with the current template of the Deployment, the oldest one
+// if there are several, or nil, and the others, the oldest first.
 func findNewAndOld(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	sets = slices.Clone(sets)
 	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
@@ -113,8 +113,8 @@ func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.Repl
 	return rs, nil
 }
 
-// setNewReplicaSetAnnotations sets the annotations of the Deployment and the revision on the new ReplicaSet. Its
-// earlier revision is appended to its revision history.
+// setNewReplicaSetAnnotations sets the annotations of the Deployment and the revision on the new
+// ReplicaSet. Its earlier revision is appended to its revision history.
 func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) {
 	if rs.Annotations == nil {
 		rs.Annotations = map[string]string{}
@@ -138,8 +138,8 @@ func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, re
 	rs.Annotations[revisionAnnotation] = strconv.FormatInt(revision, 10)
 }
 
-// setReplicasAnnotations sets on a ReplicaSet how many replicas the whole Deployment should have, and may have
-// at most. A ReplicaSet with another number was not scaled since the Deployment was.
+// setReplicasAnnotations sets on a ReplicaSet how many replicas the whole Deployment should have,
+// and may have at most. A ReplicaSet with another number was not scaled since the Deployment was.
 func setReplicasAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
 	if rs.Annotations == nil {
 		rs.Annotations = map[string]string{}

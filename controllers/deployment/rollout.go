@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// step is the next change of the ReplicaSets of a Deployment. The one after it follows from their status.
+// step is the next change of the ReplicaSets of a Deployment. The one after it follows from their
+// status.
 type step struct {
 	// create is the ReplicaSet for the current template, which does not exist yet, or nil.
 	create *appsv1.ReplicaSet
@@ -19,8 +20,8 @@ type step struct {
 	delete []*appsv1.ReplicaSet
 }
 
-// nextStep returns the next step. oldPods is whether pods of old ReplicaSets are left, for the strategy
-// Recreate. It does not change the arguments.
+// nextStep returns the next step. oldPods is whether pods of old ReplicaSets are left, for the
+// strategy Recreate. It does not change the arguments.
 func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (step, error) {
 	if d.DeletionTimestamp != nil {
 		return step{}, nil
@@ -82,7 +83,8 @@ func (s *rollout) scale(rs *appsv1.ReplicaSet, to int32) {
 	setReplicasAnnotations(s.d, c)
 }
 
-// recreate scales the old ReplicaSets to zero and, when they have no pods left, creates or scales up the new one.
+// recreate scales the old ReplicaSets to zero and, when they have no pods left, creates or scales
+// up the new one.
 func (s *rollout) recreate(oldPods bool) {
 	scaledDown := false
 	for _, rs := range s.oldRSs {
@@ -100,7 +102,8 @@ func (s *rollout) recreate(oldPods bool) {
 	}
 }
 
-// rollingUpdate scales the new ReplicaSet up or the old ones down, within maxSurge and maxUnavailable.
+// rollingUpdate scales the new ReplicaSet up or the old ones down, within maxSurge and
+// maxUnavailable.
 func (s *rollout) rollingUpdate() {
 	if s.newRS == nil {
 		s.create = true
@@ -118,13 +121,14 @@ func (s *rollout) rollingUpdate() {
 	}
 }
 
-// rollDown scales the old ReplicaSets down as far as enough pods stay available. total is the sum of the
-// replicas in the specs, because the status still has replicas that were scaled down already.
+// rollDown scales the old ReplicaSets down as far as enough pods stay available. total is the sum
+// of the replicas in the specs, because the status still has replicas that were scaled down
+// already.
 func (s *rollout) rollDown(total int32) {
 	minAvailable := desired(s.d) - maxUnavailable(s.d)
 	budget := total - minAvailable - (replicas(s.newRS) - available(s.newRS))
 	left := map[*appsv1.ReplicaSet]int32{}
-	// Pods that are not available come first, as they do not count.
+	// Pods that are not available are deleted first.
 	for _, rs := range s.oldRSs {
 		left[rs] = replicas(rs)
 		if n := min(replicas(rs)-available(rs), budget); n > 0 {
@@ -145,8 +149,9 @@ func (s *rollout) rollDown(total int32) {
 	}
 }
 
-// scaleProportionally follows a change of the Deployment's replicas, or scales a paused Deployment: in
-// proportion to the replicas of the ReplicaSets, so that the progress of a rollout stays the same.
+// scaleProportionally follows a change of the Deployment's replicas, or scales a paused Deployment:
+// in proportion to the replicas of the ReplicaSets, so that the progress of a rollout stays the
+// same.
 func (s *rollout) scaleProportionally(sets []*appsv1.ReplicaSet) {
 	running := active(sets)
 	if len(running) <= 1 {
@@ -170,8 +175,8 @@ func (s *rollout) scaleProportionally(sets []*appsv1.ReplicaSet) {
 	}
 }
 
-// proportions divides a number of replicas among the ReplicaSets in proportion to what they have now. The
-// remainder goes to the largest, or to the newest of several.
+// proportions divides a number of replicas among the ReplicaSets in proportion to what they have
+// now. The remainder goes to the largest, or to the newest of several.
 func proportions(sets []*appsv1.ReplicaSet, to int32) map[*appsv1.ReplicaSet]int32 {
 	sets = slices.Clone(sets)
 	slices.SortStableFunc(sets, func(a, b *appsv1.ReplicaSet) int {
@@ -227,8 +232,8 @@ func maxSurge(d *appsv1.Deployment) int32 {
 	return 0
 }
 
-// maxUnavailable returns how many pods may be unavailable: at least one if maxSurge is zero, or no rollout
-// would ever make progress.
+// maxUnavailable returns how many pods may be unavailable: at least one if maxSurge is zero, or no
+// rollout would ever make progress.
 func maxUnavailable(d *appsv1.Deployment) int32 {
 	r := d.Spec.Strategy.RollingUpdate
 	if r == nil || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || desired(d) == 0 {

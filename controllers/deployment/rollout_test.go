@@ -55,7 +55,8 @@ func rolling(surge, unavailable intstr.IntOrString) func(*appsv1.Deployment) {
 	}
 }
 
-// setOf returns a ReplicaSet whose name is its image, and whose creation time follows from its revision.
+// setOf returns a ReplicaSet whose name is its image, and whose creation time follows from its
+// revision.
 func setOf(image string, revision int, replicas, available int32, change ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
 	d := deploymentOf(replicas, image)
 	rs := &appsv1.ReplicaSet{
@@ -191,8 +192,8 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// TestRolloutInvariants runs random rollouts, with pods that become available at random, and checks after every
-// step that enough pods are available and that there are not too many.
+// TestRolloutInvariants runs random rollouts, with pods that become available at random, and checks
+// after every step that enough pods are available and that there are not too many.
 func TestRolloutInvariants(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -47,8 +47,8 @@ func progressed(was, is appsv1.DeploymentStatus) bool {
 		is.AvailableReplicas > was.AvailableReplicas
 }
 
-// conditionsOf returns the conditions of a Deployment. created is whether this reconcile has created the new
-// ReplicaSet.
+// conditionsOf returns the conditions of a Deployment. created is whether this reconcile has
+// created the new ReplicaSet.
 func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool, now time.Time) []appsv1.DeploymentCondition {
 	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
 	if s.AvailableReplicas >= desired(d)-maxUnavailable(d) {
@@ -140,7 +140,8 @@ func (c *conditions) remove(kind appsv1.DeploymentConditionType) {
 	c.list = slices.DeleteFunc(c.list, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
 }
 
-// failure returns the condition ReplicaFailure of the new ReplicaSet, or else of an old one, or nil.
+// failure returns the condition ReplicaFailure of the new ReplicaSet, or else of an old one, or
+// nil.
 func failure(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSetCondition {
 	newRS, old := findNewAndOld(d, sets)
 	if newRS != nil {
@@ -166,7 +167,8 @@ func deadline(d *appsv1.Deployment, progress appsv1.DeploymentCondition) time.Ti
 	return progress.LastUpdateTime.Add(time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second)
 }
 
-// untilDeadline returns the time until the progress deadline of a rollout, or zero if there is none.
+// untilDeadline returns the time until the progress deadline of a rollout, or zero if there is
+// none.
 func untilDeadline(d *appsv1.Deployment, now time.Time) time.Duration {
 	c := &conditions{list: d.Status.Conditions}
 	p := c.get(appsv1.DeploymentProgressing)

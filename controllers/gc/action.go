@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// action is what is to be done for one object. At most one of lookup, patch, delete, orphans and enqueue is
-// set; none means that there is nothing to do.
+// action is what is to be done for one object. At most one of lookup, patch, delete, orphans and
+// enqueue is set; none means that there is nothing to do.
 type action struct {
 	node node
 
@@ -18,12 +18,14 @@ type action struct {
 	lookup []metav1.OwnerReference
 	// invalidOwners are the references to owners in another namespace.
 	invalidOwners []metav1.OwnerReference
-	// unresolved is set if it cannot be determined whether an owner exists, so that nothing can be done.
+	// unresolved is set if it cannot be determined whether an owner exists, so that nothing can be
+	// done.
 	unresolved bool
 	// patch replaces the owner references or the finalizers.
 	patch *patch
-	// removesFinalizer is set if the patch removes a finalizer of an owner because the graph has no dependent
-	// for which the deletion waits. Dependents that are not in the graph must be listed first.
+	// removesFinalizer is set if the patch removes a finalizer of an owner because the graph has no
+	// dependent for which the deletion waits. Dependents that are not in the graph must be listed
+	// first.
 	removesFinalizer bool
 	// delete is the propagation policy with which the object is to be deleted.
 	delete metav1.DeletionPropagation
@@ -45,7 +47,7 @@ type orphan struct {
 	patch     patch
 }
 
-// ownerState says whether an owner exists.
+// ownerState is whether an owner exists.
 type ownerState int
 
 const (
@@ -59,8 +61,8 @@ const (
 	ownerWaiting
 )
 
-// ownerStates are the states of the owners of an object, by coordinates, because a valid and an invalid
-// reference may have the same UID.
+// ownerStates are the states of the owners of an object, by coordinates, because a valid and an
+// invalid reference may have the same UID.
 type ownerStates map[coordinates]ownerState
 
 // coordinates identify the owner that a reference refers to.
@@ -73,8 +75,8 @@ func coordinatesOf(ref metav1.OwnerReference) coordinates {
 	return coordinates{ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 }
 
-// nextAction returns what is to be done for an object now. found has the states of the owners in the lookup
-// of an earlier action.
+// nextAction returns what is to be done for an object now. found has the states of the owners in
+// the lookup of an earlier action.
 func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,8 +97,8 @@ func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	}
 }
 
-// orphanDependents returns the action for an owner with the finalizer orphan: to remove the references of its
-// dependents, and then the finalizer.
+// orphanDependents returns the action for an owner with the finalizer orphan: to remove the
+// references of its dependents, and then the finalizer.
 func (g *graph) orphanDependents(o *node) action {
 	p := action{node: *o}
 	for _, d := range g.dependents[o.uid] {
@@ -109,8 +111,8 @@ func (g *graph) orphanDependents(o *node) action {
 	return p
 }
 
-// processDeletingDependents returns the action for an owner in foreground deletion: to delete the dependents
-// that block it, and then to remove the finalizer.
+// processDeletingDependents returns the action for an owner in foreground deletion: to delete the
+// dependents that block it, and then to remove the finalizer.
 func (g *graph) processDeletingDependents(o *node) action {
 	p := action{node: *o}
 	blocked := false
@@ -134,9 +136,9 @@ func (g *graph) processDeletingDependents(o *node) action {
 	return p
 }
 
-// attemptToDelete returns the action for a dependent: to delete it if none of its owners is solid, or else to
-// remove its dangling references. A solid owner is present; a dangling one is absent; the third state is an
-// owner that waits for the deletion of its dependents.
+// attemptToDelete returns the action for a dependent: to delete it if none of its owners is solid,
+// or else to remove its dangling references. A solid owner is present; a dangling one is absent;
+// the third state is an owner that waits for the deletion of its dependents.
 func (g *graph) attemptToDelete(o *node, found ownerStates) action {
 	p := action{node: *o}
 	solid, waitingForDependentsDeletion := false, false
@@ -183,9 +185,10 @@ func (g *graph) attemptToDelete(o *node, found ownerStates) action {
 	return p
 }
 
-// ownerState returns the state of an owner; ok is false if the owner must be read live. The graph alone can
-// prove only that an owner is present. That it is absent, because of which a reference is removed or an
-// object deleted, must be proved by a live read, now or before: a UID that was deleted is never used again.
+// ownerState returns the state of an owner; ok is false if the owner must be read live. The graph
+// alone can prove only that an owner is present. That it is absent, because of which a reference is
+// removed or an object deleted, must be proved by a live read, now or before: a UID that was
+// deleted is never used again.
 func (g *graph) ownerState(o *node, ref metav1.OwnerReference, found ownerStates) (v ownerState, ok bool) {
 	deleted := g.tombstones[ref.UID]
 	if deleted != nil && deleted.confirmedAbsent {
@@ -204,8 +207,8 @@ func (g *graph) ownerState(o *node, ref metav1.OwnerReference, found ownerStates
 	return ownerUnknown, false
 }
 
-// unblockOwnerReferences returns the references of o without blockOwnerDeletion if a dependent of o waits for
-// its own dependents. The two may be in a cycle, in which each would wait for the other.
+// unblockOwnerReferences returns the references of o without blockOwnerDeletion if a dependent of o
+// waits for its own dependents. The two may be in a cycle, in which each would wait for the other.
 func (g *graph) unblockOwnerReferences(o *node) (owners []metav1.OwnerReference, changed bool) {
 	for _, d := range g.dependents[o.uid] {
 		if !d.isDeletingDependents() {

@@ -152,7 +152,7 @@ func TestNextAction(t *testing.T) {
 			deleted: []types.UID{"a"}, of: "x", want: background},
 		{name: "one owner of two is left", nodes: []*node{newTestNode("a"), newTestNode("b"), newTestNode("x", ownedBy("a", "b"))},
 			deleted: []types.UID{"a"}, of: "x", want: summary{Owners: []string{"b"}}},
-		{name: "all owners gone", nodes: []*node{newTestNode("a"), newTestNode("b"), newTestNode("x", ownedBy("a", "b"))},
+		{name: "all owners absent", nodes: []*node{newTestNode("a"), newTestNode("b"), newTestNode("x", ownedBy("a", "b"))},
 			deleted: []types.UID{"a", "b"}, of: "x", want: background},
 		{name: "is being deleted", nodes: []*node{newTestNode("a"), newTestNode("x", ownedBy("a"), deleting("f"))},
 			deleted: []types.UID{"a"}, of: "x"},

@@ -1,19 +1,20 @@
 // Package gc is the garbage collector: it deletes objects whose owners no longer exist.
 //
-// It keeps a graph of the owner references of all objects, by UID, but does not rely on it alone. An
-// owner is absent only if a live get by name finds no object, or one with another UID. If the server does
-// not serve the owner's kind, the dependent is kept until it does, unless an informer has delivered the
-// deletion of the owner before. Every write has the UID and the resource version of the object as
-// preconditions, so if the object has changed, the write is a conflict and the action is computed again.
+// It keeps a graph of the owner references of all objects, by UID, but does not rely on it alone.
+// An owner is absent only if a live get by name finds no object, or one with another UID. If the
+// server does not serve the owner's kind, the dependent is kept until it does, unless an informer
+// has delivered the deletion of the owner before. Every write has the UID and the resource version
+// of the object as preconditions, so if the object has changed, the write is a conflict and the
+// action is computed again.
 //
 // There are the three propagation policies of Kubernetes, of which two are finalizers of the owner.
 // Background: the owner is deleted at once, and its dependents afterwards. Foreground: the owner is
 // terminating until no dependent with blockOwnerDeletion is left. Orphan: the references of the
 // dependents are removed before the owner is deleted.
 //
-// An owner is either cluster-scoped or in the namespace of its dependent. For any other reference the
-// event OwnerRefInvalidNamespace is recorded. Such an owner counts as absent for a namespaced dependent,
-// while a cluster-scoped dependent with one is never collected.
+// An owner is either cluster-scoped or in the namespace of its dependent. For any other reference
+// the event OwnerRefInvalidNamespace is recorded. Such an owner counts as absent for a namespaced
+// dependent, while a cluster-scoped dependent with one is never collected.
 package gc
 
 import (
@@ -39,11 +40,12 @@ import (
 
 const (
 	workers = 8
-	// initialSyncTimeout is how long the collector waits for the informers of all kinds to sync before it
-	// starts. An incomplete graph is safe, but causes more live reads.
+	// initialSyncTimeout is how long the collector waits for the informers of all kinds to sync
+	// before it starts. An incomplete graph is safe, but causes more live reads.
 	initialSyncTimeout = 30 * time.Second
-	// unobservedInterval is how often a dependent is reconciled whose owner exists but is not in the graph.
-	// No watch may ever deliver the owner's deletion: its kind may not have the verb watch.
+	// unobservedInterval is how often a dependent is reconciled whose owner exists but is not in
+	// the graph. No watch may ever deliver the owner's deletion: its kind may not have the verb
+	// watch.
 	unobservedInterval = time.Minute
 )
 
@@ -68,8 +70,9 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		Complete(c)
 }
 
-// collector is a controller whose requests are UIDs. As a handler of the inventory it updates the graph and
-// enqueues the objects that are affected; as a reconciler it executes the actions that the graph returns.
+// collector is a controller whose requests are UIDs. As a handler of the inventory it updates the
+// graph and enqueues the objects that are affected; as a reconciler it executes the actions that
+// the graph returns.
 type collector struct {
 	operations
 	inventory *inventory.Inventory
@@ -150,8 +153,8 @@ func (c *collector) ResourcesChanged() {
 	c.enqueue(c.takeDeferred())
 }
 
-// deferUntilDiscovery keeps an object until takeDeferred is called. If that was called since the epoch, the
-// object is enqueued instead.
+// deferUntilDiscovery keeps an object until takeDeferred is called. If that was called since the
+// epoch, the object is enqueued instead.
 func (c *collector) deferUntilDiscovery(uid types.UID, epoch int) {
 	c.mu.Lock()
 	current := epoch == c.epoch
@@ -191,8 +194,8 @@ func newNode(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *nod
 	}
 }
 
-// Reconcile executes the next action for one object. An object whose owner is of a kind that is not served
-// is deferred.
+// Reconcile executes the next action for one object. An object whose owner is of a kind that is not
+// served is deferred.
 func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	c.mu.Lock()
 	epoch := c.epoch
@@ -206,7 +209,8 @@ func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 	return result, err
 }
 
-// processItem executes the next action for one object, after live reads of what the graph does not know.
+// processItem executes the next action for one object, after live reads of what the graph does not
+// know.
 func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	p := c.graph.nextAction(uid, nil)
 	if p.verify {
@@ -250,8 +254,8 @@ func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.R
 	return c.requeueUnobserved(found), nil
 }
 
-// requeueUnobserved requeues an object after an interval if it has an owner that exists but is not in the
-// graph, because the inventory may never deliver the owner's deletion.
+// requeueUnobserved requeues an object after an interval if it has an owner that exists but is not
+// in the graph, because the inventory may never deliver the owner's deletion.
 func (c *collector) requeueUnobserved(found ownerStates) reconcile.Result {
 	for owner, v := range found {
 		if (v == ownerPresent || v == ownerWaiting) && !c.graph.has(owner.uid) {
@@ -277,9 +281,9 @@ func (c *collector) getOwnerStates(ctx context.Context, o *node, owners []metav1
 	return found, nil
 }
 
-// listMissingDependents adds the dependents that may be missing in the graph, by live lists, before the
-// finalizer of their owner is removed. To orphan dependents it lists every kind, as one that is missed
-// would be deleted later. To delete them it lists only the kinds that have not synced.
+// listMissingDependents adds the dependents that may be missing in the graph, by live lists, before
+// the finalizer of their owner is removed. To orphan dependents it lists every kind, as one that is
+// missed would be deleted later. To delete them it lists only the kinds that have not synced.
 func (c *collector) listMissingDependents(ctx context.Context, p *action) error {
 	all, undiscovered, unparsed := c.inventory.Discover()
 	if err := errors.Join(undiscovered, unparsed); err != nil {
@@ -323,7 +327,8 @@ func (c *collector) updateGraph(uid types.UID, now *node) {
 	c.enqueue(c.graph.updateExisting(now))
 }
 
-// patch replaces a list in the metadata of an object, if it has not changed since the graph was updated.
+// patch replaces a list in the metadata of an object, if it has not changed since the graph was
+// updated.
 func (c *collector) patch(ctx context.Context, o *node, p *patch) error {
 	now, err := c.operations.patch(ctx, o, p)
 	if err != nil {
@@ -333,8 +338,8 @@ func (c *collector) patch(ctx context.Context, o *node, p *patch) error {
 	return nil
 }
 
-// delete deletes an object, if it has not changed since the graph was updated, but for changes that do not
-// concern its owners.
+// delete deletes an object, if it has not changed since the graph was updated, but for changes that
+// do not concern its owners.
 func (c *collector) delete(ctx context.Context, o *node, how metav1.DeletionPropagation) error {
 	log.FromContext(ctx).V(1).Info("Deleting an object whose owners do not exist",
 		"kind", o.kind, "namespace", o.namespace, "name", o.name, "uid", o.uid, "propagation", how)
@@ -353,8 +358,9 @@ func (c *collector) delete(ctx context.Context, o *node, how metav1.DeletionProp
 	return nil
 }
 
-// handleWriteError handles the error of a write. If the graph was stale, it updates the graph and returns the
-// error, so that the controller retries; if the object no longer exists, it returns nil.
+// handleWriteError handles the error of a write. If the graph was stale, it updates the graph and
+// returns the error, so that the controller retries; if the object no longer exists, it returns
+// nil.
 func (c *collector) handleWriteError(ctx context.Context, o *node, writeErr error) error {
 	if !isStale(writeErr) {
 		return writeErr

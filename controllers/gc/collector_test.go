@@ -9,7 +9,8 @@ import (
 	"flyball.dev/controllers/internal/inventory"
 )
 
-// TestDeferredObjectsThatAreDeleted: nothing is kept of deleted objects with owners of kinds that are not served.
+// TestDeferredObjectsThatAreDeleted: nothing is kept of deleted objects with owners of kinds that
+// are not served.
 func TestDeferredObjectsThatAreDeleted(t *testing.T) {
 	for _, deferredLast := range []bool{false, true} {
 		c := &collector{graph: newGraph(), deferred: map[types.UID]struct{}{}}

@@ -48,13 +48,13 @@ func (o *node) canOwnIn(namespace string) bool {
 	return o.namespace == "" || o.namespace == namespace
 }
 
-// graph is the graph of the owner references of all objects, by UID. It does no I/O: its methods apply a
-// change and return the UIDs of the objects to be reconciled because of it, and nextAction returns what is
-// to be done for one object.
+// graph is the graph of the owner references of all objects, by UID. It does no I/O: its methods
+// apply a change and return the UIDs of the objects to be reconciled because of it, and nextAction
+// returns what is to be done for one object.
 //
-// An owner may exist only in the references of its dependents, like a virtual node of the collector in
-// kube-controller-manager. The caller has to find out whether it exists; the graph only has tombstones of
-// the owners that were deleted.
+// An owner may exist only in the references of its dependents, like a virtual node of the collector
+// in kube-controller-manager. The caller has to find out whether it exists; the graph only has
+// tombstones of the owners that were deleted.
 //
 // The methods may be called from several goroutines at once.
 type graph struct {
@@ -81,8 +81,8 @@ func newGraph() *graph {
 	}
 }
 
-// update adds an object or replaces its state, and returns the UIDs of the objects to be reconciled. A state
-// that is older than that in the graph is ignored. The graph retains o.
+// update adds an object or replaces its state, and returns the UIDs of the objects to be
+// reconciled. A state that is older than that in the graph is ignored. The graph retains o.
 func (g *graph) update(o *node) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,7 +101,8 @@ func (g *graph) updateLocked(o *node) []types.UID {
 	affected := newOrderedSet()
 	if old == nil {
 		g.addDependentToOwners(o)
-		// They may have been reconciled before it was added, or refer to its UID with another name or namespace.
+		// They may have been reconciled before it was added, or refer to its UID with another name
+		// or namespace.
 		affected.addAll(slices.Collect(maps.Keys(g.dependents[o.uid])))
 	} else {
 		g.addDependentToOwners(o)
@@ -142,8 +143,8 @@ func (g *graph) remove(uid types.UID) []types.UID {
 	return affected.list
 }
 
-// updateExisting is see for an object that is in the graph. Any other is ignored, because its deletion may have
-// been delivered since it was read.
+// updateExisting is see for an object that is in the graph. Any other is ignored, because its
+// deletion may have been delivered since it was read.
 func (g *graph) updateExisting(o *node) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,8 +154,8 @@ func (g *graph) updateExisting(o *node) []types.UID {
 	return g.updateLocked(o)
 }
 
-// confirmAbsent records that a live read did not find the owner that ref, in an object in that namespace,
-// refers to.
+// confirmAbsent records that a live read did not find the owner that ref, in an object in that
+// namespace, refers to.
 func (g *graph) confirmAbsent(ref metav1.OwnerReference, namespace string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,7 +171,8 @@ func (g *graph) has(uid types.UID) bool {
 	return g.uidToNode[uid] != nil
 }
 
-// markUnverified marks the objects of one kind, in any version, as unverified until their next update.
+// markUnverified marks the objects of one kind, in any version, as unverified until their next
+// update.
 func (g *graph) markUnverified(kind schema.GroupKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -245,7 +247,8 @@ func blocksOwnerDeletion(ref metav1.OwnerReference) bool {
 	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 }
 
-// older reports whether resource version a is older than b. One that is not a number is never older.
+// older reports whether resource version a is older than b. One that is not a number is never
+// older.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fakeServer is the simplest model of an API server: a map, and for each of three streams the events that
-// have not been delivered yet. There is no order between streams.
+// fakeServer is the simplest model of an API server: a map, and for each of three streams the
+// events that have not been delivered yet. There is no order between streams.
 type fakeServer struct {
 	objects map[types.UID]*node
 	version int
@@ -112,7 +112,8 @@ func (w *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
 	}
 }
 
-// execute executes the next action for an object, and reports whether an object had changed meanwhile.
+// execute executes the next action for an object, and reports whether an object had changed
+// meanwhile.
 func (w *fakeServer) execute(g *graph, uid types.UID, todo map[types.UID]bool) (stale bool) {
 	p := g.nextAction(uid, nil)
 	if len(p.lookup) > 0 {
@@ -158,7 +159,8 @@ func (w *fakeServer) execute(g *graph, uid types.UID, todo map[types.UID]bool) (
 	return stale
 }
 
-// survivors is the oracle: the objects, with their owners, that must be left after the deletion of root.
+// survivors is the oracle: the objects, with their owners, that must be left after the deletion of
+// root.
 func survivors(before map[types.UID]*node, root types.UID, how metav1.DeletionPropagation) string {
 	owners := map[types.UID][]types.UID{}
 	for uid, o := range before {

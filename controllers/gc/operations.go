@@ -26,12 +26,13 @@ type operations struct {
 	recorder recorder.EventRecorder
 }
 
-// errUnresolved is the error for an owner whose existence cannot be determined, mostly because its kind is
-// not served.
+// errUnresolved is the error for an owner whose existence cannot be determined, mostly because its
+// kind is not served.
 var errUnresolved = errors.New("an owner cannot be resolved")
 
-// isUnserved reports whether an error means that a kind is not served in the requested version. The response
-// to such a request is a 404, as for an object that does not exist, but its body is not a Status.
+// isUnserved reports whether an error means that a kind is not served in the requested version. The
+// response to such a request is a 404, as for an object that does not exist, but its body is not a
+// Status.
 func isUnserved(err error) bool {
 	return errors.Is(err, errUnresolved) || meta.IsNoMatchError(err) ||
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -78,8 +79,8 @@ func (s *operations) getOwnerState(ctx context.Context, o *node, ref metav1.Owne
 	}
 }
 
-// mapping returns the mapping of a kind in that version or, because all versions have the same objects, in
-// another one.
+// mapping returns the mapping of a kind in that version or, because all versions have the same
+// objects, in another one.
 func (s *operations) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -106,7 +107,8 @@ func (s *operations) listDependents(ctx context.Context, o *node, kind schema.Gr
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := s.live.List(ctx, list, client.InNamespace(o.namespace)); err != nil {
-		// Not wrapped, so that isUnserved does not match and the owner is retried, with a new discovery.
+		// Not wrapped, so that isUnserved does not match and the owner is retried, with a new
+		// discovery.
 		return nil, fmt.Errorf("list %s that are dependents of %s %s: %v", kind, o.kind.Kind, client.ObjectKey{Namespace: o.namespace, Name: o.name}, err)
 	}
 	var dependents []*node
@@ -127,8 +129,8 @@ func metadataOf(o *node) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// patch replaces a list in the metadata of an object, unless the object has changed, and returns the
-// object.
+// patch replaces a list in the metadata of an object, unless the object has changed, and returns
+// the object.
 func (s *operations) patch(ctx context.Context, o *node, p *patch) (*node, error) {
 	metadata := map[string]any{"uid": o.uid, "resourceVersion": o.resourceVersion}
 	if p.ownerReferences != nil {

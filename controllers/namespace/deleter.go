@@ -32,8 +32,9 @@ func (r *deletionResult) empty() bool {
 	return r.discoveryErr == nil && r.groupVersionErr == nil && len(r.contentErrs) == 0 && len(r.remaining) == 0
 }
 
-// deleteAllContent deletes all objects in a namespace and returns what is result. Pods are deleted first, so
-// that the objects that they use exist as long as they do. The error has all kinds that failed.
+// deleteAllContent deletes all objects in a namespace and returns what is result. Pods are deleted
+// first, so that the objects that they use exist as long as they do. The error has all kinds that
+// failed.
 func (r *reconciler) deleteAllContent(ctx context.Context, namespace string) (*deletionResult, error) {
 	result := &deletionResult{remaining: map[string]int{}, finalizers: map[string]int{}}
 	all, undiscovered, unparsed := r.discover()
@@ -76,8 +77,9 @@ func deletionOrder(all []inventory.Resource) []inventory.Resource {
 	return list
 }
 
-// deleteContentOf deletes the objects of one kind and adds those that are result to result. If the kind is no
-// longer served, that is an error: its objects may still exist, and be served in another version.
+// deleteContentOf deletes the objects of one kind and adds those that are result to result. If the
+// kind is no longer served, that is an error: its objects may still exist, and be served in another
+// version.
 func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource, result *deletionResult) error {
 	objects, err := r.list(ctx, namespace, res)
 	if err != nil || len(objects) == 0 {
@@ -110,7 +112,8 @@ func (r *reconciler) list(ctx context.Context, namespace string, res inventory.R
 	return list.Items, err
 }
 
-// deleteCollection deletes the objects of one kind in the background, with one request if it has the verb.
+// deleteCollection deletes the objects of one kind in the background, with one request if it has
+// the verb.
 func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res inventory.Resource, objects []metav1.PartialObjectMetadata) error {
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	if res.Can("deletecollection") {
@@ -126,8 +129,8 @@ func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res
 	return errors.Join(errs...)
 }
 
-// conditions returns the conditions of the namespace. Those in old whose status does not change keep the
-// time of their last transition.
+// conditions returns the conditions of the namespace. Those in old whose status does not change
+// keep the time of their last transition.
 func (r *deletionResult) conditions(old []corev1.NamespaceCondition, now metav1.Time) []corev1.NamespaceCondition {
 	list := slices.Clone(old)
 	set := func(kind corev1.NamespaceConditionType, failed bool, okReason, okMessage, reason, message string) {

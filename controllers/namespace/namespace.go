@@ -1,4 +1,5 @@
-// Package namespace deletes the content of terminating namespaces, and finalizes them when they are empty.
+// Package namespace deletes the content of terminating namespaces, and finalizes them when they are
+// empty.
 package namespace
 
 import (
@@ -25,8 +26,8 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// unmonitoredInterval is how often a terminating namespace is reconciled that still has objects of kinds
-// which the inventory does not watch. It delivers the changes of all others.
+// unmonitoredInterval is how often a terminating namespace is reconciled that still has objects of
+// kinds which the inventory does not watch. It delivers the changes of all others.
 const unmonitoredInterval = 5 * time.Second
 
 // AddToManager adds the controller, which is a handler of the inventory.
@@ -50,7 +51,8 @@ type reconciler struct {
 	waiting   waiting
 }
 
-// Reconcile deletes the content of a terminating namespace, and finalizes it when there is none left.
+// Reconcile deletes the content of a terminating namespace, and finalizes it when there is none
+// left.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns, err := r.terminating(ctx, req.NamespacedName)
 	if ns == nil || err != nil {
@@ -75,8 +77,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, err
 }
 
-// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or nil. A live
-// read confirms it, as the cache may be stale and a new namespace may have the same name.
+// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or
+// nil. A live read confirms it, as the cache may be stale and a new namespace may have the same
+// name.
 func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) (ns *corev1.Namespace, err error) {
 	for _, reader := range []client.Reader{r.client, r.live} {
 		ns = &corev1.Namespace{}
@@ -90,9 +93,9 @@ func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) 
 	return ns, nil
 }
 
-// waiting are the terminating namespaces that are not empty yet. As a handler of the inventory it enqueues
-// a namespace when an object in it was deleted or has other finalizers, and all of them when the served
-// kinds have changed or another kind is watched.
+// waiting are the terminating namespaces that are not empty yet. As a handler of the inventory it
+// enqueues a namespace when an object in it was deleted or has other finalizers, and all of them
+// when the served kinds have changed or another kind is watched.
 type waiting struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -150,8 +153,8 @@ func (w *waiting) enqueueAll() {
 	}
 }
 
-// OnUpdate implements inventory.Handler. The conditions of the namespace have the finalizers of objects that
-// are being deleted.
+// OnUpdate implements inventory.Handler. The conditions of the namespace have the finalizers of
+// objects that are being deleted.
 func (w *waiting) OnUpdate(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	if obj.DeletionTimestamp != nil && len(obj.Finalizers) > 0 {
 		w.enqueue(obj.Namespace)

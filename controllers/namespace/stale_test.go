@@ -44,7 +44,8 @@ func TestUnservedIsNotEmpty(t *testing.T) {
 	}
 }
 
-// TestLiveNamespaceIsNotEmptied: the cache may still have a namespace that was deleted and created again.
+// TestLiveNamespaceIsNotEmptied: the cache may still have a namespace that was deleted and created
+// again.
 func TestLiveNamespaceIsNotEmptied(t *testing.T) {
 	active := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}}}
 	terminating := *active.DeepCopy()

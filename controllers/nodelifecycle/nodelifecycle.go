@@ -1,5 +1,5 @@
-// Package nodelifecycle taints nodes by their conditions, so that pods are not scheduled to nodes that are
-// not ready or are cordoned. No pod is evicted.
+// Package nodelifecycle taints nodes by their conditions, so that pods are not scheduled to nodes
+// that are not ready or are cordoned. No pod is evicted.
 package nodelifecycle
 
 import (

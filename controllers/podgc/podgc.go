@@ -1,9 +1,9 @@
-// Package podgc is the pod garbage collector. It deletes orphaned pods, which are bound to nodes that do
-// not exist, terminating pods that were never bound or are on nodes with the out-of-service taint, and
-// the oldest terminated pods if there are more than a threshold.
+// Package podgc is the pod garbage collector. It deletes orphaned pods, which are bound to nodes
+// that do not exist, terminating pods that were never bound or are on nodes with the out-of-service
+// taint, and the oldest terminated pods if there are more than a threshold.
 //
-// It sets the phase of a pod to Failed, unless the pod has terminated, and then deletes it with a grace
-// period of zero, as no kubelet will confirm the deletion.
+// It sets the phase of a pod to Failed, unless the pod has terminated, and then deletes it with a
+// grace period of zero, as no kubelet will confirm the deletion.
 package podgc
 
 import (
@@ -30,8 +30,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// Quarantine is how long a pod may be bound to a node that does not exist, as in kube-controller-manager: the
-// node may be registered later, or again.
+// Quarantine is how long a pod may be bound to a node that does not exist, as in
+// kube-controller-manager: the node may be registered later, or again.
 const Quarantine = 40 * time.Second
 
 // DefaultTerminatedPodThreshold is the threshold of kube-controller-manager.
@@ -62,8 +62,8 @@ func AddToManager(mgr manager.Manager, o Options) error {
 		Complete(r)
 }
 
-// reconciler reconciles one pod or, for the request allTerminated, all terminated pods. The event handlers
-// enqueue only the pods that may have to be deleted.
+// reconciler reconciles one pod or, for the request allTerminated, all terminated pods. The event
+// handlers enqueue only the pods that may have to be deleted.
 type reconciler struct {
 	client    client.Client
 	live      client.Reader
@@ -214,8 +214,8 @@ func (r *reconciler) collectTerminated(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forceDelete sets the phase of a pod to Failed, unless it has terminated, and deletes it without a grace
-// period.
+// forceDelete sets the phase of a pod to Failed, unless it has terminated, and deletes it without a
+// grace period.
 func (r *reconciler) forceDelete(ctx context.Context, pod *corev1.Pod, why reason) error {
 	log.FromContext(ctx).Info("Force-deleting a pod", "pod", client.ObjectKeyFromObject(pod), "node", pod.Spec.NodeName, "reason", why.String())
 	if !podstate.Finished(pod) {

@@ -27,9 +27,9 @@ func (v reason) String() string {
 	return [...]string{"", "node no longer exists", "terminating and not scheduled", "terminating on a node that is out of service", "too many terminated pods"}[v]
 }
 
-// reasonToDelete returns the reason why a pod is to be deleted now. node is nil if the pod has none, or if the
-// node does not exist, which has been known for the time missing. If a pod is to be reconciled again later,
-// after is the time until then.
+// reasonToDelete returns the reason why a pod is to be deleted now. node is nil if the pod has
+// none, or if the node does not exist, which has been known for the time missing. If a pod is to be
+// reconciled again later, after is the time until then.
 func reasonToDelete(pod *corev1.Pod, node *corev1.Node, missing time.Duration) (_ reason, after time.Duration) {
 	terminating := pod.DeletionTimestamp != nil
 	switch {
@@ -63,7 +63,8 @@ func outOfService(node *corev1.Node) bool {
 	return !ready && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// markFailed sets the phase of a pod to Failed and, if it is orphaned, the condition DisruptionTarget.
+// markFailed sets the phase of a pod to Failed and, if it is orphaned, the condition
+// DisruptionTarget.
 func markFailed(pod *corev1.Pod, why reason, now time.Time) {
 	pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodFailed, pod.Generation
 	if why != orphaned {
@@ -83,7 +84,8 @@ func markFailed(pod *corev1.Pod, why reason, now time.Time) {
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-// compareForDeletion orders terminated pods for deletion: evicted pods first, then by age, the oldest first.
+// compareForDeletion orders terminated pods for deletion: evicted pods first, then by age, the
+// oldest first.
 func compareForDeletion(a, b corev1.Pod) int {
 	evicted := func(p *corev1.Pod) int {
 		if p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted" {

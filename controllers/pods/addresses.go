@@ -10,12 +10,13 @@ import (
 	"k8s.io/utils/buffer"
 )
 
-// maxReleased is how many released addresses are kept before the oldest of them is reused, as long as there are
-// some that were never allocated. So a client with the address of a deleted pod hardly ever reaches another pod.
+// maxReleased is how many released addresses are kept before the oldest of them is reused, as long
+// as there are some that were never allocated. So a client with the address of a deleted pod hardly
+// ever reaches another pod.
 const maxReleased = 1 << 12
 
-// addresses allocates an address from one IPv4 network to each pod, in amortized constant time. Its methods may
-// be called from several goroutines at once.
+// addresses allocates an address from one IPv4 network to each pod, in amortized constant time. Its
+// methods may be called from several goroutines at once.
 //
 // Addresses are offsets from the network's own address, which is never allocated.
 type addresses struct {
@@ -45,8 +46,8 @@ func newAddresses(network netip.Prefix) *addresses {
 	}
 }
 
-// occupy allocates an address to a pod that has it already. Of two pods with the same address the first one
-// keeps it, and allocate returns another one for the second.
+// occupy allocates an address to a pod that has it already. Of two pods with the same address the
+// first one keeps it, and allocate returns another one for the second.
 func (a *addresses) occupy(pod types.NamespacedName, address string) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil || !a.network.Contains(addr) {
@@ -61,8 +62,8 @@ func (a *addresses) occupy(pod types.NamespacedName, address string) {
 	}
 }
 
-// allocate returns the address of a pod, and allocates one if it has none. It returns "" if none is free; the
-// pod waits until release returns it.
+// allocate returns the address of a pod, and allocates one if it has none. It returns "" if none is
+// free; the pod waits until release returns it.
 func (a *addresses) allocate(pod types.NamespacedName) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,7 +81,8 @@ func (a *addresses) allocate(pod types.NamespacedName) string {
 	return netip.AddrFrom4(bytes).String()
 }
 
-// nextFree returns a free address: one that was never allocated, or the one that was released first.
+// nextFree returns a free address: one that was never allocated, or the one that was released
+// first.
 func (a *addresses) nextFree() (uint32, bool) {
 	for a.next < a.size && a.allocated.has(a.next) {
 		a.next++
@@ -100,8 +102,8 @@ func (a *addresses) assign(pod types.NamespacedName, n uint32) {
 	a.allocated.set(n)
 }
 
-// release frees the address of a pod, if it has one. If an address is free and a pod waits for one, it
-// returns that pod, which must call allocate again.
+// release frees the address of a pod, if it has one. If an address is free and a pod waits for one,
+// it returns that pod, which must call allocate again.
 func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedName, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -55,7 +55,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestReturnedPodIsDeleted: as long as an address is free and pods wait, release returns another one.
+// TestReturnedPodIsDeleted: as long as an address is free and pods wait, release returns another
+// one.
 func TestReturnedPodIsDeleted(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
 	for _, n := range []string{"a", "b", "c", "d"} {
@@ -69,7 +70,8 @@ func TestReturnedPodIsDeleted(t *testing.T) {
 	}
 }
 
-// TestWaitingPodsAreRemoved: nothing is kept of pods that are deleted while the network is exhausted.
+// TestWaitingPodsAreRemoved: nothing is kept of pods that are deleted while the network is
+// exhausted.
 func TestWaitingPodsAreRemoved(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
 	for _, n := range []string{"a", "b"} {
@@ -87,8 +89,8 @@ func TestWaitingPodsAreRemoved(t *testing.T) {
 	}
 }
 
-// TestAddressesAgainstModel compares with a plain set: no address is allocated twice, none is refused while
-// one is free, and a quarter of the pods have one at the start.
+// TestAddressesAgainstModel compares with a plain set: no address is allocated twice, none is
+// refused while one is free, and a quarter of the pods have one at the start.
 func TestAddressesAgainstModel(t *testing.T) {
 	network := netip.MustParsePrefix("10.0.0.0/19")
 	const room = 1<<13 - 2
@@ -145,7 +147,8 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// BenchmarkAddresses measures a release and the allocation that follows it, with a million allocated.
+// BenchmarkAddresses measures a release and the allocation that follows it, with a million
+// allocated.
 func BenchmarkAddresses(b *testing.B) {
 	for _, network := range []string{"10.128.0.0/9", "10.128.0.0/12"} { // the second is then full
 		b.Run(network, func(b *testing.B) {

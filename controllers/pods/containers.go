@@ -17,8 +17,8 @@ type containers struct {
 	now           metav1.Time
 }
 
-// statuses returns the statuses of the init containers and of the others, and whether all init containers
-// have completed, or started if they are sidecars.
+// statuses returns the statuses of the init containers and of the others, and whether all init
+// containers have completed, or started if they are sidecars.
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
 	reason := "ContainerCreating"
 	if len(c.pod.Spec.InitContainers) > 0 {
@@ -85,8 +85,8 @@ func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1
 	}
 }
 
-// startedStatus returns the status of a container that starts, or has started, with an outcome. If its image has
-// changed it is restarted; if its image cannot be pulled it is waiting.
+// startedStatus returns the status of a container that starts, or has started, with an outcome. If
+// its image has changed it is restarted; if its image cannot be pulled it is waiting.
 func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus, out outcome) corev1.ContainerStatus {
 	var old corev1.ContainerStatus
 	if i := slices.IndexFunc(all, func(s corev1.ContainerStatus) bool { return s.Name == spec.Name }); i >= 0 {
@@ -139,8 +139,9 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 	return s
 }
 
-// pullFailure returns the waiting state of a container whose image cannot be pulled: ErrImagePull first, then
-// ImagePullBackOff. was is the reason for which it is already waiting for that image, or "".
+// pullFailure returns the waiting state of a container whose image cannot be pulled: ErrImagePull
+// first, then ImagePullBackOff. was is the reason for which it is already waiting for that image,
+// or "".
 func pullFailure(spec *corev1.Container, was string) *corev1.ContainerStateWaiting {
 	switch {
 	case spec.ImagePullPolicy == corev1.PullNever:

@@ -7,7 +7,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// containerEvent is an event about one container of a pod, or about the pod if it has no field path.
+// containerEvent is an event about one container of a pod, or about the pod if it has no field
+// path.
 type containerEvent struct {
 	fieldPath         string
 	typ, reason, note string

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// DefaultMissingImages are the default patterns of images that cannot be pulled: those with the tag 404, and
-// those of registries in the top-level domain invalid, which do not exist.
+// DefaultMissingImages are the default patterns of images that cannot be pulled: those with the tag
+// 404, and those of registries in the top-level domain invalid, which do not exist.
 var DefaultMissingImages = []string{"*:404", "*.invalid/*", "*.invalid:*/*"}
 
 // The reasons why a container waits for its image, as kubelet gives them.

@@ -93,7 +93,8 @@ func newNode() *corev1.Node {
 	}}
 }
 
-// nodeStatus returns the status of the ready node. A condition that does not change keeps its times.
+// nodeStatus returns the status of the ready node. A condition that does not change keeps its
+// times.
 func nodeStatus(old corev1.NodeStatus, now metav1.Time) corev1.NodeStatus {
 	s := *old.DeepCopy()
 	s.Capacity, s.Allocatable = capacity.DeepCopy(), capacity.DeepCopy()

@@ -1,8 +1,8 @@
-// Package pods simulates a node and its kubelet: it registers one node without a host, makes the pods that
-// are bound to it start, become ready and terminate, and completes their deletion.
+// Package pods simulates a node and its kubelet: it registers one node without a host, makes the
+// pods that are bound to it start, become ready and terminate, and completes their deletion.
 //
-// The next status of a pod is a function of the pod alone, so a restart changes nothing. [Options] and
-// [OutcomeAnnotation] configure it. Pods on other nodes are left to their kubelets.
+// The next status of a pod is a function of the pod alone, so a restart changes nothing. [Options]
+// and [OutcomeAnnotation] configure it. Pods on other nodes are left to their kubelets.
 package pods
 
 import (
@@ -100,8 +100,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: s.after}, nil
 }
 
-// address returns the address of a pod, or "" if it needs one and none is free; the pod is then enqueued when
-// one is released. A terminated pod has released its address, but keeps it in its status.
+// address returns the address of a pod, or "" if it needs one and none is free; the pod is then
+// enqueued when one is released. A terminated pod has released its address, but keeps it in its
+// status.
 func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod) (string, error) {
 	switch {
 	case pod.Spec.HostNetwork:

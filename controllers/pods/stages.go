@@ -12,19 +12,20 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// Options configure the behaviour of pods. With the zero value, a pod whose images can be pulled is ready
-// immediately.
+// Options configure the behaviour of pods. With the zero value, a pod whose images can be pulled is
+// ready immediately.
 type Options struct {
 	// Delay is the time between the binding of a pod and its readiness.
 	Delay time.Duration
 	// Jitter is the maximum of what is added to the delay; how much depends on the UID of the pod.
 	Jitter time.Duration
-	// MissingImages are patterns of images that cannot be pulled, in which * matches any characters.
-	// A container with such an image waits with ErrImagePull and then ImagePullBackOff until its image
-	// is changed. Nil means [DefaultMissingImages]; an empty list means that every image can be pulled.
+	// MissingImages are patterns of images that cannot be pulled, in which * matches any
+	// characters. A container with such an image waits with ErrImagePull and then ImagePullBackOff
+	// until its image is changed. Nil means [DefaultMissingImages]; an empty list means that every
+	// image can be pulled.
 	MissingImages []string
-	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When it is
-	// exhausted, further pods stay Pending until another pod terminates or is deleted.
+	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
+	// it is exhausted, further pods stay Pending until another pod terminates or is deleted.
 	Network netip.Prefix
 }
 
@@ -50,8 +51,8 @@ func (o *Options) noAddress() string {
 	return fmt.Sprintf("Failed to create pod sandbox: no IP addresses available in %s", o.network())
 }
 
-// OutcomeAnnotation on a pod makes its containers terminate, or not become ready. Without it, they run and are
-// ready.
+// OutcomeAnnotation on a pod makes its containers terminate, or not become ready. Without it, they
+// run and are ready.
 const OutcomeAnnotation = "flyball.dev/outcome"
 
 // The values of the outcome annotation.
@@ -61,8 +62,8 @@ const (
 	Failed     = "Failed"     // its containers terminate with an error
 )
 
-// isResponsible reports whether a pod is one of this controller: bound to the node, or deleted before it was
-// bound.
+// isResponsible reports whether a pod is one of this controller: bound to the node, or deleted
+// before it was bound.
 func isResponsible(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == NodeName || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
 }
@@ -98,7 +99,8 @@ func grace(pod *corev1.Pod) int64 {
 	return *pod.DeletionGracePeriodSeconds
 }
 
-// hasStarted reports whether the delay of a bound pod has passed, and returns how much of it is left.
+// hasStarted reports whether the delay of a bound pod has passed, and returns how much of it is
+// left.
 func hasStarted(pod *corev1.Pod, o *Options, now time.Time) (ok bool, after time.Duration) {
 	delay := o.Delay
 	if o.Jitter > 0 {

@@ -145,7 +145,8 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestEachContainerHasItsOwnTimes: the times of a terminated container are not those of the next one.
+// TestEachContainerHasItsOwnTimes: the times of a terminated container are not those of the next
+// one.
 func TestEachContainerHasItsOwnTimes(t *testing.T) {
 	p := pod()
 	ended := metav1.NewTime(now.Add(-time.Hour))
@@ -236,11 +237,11 @@ func TestImages(t *testing.T) {
 			events = append(events, e.typ+" "+e.reason+": "+e.note)
 		}
 		p.Status = s
-		state, says := "running", ""
+		state, message := "running", ""
 		if w := s.ContainerStatuses[0].State.Waiting; w != nil {
-			state, says = w.Reason, w.Message
+			state, message = w.Reason, w.Message
 		}
-		if state != step.state || !strings.Contains(says, step.message) || s.ContainerStatuses[0].RestartCount != step.restarts || s.Phase != step.phase {
+		if state != step.state || !strings.Contains(message, step.message) || s.ContainerStatuses[0].RestartCount != step.restarts || s.Phase != step.phase {
 			t.Errorf("step %d: %s, %+v", i, s.Phase, s.ContainerStatuses[0])
 		}
 		if d := cmp.Diff(step.events, events); d != "" {

@@ -10,12 +10,13 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// failedCreatePodSandBox is the reason, as from kubelet, for a pod that cannot start without an address.
+// failedCreatePodSandBox is the reason, as from kubelet, for a pod that cannot start without an
+// address.
 const failedCreatePodSandBox = "FailedCreatePodSandBox"
 
-// statusOf returns the status of a pod on the node. ip is its address, "" if none is free; started is whether
-// the delay before its containers start has passed. Conditions and containers that do not change keep their
-// times.
+// statusOf returns the status of a pod on the node. ip is its address, "" if none is free; started
+// is whether the delay before its containers start has passed. Conditions and containers that do
+// not change keep their times.
 func statusOf(pod *corev1.Pod, started bool, ip string, o *Options, at time.Time) corev1.PodStatus {
 	now := metav1.NewTime(at)
 	s := *pod.Status.DeepCopy()
@@ -75,8 +76,8 @@ func unreadyIn(list []corev1.ContainerStatus) (names []string) {
 	return names
 }
 
-// phaseOf returns the phase, which follows from the containers: a pod is Pending until all have started once,
-// and Running until all have terminated.
+// phaseOf returns the phase, which follows from the containers: a pod is Pending until all have
+// started once, and Running until all have terminated.
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodPhase {
 	terminated, failed := 0, false
 	for _, c := range s.ContainerStatuses {

@@ -58,9 +58,9 @@ func activePods(pods []*corev1.Pod) []*corev1.Pod {
 	return active
 }
 
-// compareForDeletion orders pods as kube-controller-manager deletes them: pods that are not bound, not running
-// or not ready first, then by deletion cost, and then those that became ready last, were restarted most, or
-// are the newest.
+// compareForDeletion orders pods as kube-controller-manager deletes them: pods that are not bound,
+// not running or not ready first, then by deletion cost, and then those that became ready last,
+// were restarted most, or are the newest.
 func compareForDeletion(a, b *corev1.Pod) int {
 	return cmp.Or(
 		compareBool(a.Spec.NodeName != "", b.Spec.NodeName != ""),
@@ -115,8 +115,9 @@ func restarts(p *corev1.Pod) (n int32) {
 	return n
 }
 
-// statusOf returns the status of a ReplicaSet with these pods. after is the time until another pod becomes
-// available, or zero. failed is the failure to create or delete pods in this reconcile, or nil.
+// statusOf returns the status of a ReplicaSet with these pods. after is the time until another pod
+// becomes available, or zero. failed is the failure to create or delete pods in this reconcile, or
+// nil.
 func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, failed *failure, now time.Time) (status appsv1.ReplicaSetStatus, after time.Duration) {
 	status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation, Conditions: conditions(rs.Status.Conditions, failed, now)}
 	template := labels.SelectorFromSet(rs.Spec.Template.Labels)

@@ -48,31 +48,31 @@ func set(replicas int32) *appsv1.ReplicaSet {
 
 func TestReplicaDiff(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		wants  int32
-		has    []*corev1.Pod
-		create int
-		delete []string
+		name    string
+		desired int32
+		has     []*corev1.Pod
+		create  int
+		delete  []string
 	}{
-		{name: "no pods", wants: 3, create: 3},
-		{name: "enough", wants: 1, has: []*corev1.Pod{pod("a")}},
-		{name: "terminated and terminating pods do not count", wants: 2, has: []*corev1.Pod{pod("a"), pod("b", terminating), pod("c", failed)}, create: 1},
-		{name: "at most burstReplicas", wants: 10_000, create: burstReplicas},
-		{name: "one too many: who has got nowhere goes first", wants: 2,
+		{name: "no pods", desired: 3, create: 3},
+		{name: "enough", desired: 1, has: []*corev1.Pod{pod("a")}},
+		{name: "terminated and terminating pods do not count", desired: 2, has: []*corev1.Pod{pod("a"), pod("b", terminating), pod("c", failed)}, create: 1},
+		{name: "at most burstReplicas", desired: 10_000, create: burstReplicas},
+		{name: "one too many: an unscheduled pod is deleted first", desired: 2,
 			has:    []*corev1.Pod{pod("ready", readyFor(time.Hour)), pod("unscheduled", unscheduled), pod("pending", pending)},
 			delete: []string{"unscheduled"}},
-		{name: "the order of terminating", wants: 0,
+		{name: "the order of deletion", desired: 0,
 			has: []*corev1.Pod{
-				pod("old", readyFor(time.Hour)), pod("young", readyFor(time.Minute)), pod("unready"), pod("pending", pending),
+				pod("old", readyFor(time.Hour)), pod("new", readyFor(time.Minute)), pod("unready"), pod("pending", pending),
 				pod("cheap", readyFor(time.Hour), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-5"} }),
 				pod("restarted", readyFor(time.Hour), func(p *corev1.Pod) {
 					p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 4}}
 				}),
 			},
-			delete: []string{"pending", "unready", "cheap", "young", "restarted", "old"}},
+			delete: []string{"pending", "unready", "cheap", "new", "restarted", "old"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := replicaDiff(set(tt.wants), tt.has)
+			p := replicaDiff(set(tt.desired), tt.has)
 			var names []string
 			for _, d := range p.delete {
 				names = append(names, d.Name)
@@ -88,7 +88,7 @@ func TestStatus(t *testing.T) {
 	rs := set(5)
 	rs.Spec.MinReadySeconds = 60
 	status, after := statusOf(rs, []*corev1.Pod{
-		pod("old", readyFor(time.Hour)), pod("young", readyFor(20*time.Second)), pod("unready"), pod("terminating", terminating), pod("failed", failed),
+		pod("old", readyFor(time.Hour)), pod("new", readyFor(20*time.Second)), pod("unready"), pod("terminating", terminating), pod("failed", failed),
 		pod("other", func(p *corev1.Pod) { p.Labels = nil }),
 	}, nil, now)
 	want := appsv1.ReplicaSetStatus{

@@ -117,8 +117,8 @@ func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet, 
 	return owned, nil
 }
 
-// createPods creates n pods in batches that double in size, so that an error that concerns all pods occurs
-// once and not n times.
+// createPods creates n pods in batches that double in size, so that an error that concerns all pods
+// occurs once and not n times.
 func (r *reconciler) createPods(ctx context.Context, rs *appsv1.ReplicaSet, n int) ([]*corev1.Pod, error) {
 	var created []*corev1.Pod
 	for batch := 1; len(created) < n; batch *= 2 {
@@ -147,7 +147,8 @@ func (r *reconciler) createPods(ctx context.Context, rs *appsv1.ReplicaSet, n in
 	return created, nil
 }
 
-// inParallel calls do with 0 to n-1 concurrently, and returns the first error after all calls have returned.
+// inParallel calls do with 0 to n-1 concurrently, and returns the first error after all calls have
+// returned.
 func inParallel(n int, do func(i int) error) error {
 	var g errgroup.Group
 	g.SetLimit(16)

@@ -1,5 +1,5 @@
-// Package rootca publishes the certificate of the control plane's authority in every namespace, in the
-// ConfigMap kube-root-ca.crt, from which pods and clients read it.
+// Package rootca publishes the certificate of the control plane's authority in every namespace, in
+// the ConfigMap kube-root-ca.crt, from which pods and clients read it.
 package rootca
 
 import (
@@ -25,8 +25,8 @@ const (
 	Key  = "ca.crt"
 )
 
-// AddToManager adds the controller, which publishes a certificate in PEM. It caches only the metadata of
-// ConfigMaps, which can be many and large.
+// AddToManager adds the controller, which publishes a certificate in PEM. It caches only the
+// metadata of ConfigMaps, which can be many and large.
 func AddToManager(mgr manager.Manager, certificate []byte) error {
 	published := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == Name })
 	toNamespace := func(_ context.Context, o client.Object) []reconcile.Request {

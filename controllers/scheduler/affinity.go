@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// affinityMatches reports whether a node matches the pod's node selector and its required node affinity.
+// affinityMatches reports whether a node matches the pod's node selector and its required node
+// affinity.
 func affinityMatches(pod *corev1.Pod, node *corev1.Node) bool {
 	for k, v := range pod.Spec.NodeSelector {
 		if has, ok := node.Labels[k]; !ok || has != v {
@@ -24,7 +25,8 @@ func affinityMatches(pod *corev1.Pod, node *corev1.Node) bool {
 	})
 }
 
-// matches reports whether a node matches all requirements of a term. A term without requirements matches nothing.
+// matches reports whether a node matches all requirements of a term. A term without requirements
+// matches nothing.
 func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	for _, r := range t.MatchExpressions {
 		value, ok := node.Labels[r.Key]

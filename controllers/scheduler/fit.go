@@ -35,8 +35,8 @@ type rejection struct {
 	unresolvable bool
 }
 
-// filter returns the reasons why a node is not suitable for a pod with these requests, or none. As in
-// kube-scheduler, they are those of the first filter that fails.
+// filter returns the reasons why a node is not suitable for a pod with these requests, or none. As
+// in kube-scheduler, they are those of the first filter that fails.
 func filter(pod *corev1.Pod, needs []request, n *nodeInfo) []rejection {
 	unschedulable := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	switch {
@@ -71,8 +71,8 @@ func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	})
 }
 
-// selectNode selects a node for a pod: of the suitable ones the preferred node, or else the one with the fewest
-// pods. If none is suitable, it returns kube-scheduler's message.
+// selectNode selects a node for a pod: of the suitable ones the preferred node, or else the one
+// with the fewest pods. If none is suitable, it returns kube-scheduler's message.
 func selectNode(pod *corev1.Pod, needs []request, nodes []*nodeInfo, preferred string) (_ *nodeInfo, message string) {
 	var best *nodeInfo
 	reasons, preemption := map[string]int{}, map[string]int{}

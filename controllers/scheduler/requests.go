@@ -39,10 +39,10 @@ func (a quantities) atLeast(b quantities) {
 	}
 }
 
-// podRequests returns the effective requests of a pod, sorted by name: the larger of the sum over its
-// containers and the maximum over its init containers, where sidecars (init containers that are always
-// restarted) count from their start on. Pod-level requests replace those of the containers. The overhead is
-// added.
+// podRequests returns the effective requests of a pod, sorted by name: the larger of the sum over
+// its containers and the maximum over its init containers, where sidecars (init containers that are
+// always restarted) count from their start on. Pod-level requests replace those of the containers.
+// The overhead is added.
 func podRequests(spec *corev1.PodSpec) []request {
 	total := quantities{}
 	for i := range spec.Containers {

@@ -1,10 +1,11 @@
 // Package scheduler binds pods to nodes.
 //
-// It filters nodes by readiness, spec.unschedulable, taints and tolerations, the node selector, required
-// node affinity, and the requests of the pods and the allocatable resources. An unschedulable pod stays
-// Pending, with kube-scheduler's messages in its PodScheduled condition and in an event, and is retried
-// when a node changes or a pod frees resources. Pods with scheduling gates or another scheduler's name are
-// ignored. There is no support for pod affinity, topology spread, host ports, volumes and preemption.
+// It filters nodes by readiness, spec.unschedulable, taints and tolerations, the node selector,
+// required node affinity, and the requests of the pods and the allocatable resources. An
+// unschedulable pod stays Pending, with kube-scheduler's messages in its PodScheduled condition and
+// in an event, and is retried when a node changes or a pod frees resources. Pods with scheduling
+// gates or another scheduler's name are ignored. There is no support for pod affinity, topology
+// spread, host ports, volumes and preemption.
 package scheduler
 
 import (
@@ -30,12 +31,12 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// nodeReadyTimeout is how long a new pod waits for the first ready node of the cluster before it is reported as
-// unschedulable.
+// nodeReadyTimeout is how long a new pod waits for the first ready node of the cluster before it is
+// reported as unschedulable.
 const nodeReadyTimeout = 2 * time.Second
 
-// AddToManager adds the scheduler. A pod is bound to the preferred node if it fits there, because other nodes
-// may have no kubelet.
+// AddToManager adds the scheduler. A pod is bound to the preferred node if it fits there, because
+// other nodes may have no kubelet.
 func AddToManager(mgr manager.Manager, preferred string) error {
 	r := &reconciler{
 		client:   mgr.GetClient(),
@@ -66,7 +67,8 @@ type reconciler struct {
 // queue is the queue of the controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// podEvents returns the handler that updates the state with pods. It relies on the order of their events.
+// podEvents returns the handler that updates the state with pods. It relies on the order of their
+// events.
 func (r *reconciler) podEvents() handler.EventHandler {
 	update := func(o client.Object, q queue) { requeue(q, r.state.updatePod(o.(*corev1.Pod))) }
 	return handler.Funcs{
@@ -144,8 +146,8 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) err
 	return err
 }
 
-// recordUnschedulable sets the PodScheduled condition of a pod to False and records an event, unless the
-// condition has that message already.
+// recordUnschedulable sets the PodScheduled condition of a pod to False and records an event,
+// unless the condition has that message already.
 func (r *reconciler) recordUnschedulable(ctx context.Context, pod *corev1.Pod, message string) error {
 	c := podstate.Condition(pod, corev1.PodScheduled)
 	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message {

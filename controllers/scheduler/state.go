@@ -14,9 +14,9 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// state is the scheduler's cache of the cluster: the nodes, the resources that the pods on them request, and
-// the unschedulable pods. It is updated by the events of nodes and pods. A pod that is scheduled is assumed to
-// be on its node until its binding is observed.
+// state is the scheduler's cache of the cluster: the nodes, the resources that the pods on them
+// request, and the unschedulable pods. It is updated by the events of nodes and pods. A pod that is
+// scheduled is assumed to be on its node until its binding is observed.
 type state struct {
 	preferred string
 
@@ -43,8 +43,8 @@ func newState(preferred string) *state {
 	}
 }
 
-// schedule selects a node for a pod and assumes the pod there. If none is suitable, it returns kube-scheduler's
-// message, and the pod is unschedulable until takeUnschedulable returns it.
+// schedule selects a node for a pod and assumes the pod there. If none is suitable, it returns
+// kube-scheduler's message, and the pod is unschedulable until takeUnschedulable returns it.
 func (s *state) schedule(pod *corev1.Pod) (node, message string) {
 	needs := podRequests(&pod.Spec)
 	key := keyOf(pod)
@@ -76,7 +76,8 @@ func (s *state) ready() bool {
 // missing reports whether a node does not exist, although pods are bound to it.
 func missing(n *nodeInfo) bool { return n.Node == nil }
 
-// updatePod updates the node and the requests of a pod, and returns the pods to be retried because of that.
+// updatePod updates the node and the requests of a pod, and returns the pods to be retried because
+// of that.
 func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
 	if podstate.Finished(pod) {
 		return s.removePod(pod.UID)
@@ -98,8 +99,8 @@ func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
 	return nil
 }
 
-// forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to be retried
-// because of that. A pod whose binding was observed is not removed.
+// forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to
+// be retried because of that. A pod whose binding was observed is not removed.
 func (s *state) forgetPod(pod types.UID) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,8 @@ func names(keys []types.NamespacedName) (list []string) {
 	return list
 }
 
-// TestCapacity schedules pods on one node with 4 CPUs, and checks which pods are retried when some are free.
+// TestCapacity schedules pods on one node with 4 CPUs, and checks which pods are retried when some
+// are free.
 func TestCapacity(t *testing.T) {
 	s := newState("")
 	s.updateNode(readyNode("n"))
@@ -110,7 +111,8 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 	}
 }
 
-// TestStateAgainstModel replays a random history and compares what is used with a sum over the pods.
+// TestStateAgainstModel replays a random history and compares what is used with a sum over the
+// pods.
 func TestStateAgainstModel(t *testing.T) {
 	random, s := rand.New(rand.NewPCG(1, 2)), newState("")
 	type bound struct {

@@ -1,5 +1,5 @@
-// Package serviceaccount creates the service account "default" in every namespace, which pods use that have
-// no other.
+// Package serviceaccount creates the service account "default" in every namespace, which pods use
+// that have no other.
 package serviceaccount
 
 import (

@@ -24,8 +24,9 @@ import (
 	"flyball.dev/examples/appservice/internal/tour"
 )
 
-// runLocally runs the operator with a control plane of its own until ctx ends. The control plane does not
-// end with ctx but after the manager, which needs it to finish its reconciles and to release its lease.
+// runLocally runs the operator with a control plane of its own until ctx ends. The control plane
+// does not end with ctx but after the manager, which needs it to finish its reconciles and to
+// release its lease.
 func runLocally(ctx context.Context, o operator.Options, out io.Writer) (err error) {
 	start := time.Now()
 	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{Listen: "127.0.0.1:0"})

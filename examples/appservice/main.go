@@ -1,7 +1,8 @@
 // Command appservice is an operator for AppServices: a Deployment and a Service for each.
 //
-// Without a kubeconfig it starts a control plane of its own in the same process, creates a sample, and prints
-// what it does. With a kubeconfig it is an operator like any other and runs against that cluster.
+// Without a kubeconfig it starts a control plane of its own in the same process, creates a sample,
+// and prints what it does. With a kubeconfig it is an operator like any other and runs against that
+// cluster.
 package main
 
 import (
@@ -88,7 +89,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 }
 
-// runOnCluster runs the operator against the cluster of a kubeconfig. It changes nothing else there.
+// runOnCluster runs the operator against the cluster of a kubeconfig. It changes nothing else
+// there.
 func runOnCluster(ctx context.Context, f flags) error {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig

@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 )
 
-// DefaultPath is the default path of a control plane's kubeconfig, relative to the working directory.
+// DefaultPath is the default path of a control plane's kubeconfig, relative to the working
+// directory.
 const DefaultPath = ".flyball/kubeconfig"
 
-// Write writes the file at path with mode 0600, and creates its directory if necessary. The file is replaced
-// atomically.
+// Write writes the file at path with mode 0600, and creates its directory if necessary. The file is
+// replaced atomically.
 func Write(path string, content []byte) error {
 	if err := write(path, content); err != nil {
 		var at *fs.PathError

@@ -69,7 +69,8 @@ func (p *printer) add(format string, args ...any) {
 	p.out = append(p.out, fmt.Sprintf(format, args...))
 }
 
-// nameAliased notes the public name of each internal type that pkg has an alias of the same name for.
+// nameAliased notes the public name of each internal type that pkg has an alias of the same name
+// for.
 func (p *printer) nameAliased(pkg *types.Package) {
 	for _, name := range pkg.Scope().Names() {
 		t, ok := pkg.Scope().Lookup(name).(*types.TypeName)

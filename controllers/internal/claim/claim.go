@@ -1,6 +1,6 @@
 // Package claim determines which objects a controller owns, like the ControllerRefManager of
-// kube-controller-manager: it adopts objects without a controller that match the selector, and releases
-// those that no longer match.
+// kube-controller-manager: it adopts objects without a controller that match the selector, and
+// releases those that no longer match.
 package claim
 
 import (
@@ -24,8 +24,9 @@ type Classified[T client.Object] struct {
 	Release []T // owned, but no longer matching
 }
 
-// Classify determines what owner is to do with each object. Objects that are being deleted are neither adopted
-// nor released, and an owner that is being deleted does neither. It changes nothing.
+// Classify determines what owner is to do with each object. Objects that are being deleted are
+// neither adopted nor released, and an owner that is being deleted does neither. It changes
+// nothing.
 func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T) Classified[T] {
 	var s Classified[T]
 	for _, o := range objects {
@@ -44,18 +45,18 @@ func Classify[T client.Object](owner metav1.Object, selector labels.Selector, ob
 	return s
 }
 
-// OwnerDeleted is the error for an owner that, unlike in the cache, was or is being deleted. It must not adopt
-// or create objects.
+// OwnerDeleted is the error for an owner that, unlike in the cache, was or is being deleted. It
+// must not adopt or create objects.
 type OwnerDeleted struct{ Owner client.ObjectKey }
 
 func (e OwnerDeleted) Error() string { return e.Owner.String() + " was or is being deleted" }
 
-// Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns those that
-// owner then owns. They are of the kind of the list, which must have an [Index]. Before it adopts, it
-// confirms with a read through live that owner exists and is not being deleted.
+// Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns
+// those that owner then owns. They are of the kind of the list, which must have an [Index]. Before
+// it adopts, it confirms with a read through live that owner exists and is not being deleted.
 //
-// Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an error it
-// is not known what owner owns, which does not mean that it owns nothing.
+// Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an
+// error it is not known what owner owns, which does not mean that it owns nothing.
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList) ([]T, error) {
 	objects, err := candidates[T](ctx, c, list, owner, selector)
 	if err != nil {
@@ -94,8 +95,8 @@ func checkOwner(ctx context.Context, live client.Reader, owner client.Object, ki
 	return err
 }
 
-// patchOwnerReferences replaces the owner references of o, unless it has changed, and updates o with the
-// response.
+// patchOwnerReferences replaces the owner references of o, unless it has changed, and updates o
+// with the response.
 func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             o.GetUID(),

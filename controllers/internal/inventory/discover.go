@@ -23,8 +23,8 @@ type Resource struct {
 // Can reports whether the resource has the verb.
 func (r Resource) Can(verb string) bool { return slices.Contains(r.Verbs, verb) }
 
-// Monitored reports whether inventories watch the resource. They do not watch events, of which there are
-// many, and which own nothing and expire.
+// Monitored reports whether inventories watch the resource. They do not watch events, of which
+// there are many, and which own nothing and expire.
 func (r Resource) Monitored() bool {
 	return r.Kind.Kind != "Event" && r.Can("list") && r.Can("watch") && r.Can("delete")
 }
@@ -34,8 +34,8 @@ func (r Resource) equal(other Resource) bool {
 		slices.Equal(r.Versions, other.Versions) && slices.Equal(r.Verbs, other.Verbs)
 }
 
-// Discover returns the server's resources. If undiscovered is not nil, those of the groups in that error are
-// missing; if unparsed is not nil, those of the group-versions in that error.
+// Discover returns the server's resources. If undiscovered is not nil, those of the groups in that
+// error are missing; if unparsed is not nil, those of the group-versions in that error.
 func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 	groups, lists, undiscovered := i.discovery.ServerGroupsAndResources()
 	if len(lists) == 0 && undiscovered == nil {

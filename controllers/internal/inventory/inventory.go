@@ -1,13 +1,13 @@
-// Package inventory watches all objects of all kinds that can be listed, watched and deleted, while kinds
-// and versions are added and removed.
+// Package inventory watches all objects of all kinds that can be listed, watched and deleted, while
+// kinds and versions are added and removed.
 //
-// It has a monitor for each kind: a metadata informer of the manager's cache. The methods of a [Handler] are
-// called in order for the objects of one kind; between two kinds there is no order. All methods of an
-// [Inventory] but AddHandler may be called from several goroutines at once.
+// It has a monitor for each kind: a metadata informer of the manager's cache. The methods of a
+// [Handler] are called in order for the objects of one kind; between two kinds there is no order.
+// All methods of an [Inventory] but AddHandler may be called from several goroutines at once.
 //
-// The objects of a kind that is no longer served still exist: they may be served again later, as when
-// served is set to false and back to true in a CustomResourceDefinition. So [Handler.OnDelete] is called
-// only for deletions that a watch delivered or a relist showed.
+// The objects of a kind that is no longer served still exist: they may be served again later, as
+// when served is set to false and back to true in a CustomResourceDefinition. So [Handler.OnDelete]
+// is called only for deletions that a watch delivered or a relist showed.
 package inventory
 
 import (
@@ -34,11 +34,12 @@ import (
 type Handler interface {
 	// OnUpdate is called when an object was added or has changed.
 	OnUpdate(r Resource, obj *metav1.PartialObjectMetadata)
-	// OnDelete is called when an object was deleted. If its final state is unknown, obj has an older state.
+	// OnDelete is called when an object was deleted. If its final state is unknown, obj has an
+	// older state.
 	OnDelete(r Resource, obj *metav1.PartialObjectMetadata)
-	// MonitorStarted is called when a monitor of a kind has started, before OnUpdate is called for its
-	// objects. If it is not the first one, as when the version of the monitor before is no longer served,
-	// objects may have been deleted in between without OnDelete.
+	// MonitorStarted is called when a monitor of a kind has started, before OnUpdate is called for
+	// its objects. If it is not the first one, as when the version of the monitor before is no
+	// longer served, objects may have been deleted in between without OnDelete.
 	MonitorStarted(r Resource)
 	// MonitorSynced is called when a monitor has synced: OnUpdate was called for its initial list.
 	MonitorSynced(r Resource)
@@ -46,8 +47,8 @@ type Handler interface {
 	ResourcesChanged()
 }
 
-// Inventory is a runnable of a manager that watches all objects. Handlers must be added before the manager
-// starts.
+// Inventory is a runnable of a manager that watches all objects. Handlers must be added before the
+// manager starts.
 type Inventory struct {
 	discovery discovery.DiscoveryInterface
 	mapper    meta.RESTMapper
@@ -170,8 +171,8 @@ func (i *Inventory) Start(ctx context.Context) error {
 	}
 }
 
-// refresh starts monitors of the kinds that are served now. A group that cannot be discovered keeps its
-// resources of before, and causes an error.
+// refresh starts monitors of the kinds that are served now. A group that cannot be discovered keeps
+// its resources of before, and causes an error.
 func (i *Inventory) refresh(ctx context.Context) error {
 	all, undiscovered, unparsed := i.Discover()
 	failure := errors.Join(undiscovered, unparsed)
@@ -254,12 +255,12 @@ func (i *Inventory) awaitSync(ctx context.Context, f *monitor) {
 	}
 }
 
-// unservedGracePeriod is how long the monitor of a kind that is no longer served is kept. It may still have
-// events to deliver, such as the deletions that preceded that of a definition.
+// unservedGracePeriod is how long the monitor of a kind that is no longer served is kept. It may
+// still have events to deliver, such as the deletions that preceded that of a definition.
 const unservedGracePeriod = 10 * time.Second
 
-// stopUnserved stops the monitors of kinds that have not been served for the grace period. If there are others
-// of kinds that are not served, it returns after how long the first of them is due.
+// stopUnserved stops the monitors of kinds that have not been served for the grace period. If there
+// are others of kinds that are not served, it returns after how long the first of them is due.
 func (i *Inventory) stopUnserved(ctx context.Context, now time.Time) (after time.Duration, ok bool) {
 	for _, f := range i.all() {
 		i.mu.Lock()

@@ -27,8 +27,8 @@ var conditionTaints = []struct {
 	{corev1.TaintNodeNetworkUnavailable, is(corev1.NodeNetworkUnavailable, corev1.ConditionTrue)},
 }
 
-// Taints returns the taints that a node should have: those that users have set, and those with the effect
-// NoSchedule for its conditions and for spec.unschedulable.
+// Taints returns the taints that a node should have: those that users have set, and those with the
+// effect NoSchedule for its conditions and for spec.unschedulable.
 func Taints(node *corev1.Node) []corev1.Taint {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		for _, c := range conditionTaints {

@@ -31,8 +31,8 @@ func Ready(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// Available reports whether the pod has been ready for at least minReady. If it is ready, but not for that
-// long, after is the time until it is available.
+// Available reports whether the pod has been ready for at least minReady. If it is ready, but not
+// for that long, after is the time until it is available.
 func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool, after time.Duration) {
 	if !Ready(pod) {
 		return false, 0

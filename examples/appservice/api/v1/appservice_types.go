@@ -23,14 +23,15 @@ type AppServiceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are the conditions of the AppService. Ready is true when all replicas are ready and run the image.
+	// Conditions are the conditions of the AppService. Ready is true when all replicas are ready
+	// and run the image.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConditionReady is the type of the condition that says whether an AppService is ready.
+// ConditionReady is the type of the condition Ready.
 const ConditionReady = "Ready"
 
 // +kubebuilder:object:root=true

@@ -26,8 +26,8 @@ func (s *synchronized) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// New returns a logger that writes the messages about AppServices and all errors to w, each as one line with
-// one Write. It drops all other messages, which are about the runtime.
+// New returns a logger that writes the messages about AppServices and all errors to w, each as one
+// line with one Write. It drops all other messages, which are about the runtime.
 func New(w io.Writer) logr.Logger { return logr.New(&sink{to: w}) }
 
 // sink is a logr.LogSink.
@@ -61,7 +61,8 @@ func (s *sink) Error(err error, message string, keysAndValues ...any) {
 	s.write(app, message, more)
 }
 
-// about returns the AppService that a message is about, and the key-value pairs of the message alone.
+// about returns the AppService that a message is about, and the key-value pairs of the message
+// alone.
 func (s *sink) about(keysAndValues []any) (app, more string) {
 	for i := 0; i+1 < len(s.values); i += 2 {
 		if s.values[i] == "AppService" {

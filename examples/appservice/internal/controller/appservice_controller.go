@@ -1,4 +1,5 @@
-// Package controller has the controller of AppServices, which creates a Deployment and a Service for each.
+// Package controller has the controller of AppServices, which creates a Deployment and a Service
+// for each.
 package controller
 
 import (
@@ -47,7 +48,8 @@ func (r *AppServiceReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile creates or updates the Deployment and the Service of one AppService, and updates its status.
+// Reconcile creates or updates the Deployment and the Service of one AppService, and updates its
+// status.
 func (r *AppServiceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app := &appv1.AppService{}
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
@@ -114,8 +116,8 @@ func (r *AppServiceReconciler) reconcileService(ctx context.Context, app *appv1.
 	return r.Update(ctx, found)
 }
 
-// createIfMissing reads the object with the name of wanted into found. If there is none, it creates wanted, with
-// app as its controller.
+// createIfMissing reads the object with the name of wanted into found. If there is none, it creates
+// wanted, with app as its controller.
 func (r *AppServiceReconciler) createIfMissing(ctx context.Context, app *appv1.AppService, wanted, found client.Object) (created bool, err error) {
 	err = r.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if err == nil && !metav1.IsControlledBy(found, app) {

@@ -1,5 +1,5 @@
-// Package tour runs a scenario with an AppService and checks each step against the API. It waits by watching
-// and never polls.
+// Package tour runs a scenario with an AppService and checks each step against the API. It waits by
+// watching and never polls.
 package tour
 
 import (
@@ -42,8 +42,8 @@ var steps = []step{
 	{"the namespace is deleted: nothing is left", (*world).deleteNamespace},
 }
 
-// Run runs the scenario in a namespace of its own of a cluster that serves AppServices, and writes a line with
-// the duration of each step. It returns the error of the first step that fails.
+// Run runs the scenario in a namespace of its own of a cluster that serves AppServices, and writes
+// a line with the duration of each step. It returns the error of the first step that fails.
 func Run(ctx context.Context, cfg *rest.Config, out io.Writer) (err error) {
 	scheme, err := operator.NewScheme()
 	if err != nil {
