@@ -26,6 +26,7 @@ func BenchmarkDeployment(b *testing.B) {
 	}
 }
 
+// benchmarkDeployment measures the rollout and the deletion of a Deployment.
 func benchmarkDeployment(b *testing.B, n int32) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Options{})
 	if err != nil {
@@ -87,6 +88,7 @@ func BenchmarkPods(b *testing.B) {
 	b.Run("no events", func(b *testing.B) { benchmarkPods(b, controllers.Options{WithoutEvents: true}) })
 }
 
+// benchmarkPods measures the creation of pods until they are ready.
 func benchmarkPods(b *testing.B, o controllers.Options) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Options{Controllers: o})
 	if err != nil {

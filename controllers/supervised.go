@@ -74,6 +74,7 @@ func (s *supervisedManager) GetEventRecorderFor(name string) record.EventRecorde
 	if s.options.WithoutEvents {
 		return &limitedRecorder{allow: never}
 	}
+	//lint:ignore SA1019 it implements the deprecated method
 	return &limitedRecorder{s.Manager.GetEventRecorderFor(name), newEventLimiter()}
 }
 

@@ -28,6 +28,7 @@ type stream struct {
 	closed  bool
 }
 
+// deadline is the deadline of the reads or writes of a connection.
 type deadline struct {
 	timer  *time.Timer
 	passed bool

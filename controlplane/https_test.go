@@ -86,6 +86,7 @@ type stack struct {
 
 const guestToken = "guest-token"
 
+// newStack starts an API server that is stopped when the test ends.
 func newStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{t: t, listener: newMemoryListener()}

@@ -40,7 +40,9 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &appsv1.ReplicaSet{}); err != nil {
 		return err
 	}
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorderFor("deployment-controller")}
+	//lint:ignore SA1019 kube-controller-manager records core events here too
+	recorder := mgr.GetEventRecorderFor("deployment-controller")
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("deployment").
 		For(&appsv1.Deployment{}).

@@ -21,6 +21,7 @@ type fakeServer struct {
 	streams [3][]event
 }
 
+// event is an event of a stream.
 type event struct {
 	object  node
 	deleted bool

@@ -78,6 +78,7 @@ type reconciler struct {
 // allTerminated is the request for all terminated pods.
 var allTerminated reconcile.Request
 
+// requests is the queue of the controller.
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // podHandler updates the terminated pods, and enqueues pods that may have to be deleted.

@@ -31,9 +31,11 @@ func AddToManager(mgr manager.Manager, o Options) error {
 	if n := o.network(); !n.Addr().Is4() || n.Bits() > 30 {
 		return fmt.Errorf("the pods' network %s is not an IPv4 network with room for a pod", n)
 	}
+	//lint:ignore SA1019 kubelet records core events too
+	recorder := mgr.GetEventRecorderFor("kubelet")
 	r := &reconciler{
 		client:    mgr.GetClient(),
-		recorder:  mgr.GetEventRecorderFor("kubelet"),
+		recorder:  recorder,
 		options:   o,
 		addresses: newAddresses(o.network()),
 	}

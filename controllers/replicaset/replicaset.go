@@ -31,7 +31,9 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
 		return err
 	}
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorderFor("replicaset-controller")}
+	//lint:ignore SA1019 kube-controller-manager records core events here too
+	recorder := mgr.GetEventRecorderFor("replicaset-controller")
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("replicaset").
 		For(&appsv1.ReplicaSet{}).

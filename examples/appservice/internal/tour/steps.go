@@ -122,6 +122,7 @@ func (w *world) deleteDeploymentByHand(ctx context.Context) error {
 	return w.converged(ctx)
 }
 
+// changeWhileStopped changes the spec while no operator is running, and then starts one.
 func (w *world) changeWhileStopped(ctx context.Context) error {
 	if err := w.operator.stop(); err != nil {
 		return err
@@ -168,6 +169,8 @@ func (w *world) rejectOneReplica(ctx context.Context) error {
 	return err
 }
 
+// secondWaits starts two operators with leader election, and checks that only the first one is
+// elected.
 func (w *world) secondWaits(ctx context.Context) (err error) {
 	if err := w.operator.stop(); err != nil {
 		return err
@@ -242,6 +245,8 @@ func (w *world) holder(ctx context.Context, other string) (holder string, err er
 	return holder, err
 }
 
+// finalizer deletes an AppService with a finalizer, whose dependents must be kept until it is
+// removed.
 func (w *world) finalizer(ctx context.Context) error {
 	const guarded = "guarded"
 	app := newApp(guarded)
