@@ -24,33 +24,35 @@ import (
 	"flyball.dev/examples/appservice/internal/tour"
 )
 
-// runHere runs the operator with a control plane of its own until ctx ends.
-func runHere(ctx context.Context, o operator.Options, out io.Writer) (err error) {
-	began := time.Now()
-	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: "127.0.0.1:0"})
+// runLocally runs the operator with a control plane of its own until ctx ends. The control plane
+// does not end with ctx but after the manager, which needs it to finish its reconciles and to
+// release its lease.
+func runLocally(ctx context.Context, o operator.Options, out io.Writer) (err error) {
+	start := time.Now()
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{Listen: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	fmt.Fprintf(out, "A Kubernetes control plane runs in this process, at %s (%d ms).\n", plane.URL(), time.Since(began).Milliseconds())
+	fmt.Fprintf(out, "A Kubernetes control plane runs in this process, at %s (%d ms).\n", plane.URL(), time.Since(start).Milliseconds())
+	ctx, cancel := untilEnd(ctx, plane)
+	defer cancel()
 	if err := kubeconfig.Write(kubeconfig.DefaultPath, plane.Kubeconfig()); err != nil {
 		return err
 	}
 	if err := install(ctx, plane.Config()); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "It knows a new kind of object: AppService.")
+	fmt.Fprintln(out, "The kind AppService is installed.")
 
 	o.Change = func(options *ctrl.Options) { options.LeaderElectionNamespace = metav1.NamespaceDefault }
 	mgr, err := operator.New(plane.Config(), o)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- operator.Run(ctx, mgr) }()
-	fmt.Fprintln(out, "The operator runs. It turns AppServices into Deployments and Services.")
+	fmt.Fprintln(out, "The operator is running. It creates a Deployment and a Service for each AppService.")
 	if err := createSample(ctx, plane.Config(), out); err != nil {
 		cancel()
 		return errors.Join(err, <-done)
@@ -63,8 +65,22 @@ func runHere(ctx context.Context, o operator.Options, out io.Writer) (err error)
 	return nil
 }
 
+// untilEnd returns a context that ends with ctx, and when the control plane ends by itself.
+func untilEnd(ctx context.Context, plane *controlplane.ControlPlane) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-plane.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// invitation is printed when the sample is created. Its argument is the path of the kubeconfig.
 const invitation = `
-Try this in another terminal, and watch what the operator does:
+Try this in another terminal, and see here what the operator does:
 
   export KUBECONFIG=%s
   kubectl get appservices,deployments,pods
@@ -77,7 +93,7 @@ Ctrl-C stops everything.
 
 `
 
-// install makes the kind AppService known and waits until it is served.
+// install creates the CustomResourceDefinition and waits until it is established.
 func install(ctx context.Context, cfg *rest.Config) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	c, err := create(ctx, cfg, config.CRD, crd)
@@ -96,16 +112,17 @@ func install(ctx context.Context, cfg *rest.Config) error {
 	})
 }
 
+// createSample creates the sample AppService.
 func createSample(ctx context.Context, cfg *rest.Config, out io.Writer) error {
 	app := &appv1.AppService{}
 	if _, err := create(ctx, cfg, config.Sample, app); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Somebody wants an AppService %s/%s: %d replicas of %s.\n", app.Namespace, app.Name, app.Spec.Replicas, app.Spec.Image)
+	fmt.Fprintf(out, "AppService %s/%s is created: %d replicas of %s.\n", app.Namespace, app.Name, app.Spec.Replicas, app.Spec.Image)
 	return nil
 }
 
-// create makes the object of a manifest, and returns the client that it used.
+// create creates the object of a manifest, and returns the client that it has used.
 func create(ctx context.Context, cfg *rest.Config, manifest []byte, obj client.Object) (client.WithWatch, error) {
 	scheme, err := operator.NewScheme()
 	if err == nil {
@@ -126,7 +143,7 @@ func create(ctx context.Context, cfg *rest.Config, manifest []byte, obj client.O
 
 // runTour runs the tour on a control plane of its own, without a socket.
 func runTour(ctx context.Context, out io.Writer) (err error) {
-	plane, err := controlplane.Start(ctx, controlplane.Options{})
+	plane, err := controlplane.Start(context.WithoutCancel(ctx), controlplane.Options{})
 	if err != nil {
 		return err
 	}

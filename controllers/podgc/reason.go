@@ -11,45 +11,47 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// verdict is why a pod is to be deleted.
-type verdict int
+// reason is the reason why a pod is deleted.
+type reason int
 
 const (
-	keep        verdict = iota
-	orphaned            // its node does not exist
-	unscheduled         // it was deleted before it was bound
-	stranded            // it was deleted, and its node is out of service
-	tooMany             // it has terminated, and more pods since than are kept
+	noReason                reason = iota // it is not deleted
+	orphaned                              // its node does not exist
+	unscheduledTerminating                // it is terminating and was never bound
+	terminatingOutOfService               // it is terminating, and its node is out of service
+	overThreshold                         // it has terminated, as have more pods than are kept
 )
 
-func (v verdict) String() string {
+// String returns the reason for the log.
+func (v reason) String() string {
 	return [...]string{"", "node no longer exists", "terminating and not scheduled", "terminating on a node that is out of service", "too many terminated pods"}[v]
 }
 
-// judge returns whether a pod is to be deleted, and why. node is nil if the pod has none, or if it does not
-// exist, which has been known for the time missing. If the pod is kept only for now, after is for how long.
-func judge(pod *corev1.Pod, node *corev1.Node, missing time.Duration) (_ verdict, after time.Duration) {
+// reasonToDelete returns the reason why a pod is to be deleted now. node is nil if the pod has
+// none, or if the node does not exist, which has been known for the time missing. If a pod is to be
+// reconciled again later, after is the time until then.
+func reasonToDelete(pod *corev1.Pod, node *corev1.Node, missing time.Duration) (_ reason, after time.Duration) {
 	terminating := pod.DeletionTimestamp != nil
 	switch {
-	case terminating && removed(pod):
-		return keep, 0
+	case terminating && awaitsFinalizers(pod):
+		return noReason, 0
 	case pod.Spec.NodeName == "" && terminating:
-		return unscheduled, 0
+		return unscheduledTerminating, 0
 	case pod.Spec.NodeName == "":
-		return keep, 0
+		return noReason, 0
 	case node == nil && missing < Quarantine:
-		return keep, Quarantine - missing
+		return noReason, Quarantine - missing
 	case node == nil:
 		return orphaned, 0
 	case terminating && outOfService(node):
-		return stranded, 0
+		return terminatingOutOfService, 0
 	default:
-		return keep, 0
+		return noReason, 0
 	}
 }
 
-// removed reports whether a pod was deleted already and only has finalizers left.
-func removed(pod *corev1.Pod) bool {
+// awaitsFinalizers reports whether a pod was deleted already and only its finalizers are left.
+func awaitsFinalizers(pod *corev1.Pod) bool {
 	return podstate.Finished(pod) && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }
 
@@ -61,8 +63,9 @@ func outOfService(node *corev1.Node) bool {
 	return !ready && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// fail sets the phase of a pod to Failed and, if it is orphaned, the condition DisruptionTarget.
-func fail(pod *corev1.Pod, why verdict, now time.Time) {
+// markFailed sets the phase of a pod to Failed and, if it is orphaned, the condition
+// DisruptionTarget.
+func markFailed(pod *corev1.Pod, why reason, now time.Time) {
 	pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodFailed, pod.Generation
 	if why != orphaned {
 		return
@@ -81,8 +84,9 @@ func fail(pod *corev1.Pod, why verdict, now time.Time) {
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-// firstToGo orders terminated pods for deletion: evicted ones first, then the oldest.
-func firstToGo(a, b corev1.Pod) int {
+// compareForDeletion orders terminated pods for deletion: evicted pods first, then by age, the
+// oldest first.
+func compareForDeletion(a, b corev1.Pod) int {
 	evicted := func(p *corev1.Pod) int {
 		if p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted" {
 			return 0

@@ -10,9 +10,9 @@ import (
 	"flyball.dev/apiserver"
 )
 
-// stallable is a body whose sender may stop sending. At its deadline, and when the context of the request
-// ends, it is closed, which ends a Read that waits, as it does for the transports of net/http.
-type stallable struct {
+// deadlineBody is a request body with a deadline. At the deadline, and when the context of the
+// request ends, it is closed, which unblocks Read, as with the transports of net/http.
+type deadlineBody struct {
 	io.ReadCloser
 	unhook func() bool
 
@@ -21,22 +21,22 @@ type stallable struct {
 	expired bool
 }
 
-// newStallable gives a body the deadline that every request has.
-func newStallable(ctx context.Context, body io.ReadCloser) *stallable {
-	s := &stallable{ReadCloser: body}
+// newDeadlineBody sets the deadline of all requests, apiserver.RequestTimeout from now, on a body.
+func newDeadlineBody(ctx context.Context, body io.ReadCloser) *deadlineBody {
+	s := &deadlineBody{ReadCloser: body}
 	s.timer = time.AfterFunc(apiserver.RequestTimeout, s.expire)
 	s.unhook = context.AfterFunc(ctx, func() { body.Close() })
 	return s
 }
 
-func (s *stallable) expire() {
+func (s *deadlineBody) expire() {
 	s.mu.Lock()
 	s.expired = true
 	s.mu.Unlock()
 	s.ReadCloser.Close()
 }
 
-func (s *stallable) Read(p []byte) (int, error) {
+func (s *deadlineBody) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
 		s.mu.Lock()
@@ -48,7 +48,7 @@ func (s *stallable) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *stallable) Close() error {
+func (s *deadlineBody) Close() error {
 	s.mu.Lock()
 	s.timer.Stop()
 	s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *stallable) Close() error {
 	return s.ReadCloser.Close()
 }
 
-func (s *stallable) setDeadline(t time.Time) {
+func (s *deadlineBody) setDeadline(t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer.Stop()
@@ -65,10 +65,11 @@ func (s *stallable) setDeadline(t time.Time) {
 	}
 }
 
-// bodyDeadline is what an [http.ResponseController] finds of a body that may stall.
-type bodyDeadline struct{ body *stallable }
+// bodyDeadline provides the method of a ResponseWriter that
+// [http.ResponseController.SetReadDeadline] calls. The body is nil if it cannot block.
+type bodyDeadline struct{ body *deadlineBody }
 
-// SetReadDeadline bounds how long the handler waits for the body; the zero time is for ever.
+// SetReadDeadline sets the deadline for reading the body; the zero time means none.
 func (d bodyDeadline) SetReadDeadline(t time.Time) error {
 	if d.body != nil {
 		d.body.setDeadline(t)

@@ -16,32 +16,32 @@ import (
 
 func TestConditions(t *testing.T) {
 	before, now := metav1.NewTime(time.Unix(1, 0)), metav1.NewTime(time.Unix(2, 0))
-	old := (&remains{}).conditions(nil, before)
+	old := (&deletionResult{}).conditions(nil, before)
 	for _, tt := range []struct {
 		name string
-		r    remains
+		r    deletionResult
 		// of the conditions that are true, the reason and message; they are those that have changed
 		want map[corev1.NamespaceConditionType]string
 	}{
-		{"nothing", remains{}, map[corev1.NamespaceConditionType]string{}},
-		{"objects", remains{objects: map[string]int{"pods.": 2, "deployments.apps": 1}}, map[corev1.NamespaceConditionType]string{
+		{"nothing", deletionResult{}, map[corev1.NamespaceConditionType]string{}},
+		{"objects", deletionResult{remaining: map[string]int{"pods.": 2, "deployments.apps": 1}}, map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceContentRemaining: "SomeResourcesRemain: Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances",
 		}},
-		{"finalizers", remains{objects: map[string]int{"pods.": 1}, finalizers: map[string]int{"b/x": 1, "a/x": 3}}, map[corev1.NamespaceConditionType]string{
+		{"finalizers", deletionResult{remaining: map[string]int{"pods.": 1}, finalizers: map[string]int{"b/x": 1, "a/x": 3}}, map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceContentRemaining:    "SomeResourcesRemain: Some resources are remaining: pods. has 1 resource instances",
 			corev1.NamespaceFinalizersRemaining: "SomeFinalizersRemain: Some content in the namespace has finalizers remaining: a/x in 3 resource instances, b/x in 1 resource instances",
 		}},
-		{"failures", remains{undiscovered: errors.New("no answer"), undeleted: []error{errors.New("refused"), errors.New("not now")}}, map[corev1.NamespaceConditionType]string{
-			corev1.NamespaceDeletionDiscoveryFailure: "DiscoveryFailed: no answer",
+		{"failures", deletionResult{discoveryErr: errors.New("timeout"), contentErrs: []error{errors.New("refused"), errors.New("not now")}}, map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceDeletionDiscoveryFailure: "DiscoveryFailed: timeout",
 			corev1.NamespaceDeletionContentFailure:   "ContentDeletionFailed: Failed to delete all resource types, 2 remaining: not now, refused",
 		}},
-		{"a group that does not answer", remains{undiscovered: &discovery.ErrGroupDiscoveryFailed{
-			Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("no answer")},
+		{"a group that cannot be discovered", deletionResult{discoveryErr: &discovery.ErrGroupDiscoveryFailed{
+			Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("timeout")},
 		}}, map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceDeletionDiscoveryFailure: "DiscoveryFailed: Discovery failed for some groups, 1 failing: " +
-				"unable to retrieve the complete list of server APIs: example.com/v1: no answer",
+				"unable to retrieve the complete list of server APIs: example.com/v1: timeout",
 		}},
-		{"a version that makes no sense", remains{unparsed: errors.New("unexpected GroupVersion string: a/b/c")}, map[corev1.NamespaceConditionType]string{
+		{"a version that cannot be parsed", deletionResult{groupVersionErr: errors.New("unexpected GroupVersion string: a/b/c")}, map[corev1.NamespaceConditionType]string{
 			corev1.NamespaceDeletionGVParsingFailure: "GroupVersionParsingFailed: unexpected GroupVersion string: a/b/c",
 		}},
 	} {
@@ -67,16 +67,16 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestPodsGoFirst(t *testing.T) {
+func TestPodsAreDeletedFirst(t *testing.T) {
 	resource := func(group, plural string, namespaced bool, verbs ...string) inventory.Resource {
 		return inventory.Resource{Kind: schema.GroupVersionKind{Group: group}, Plural: plural, Namespaced: namespaced, Verbs: verbs}
 	}
 	var got []string
-	for _, r := range inOrder([]inventory.Resource{
+	for _, r := range deletionOrder([]inventory.Resource{
 		resource("", "configmaps", true, "list", "delete"), resource("", "nodes", false, "list", "delete"),
 		resource("apps", "deployments", true, "list", "delete"), resource("", "bindings", true, "create"), resource("", "pods", true, "list", "delete"),
 	}) {
-		got = append(got, name(r))
+		got = append(got, groupResource(r))
 	}
 	if d := cmp.Diff([]string{"pods.", "configmaps.", "deployments.apps"}, got); d != "" {
 		t.Error(d)

@@ -14,38 +14,40 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// burst is the most pods that one pass creates or deletes.
-const burst = 500
+// burstReplicas is the maximum number of pods that one reconcile creates or deletes.
+const burstReplicas = 500
 
-// plan is what brings a set's pods to the wanted number. At most one of the two is set.
-type plan struct {
+// diff is the pods to be created or deleted. At most one of the two is set.
+type diff struct {
 	create int
 	delete []*corev1.Pod
 }
 
-// planFor compares the pods that a set owns with the number it wants.
-func planFor(rs *appsv1.ReplicaSet, owned []*corev1.Pod) plan {
+// replicaDiff compares the pods that a ReplicaSet owns with the replicas that it should have.
+func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 	if rs.DeletionTimestamp != nil {
-		return plan{}
+		return diff{}
 	}
 	active := activePods(owned)
-	switch surplus := len(active) - int(wanted(rs)); {
+	switch surplus := len(active) - int(desired(rs)); {
 	case surplus < 0:
-		return plan{create: min(-surplus, burst)}
+		return diff{create: min(-surplus, burstReplicas)}
 	case surplus > 0:
-		slices.SortStableFunc(active, sooner)
-		return plan{delete: active[:min(surplus, burst)]}
+		slices.SortStableFunc(active, compareForDeletion)
+		return diff{delete: active[:min(surplus, burstReplicas)]}
 	}
-	return plan{}
+	return diff{}
 }
 
-func wanted(rs *appsv1.ReplicaSet) int32 {
+// desired returns the replicas that a ReplicaSet should have.
+func desired(rs *appsv1.ReplicaSet) int32 {
 	if rs.Spec.Replicas == nil {
 		return 1
 	}
 	return *rs.Spec.Replicas
 }
 
+// activePods returns the pods that are neither terminated nor terminating.
 func activePods(pods []*corev1.Pod) []*corev1.Pod {
 	var active []*corev1.Pod
 	for _, p := range pods {
@@ -56,20 +58,22 @@ func activePods(pods []*corev1.Pod) []*corev1.Pod {
 	return active
 }
 
-// sooner orders pods by how little is lost with them: those that have got nowhere first, then those
-// that their annotation calls cheap, then those that became ready last, restarted most, or are young.
-func sooner(a, b *corev1.Pod) int {
+// compareForDeletion orders pods as kube-controller-manager deletes them: pods that are not bound,
+// not running or not ready first, then by deletion cost, and then those that became ready last,
+// were restarted most, or are the newest.
+func compareForDeletion(a, b *corev1.Pod) int {
 	return cmp.Or(
 		compareBool(a.Spec.NodeName != "", b.Spec.NodeName != ""),
 		cmp.Compare(phase(a), phase(b)),
 		compareBool(podstate.Ready(a), podstate.Ready(b)),
-		cmp.Compare(cost(a), cost(b)),
+		cmp.Compare(deletionCost(a), deletionCost(b)),
 		readySince(b).Compare(readySince(a)),
 		cmp.Compare(restarts(b), restarts(a)),
 		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 	)
 }
 
+// compareBool orders false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -81,11 +85,13 @@ func compareBool(a, b bool) int {
 	}
 }
 
+// phase orders the phases of active pods.
 func phase(p *corev1.Pod) int {
 	return slices.Index([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning}, p.Status.Phase)
 }
 
-func cost(p *corev1.Pod) int64 {
+// deletionCost returns the value of the annotation for it, or 0.
+func deletionCost(p *corev1.Pod) int64 {
 	n, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
 	if err != nil {
 		return 0
@@ -93,6 +99,7 @@ func cost(p *corev1.Pod) int64 {
 	return n
 }
 
+// readySince returns when a pod became ready, or the zero time if it is not ready.
 func readySince(p *corev1.Pod) time.Time {
 	if !podstate.Ready(p) {
 		return time.Time{}
@@ -100,6 +107,7 @@ func readySince(p *corev1.Pod) time.Time {
 	return podstate.Condition(p, corev1.PodReady).LastTransitionTime.Time
 }
 
+// restarts returns the most restarts of a container.
 func restarts(p *corev1.Pod) (n int32) {
 	for _, s := range p.Status.ContainerStatuses {
 		n = max(n, s.RestartCount)
@@ -107,10 +115,11 @@ func restarts(p *corev1.Pod) (n int32) {
 	return n
 }
 
-// statusOf counts a set's pods. after is the time until another pod becomes available, or zero.
-// trouble is what went wrong with the pods in this pass.
-func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, trouble *trouble, now time.Time) (status appsv1.ReplicaSetStatus, after time.Duration) {
-	status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation, Conditions: conditions(rs.Status.Conditions, trouble, now)}
+// statusOf returns the status of a ReplicaSet with these pods. after is the time until another pod
+// becomes available, or zero. failed is the failure to create or delete pods in this reconcile, or
+// nil.
+func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, failed *failure, now time.Time) (status appsv1.ReplicaSetStatus, after time.Duration) {
+	status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation, Conditions: conditions(rs.Status.Conditions, failed, now)}
 	template := labels.SelectorFromSet(rs.Spec.Template.Labels)
 	minReady := time.Duration(rs.Spec.MinReadySeconds) * time.Second
 	terminating := int32(0)
@@ -139,14 +148,14 @@ func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, trouble *trouble, now 
 	return status, after
 }
 
-// trouble is a failure to create or delete pods.
-type trouble struct {
+// failure is an error in creating or deleting pods, with the reason of the condition.
+type failure struct {
 	reason string
 	err    error
 }
 
-// conditions adds the failure condition or takes it away.
-func conditions(old []appsv1.ReplicaSetCondition, t *trouble, now time.Time) []appsv1.ReplicaSetCondition {
+// conditions sets or removes the condition ReplicaFailure.
+func conditions(old []appsv1.ReplicaSetCondition, t *failure, now time.Time) []appsv1.ReplicaSetCondition {
 	var list []appsv1.ReplicaSetCondition
 	var was *appsv1.ReplicaSetCondition
 	for i := range old {
@@ -169,8 +178,8 @@ func conditions(old []appsv1.ReplicaSetCondition, t *trouble, now time.Time) []a
 	return append(list, c)
 }
 
-// podFor makes the next pod of a set. The server gives it its name.
-func podFor(rs *appsv1.ReplicaSet) *corev1.Pod {
+// newPod returns a pod of a ReplicaSet. The server generates its name.
+func newPod(rs *appsv1.ReplicaSet) *corev1.Pod {
 	t := rs.Spec.Template.DeepCopy()
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

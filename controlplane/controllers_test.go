@@ -18,19 +18,19 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// withoutDeployments is a storage from which no Deployment can be read.
+// withoutDeployments is a storage that cannot read Deployments.
 type withoutDeployments struct{ storage.Store }
 
 func (s withoutDeployments) Range(ctx context.Context, q storage.Query) (storage.Page, error) {
 	if strings.Contains(q.Path, "deployments") {
-		return storage.Page{}, errors.New("the disk is gone")
+		return storage.Page{}, errors.New("input/output error")
 	}
 	return s.Store.Range(ctx, q)
 }
 
-// TestADeadLoopShows breaks one loop, which is then named by the log and by the readiness endpoint, while
-// the others go on.
-func TestADeadLoopShows(t *testing.T) {
+// TestFailedControllerIsNotReady makes one controller fail. The log and the readiness endpoint then
+// have its name, and the others go on.
+func TestFailedControllerIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var logged strings.Builder
@@ -56,35 +56,40 @@ func TestADeadLoopShows(t *testing.T) {
 			}
 		}
 		if code != http.StatusInternalServerError || t.Failed() {
-			t.Errorf("answered %d %s", code, body)
+			t.Errorf("got %d %s", code, body)
+		}
+		select {
+		case <-plane.Done():
+			t.Errorf("the control plane has ended: %v", plane.Err())
+		default:
 		}
 		if code, body := send(http.MethodGet, "/readyz/controller/deployment", "", ""); code != http.StatusInternalServerError || !strings.Contains(string(body), "failed to wait for deployment caches to sync") {
-			t.Errorf("the check by itself answers %d %s", code, body)
+			t.Errorf("the check by itself returns %d %s", code, body)
 		}
 		for _, path := range []string{"/readyz/controller/pods", "/livez", "/healthz"} {
 			if code, body := send(http.MethodGet, path, "", ""); code != http.StatusOK {
-				t.Errorf("%s answers %d %s", path, code, body)
+				t.Errorf("%s returns %d %s", path, code, body)
 			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if said := `"msg"="Cannot list or watch, trying again"`; !strings.Contains(logged.String(), said) {
-			t.Errorf("the log does not say why:\n%s", logged.String())
+		if want := `"msg"="Cannot list or watch, trying again"`; !strings.Contains(logged.String(), want) {
+			t.Errorf("the log does not have the cause:\n%s", logged.String())
 		}
-		if said := `"msg"="A controller has ended" "error"="failed to wait for deployment caches to sync`; !strings.Contains(logged.String(), said) || !strings.Contains(logged.String(), `"controller"="deployment"`) {
-			t.Errorf("the log does not say so:\n%s", logged.String())
+		if want := `"msg"="A controller has ended" "error"="failed to wait for deployment caches to sync`; !strings.Contains(logged.String(), want) || !strings.Contains(logged.String(), `"controller"="deployment"`) {
+			t.Errorf("the log does not have the failure:\n%s", logged.String())
 		}
 	})
 }
 
-// TestReadyForAsLongAsItRuns waits longer than anything may take to start.
-func TestReadyForAsLongAsItRuns(t *testing.T) {
+// TestStaysReady waits longer than every timeout of the start.
+func TestStaysReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Options{})
 		send := sender(t, plane.Config())
 		for range 10 {
 			if code, body := send(http.MethodGet, "/readyz", "", ""); code != http.StatusOK || string(body) != "ok" {
-				t.Fatalf("answered %d %s", code, body)
+				t.Fatalf("got %d %s", code, body)
 			}
 			time.Sleep(time.Minute) // virtual
 		}
@@ -103,7 +108,7 @@ func TestNothingIsLoggedByDefault(t *testing.T) {
 		send := sender(t, plane.Config())
 		const pods = "/api/v1/namespaces/default/pods"
 		if code, body := send(http.MethodPost, pods, "application/json", `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"web","image":"nginx"}]}}`); code != http.StatusCreated {
-			t.Fatalf("answered %d %s", code, body)
+			t.Fatalf("got %d %s", code, body)
 		}
 		time.Sleep(time.Minute) // virtual
 		if err := plane.Stop(); err != nil {
@@ -117,9 +122,9 @@ func TestNothingIsLoggedByDefault(t *testing.T) {
 	})
 }
 
-func TestUnknownLoop(t *testing.T) {
+func TestUnknownController(t *testing.T) {
 	_, err := controlplane.Start(t.Context(), controlplane.Options{Controllers: controllers.Options{Without: []string{"podz"}}})
-	if err == nil || !strings.Contains(err.Error(), `there is no loop "podz"`) {
+	if err == nil || !strings.Contains(err.Error(), `"podz" is not in the list of known controllers`) {
 		t.Errorf("got %v", err)
 	}
 }

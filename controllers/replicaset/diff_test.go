@@ -32,7 +32,7 @@ func readyFor(d time.Duration) func(*corev1.Pod) {
 	}
 }
 
-func going(p *corev1.Pod)       { p.DeletionTimestamp = &metav1.Time{Time: now} }
+func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }
 func failed(p *corev1.Pod)      { p.Status.Phase = corev1.PodFailed }
 func pending(p *corev1.Pod)     { p.Status.Phase = corev1.PodPending }
 func unscheduled(p *corev1.Pod) { p.Spec.NodeName = ""; pending(p) }
@@ -46,33 +46,33 @@ func set(replicas int32) *appsv1.ReplicaSet {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestReplicaDiff(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		wants  int32
-		has    []*corev1.Pod
-		create int
-		delete []string
+		name    string
+		desired int32
+		has     []*corev1.Pod
+		create  int
+		delete  []string
 	}{
-		{name: "none yet", wants: 3, create: 3},
-		{name: "enough", wants: 1, has: []*corev1.Pod{pod("a")}},
-		{name: "those that end or go do not count", wants: 2, has: []*corev1.Pod{pod("a"), pod("b", going), pod("c", failed)}, create: 1},
-		{name: "at most a burst", wants: 10_000, create: burst},
-		{name: "one too many: who has got nowhere goes first", wants: 2,
+		{name: "no pods", desired: 3, create: 3},
+		{name: "enough", desired: 1, has: []*corev1.Pod{pod("a")}},
+		{name: "terminated and terminating pods do not count", desired: 2, has: []*corev1.Pod{pod("a"), pod("b", terminating), pod("c", failed)}, create: 1},
+		{name: "at most burstReplicas", desired: 10_000, create: burstReplicas},
+		{name: "one too many: an unscheduled pod is deleted first", desired: 2,
 			has:    []*corev1.Pod{pod("ready", readyFor(time.Hour)), pod("unscheduled", unscheduled), pod("pending", pending)},
 			delete: []string{"unscheduled"}},
-		{name: "the order of going", wants: 0,
+		{name: "the order of deletion", desired: 0,
 			has: []*corev1.Pod{
-				pod("old", readyFor(time.Hour)), pod("young", readyFor(time.Minute)), pod("unready"), pod("pending", pending),
+				pod("old", readyFor(time.Hour)), pod("new", readyFor(time.Minute)), pod("unready"), pod("pending", pending),
 				pod("cheap", readyFor(time.Hour), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-5"} }),
 				pod("restarted", readyFor(time.Hour), func(p *corev1.Pod) {
 					p.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 4}}
 				}),
 			},
-			delete: []string{"pending", "unready", "cheap", "young", "restarted", "old"}},
+			delete: []string{"pending", "unready", "cheap", "new", "restarted", "old"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := planFor(set(tt.wants), tt.has)
+			p := replicaDiff(set(tt.desired), tt.has)
 			var names []string
 			for _, d := range p.delete {
 				names = append(names, d.Name)
@@ -88,7 +88,7 @@ func TestStatus(t *testing.T) {
 	rs := set(5)
 	rs.Spec.MinReadySeconds = 60
 	status, after := statusOf(rs, []*corev1.Pod{
-		pod("old", readyFor(time.Hour)), pod("young", readyFor(20*time.Second)), pod("unready"), pod("going", going), pod("failed", failed),
+		pod("old", readyFor(time.Hour)), pod("new", readyFor(20*time.Second)), pod("unready"), pod("terminating", terminating), pod("failed", failed),
 		pod("other", func(p *corev1.Pod) { p.Labels = nil }),
 	}, nil, now)
 	want := appsv1.ReplicaSetStatus{
@@ -102,7 +102,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("the next pod is available after %s", after)
 	}
 
-	status, _ = statusOf(rs, nil, &trouble{"FailedCreate", errors.New("no room")}, now)
+	status, _ = statusOf(rs, nil, &failure{"FailedCreate", errors.New("no room")}, now)
 	if c := status.Conditions; len(c) != 1 || c[0].Reason != "FailedCreate" || c[0].Message != "no room" {
 		t.Errorf("conditions %v", c)
 	}
