@@ -39,11 +39,10 @@ func convert(
 
 // metadataOf returns a copy of an object's metadata.
 func metadataOf(obj client.Object) *metav1.PartialObjectMetadata {
-	return (&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name:                       obj.GetName(),
 		GenerateName:               obj.GetGenerateName(),
 		Namespace:                  obj.GetNamespace(),
-		SelfLink:                   obj.GetSelfLink(),
 		UID:                        obj.GetUID(),
 		ResourceVersion:            obj.GetResourceVersion(),
 		Generation:                 obj.GetGeneration(),
@@ -55,5 +54,7 @@ func metadataOf(obj client.Object) *metav1.PartialObjectMetadata {
 		OwnerReferences:            obj.GetOwnerReferences(),
 		Finalizers:                 obj.GetFinalizers(),
 		ManagedFields:              obj.GetManagedFields(),
-	}}).DeepCopy()
+	}}
+	m.SetSelfLink(obj.GetSelfLink())
+	return m.DeepCopy()
 }
