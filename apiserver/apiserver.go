@@ -1,22 +1,21 @@
 // Package apiserver is the Kubernetes API over a revisioned store.
 //
-// A request passes the stages of the pipeline, in the order in which pipeline.go lists them, and then
-// reaches the handler of its path: discovery, the OpenAPI documents, health, or a verb of a resource.
-// What can be served is in one catalog: the built-in kinds, and the custom ones as they come and go.
+// A request passes the filters of the pipeline, in the order of pipeline.go, and then the handler
+// of its path: discovery, OpenAPI, health, or a verb of a resource. The catalog has the resources
+// that are served: those of the built-in kinds, and of the custom ones as they are created and
+// deleted.
 package apiserver
 
 import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authz"
@@ -33,29 +32,29 @@ import (
 	"flyball.dev/apiserver/builtin"
 )
 
-// maxRequestBody is the largest body that a request may have, as in a real API server.
+// maxRequestBody is the limit of a request's body in bytes, as in kube-apiserver.
 const maxRequestBody = 3 << 20
 
-// Options say what a server stands on. Storage, Authenticator and Authorizer must be set.
+// Options configure a [Server]. Storage, Authenticator and Authorizer must be set.
 type Options struct {
 	// Storage keeps the objects. The server does not close it.
 	Storage storage.Store
-	// Authenticator names the user of a request; it always finds one or fails.
+	// Authenticator returns the user of a request, or an error.
 	Authenticator authenticator.Request
-	// Authorizer decides what the user may do.
+	// Authorizer decides whether a request is allowed.
 	Authorizer authz.Authorizer
 	// Admission chooses among the admission plugins.
 	Admission admission.Options
-	// ReadyChecks are what /readyz reports beside the server itself.
+	// ReadyChecks are the checks of /readyz besides those of the server itself.
 	ReadyChecks []ReadyCheck
-	// MaxRequestsInFlight is how many requests that only read may be under way at once, and
-	// MaxMutatingRequestsInFlight how many others; by default 400 and 200, and without a limit if it
-	// is negative. What comes above that is answered with 429 Too Many Requests, but for members of
-	// system:masters. Watches and other long-running requests do not count.
+	// MaxRequestsInFlight limits concurrent read-only requests, and MaxMutatingRequestsInFlight all
+	// others. They are 400 and 200 by default; a negative value is no limit. Requests above a limit
+	// get 429 Too Many Requests, except those of members of system:masters. Watches and other
+	// long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 }
 
-// Server answers requests. It is an [http.Handler], and safe for concurrent use.
+// Server serves the API. It is an [http.Handler], and safe for concurrent use.
 type Server struct {
 	options   Options
 	catalog   *resource.Catalog
@@ -66,23 +65,20 @@ type Server struct {
 	ready     atomic.Bool
 	stopping  context.Context
 	stop      context.CancelFunc
-	work      sync.WaitGroup // what runs until stopping is done
+	work      sync.WaitGroup // goroutines that run until stopping is done
 }
 
-// New returns a server that serves what is in its storage, with the namespaces and the priority classes
-// that every cluster has. It starts no goroutine that outlives [Server.Stop].
+// New returns a server of what is in the storage. It creates the namespaces and the priority
+// classes that every cluster has. No goroutine that it starts outlives [Server.Stop].
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}}
 	s.objects = &objects{server: s}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	resources, err := kinds.Resources(kinds.Options{
-		Scheme:        builtin.Scheme(),
-		Codecs:        builtin.Codecs(),
-		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec),
-		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
-		Own: func(kind reflect.Type, reset *fieldpath.Set) kinds.Owner {
-			return kindschema.NewCreation(kind, reset).Own
-		},
+		Scheme:              builtin.Scheme(),
+		Codecs:              builtin.Codecs(),
+		Storage:             store.RESTOptions(o.Storage, builtin.StorageCodec),
+		TypeConverter:       kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
 	}, append(builtin.All(), builtin.Reviews(o.Authenticator, o.Authorizer)...))
@@ -112,7 +108,8 @@ func New(o Options) (*Server, error) {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Stop ends all watches and the server's own work. Requests that are under way finish.
+// Stop ends all watches and the server's own goroutines. Other requests that are being served
+// finish.
 func (s *Server) Stop() {
 	s.ready.Store(false)
 	s.stop()
@@ -123,15 +120,15 @@ func (s *Server) Stop() {
 	}
 }
 
-// routes sends a request to what its path names.
+// routes returns the handler that routes requests by path.
 func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
 	health := &health{ready: &s.ready, checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
-	described := discovery.New(s.catalog, builtin.Codecs())
+	versions := discovery.New(s.catalog, builtin.Codecs())
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}", "/version"} {
-		mux.Handle("GET "+path, described)
-		mux.Handle("GET "+path+"/{$}", described)
+		mux.Handle("GET "+path, versions)
+		mux.Handle("GET "+path+"/{$}", versions)
 	}
 	mux.Handle("GET /openapi/", openapi.New(s.catalog, builtin.Scheme()))
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {

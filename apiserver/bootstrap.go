@@ -13,16 +13,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"flyball.dev/apiserver/kinds"
-
 	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/scheduling"
+	"flyball.dev/apiserver/managedfields"
 )
 
-// manager owns the fields of what the server itself writes.
+// manager is the field manager of what the server itself writes.
 const manager = "kube-apiserver"
 
-// bootstrap creates the objects that every cluster has, where the storage is new.
+// bootstrap creates the objects that every cluster has and that are missing.
 func (s *Server) bootstrap() error {
 	if err := s.createSystemNamespaces(); err != nil {
 		return err
@@ -46,14 +46,14 @@ func (s *Server) createSystemNamespaces() error {
 	return nil
 }
 
-// create creates an object, without admission, unless it is there already.
+// create creates an object, without admission, if it does not exist.
 func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), obj.GetName())
 	}
 	builtin.Scheme().Default(obj)
-	r.Own(obj, gvr.GroupVersion().String(), manager)
+	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
 	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), obj.GetNamespace()), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if errors.IsAlreadyExists(err) {
 		return nil
@@ -61,7 +61,7 @@ func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error
 	return err
 }
 
-// replace changes an object that is there.
+// replace updates an object, without admission.
 func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string, change func(obj runtime.Object)) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
@@ -77,7 +77,7 @@ func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string
 	return err
 }
 
-// remove deletes an object.
+// remove deletes an object, without admission.
 func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string) error {
 	storage, ok := s.objects.Storage(gvr).(rest.GracefulDeleter)
 	if !ok {

@@ -22,10 +22,10 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// randomRequests is how many a run of TestRandomRequests sends, and randomSeed which ones.
+// randomRequests is how many requests TestRandomRequests sends, and randomSeed their seed.
 const randomRequests, randomSeed = 1000, 1
 
-// fuzzed is a server with an object or two of several kinds, which is made anew now and then.
+// fuzzed is a server with a few objects, which is replaced by a new one from time to time.
 type fuzzed struct {
 	tb       testing.TB
 	storage  *memory.Store
@@ -61,7 +61,7 @@ func (f *fuzzed) stop() {
 	f.storage.Close()
 }
 
-// send answers with nil what is no request that a server would get.
+// send returns nil if the arguments do not make a request.
 func (f *fuzzed) send(method, path, query, contentType, accept, body string) *httptest.ResponseRecorder {
 	target := (&url.URL{Path: path, RawQuery: query}).String()
 	if !strings.HasPrefix(target, "/") || strings.HasPrefix(target, "//") {
@@ -95,7 +95,8 @@ const (
 	asTable    = "application/json;as=Table;v=v1;g=meta.k8s.io"
 )
 
-// requests are requests of all kinds, good and bad: method, path, query, content type, accept and body.
+// requests are requests of all kinds, good and bad: method, path, query, content type, accept and
+// body.
 var requests = [][6]string{
 	{"GET", "/api", "", "", "", ""},
 	{"GET", "/apis", "", "", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", ""},
@@ -144,7 +145,7 @@ var requests = [][6]string{
 	{"CONNECT", "/api/v1/namespaces/default/pods/x/exec", "command=a", "", "", ""},
 }
 
-// FuzzRequest sends whatever there is to a server: no request makes it panic or fail.
+// FuzzRequest checks that no request makes the server panic or answer 500.
 func FuzzRequest(f *testing.F) {
 	for _, r := range requests {
 		f.Add(r[0], r[1], r[2], r[3], r[4], r[5])
@@ -157,7 +158,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// check fails if a request does.
+// check sends a request, and fails on an internal error.
 func (f *fuzzed) check(t *testing.T, method, path, query, contentType, accept, body string) {
 	if f.requests++; f.requests > 5000 {
 		f.stop()
@@ -171,12 +172,12 @@ func (f *fuzzed) check(t *testing.T, method, path, query, contentType, accept, b
 	case http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		if w.Code >= 500 {
-			t.Errorf("%s %s?%s (%s, accepting %s) with\n%q\nwas answered %d %s", method, path, query, contentType, accept, body, w.Code, w.Body)
+			t.Errorf("%s %s?%s (%s, accepting %s) with\n%q\ngot %d %s", method, path, query, contentType, accept, body, w.Code, w.Body)
 		}
 	}
 }
 
-// TestRandomRequests puts requests together from the parts of others, with values changed in their bodies.
+// TestRandomRequests combines parts of different requests, with values changed in their bodies.
 func TestRandomRequests(t *testing.T) {
 	s := &fuzzed{tb: t}
 	s.start()

@@ -8,21 +8,21 @@ import (
 	"sync/atomic"
 )
 
-// ReadyCheck is one thing that must be well for the server to be ready. /readyz reports it by its name.
+// ReadyCheck is a condition for the server to be ready. /readyz reports it under its name.
 type ReadyCheck struct {
 	Name string
-	// Check returns what is wrong, which only /readyz/NAME reports. It must be quick and safe for
-	// concurrent use.
+	// Check returns nil if the condition holds. Only /readyz/NAME shows the text of its error. It must
+	// return quickly and be safe for concurrent use.
 	Check func() error
 }
 
-// health answers /healthz, /livez and /readyz, whole or check by check.
+// health serves /healthz, /livez and /readyz, and each of their checks below them.
 type health struct {
 	ready  *atomic.Bool
 	checks []ReadyCheck
 }
 
-// check is what a health endpoint found out about one thing.
+// check is the result of one check.
 type check struct {
 	name string
 	err  error
@@ -30,6 +30,8 @@ type check struct {
 
 var errNotServing = errors.New("the server is not serving")
 
+// ServeHTTP runs the checks of an endpoint, or the one that the path names, and reports their
+// results.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint, only, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	checks := []check{{"ping", nil}}

@@ -9,14 +9,15 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// The defaults of a real API server.
+// The defaults of kube-apiserver.
 const (
 	defaultMaxRequestsInFlight         = 400
 	defaultMaxMutatingRequestsInFlight = 200
 )
 
-// limitInFlight refuses requests above the number that may be under way at once, of those that change
-// something and of all others. Long-running requests are not counted, and administrators not refused.
+// limitInFlight answers 429 for requests above the limits of concurrent requests, of which
+// read-only and mutating requests have one each. Long-running requests do not count, and members of
+// system:masters are not limited.
 func (s *Server) limitInFlight(next http.Handler) http.Handler {
 	reading := newSemaphore(s.options.MaxRequestsInFlight, defaultMaxRequestsInFlight)
 	mutating := newSemaphore(s.options.MaxMutatingRequestsInFlight, defaultMaxMutatingRequestsInFlight)
@@ -42,22 +43,23 @@ func (s *Server) limitInFlight(next http.Handler) http.Handler {
 	})
 }
 
+// privileged reports whether the user is a member of system:masters.
 func privileged(r *http.Request) bool {
-	who, ok := request.UserFrom(r.Context())
-	return ok && slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup)
+	u, ok := request.UserFrom(r.Context())
+	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }
 
-// semaphore holds a value for each that has acquired it. A nil one has room for all.
+// semaphore is a counting semaphore with an element for each holder. A nil one has no limit.
 type semaphore chan struct{}
 
-func newSemaphore(room, byDefault int) semaphore {
+func newSemaphore(limit, byDefault int) semaphore {
 	switch {
-	case room < 0:
+	case limit < 0:
 		return nil
-	case room == 0:
-		room = byDefault
+	case limit == 0:
+		limit = byDefault
 	}
-	return make(semaphore, room)
+	return make(semaphore, limit)
 }
 
 func (s semaphore) tryAcquire() bool {

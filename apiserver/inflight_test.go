@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// limited is a server whose requests wait until they are let go, with what they are answered.
+// limited is a server whose requests block until they are released.
 type limited struct {
 	handler http.Handler
 	entered chan struct{}
@@ -22,7 +22,7 @@ type limited struct {
 func newLimited(o Options) *limited {
 	l := &limited{entered: make(chan struct{}), release: make(chan struct{})}
 	s := &Server{options: o}
-	l.handler = s.readInfo(s.limitInFlight(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l.handler = s.addRequestInfo(s.limitInFlight(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.entered <- struct{}{}
 		<-l.release
 	})))
@@ -37,7 +37,7 @@ func (l *limited) serve(method, path, group string) *httptest.ResponseRecorder {
 	return w
 }
 
-// start begins a request and returns when it is under way.
+// start sends a request and returns when its handler runs.
 func (l *limited) start(method, path, group string) {
 	l.done.Go(func() { l.serve(method, path, group) })
 	<-l.entered

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 Clients may still read the deprecated Endpoints of the Service.
+
 package apiserver
 
 import (
@@ -25,22 +27,22 @@ import (
 
 const (
 	serviceName = "kubernetes"
-	// endpointInterval is how often the Service "kubernetes" and its endpoints are reconciled, as in
-	// kube-apiserver.
+	// endpointInterval is the period of the reconciliation of the Service "kubernetes" and its
+	// endpoints, as in kube-apiserver.
 	endpointInterval = 10 * time.Second
 )
 
-// notReachable is advertised by a server that does not listen, or only on loopback, which is not valid in
-// endpoints. The address is reserved for documentation (RFC 5737), so nothing answers there.
-var notReachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
+// unreachable is advertised by a server that does not listen, or only on loopback, which is not
+// valid in endpoints. The address is reserved for documentation (RFC 5737), so nothing answers
+// there.
+var unreachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
-// Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and
-// EndpointSlice, and keeps them until [Server.Stop]; what users delete or change comes back after a few
-// seconds. So do the namespaces of the system: kube-node-lease can be deleted. It must be called at most
-// once.
+// Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and its
+// EndpointSlice, and reconciles them periodically until [Server.Stop], together with the system
+// namespaces, of which users can delete kube-node-lease. It must be called at most once.
 //
-// The address is where the server listens. For an unspecified one, the endpoints have an address of the
-// host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
+// The address is where the server listens. For an unspecified one, the endpoints have an address of
+// the host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
 func (s *Server) Advertise(address netip.AddrPort) {
 	k := &kubernetesService{server: s, address: advertised(address)}
 	k.reconcile()
@@ -61,13 +63,13 @@ func (s *Server) Advertise(address netip.AddrPort) {
 	})
 }
 
-// advertised is the address that endpoints have for a server that listens at another.
-func advertised(listens netip.AddrPort) netip.AddrPort {
-	ip := listens.Addr().Unmap()
+// advertised returns the address in the endpoints of a server that listens at another one.
+func advertised(listen netip.AddrPort) netip.AddrPort {
+	ip := listen.Addr().Unmap()
 	switch {
 	case !ip.IsValid():
-		return notReachable
-	case ip.IsUnspecified(): // which is also how Go says that it listens on 0.0.0.0
+		return unreachable
+	case ip.IsUnspecified(): // Go reports [::] for 0.0.0.0, too
 		host, err := utilnet.ResolveBindAddress(nil)
 		if err != nil {
 			break
@@ -76,25 +78,25 @@ func advertised(listens netip.AddrPort) netip.AddrPort {
 		ip = ip.Unmap()
 	}
 	if !ip.IsGlobalUnicast() {
-		ip = notReachable.Addr()
+		ip = unreachable.Addr()
 	}
-	return netip.AddrPortFrom(ip, listens.Port())
+	return netip.AddrPortFrom(ip, listen.Port())
 }
 
-// kubernetesService is how programs in a cluster find the API server.
+// kubernetesService reconciles the Service by which programs in a cluster find the API server.
 type kubernetesService struct {
 	server  *Server
 	address netip.AddrPort
 }
 
-// reconcile creates what is missing and corrects the endpoints. The Service itself is left as users
-// change it, as in kube-apiserver.
+// reconcile creates what is missing and corrects the endpoints. It does not correct the Service, as
+// in kube-apiserver.
 func (k *kubernetesService) reconcile() {
 	endpoints, slice := k.endpoints(), k.slice()
 	for _, object := range []struct {
 		resource schema.GroupVersionResource
 		wanted   kinds.Object
-		correct  func(is runtime.Object) bool // and tells whether it was not correct before
+		correct  func(is runtime.Object) bool // reports whether it has changed something
 	}{
 		{corev1.SchemeGroupVersion.WithResource("services"), k.service(), func(runtime.Object) bool { return false }},
 		{corev1.SchemeGroupVersion.WithResource("endpoints"), endpoints, func(is runtime.Object) bool {
@@ -123,6 +125,7 @@ func (k *kubernetesService) reconcile() {
 	}
 }
 
+// ensure creates an object, or corrects the one that exists.
 func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds.Object, correct func(runtime.Object) bool) error {
 	storage, ok := k.server.objects.Storage(gvr).(rest.Getter)
 	if !ok {

@@ -18,24 +18,25 @@ import (
 	"k8s.io/apiserver/pkg/server/filters"
 )
 
-// RequestTimeout bounds every request but the long-running ones, body included. A client may ask for
-// less with the query parameter timeout.
+// RequestTimeout bounds every request but the long-running ones, body included. A client may ask
+// for less with the query parameter timeout.
 const RequestTimeout = time.Minute
 
-// bodyGrace is how long the bodies that are under way have when the server stops.
+// bodyGrace is how long request bodies may still take to arrive when the server stops.
 const bodyGrace = 500 * time.Millisecond
 
-// retryAfter is how many seconds clients are asked to wait that are refused for now.
+// retryAfter is the Retry-After of a request that is refused temporarily, in seconds.
 const retryAfter = 1
 
-// longRunning tells watches and connections from requests that have an end.
+// longRunning reports whether a request is a watch or a connection.
 var longRunning = filters.BasicLongRunningRequestCheck(
 	sets.NewString("watch", "proxy"),
 	sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 )
 
-// boundLifetime ends long-running requests when the server stops, and all others after a while. A server
-// that has stopped refuses what comes, and requests whose body does not.
+// boundLifetime cancels long-running requests when the server stops, and all others after a
+// timeout. A server that has stopped answers 503 for new requests, and for those whose body does
+// not arrive in time.
 func (s *Server) boundLifetime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Err() != nil {
@@ -45,7 +46,7 @@ func (s *Server) boundLifetime(next http.Handler) http.Handler {
 		}
 		connection := http.NewResponseController(w)
 		if info, _ := request.RequestInfoFrom(r.Context()); info != nil && longRunning(r, info) {
-			_ = connection.SetWriteDeadline(time.Time{}) // a transport without deadlines has none to lift
+			_ = connection.SetWriteDeadline(time.Time{}) // fails if the transport has no deadlines
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.stopping, cancel)()
@@ -65,14 +66,14 @@ func (s *Server) boundLifetime(next http.Handler) http.Handler {
 				_ = connection.SetReadDeadline(time.Now().Add(timeout))
 			}
 			body := newRequestBody(r.Body, s.stopping, connection)
-			defer body.release() // the connection is not the request's after this
+			defer body.release() // the connection is used for another request then
 			r.Body = body
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// timeoutOf is how long the request may take: what its client asks for, but no more than all others.
+// timeoutOf returns the timeout of a request: the one in its query, but at most [RequestTimeout].
 func timeoutOf(r *http.Request) (time.Duration, error) {
 	if !strings.Contains(r.URL.RawQuery, "timeout=") {
 		return RequestTimeout, nil
@@ -91,26 +92,26 @@ func timeoutOf(r *http.Request) (time.Duration, error) {
 	return min(timeout, RequestTimeout), nil
 }
 
-// requestBody is a body whose errors are those that its sender should get: the transport's deadline for
-// it is the request's timeout, and it gets little more time when the server stops.
+// requestBody is a request's body with a read deadline. It returns API errors in place of the
+// transport's. When the server stops, the deadline becomes [bodyGrace].
 type requestBody struct {
 	io.ReadCloser
 	stopping context.Context
-	unhook   func() bool
-	err      error // with which the body has ended
+	unhook   func() bool // removes the hook on stopping
+	err      error       // sticky
 
 	mu         sync.Mutex
-	connection *http.ResponseController // nil when it is not the body's any more
+	connection *http.ResponseController // nil after release
 }
 
 func newRequestBody(body io.ReadCloser, stopping context.Context, connection *http.ResponseController) *requestBody {
 	b := &requestBody{ReadCloser: body, stopping: stopping, connection: connection}
-	b.unhook = context.AfterFunc(stopping, b.hurry)
+	b.unhook = context.AfterFunc(stopping, b.shortenDeadline)
 	return b
 }
 
-// hurry leaves the body the time to arrive if it is being sent.
-func (b *requestBody) hurry() {
+// shortenDeadline gives the body [bodyGrace] to arrive.
+func (b *requestBody) shortenDeadline() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.connection != nil {
@@ -118,7 +119,7 @@ func (b *requestBody) hurry() {
 	}
 }
 
-// release lets go of the connection, which can be used for something else when it returns.
+// release ends the use of the connection. No deadline is set after it returns.
 func (b *requestBody) release() {
 	if b.unhook() {
 		return
@@ -134,16 +135,16 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.err = b.ended(err)
+		b.err = b.translate(err)
 	}
 	return n, b.err
 }
 
-// ended is the error to end the body with in place of the transport's.
-func (b *requestBody) ended(err error) error {
+// translate returns the API error for an error of the transport; io.EOF stays.
+func (b *requestBody) translate(err error) error {
 	switch {
 	case err == io.EOF:
-		b.arrived()
+		b.resetDeadline()
 		return err
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return apierrors.NewBadRequest(fmt.Sprintf("the request body cannot be read: %v", err))
@@ -154,9 +155,9 @@ func (b *requestBody) ended(err error) error {
 	}
 }
 
-// arrived lifts a deadline that came from a hurry, which would end the connection while the request is
-// carried out.
-func (b *requestBody) arrived() {
+// resetDeadline removes a deadline that shortenDeadline has set. It would break the connection
+// while the request is served.
+func (b *requestBody) resetDeadline() {
 	if b.unhook() {
 		return
 	}

@@ -12,21 +12,21 @@ import (
 	"flyball.dev/apiserver/authn"
 )
 
-// widest is a response that keeps nothing but the size of what was written, and of the largest part.
-type widest struct {
+// sizes is a response that records the total size and the size of the largest write.
+type sizes struct {
 	header       http.Header
 	total, write int
 }
 
-func (w *widest) Header() http.Header { return w.header }
-func (w *widest) WriteHeader(int)     {}
-func (w *widest) Write(p []byte) (int, error) {
+func (w *sizes) Header() http.Header { return w.header }
+func (w *sizes) WriteHeader(int)     {}
+func (w *sizes) Write(p []byte) (int, error) {
 	w.total += len(p)
 	w.write = max(w.write, len(p))
 	return len(p), nil
 }
 
-// TestListsAreStreamed checks that no list is whole in memory as text.
+// TestListsAreStreamed checks that no encoded list is in memory as a whole.
 func TestListsAreStreamed(t *testing.T) {
 	s := &fuzzed{tb: t}
 	s.start()
@@ -50,10 +50,10 @@ func TestListsAreStreamed(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, tc.path, nil)
 		r = r.WithContext(authn.WithUser(r.Context(), &user.DefaultInfo{Name: "reader", Groups: []string{user.SystemPrivilegedGroup}}))
 		r.Header.Set("Accept", tc.accept)
-		w := &widest{header: http.Header{}}
+		w := &sizes{header: http.Header{}}
 		s.server.ServeHTTP(w, r)
 		if w.total < 200*size || w.write > w.total/4 {
-			t.Errorf("%s as %s was written in parts of up to %d bytes, of %d", tc.path, tc.accept, w.write, w.total)
+			t.Errorf("%s as %s was written in chunks of up to %d bytes, of %d", tc.path, tc.accept, w.write, w.total)
 		}
 	}
 }

@@ -45,8 +45,8 @@ func (o *objects) close() {
 	}
 }
 
-// changes reports whether anything below a path was written. It reads its watcher when it is asked, so it
-// needs no goroutine and is never stale.
+// changes reports whether anything below a path was written. It drains its watcher when it is
+// called, so it needs no goroutine and is never stale.
 type changes struct {
 	storage storage.Store
 	path    string
@@ -69,7 +69,7 @@ func (c *changes) any() bool {
 		c.watcher = nil
 	}
 	if !c.closed {
-		c.watcher, _ = c.storage.Watch(context.Background(), c.path, 0) // without one, everything may have changed
+		c.watcher, _ = c.storage.Watch(context.Background(), c.path, 0) // on an error, the next call returns true again
 	}
 	return true
 }

@@ -4,18 +4,18 @@ import (
 	"net/http"
 )
 
-// A stage does one thing to every request and hands it on, or answers it.
-type stage struct {
+// filter wraps the handler of every request. It passes the request on, or answers it.
+type filter struct {
 	name string
 	wrap func(next http.Handler) http.Handler
 }
 
-// pipeline is what a request passes, from top to bottom, before its handler.
-func (s *Server) pipeline() []stage {
-	return []stage{
+// pipeline returns the filters that a request passes before its handler, the first one outermost.
+func (s *Server) pipeline() []filter {
+	return []filter{
 		{"recover", s.recoverPanics},
-		{"time", s.receive},
-		{"info", s.readInfo},
+		{"time", s.addContext},
+		{"info", s.addRequestInfo},
 		{"warnings", s.recordWarnings},
 		{"lifetime", s.boundLifetime},
 		{"caching", s.forbidCaching},
@@ -26,10 +26,10 @@ func (s *Server) pipeline() []stage {
 	}
 }
 
-// chain puts the first stage outermost.
-func chain(stages []stage, handler http.Handler) http.Handler {
-	for i := len(stages) - 1; i >= 0; i-- {
-		handler = stages[i].wrap(handler)
+// chain wraps a handler in filters, the first one outermost.
+func chain(filters []filter, handler http.Handler) http.Handler {
+	for i := len(filters) - 1; i >= 0; i-- {
+		handler = filters[i].wrap(handler)
 	}
 	return handler
 }

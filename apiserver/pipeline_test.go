@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestPipelineOrder is the order in which a request passes the stages. Whoever changes it should know.
+// TestPipelineOrder pins the order of the filters, since each relies on those before it.
 func TestPipelineOrder(t *testing.T) {
 	want := "recover time info warnings lifetime caching authentication impersonation limit authorization"
 	var names []string
@@ -18,14 +18,14 @@ func TestPipelineOrder(t *testing.T) {
 		names = append(names, s.name)
 	}
 	if got := strings.Join(names, " "); got != want {
-		t.Errorf("the stages are\n%s, want\n%s", got, want)
+		t.Errorf("the filters are\n%s, want\n%s", got, want)
 	}
 }
 
-func TestChainPassesStagesInOrder(t *testing.T) {
+func TestChainRunsFiltersInOrder(t *testing.T) {
 	var passed []string
-	note := func(name string) stage {
-		return stage{name, func(next http.Handler) http.Handler {
+	record := func(name string) filter {
+		return filter{name, func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				passed = append(passed, name)
 				next.ServeHTTP(w, r)
@@ -33,13 +33,13 @@ func TestChainPassesStagesInOrder(t *testing.T) {
 		}}
 	}
 	end := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed = append(passed, "end") })
-	chain([]stage{note("first"), note("second")}, end).ServeHTTP(nil, nil)
+	chain([]filter{record("first"), record("second")}, end).ServeHTTP(nil, nil)
 	if got := strings.Join(passed, " "); got != "first second end" {
 		t.Errorf("passed %s", got)
 	}
 }
 
-func TestPanicIsAnsweredAndSurvived(t *testing.T) {
+func TestPanicIsRecovered(t *testing.T) {
 	handler := (&Server{}).recoverPanics(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oops") }))
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -74,12 +74,12 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestReadyChecks has a check from outside the server, which passes and then fails.
+// TestReadyChecks runs a check of the options, which passes and then fails.
 func TestReadyChecks(t *testing.T) {
 	var trouble error
 	h := &health{ready: new(atomic.Bool), checks: []ReadyCheck{{"controller/x", func() error { return trouble }}}}
 	h.ready.Store(true)
-	ask := func(path string) string {
+	get := func(path string) string {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return fmt.Sprintf("%d %s", w.Code, w.Body)
@@ -98,7 +98,7 @@ func TestReadyChecks(t *testing.T) {
 		{"/healthz", errors.New("it died"), "200 ok"},
 	} {
 		trouble = tc.trouble
-		if got := ask(tc.path); got != tc.want {
+		if got := get(tc.path); got != tc.want {
 			t.Errorf("%s with %v: %q, want %q", tc.path, trouble, got, tc.want)
 		}
 	}

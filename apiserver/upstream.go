@@ -10,11 +10,11 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// untold are parts of errors that upstream would log and nobody needs to know: that a client has left,
-// which all do some time, or does not read its answer, and that a request went on after that; and an error of a request that is no
-// Status, which its client is told word for word and which may quote the request, with the Secret that was
-// in it.
-var untold = []string{
+// suppressedErrors are parts of errors that upstream reports and that are not logged: that a client
+// has disconnected, or does not read its response, or that its request went on after that; and an
+// error that is not a Status. The client gets the latter verbatim, and it may quote the request,
+// with the Secret that was in it.
+var suppressedErrors = []string{
 	"client disconnected",
 	"http2: stream closed",
 	"connection reset by peer",
@@ -24,20 +24,20 @@ var untold = []string{
 	"apiserver received an error that is not an metav1.Status",
 }
 
-// The patches of upstream copy without a limit unless the process sets one: with 30 operations in a JSON
-// patch an object doubles in size 30 times. This is the limit of a real server. A program that has set
-// one of its own keeps it.
+// Upstream's JSON patches copy without a limit unless the process sets one: 30 copy operations
+// double the size of an object 30 times. This is kube-apiserver's limit. A limit that the program
+// has set stays.
 func init() { atomic.CompareAndSwapInt64(&jsonpatch.AccumulatedCopySizeLimit, 0, maxRequestBody) }
 
-// Upstream reports errors to handlers that are global to the process. Of its two, the second makes
-// whoever reports an error sleep until a millisecond after the last one. It remembers that in real time:
-// in a testing/synctest bubble, where it is always the year 2000, it would sleep for decades. The first
-// logs.
+// Upstream reports errors to two handlers that are global to the process. The first logs. The
+// second limits the rate, by sleeping until a millisecond after the last error in real time: in a
+// testing/synctest bubble, whose clock begins in the year 2000, it would sleep for decades.
 func init() {
 	log := utilruntime.ErrorHandlers[0]
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
 		func(ctx context.Context, err error, msg string, keysAndValues ...any) {
-			if err == nil || !slices.ContainsFunc(untold, func(s string) bool { return strings.Contains(err.Error(), s) }) {
+			suppressed := func(part string) bool { return strings.Contains(err.Error(), part) }
+			if err == nil || !slices.ContainsFunc(suppressedErrors, suppressed) {
 				log(ctx, err, msg, keysAndValues...)
 			}
 		},

@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestPatchesCopyWithinALimit doubles a document as often as it would take for 3 MB and some more.
-func TestPatchesCopyWithinALimit(t *testing.T) {
+// TestPatchCopyLimit doubles a document until it would exceed 3 MB.
+func TestPatchCopyLimit(t *testing.T) {
 	var operations []string
 	for n := range 22 {
 		operations = append(operations, fmt.Sprintf(`{"op":"copy","from":"/data","path":"/data/copy%d"}`, n))
@@ -31,13 +31,13 @@ func TestPatchesCopyWithinALimit(t *testing.T) {
 	}
 }
 
-func TestWhatIsLogged(t *testing.T) {
+func TestSuppressedErrors(t *testing.T) {
 	var logged strings.Builder
 	klog.SetLogger(funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{}))
 	defer klog.ClearLogger()
 	for _, tc := range []struct {
-		err  error
-		told bool
+		err    error
+		logged bool
 	}{
 		{errors.New("unable to open the storage"), true},
 		{errors.New("client disconnected"), false},
@@ -48,8 +48,8 @@ func TestWhatIsLogged(t *testing.T) {
 	} {
 		logged.Reset()
 		utilruntime.HandleError(tc.err)
-		if told := logged.Len() > 0; told != tc.told {
-			t.Errorf("%v: logged is %t, want %t: %s", tc.err, told, tc.told, logged.String())
+		if got := logged.Len() > 0; got != tc.logged {
+			t.Errorf("%v: logged is %t, want %t: %s", tc.err, got, tc.logged, logged.String())
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Bench measures Flyball and controller-runtime side by side: both do the same
-// jobs by turns, in one process, with the same objects from the same server.
+// Bench measures Flyball and controller-runtime side by side: both run the same benchmarks in turn,
+// in one process, with the same objects from the same server.
 package main
 
 import (
@@ -23,9 +23,9 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"flyball.dev/bench/jobs"
+	"flyball.dev/bench/benchmarks"
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
-	"flyball.dev/bench/world"
 )
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// settings are what the command line says.
+// settings are the values of the flags.
 type settings struct {
 	match      *regexp.Regexp
 	rounds     int
@@ -54,14 +54,14 @@ func parse(args []string) (settings, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
-	match := f.String("run", "", "do only the jobs whose name matches this `regexp`")
-	f.IntVar(&s.rounds, "rounds", 5, "how often each side does a job")
-	f.IntVar(&s.n, "n", 10_000, "how many objects a cache holds; other numbers follow")
-	f.IntVar(&s.large, "large", 0, "fill one more cache with that many pods, such as 100000")
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "use the server that this `file` names, in a namespace of its own, instead of starting one")
-	f.StringVar(&s.json, "json", "", "also write everything that was measured to this `file`")
-	f.StringVar(&s.profile, "profile", "", "write a CPU profile of each job's last round on each side to this `directory`")
-	f.BoolVar(&s.list, "list", false, "say which jobs there are, and do nothing")
+	match := f.String("run", "", "run only the benchmarks whose name matches this `regexp`")
+	f.IntVar(&s.rounds, "rounds", 5, "how many times each side runs a benchmark")
+	f.IntVar(&s.n, "n", 10_000, "number of objects in a cache; other numbers are derived from it")
+	f.IntVar(&s.large, "large", 0, "also fill a cache with that many pods, such as 100000")
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "use the server of this kubeconfig `file`, in a namespace of its own, instead of starting one")
+	f.StringVar(&s.json, "json", "", "also write all values to this `file`")
+	f.StringVar(&s.profile, "profile", "", "write a CPU profile of each benchmark's last round on each side to this `directory`")
+	f.BoolVar(&s.list, "list", false, "list the benchmarks and exit")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Print("Bench measures Flyball and controller-runtime side by side.\n\nUsage: go run -C bench . [flags]\n\n")
@@ -75,15 +75,15 @@ func parse(args []string) (settings, error) {
 		return s, fmt.Errorf("--run: %w", err)
 	}
 	if f.NArg() > 0 || s.rounds < 1 || s.n < 1 || s.large < 0 {
-		return s, errors.New("flags only, and positive numbers; see --help")
+		return s, errors.New("accepts no arguments, and only positive numbers; see --help")
 	}
 	return s, nil
 }
 
 func run(ctx context.Context) error {
 	klog.SetLogger(logr.Discard())
-	if jobs.HasErrand() {
-		return jobs.RunErrand(ctx)
+	if benchmarks.IsChild() {
+		return benchmarks.RunChild(ctx)
 	}
 	s, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
@@ -92,12 +92,12 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(s.jobs(nil)) == 0 {
-		return fmt.Errorf("--run: no job has a name that matches %q; --list says which there are", s.match)
+	if len(s.benchmarks(nil)) == 0 {
+		return fmt.Errorf("--run: no benchmark matches %q; see --list", s.match)
 	}
 	if s.list {
-		for _, job := range s.jobs(nil) {
-			fmt.Printf("%s\t%s\n", job.Name, job.About)
+		for _, benchmark := range s.benchmarks(nil) {
+			fmt.Printf("%s\t%s\n", benchmark.Name, benchmark.About)
 		}
 		return nil
 	}
@@ -108,29 +108,28 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := s.measure(ctx, s.jobs(server))
+	report, err := s.measure(ctx, s.benchmarks(server))
 	return errors.Join(err, server.Close(), s.write(report))
 }
 
-// jobs returns the jobs that are to be done.
-func (s settings) jobs(server *world.Server) []measure.Job {
-	all := jobs.All(jobs.Options{N: s.n, Large: s.large, Budget: 200 * time.Millisecond, Server: server})
-	return slices.DeleteFunc(all, func(j measure.Job) bool { return !s.match.MatchString(j.Name) })
+// benchmarks returns the benchmarks that --run selects.
+func (s settings) benchmarks(server *fixture.Server) []measure.Benchmark {
+	all := benchmarks.All(benchmarks.Options{N: s.n, Large: s.large, Budget: 200 * time.Millisecond, Server: server})
+	return slices.DeleteFunc(all, func(j measure.Benchmark) bool { return !s.match.MatchString(j.Name) })
 }
 
-func (s settings) server(ctx context.Context) (*world.Server, error) {
+func (s settings) server(ctx context.Context) (*fixture.Server, error) {
 	if s.kubeconfig == "" {
-		return world.StartServer(ctx)
+		return fixture.StartServer(ctx)
 	}
 	kubeconfig, err := os.ReadFile(s.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	return world.NewServer(ctx, kubeconfig)
+	return fixture.NewServer(ctx, kubeconfig)
 }
 
-// prepare makes what is to be written in the end, so that nothing is measured in
-// vain.
+// prepare creates the output files, so that a wrong path is found before anything is measured.
 func (s settings) prepare() error {
 	if s.profile != "" {
 		if err := os.MkdirAll(s.profile, 0o777); err != nil {
@@ -150,15 +149,15 @@ type report struct {
 	Results []measure.Result `json:"results"`
 }
 
-// measure does the jobs and writes what came of each as soon as it is known. A
-// job that fails does not keep the others from being done.
-func (s settings) measure(ctx context.Context, jobs []measure.Job) (report, error) {
+// measure runs the benchmarks and writes each result as soon as it is known. If a benchmark fails,
+// the others still run.
+func (s settings) measure(ctx context.Context, benchmarks []measure.Benchmark) (report, error) {
 	r := report{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Rounds: s.rounds, N: s.n}
 	var errs []error
-	for i, job := range jobs {
-		fmt.Fprintf(os.Stderr, "[%d/%d] %s ", i+1, len(jobs), job.Name)
+	for i, benchmark := range benchmarks {
+		fmt.Fprintf(os.Stderr, "[%d/%d] %s ", i+1, len(benchmarks), benchmark.Name)
 		began := time.Now()
-		result, err := measure.Run(ctx, job, s.rounds, s.around)
+		result, err := measure.Run(ctx, benchmark, s.rounds, s.around)
 		fmt.Fprintf(os.Stderr, " %.1fs\n", time.Since(began).Seconds())
 		if ctx.Err() != nil {
 			return r, errors.New("interrupted")
@@ -172,17 +171,17 @@ func (s settings) measure(ctx context.Context, jobs []measure.Job) (report, erro
 			return r, err
 		}
 	}
-	measure.WriteVerdict(os.Stdout, r.Results)
+	measure.WriteSummary(os.Stdout, r.Results)
 	return r, errors.Join(errs...)
 }
 
-// around shows that a turn was done, and profiles it if that is wanted.
+// around shows progress, and profiles the last round if --profile is set.
 func (s settings) around(t measure.Turn, run func() error) error {
 	defer fmt.Fprint(os.Stderr, ".")
 	if s.profile == "" || t.Round < t.Rounds {
 		return run()
 	}
-	name := strings.ReplaceAll(t.Job, "/", "-") + "." + t.Side + ".cpu"
+	name := strings.ReplaceAll(t.Benchmark, "/", "-") + "." + t.Side + ".cpu"
 	file, err := os.Create(filepath.Join(s.profile, name))
 	if err != nil {
 		return err
@@ -195,7 +194,7 @@ func (s settings) around(t measure.Turn, run func() error) error {
 	return errors.Join(err, file.Close())
 }
 
-// write writes the report where it is wanted.
+// write writes the report to the file of --json.
 func (s settings) write(r report) error {
 	if s.json == "" {
 		return nil

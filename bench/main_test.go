@@ -14,17 +14,17 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 
-	"flyball.dev/bench/jobs"
+	"flyball.dev/bench/benchmarks"
+	"flyball.dev/bench/fixture"
 	"flyball.dev/bench/measure"
-	"flyball.dev/bench/world"
 )
 
-var update = flag.Bool("update", false, "record what Flyball costs now in testdata/costs.json")
+var update = flag.Bool("update", false, "write the current costs to testdata/costs.json")
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
-	if jobs.HasErrand() {
-		if err := jobs.RunErrand(context.Background()); err != nil {
+	if benchmarks.IsChild() {
+		if err := benchmarks.RunChild(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -35,11 +35,11 @@ func TestMain(m *testing.M) {
 
 const costs = "testdata/costs.json"
 
-// TestCosts does every job with a few objects and holds what Flyball allocates
-// against what was recorded. It does not look at time.
+// TestCosts runs every benchmark with a few objects and compares what Flyball allocates with what
+// was recorded. It does not measure time.
 func TestCosts(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	server, err := world.StartServer(t.Context())
+	server, err := fixture.StartServer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,15 +49,15 @@ func TestCosts(t *testing.T) {
 		}
 	}()
 	measured := map[string]float64{}
-	for _, job := range jobs.All(jobs.Options{N: 100, Budget: time.Millisecond, Server: server}) {
-		t.Run(job.Name, func(t *testing.T) {
-			result, err := measure.Run(t.Context(), job, 2, func(_ measure.Turn, run func() error) error { return run() })
+	for _, benchmark := range benchmarks.All(benchmarks.Options{N: 100, Budget: time.Millisecond, Server: server}) {
+		t.Run(benchmark.Name, func(t *testing.T) {
+			result, err := measure.Run(t.Context(), benchmark, 2, func(_ measure.Turn, run func() error) error { return run() })
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range result.Figures {
-				if f.Unit.Judged() {
-					measured[job.Name+" "+f.Name] = min(f.Values[0][0], f.Values[0][1])
+			for _, f := range result.Metrics {
+				if f.Unit.Deterministic() {
+					measured[benchmark.Name+" "+f.Name] = min(f.Values[0][0], f.Values[0][1])
 				}
 			}
 		})
@@ -65,10 +65,10 @@ func TestCosts(t *testing.T) {
 	if *update {
 		record(t, measured)
 	}
-	judge(t, measured)
+	compare(t, measured)
 }
 
-func judge(t *testing.T, measured map[string]float64) {
+func compare(t *testing.T, measured map[string]float64) {
 	text, err := os.ReadFile(costs)
 	if err != nil {
 		t.Fatal(err)
@@ -80,12 +80,12 @@ func judge(t *testing.T, measured map[string]float64) {
 	for name, value := range measured {
 		cost, ok := recorded[name]
 		if !ok {
-			t.Errorf("%s: nothing is recorded; -update does it", name)
+			t.Errorf("%s: no cost is recorded; run with -update", name)
 			continue
 		}
-		// A few allocations are by whatever else runs.
+		// A few allocations are those of other goroutines.
 		if most := cost*1.1 + 0.3; value > most {
-			t.Errorf("%s: %.5g, but at most %.5g was to be expected", name, value, most)
+			t.Errorf("%s: %.5g, want at most %.5g", name, value, most)
 		}
 	}
 }

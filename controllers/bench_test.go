@@ -18,14 +18,15 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// BenchmarkDeployment measures, in real time, a Deployment: until all its pods are available, and from
-// its deletion until all are gone.
+// BenchmarkDeployment measures, in real time, a Deployment: until all its pods are available, and
+// from its deletion until all are deleted.
 func BenchmarkDeployment(b *testing.B) {
 	for _, n := range []int32{10, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkDeployment(b, n) })
 	}
 }
 
+// benchmarkDeployment measures the rollout and the deletion of a Deployment.
 func benchmarkDeployment(b *testing.B, n int32) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Options{})
 	if err != nil {
@@ -87,6 +88,7 @@ func BenchmarkPods(b *testing.B) {
 	b.Run("no events", func(b *testing.B) { benchmarkPods(b, controllers.Options{WithoutEvents: true}) })
 }
 
+// benchmarkPods measures the creation of pods until they are ready.
 func benchmarkPods(b *testing.B, o controllers.Options) {
 	plane, err := controlplane.Start(b.Context(), controlplane.Options{Controllers: o})
 	if err != nil {

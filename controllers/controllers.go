@@ -1,7 +1,9 @@
-// Package controllers is the control plane's own loops, written on ctrl like any operator.
+// Package controllers has the controllers of the control plane, such as those of
+// kube-controller-manager and kube-scheduler, written on ctrl like any operator.
 //
-// Each loop is a package of its own: a pure function from what is to what is to be done, and a thin
-// reconciler around it. Loops share nothing but the manager's cache, so any of them can be left out.
+// Each controller is a package of its own: pure functions from the observed state to the next
+// action, and a reconciler that executes it. Controllers share only the manager's cache, so any of
+// them can be left out.
 package controllers
 
 import (
@@ -23,43 +25,46 @@ import (
 	"flyball.dev/ctrl/manager"
 )
 
-// Options choose the loops and direct them. The zero value runs them all.
+// Options select and configure the controllers. The zero value selects all.
 type Options struct {
-	// Without names the loops that are not to run; see [Names].
+	// Without has the names of the controllers that are not to run; see [Names].
 	Without []string
-	// Pods says how pods behave.
+	// Pods configures how pods behave.
 	Pods pods.Options
-	// PodGC says which pods are deleted that have ended.
+	// PodGC configures the pod garbage collector.
 	PodGC podgc.Options
-	// WithoutEvents keeps the loops from recording events about what they do.
+	// WithoutEvents makes the controllers record no events.
 	WithoutEvents bool
-	// RootCA is the certificate, in PEM, that is published in every namespace. A control plane
-	// publishes its own if there is none; elsewhere none is published then.
+	// RootCA is the certificate, in PEM, that is published in every namespace. If it is empty,
+	// nothing is published.
 	RootCA []byte
-	// OnFailure, if not nil, is called when a loop has ended with an error; the others go on. It may
-	// be called from several goroutines. Otherwise the error stops the manager, and so all loops.
-	OnFailure func(loop string, err error)
+	// OnFailure, if not nil, is called when a controller has ended with an error; the others keep
+	// running. It may be called from several goroutines at once. If it is nil, the error stops the
+	// manager, and so all controllers.
+	OnFailure func(controller string, err error)
 }
 
-// loop is one entry of the list of loops. The inventory is made only if a loop wants it.
-type loop struct {
+// descriptor is a controller by its name. All share one inventory, which is created at the first
+// call of objects.
+type descriptor struct {
 	name string
 	add  func(mgr manager.Manager, o Options, objects func() (*inventory.Inventory, error)) error
 }
 
-var loops = []loop{
+// descriptors are all controllers.
+var descriptors = []descriptor{
 	{"garbage-collector", withInventory(gc.AddToManager)},
 	{"namespace", withInventory(namespace.AddToManager)},
-	{"serviceaccount", alone(serviceaccount.AddToManager)},
+	{"serviceaccount", withoutOptions(serviceaccount.AddToManager)},
 	{"root-ca", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		if len(o.RootCA) == 0 {
 			return nil
 		}
 		return rootca.AddToManager(mgr, o.RootCA)
 	}},
-	{"deployment", alone(deployment.AddToManager)},
-	{"replicaset", alone(replicaset.AddToManager)},
-	{"node-lifecycle", alone(nodelifecycle.AddToManager)},
+	{"deployment", withoutOptions(deployment.AddToManager)},
+	{"replicaset", withoutOptions(replicaset.AddToManager)},
+	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
 	}},
@@ -71,10 +76,12 @@ var loops = []loop{
 	}},
 }
 
-func alone(add func(manager.Manager) error) func(manager.Manager, Options, func() (*inventory.Inventory, error)) error {
+// withoutOptions adapts the AddToManager of a controller that needs only the manager.
+func withoutOptions(add func(manager.Manager) error) func(manager.Manager, Options, func() (*inventory.Inventory, error)) error {
 	return func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error { return add(mgr) }
 }
 
+// withInventory adapts the AddToManager of a controller that needs the inventory.
 func withInventory(add func(manager.Manager, *inventory.Inventory) error) func(manager.Manager, Options, func() (*inventory.Inventory, error)) error {
 	return func(mgr manager.Manager, _ Options, objects func() (*inventory.Inventory, error)) error {
 		i, err := objects()
@@ -85,30 +92,30 @@ func withInventory(add func(manager.Manager, *inventory.Inventory) error) func(m
 	}
 }
 
-// Names are the names of all loops.
+// Names returns the names of all controllers.
 func Names() []string {
-	names := make([]string, len(loops))
-	for i, l := range loops {
+	names := make([]string, len(descriptors))
+	for i, l := range descriptors {
 		names[i] = l.name
 	}
 	return names
 }
 
-// Names are the names of the chosen loops, or an error if a name to leave out is that of no loop.
+// Names returns the names of the selected controllers, or an error if Without has an unknown name.
 func (o *Options) Names() ([]string, error) {
 	all := Names()
 	for _, name := range o.Without {
 		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("there is no loop %q; there are %s", name, strings.Join(all, ", "))
+			return nil, fmt.Errorf("%q is not in the list of known controllers: %s", name, strings.Join(all, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(o.Without, name) }), nil
 }
 
-// AddAll adds the chosen loops to the manager. The manager's client should have no rate limit, and its
-// scheme must know the kinds of client-go's.
+// AddAll adds the selected controllers to the manager. The manager's client should have no rate
+// limit, and its scheme must have the kinds of client-go's scheme.
 func AddAll(mgr manager.Manager, o Options) error {
-	chosen, err := o.Names()
+	selected, err := o.Names()
 	if err != nil {
 		return err
 	}
@@ -119,11 +126,11 @@ func AddAll(mgr manager.Manager, o Options) error {
 		}
 		return shared, err
 	}
-	for _, l := range loops {
-		if !slices.Contains(chosen, l.name) {
+	for _, l := range descriptors {
+		if !slices.Contains(selected, l.name) {
 			continue
 		}
-		if err := l.add(newSupervised(mgr, l.name, o), o, objects); err != nil {
+		if err := l.add(newSupervisedManager(mgr, l.name, o), o, objects); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 	}

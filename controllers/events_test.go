@@ -15,30 +15,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
-	replicasetloop "flyball.dev/controllers/replicaset"
+	replicasetcontroller "flyball.dev/controllers/replicaset"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 )
 
-// events says of each event about an object its type, reason, component, part of the object and message,
-// in the order in which they were first recorded by each component.
+// events returns the type, reason, component, field path and message of each event about an object,
+// in the order in which each component has recorded them first.
 func (w world) events(kind, name string) []string {
 	w.Helper()
 	list := &corev1.EventList{}
 	w.must(w.List(w.Context(), list, client.InNamespace("default"), client.MatchingFields{"involvedObject.kind": kind, "involvedObject.name": name}))
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int {
-		return strings.Compare(b.ReportingController, a.ReportingController) // names have the time in them
+		return strings.Compare(b.ReportingController, a.ReportingController) // their names contain the time
 	})
-	var said []string
+	var described []string
 	for _, e := range list.Items {
 		at := e.InvolvedObject.FieldPath
 		if at != "" {
 			at = " " + at
 		}
-		said = append(said, e.Type+" "+e.Reason+" "+e.ReportingController+at+": "+e.Message)
+		described = append(described, e.Type+" "+e.Reason+" "+e.ReportingController+at+": "+e.Message)
 	}
-	return said
+	return described
 }
 
 func (w world) wantEvents(kind, name string, want ...string) {
@@ -51,7 +51,7 @@ func (w world) wantEvents(kind, name string, want ...string) {
 func TestEventsOfADeployment(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		w.create(deployment(2, "a:1"))
-		w.settle()
+		w.waitIdle()
 		sets, list := &appsv1.ReplicaSetList{}, &corev1.PodList{}
 		w.must(w.List(w.Context(), sets, client.InNamespace("default")))
 		w.must(w.List(w.Context(), list, client.InNamespace("default")))
@@ -86,8 +86,8 @@ func TestEventsOfADeployment(t *testing.T) {
 	})
 }
 
-// TestEventsOfWhatFails has a server that refuses pods.
-func TestEventsOfWhatFails(t *testing.T) {
+// TestEventsOfFailures runs against a server that rejects pods.
+func TestEventsOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 		if err != nil {
@@ -100,7 +100,7 @@ func TestEventsOfWhatFails(t *testing.T) {
 		}
 		w := world{t, c}
 		refused := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota: few"))
-		stop := runLoop(w, plane.Config(), replicasetloop.AddToManager, interceptor.Funcs{
+		stop := runController(w, plane.Config(), replicasetcontroller.AddToManager, interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 				if _, ok := obj.(*corev1.Pod); ok {
 					return refused
@@ -114,7 +114,7 @@ func TestEventsOfWhatFails(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 			Spec:       appsv1.ReplicaSetSpec{Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("a")},
 		})
-		w.settle()
+		w.waitIdle()
 		w.wantEvents("ReplicaSet", "web", "Warning FailedCreate replicaset-controller: Error creating: "+refused.Error())
 	})
 }
@@ -122,7 +122,7 @@ func TestEventsOfWhatFails(t *testing.T) {
 func TestEventsOfAMissingImage(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		w.create(one("bad", "webserver:404"))
-		w.settle()
+		w.waitIdle()
 		const failure = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/webserver:404": ` +
 			`failed to resolve reference "docker.io/library/webserver:404": docker.io/library/webserver:404: not found`
 		w.wantEvents("Pod", "bad",
@@ -140,7 +140,7 @@ func TestEventsOfAMissingImage(t *testing.T) {
 		before := client.MergeFrom(bad.DeepCopy())
 		bad.Spec.Containers[0].Image = "webserver:1"
 		w.must(w.Patch(w.Context(), bad, before))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("bad", onFlyball)
 		if s := w.pod("bad").Status.ContainerStatuses[0]; !s.Ready || s.RestartCount != 0 {
 			t.Errorf("status %+v", s)
@@ -151,7 +151,7 @@ func TestEventsOfAMissingImage(t *testing.T) {
 func TestWithoutEvents(t *testing.T) {
 	inVirtualTime(t, controllers.Options{WithoutEvents: true}, func(w world) {
 		w.create(deployment(2, "a"))
-		w.settle()
+		w.waitIdle()
 		w.wantPods("a ready", "a ready")
 		list := &corev1.EventList{}
 		w.must(w.List(w.Context(), list))

@@ -46,18 +46,18 @@ func (w world) wantInvalid(want ...string) {
 	}
 }
 
-// TestNamespacedOwnerOfClusterScoped: nothing that is in no namespace is collected because of an owner
-// that would be in one, whether that exists, goes, or never was.
+// TestNamespacedOwnerOfClusterScoped: nothing that is in no namespace is collected because of an
+// owner that would be in one, whether that exists, is deleted, or has never existed.
 func TestNamespacedOwnerOfClusterScoped(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		owner, never := configMap("owner"), configMap("never")
 		never.UID = "never-existed"
 		w.create(owner)
-		gone := kindless("PersistentVolume", "v1")
-		w.create(volume("of-owner", owner), volume("of-never", never), volume("of-never-and-gone", never, gone), volume("of-gone", gone))
-		w.settle()
+		unserved := kindless("PersistentVolume", "v1")
+		w.create(volume("of-owner", owner), volume("of-never", never), volume("of-never-and-unserved", never, unserved), volume("of-unserved", unserved))
+		w.waitIdle()
 		w.must(w.Delete(w.Context(), owner))
-		w.settle()
+		w.waitIdle()
 
 		list := &corev1.PersistentVolumeList{}
 		w.must(w.List(w.Context(), list))
@@ -65,28 +65,28 @@ func TestNamespacedOwnerOfClusterScoped(t *testing.T) {
 		for _, v := range list.Items {
 			left = append(left, fmt.Sprint(v.Name, " ", len(v.OwnerReferences)))
 		}
-		if want := []string{"of-never 1", "of-never-and-gone 2", "of-owner 1"}; !slices.Equal(left, want) {
+		if want := []string{"of-never 1", "of-never-and-unserved 2", "of-owner 1"}; !slices.Equal(left, want) {
 			t.Errorf("there is %v, want %v", left, want)
 		}
 		message := func(name, uid string) string {
 			return fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: %s, uid: %s] does not exist in namespace ""`, name, uid)
 		}
 		w.wantInvalid(
-			"default PersistentVolume/of-never-and-gone: "+message("never", "never-existed"),
+			"default PersistentVolume/of-never-and-unserved: "+message("never", "never-existed"),
 			"default PersistentVolume/of-never: "+message("never", "never-existed"),
 			"default PersistentVolume/of-owner: "+message("owner", string(owner.UID)),
 		)
 	})
 }
 
-// TestNamespacedOwnerIsReleased: an owner that is deleted in a way that waits for its dependents does
-// not wait for one that cannot be its dependent.
+// TestNamespacedOwnerIsReleased: an owner that is deleted in a way that waits for its dependents
+// does not wait for one that cannot be its dependent.
 func TestNamespacedOwnerIsReleased(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		owner := configMap("owner")
 		w.create(owner)
 		w.create(volume("v", owner))
-		w.settle()
+		w.waitIdle()
 		w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(foreground)))
 		w.want()
 		w.must(w.Get(w.Context(), client.ObjectKey{Name: "v"}, &corev1.PersistentVolume{}))
@@ -97,12 +97,12 @@ func TestNamespacedOwnerIsReleased(t *testing.T) {
 func TestOwnerInAnotherNamespace(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-		abroad := configMap("owner")
-		abroad.Namespace = "other"
+		elsewhere := configMap("owner")
+		elsewhere.Namespace = "other"
 		owner := configMap("owner")
-		w.create(abroad, owner)
-		w.settle()
-		w.create(configMap("of-abroad", abroad), configMap("of-both", abroad, owner), configMap("of-owner", owner))
+		w.create(elsewhere, owner)
+		w.waitIdle()
+		w.create(configMap("of-another", elsewhere), configMap("of-both", elsewhere, owner), configMap("of-owner", owner))
 		w.want("of-both", "of-owner", "owner")
 
 		both := configMap("of-both")
@@ -110,10 +110,10 @@ func TestOwnerInAnotherNamespace(t *testing.T) {
 		if len(both.OwnerReferences) != 1 || both.OwnerReferences[0].UID != owner.UID {
 			t.Errorf("of-both has the owners %v", both.OwnerReferences)
 		}
-		message := fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: %s] does not exist in namespace "default"`, abroad.UID)
-		w.wantInvalid("default ConfigMap/of-abroad: "+message, "default ConfigMap/of-both: "+message)
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(abroad), abroad); apierrors.IsNotFound(err) {
-			t.Error("the owner abroad was deleted")
+		message := fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: %s] does not exist in namespace "default"`, elsewhere.UID)
+		w.wantInvalid("default ConfigMap/of-another: "+message, "default ConfigMap/of-both: "+message)
+		if err := w.Get(w.Context(), client.ObjectKeyFromObject(elsewhere), elsewhere); apierrors.IsNotFound(err) {
+			t.Error("the owner elsewhere was deleted")
 		}
 	})
 }

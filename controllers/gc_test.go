@@ -31,7 +31,7 @@ const (
 	orphan     = metav1.DeletePropagationOrphan
 )
 
-// onlyGC leaves out the loops that would add objects of their own.
+// onlyGC leaves out the controllers that would create objects.
 var onlyGC = controllers.Options{Without: []string{"deployment", "replicaset", "node-lifecycle", "scheduler", "pods", "serviceaccount", "root-ca"}}
 
 func configMap(name string, owners ...client.Object) *corev1.ConfigMap {
@@ -63,7 +63,7 @@ func (w world) create(objects ...client.Object) {
 	}
 }
 
-// configMaps are the names of those in the default namespace.
+// configMaps returns the names of those in the default namespace.
 func (w world) configMaps() []string {
 	w.Helper()
 	list := &corev1.ConfigMapList{}
@@ -77,7 +77,7 @@ func (w world) configMaps() []string {
 
 func (w world) want(names ...string) {
 	w.Helper()
-	w.settle()
+	w.waitIdle()
 	if got := w.configMaps(); !slices.Equal(got, names) {
 		w.Errorf("there is %v, want %v", got, names)
 	}
@@ -97,7 +97,7 @@ func TestPropagation(t *testing.T) {
 				child := configMap("child", owner)
 				w.create(child)
 				w.create(configMap("grandchild", child), configMap("other"))
-				w.settle()
+				w.waitIdle()
 				w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(tt.how)))
 				w.want(tt.left...)
 			})
@@ -105,9 +105,9 @@ func TestPropagation(t *testing.T) {
 	}
 }
 
-// TestOrphansOfTheLastMoment deletes owners right after a dependent of another kind was made, which the
-// collector may not have seen yet.
-func TestOrphansOfTheLastMoment(t *testing.T) {
+// TestOrphansThatAreNotObserved deletes owners right after a dependent of another kind was created,
+// which the collector may not have observed yet.
+func TestOrphansThatAreNotObserved(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		const n = 100
 		for i := range n {
@@ -144,7 +144,7 @@ func TestForegroundWaits(t *testing.T) {
 	})
 }
 
-func TestGarbageIsWhatHasNoOwner(t *testing.T) {
+func TestDependentsOfAbsentOwners(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		owner := configMap("a-owner")
 		w.create(owner)
@@ -153,13 +153,13 @@ func TestGarbageIsWhatHasNoOwner(t *testing.T) {
 		impostor := configMap("a-owner")
 		impostor.UID = "of-one-before"
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-		abroad := configMap("abroad")
-		abroad.Namespace = "other"
-		w.create(abroad)
+		elsewhere := configMap("elsewhere")
+		elsewhere.Namespace = "other"
+		w.create(elsewhere)
 		unserved := owned(configMap("unserved"), kindless("Nothing", "example.com/v1"))
 
-		w.create(configMap("kept", owner), configMap("owner-never-was", never), configMap("owner-of-that-name", impostor),
-			configMap("owner-abroad", abroad), configMap("one-of-two", owner, never), unserved)
+		w.create(configMap("kept", owner), configMap("owner-never-existed", never), configMap("owner-of-that-name", impostor),
+			configMap("owner-elsewhere", elsewhere), configMap("one-of-two", owner, never), unserved)
 		w.want("a-owner", "kept", "one-of-two", "unserved")
 
 		one := &corev1.ConfigMap{}
@@ -170,8 +170,8 @@ func TestGarbageIsWhatHasNoOwner(t *testing.T) {
 	})
 }
 
-// TestGarbageThatChanges changes an object whenever the collector is about to delete it.
-func TestGarbageThatChanges(t *testing.T) {
+// TestDependentThatChanges updates an object whenever the collector is about to delete it.
+func TestDependentThatChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 		if err != nil {
@@ -184,7 +184,7 @@ func TestGarbageThatChanges(t *testing.T) {
 		}
 		w := world{t, c}
 		changes := 0
-		stop := runLoop(w, plane.Config(), func(mgr manager.Manager) error {
+		stop := runController(w, plane.Config(), func(mgr manager.Manager) error {
 			objects, err := inventory.New(mgr)
 			w.must(err)
 			return gc.AddToManager(mgr, objects)
@@ -200,13 +200,13 @@ func TestGarbageThatChanges(t *testing.T) {
 		owner := configMap("owner")
 		w.create(owner)
 		w.create(configMap("child", owner))
-		w.settle()
+		w.waitIdle()
 		w.must(w.Delete(w.Context(), owner))
 		w.want()
 	})
 }
 
-// kindless is an object that exists in references only.
+// kindless returns an object of a kind that is not served, for references.
 func kindless(kind, version string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(version)
@@ -239,11 +239,11 @@ func widget(name string, owners ...client.Object) *unstructured.Unstructured {
 	return owned(u, owners...)
 }
 
-func TestKindsComeAndGo(t *testing.T) {
+func TestKindsAreAddedAndRemoved(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		never := kindless("Widget", "example.com/v1")
 		w.create(owned(configMap("early"), never))
-		w.want("early") // nobody can say yet whether there is such a widget
+		w.want("early") // it is not known whether the widget exists
 
 		crd := definition()
 		w.create(crd)
@@ -267,7 +267,7 @@ func TestKindsComeAndGo(t *testing.T) {
 
 		again := definition()
 		w.create(again)
-		w.settle()
+		w.waitIdle()
 		parent = widget("parent")
 		w.create(parent)
 		w.create(configMap("of-parent", parent))
@@ -277,8 +277,8 @@ func TestKindsComeAndGo(t *testing.T) {
 	})
 }
 
-// TestRandomOwnersAgainstOracle makes random owner graphs through the API, deletes one object, and
-// compares what is left with what a dumb fixpoint says.
+// TestRandomOwnersAgainstOracle creates random owner graphs through the API, deletes one object,
+// and compares what is left with a simple fixpoint.
 func TestRandomOwnersAgainstOracle(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		for seed := range uint64(15) {
@@ -300,8 +300,8 @@ func TestRandomOwnersAgainstOracle(t *testing.T) {
 			root := all[r.IntN(len(all))]
 			how := []metav1.DeletionPropagation{background, foreground, orphan}[r.IntN(3)]
 			w.must(w.Delete(w.Context(), root, client.PropagationPolicy(how)))
-			w.settle()
-			if got, want := strings.Join(w.configMaps(), " "), left(owners, root.Name, how); got != want {
+			w.waitIdle()
+			if got, want := strings.Join(w.configMaps(), " "), survivors(owners, root.Name, how); got != want {
 				t.Fatalf("seed %d: after %s deletion of %s there is\n%s\nwant\n%s", seed, how, root.Name, got, want)
 			}
 			w.must(w.DeleteAllOf(w.Context(), &corev1.ConfigMap{}, client.InNamespace("default")))
@@ -310,8 +310,8 @@ func TestRandomOwnersAgainstOracle(t *testing.T) {
 	})
 }
 
-// left is the oracle.
-func left(owners map[string][]string, root string, how metav1.DeletionPropagation) string {
+// survivors is the oracle: what must be left after the deletion of root.
+func survivors(owners map[string][]string, root string, how metav1.DeletionPropagation) string {
 	delete(owners, root)
 	if how == orphan {
 		for name := range owners {
@@ -321,8 +321,8 @@ func left(owners map[string][]string, root string, how metav1.DeletionPropagatio
 	for again := true; again; {
 		again = false
 		for name, list := range owners {
-			lost := func(o string) bool { _, ok := owners[o]; return !ok }
-			if len(list) > 0 && !slices.ContainsFunc(list, func(o string) bool { return !lost(o) }) {
+			absent := func(o string) bool { _, ok := owners[o]; return !ok }
+			if len(list) > 0 && !slices.ContainsFunc(list, func(o string) bool { return !absent(o) }) {
 				delete(owners, name)
 				again = true
 			}
@@ -331,7 +331,7 @@ func left(owners map[string][]string, root string, how metav1.DeletionPropagatio
 	return strings.Join(slices.Sorted(maps.Keys(owners)), " ")
 }
 
-func TestNamespaceDrains(t *testing.T) {
+func TestNamespaceDeletion(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
 		w.create(ns)
@@ -341,7 +341,7 @@ func TestNamespaceDrains(t *testing.T) {
 		plain.Namespace = "doomed"
 		w.create(stuck, plain)
 		w.must(w.Delete(w.Context(), ns))
-		w.settle()
+		w.waitIdle()
 
 		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns))
 		got := map[corev1.NamespaceConditionType]string{}
@@ -354,12 +354,12 @@ func TestNamespaceDrains(t *testing.T) {
 			t.Errorf("%s %v", ns.Status.Phase, got)
 		}
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(plain), plain); !apierrors.IsNotFound(err) {
-			t.Errorf("what nothing holds is still there: %v", err)
+			t.Errorf("an object without finalizers still exists: %v", err)
 		}
 		w.must(w.Patch(w.Context(), stuck, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.settle()
+		w.waitIdle()
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
-			t.Errorf("the namespace is still there: %v", err)
+			t.Errorf("the namespace still exists: %v", err)
 		}
 	})
 }

@@ -17,7 +17,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// versions makes the versions of a definition: "v1" is served, "-v1" is not. The first one is stored.
+// versions returns the versions of a definition: "v1" is served, "-v1" is not. The first one is
+// stored.
 func versions(names ...string) []any {
 	var list []any
 	for i, name := range names {
@@ -33,7 +34,7 @@ func versions(names ...string) []any {
 	return list
 }
 
-// define makes or changes the definition of Widgets.
+// define creates or updates the definition of Widgets.
 func (w world) define(names ...string) {
 	w.Helper()
 	crd := definition()
@@ -47,12 +48,12 @@ func (w world) define(names ...string) {
 	}
 }
 
-// TestOwnersOutliveVersions changes the versions of a kind. What its objects own stays, and what is
-// deleted afterwards takes its own along.
-func TestOwnersOutliveVersions(t *testing.T) {
+// TestOwnersSurviveVersions changes the versions of a kind. The dependents of its objects are kept,
+// and are deleted when their owner is deleted afterwards.
+func TestOwnersSurviveVersions(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		first string     // the version that the objects are made in
+		first string     // the version in which the objects are created
 		steps [][]string // the versions, step by step
 		last  string     // the version in which the owner is deleted
 	}{
@@ -85,11 +86,11 @@ func TestOwnersOutliveVersions(t *testing.T) {
 					w.define(step...)
 					w.want("of-child", "of-parent")
 				}
-				// What comes into being meanwhile belongs to the same owner.
+				// A dependent that is created in between has the same owner.
 				w.create(configMap("of-parent-late", in(tt.last, parent)))
 				w.want("of-child", "of-parent", "of-parent-late")
 				if now := uids(w, "of-child", "of-parent"); !slices.Equal(kept, now) {
-					w.Errorf("were made again: %v, were %v", now, kept)
+					w.Errorf("were created again: %v, were %v", now, kept)
 				}
 				w.must(w.Delete(w.Context(), in(tt.last, child)))
 				w.want("of-parent", "of-parent-late")
@@ -110,23 +111,23 @@ func uids(w world, names ...string) (list []types.UID) {
 	return list
 }
 
-// TestOwnersDeletedOutOfSight deletes owners just before their version, or their whole kind, is not
-// served any more, so that the collector may not see it.
-func TestOwnersDeletedOutOfSight(t *testing.T) {
+// TestUnobservedOwnerDeletion deletes owners just before their version, or their whole kind, is no
+// longer served, so that the collector may not observe it.
+func TestUnobservedOwnerDeletion(t *testing.T) {
 	const n = 50
 	for _, tt := range []struct {
 		name  string
 		after func(w world)
 	}{
-		{"their version goes", func(w world) { w.define("-v1", "v2") }},
-		{"their kind goes and comes back", func(w world) {
+		{"their version is removed", func(w world) { w.define("-v1", "v2") }},
+		{"their kind is removed and added again", func(w world) {
 			w.define("-v1", "-v2")
-			w.settle()
-			w.settle()
+			w.waitIdle()
+			w.waitIdle()
 			w.define("v1", "v2")
 		}},
 		{"their definition is deleted", func(w world) { w.must(w.Delete(w.Context(), definition())) }},
-		{"their definition is deleted and made again", func(w world) {
+		{"their definition is deleted and created again", func(w world) {
 			w.must(w.Delete(w.Context(), definition()))
 			crd := definition()
 			for !apierrors.IsNotFound(w.Get(w.Context(), client.ObjectKeyFromObject(crd), crd)) {
@@ -143,7 +144,7 @@ func TestOwnersDeletedOutOfSight(t *testing.T) {
 					w.create(owner)
 					w.create(configMap(fmt.Sprint("child", i), owner))
 				}
-				w.settle()
+				w.waitIdle()
 				w.must(w.DeleteAllOf(w.Context(), widget(""), client.InNamespace("default")))
 				tt.after(w)
 				w.want()
@@ -152,8 +153,8 @@ func TestOwnersDeletedOutOfSight(t *testing.T) {
 	}
 }
 
-// TestAbandonedObjects deletes a definition whose finalizer somebody has removed: its objects stay in
-// the store, out of reach, and with them what they own.
+// TestAbandonedObjects deletes a definition whose finalizer was removed by a user: its objects stay
+// in the storage, unreachable, and their dependents are kept.
 func TestAbandonedObjects(t *testing.T) {
 	inVirtualTime(t, onlyGC, func(w world) {
 		w.define("v1")
@@ -162,13 +163,13 @@ func TestAbandonedObjects(t *testing.T) {
 		held.SetFinalizers([]string{"example.com/wait"})
 		w.create(owner, held)
 		w.create(configMap("of-owner", owner), configMap("of-held", held))
-		w.settle()
+		w.waitIdle()
 
 		crd := definition()
 		w.must(w.Delete(w.Context(), crd))
-		w.settle()
+		w.waitIdle()
 		w.must(w.Patch(w.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.want("of-held") // of the two, owner was deleted and held only was to be
+		w.want("of-held") // owner was deleted, and held is only being deleted
 
 		w.define("v1")
 		w.want("of-held")
@@ -177,8 +178,9 @@ func TestAbandonedObjects(t *testing.T) {
 	})
 }
 
-// TestDependentsOutOfSight lets owners go whose dependents are of a kind that is not served for a while.
-func TestDependentsOutOfSight(t *testing.T) {
+// TestUnservedDependents deletes owners whose dependents are of a kind that is not served for a
+// while.
+func TestUnservedDependents(t *testing.T) {
 	for _, tt := range []struct {
 		how  metav1.DeletionPropagation
 		left int
@@ -190,11 +192,11 @@ func TestDependentsOutOfSight(t *testing.T) {
 				w.create(owner)
 				child := widget("child", owner)
 				w.create(child)
-				w.settle()
+				w.waitIdle()
 				w.define("-v1")
-				w.settle()
+				w.waitIdle()
 				w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(tt.how)))
-				w.settle()
+				w.waitIdle()
 				w.define("-v1", "v2")
 				w.want()
 
@@ -215,8 +217,8 @@ func TestDependentsOutOfSight(t *testing.T) {
 	}
 }
 
-// TestDependentsThatCannotBeListed lets owners go while the objects of one kind, among them a dependent
-// that nobody has seen, cannot be listed because they cannot be converted.
+// TestDependentsThatCannotBeListed deletes owners while the objects of one kind, among them a
+// dependent that was not observed, cannot be listed because they cannot be converted.
 func TestDependentsThatCannotBeListed(t *testing.T) {
 	broken := map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 		"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": "https://127.0.0.1:1/"},
@@ -230,18 +232,18 @@ func TestDependentsThatCannotBeListed(t *testing.T) {
 				child := widget("child")
 				child.SetFinalizers([]string{"example.com/wait"})
 				w.create(child)
-				w.settle()
+				w.waitIdle()
 				w.convert(broken, "-v1", "v2")
-				w.settle()
+				w.waitIdle()
 				w.convert(broken, "v1", "v2")
 				w.must(w.Update(w.Context(), owned(child, owner)))
 
 				w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(how)))
 				w.want("owner")
 				w.convert(map[string]any{"strategy": "None"}, "v1", "v2")
-				w.settle()
-				w.settle()
-				w.settle()
+				w.waitIdle()
+				w.waitIdle()
+				w.waitIdle()
 				w.must(w.Get(w.Context(), client.ObjectKeyFromObject(child), child))
 				if how == orphan {
 					w.want()
@@ -261,7 +263,7 @@ func TestDependentsThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// convert changes how the versions of Widgets are converted.
+// convert changes the conversion of Widgets.
 func (w world) convert(conversion map[string]any, names ...string) {
 	w.Helper()
 	crd := definition()
@@ -271,8 +273,8 @@ func (w world) convert(conversion map[string]any, names ...string) {
 	w.must(w.Update(w.Context(), crd))
 }
 
-// TestWorkloadOutlivesVersion adds a version to the kind that owns a Deployment and a Service.
-func TestWorkloadOutlivesVersion(t *testing.T) {
+// TestWorkloadSurvivesVersion adds a version to the kind that owns a Deployment and a Service.
+func TestWorkloadSurvivesVersion(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		w.define("v1")
 		app := widget("app")
@@ -280,21 +282,21 @@ func TestWorkloadOutlivesVersion(t *testing.T) {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app"}}
 		service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 		w.create(owned(deployment(3, "a"), app), owned(service, app))
-		w.settle()
+		w.waitIdle()
 		before := w.tree()
 		if len(before) != 6 {
 			w.Fatalf("there are %d objects, want a Deployment, a ReplicaSet, 3 Pods and a Service", len(before))
 		}
 		for _, names := range [][]string{{"v1", "v2"}, {"v2", "v1"}, {"v2", "-v1"}, {"-v2", "-v1"}, {"v2", "-v1"}} {
 			w.define(names...)
-			w.settle()
+			w.waitIdle()
 			if after := w.tree(); !slices.Equal(before, after) {
 				w.Fatalf("with versions %v there is\n%v\nbefore there was\n%v", names, after, before)
 			}
 		}
 		app.SetAPIVersion("example.com/v2")
 		w.must(w.Delete(w.Context(), app))
-		w.settle()
+		w.waitIdle()
 		if after := w.tree(); len(after) > 0 {
 			w.Errorf("there is still %v", after)
 		}

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
-	deploymentloop "flyball.dev/controllers/deployment"
+	deploymentcontroller "flyball.dev/controllers/deployment"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
@@ -35,7 +35,7 @@ func TestDeploymentOfTheSameName(t *testing.T) {
 		}
 		w := world{t, c}
 		var answers []error
-		stop := runLoop(w, plane.Config(), deploymentloop.AddToManager, interceptor.Funcs{
+		stop := runController(w, plane.Config(), deploymentcontroller.AddToManager, interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if _, ok := obj.(*appsv1.Deployment); ok && answers == nil {
 					w.must(w.Delete(ctx, deployment(3, "a"), client.PropagationPolicy(background)))
@@ -48,16 +48,16 @@ func TestDeploymentOfTheSameName(t *testing.T) {
 		})
 		defer stop()
 		w.create(deployment(3, "a"))
-		w.settle()
+		w.waitIdle()
 		if len(answers) < 2 || !apierrors.IsConflict(answers[0]) || answers[len(answers)-1] != nil {
-			t.Errorf("the answers were %v", answers)
+			t.Errorf("the responses were %v", answers)
 		}
 		w.wantSets("1 a 3", "1 b 3")
 	})
 }
 
-// runLoop runs one loop alone, with an intercepted client, until stop is called.
-func runLoop(w world, cfg *rest.Config, add func(manager.Manager) error, funcs interceptor.Funcs) (stop func()) {
+// runController runs one controller, with an intercepted client, until stop is called.
+func runController(w world, cfg *rest.Config, add func(manager.Manager) error, funcs interceptor.Funcs) (stop func()) {
 	w.Helper()
 	skipNames := true
 	mgr, err := manager.New(cfg, manager.Options{

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a control plane in virtual time.
+// world is a test with a client of a control plane in virtual time.
 type world struct {
 	*testing.T
 	client.WithWatch
@@ -42,8 +42,8 @@ func inVirtualTime(t *testing.T, o controllers.Options, test func(w world)) {
 	})
 }
 
-// settle lets the controllers come to rest.
-func (w world) settle() {
+// waitIdle waits until the controllers are idle.
+func (w world) waitIdle() {
 	w.Helper()
 	time.Sleep(10 * time.Second) // virtual
 	synctest.Wait()

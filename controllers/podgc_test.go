@@ -42,42 +42,43 @@ func (w world) wantPodNames(names ...string) {
 	}
 }
 
-// TestNamespaceWithOrphanedPod deletes a namespace in which a pod is bound to a node that never was.
+// TestNamespaceWithOrphanedPod deletes a namespace in which a pod is bound to a node that never
+// was.
 func TestNamespaceWithOrphanedPod(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
 		w.create(ns)
 		w.create(podOn("nowhere", "doomed", "orphan"))
 		w.must(w.Delete(w.Context(), ns))
-		w.settle()
+		w.waitIdle()
 		if got := w.podNames("doomed"); len(got) != 1 {
 			t.Errorf("before the quarantine is over there is %v", got)
 		}
 		time.Sleep(podgc.Quarantine) // virtual
-		w.settle()
+		w.waitIdle()
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
-			t.Errorf("the namespace is still there: %v, %+v", err, ns.Status)
+			t.Errorf("the namespace still exists: %v, %+v", err, ns.Status)
 		}
 	})
 }
 
-// TestOrphanedPods: a pod goes some time after its node, but not if the node comes back.
+// TestOrphanedPods: a pod is deleted some time after its node, but not if the node is registered again.
 func TestOrphanedPods(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		newNode := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 		w.create(newNode("a"), newNode("b"), podOn("a", "default", "on-a"), podOn("b", "default", "on-b"), podOn(pods.NodeName, "default", "on-ours"))
-		w.settle()
+		w.waitIdle()
 		last, err := w.Watch(w.Context(), &corev1.PodList{}, client.InNamespace("default"))
 		w.must(err)
 		defer last.Stop()
 		w.must(w.Delete(w.Context(), newNode("a")))
 		w.must(w.Delete(w.Context(), newNode("b")))
-		w.must(w.Delete(w.Context(), newNode(pods.NodeName))) // it comes back by itself
-		w.settle()
+		w.must(w.Delete(w.Context(), newNode(pods.NodeName))) // it is registered again
+		w.waitIdle()
 		w.create(newNode("b"))
 		w.wantPodNames("on-a", "on-b", "on-ours")
 		time.Sleep(podgc.Quarantine) // virtual
-		w.settle()
+		w.waitIdle()
 		w.wantPodNames("on-b", "on-ours")
 
 		for e := range last.ResultChan() {
@@ -101,7 +102,7 @@ func TestTerminatedPods(t *testing.T) {
 				p.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
 			}
 			w.create(p)
-			w.settle()
+			w.waitIdle()
 		}
 		w.wantPodNames("p1", "p3", "p4", "p5")
 	})

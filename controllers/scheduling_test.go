@@ -43,7 +43,7 @@ func (w world) pod(name string) *corev1.Pod {
 	return p
 }
 
-// scheduled says on which node a pod is and how it is there, or why it is on none.
+// scheduled returns the phase of a pod and its node, or why it is unschedulable.
 func (w world) scheduled(name string) string {
 	w.Helper()
 	p := w.pod(name)
@@ -69,7 +69,7 @@ func (w world) changeNode(name string, change func(*corev1.Node)) {
 	before := client.MergeFrom(node.DeepCopy())
 	change(node)
 	w.must(w.Patch(w.Context(), node, before))
-	w.settle()
+	w.waitIdle()
 }
 
 func why(reason string) string {
@@ -78,12 +78,12 @@ func why(reason string) string {
 
 const onFlyball = `Running on "flyball"`
 
-func TestUnschedulablePodsAreTriedAgain(t *testing.T) {
+func TestUnschedulablePodsAreRetried(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.settle()
+		w.waitIdle()
 		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		w.create(one("cordoned", "a"))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("cordoned", why("node(s) were unschedulable"))
 		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = false })
 		w.wantScheduled("cordoned", onFlyball)
@@ -95,39 +95,39 @@ func TestUnschedulablePodsAreTriedAgain(t *testing.T) {
 		w.create(one("tolerating", "a", func(s *corev1.PodSpec) {
 			s.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		}))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("tainted", why("node(s) had untolerated taint(s)"))
 		w.wantScheduled("tolerating", onFlyball)
 		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Taints = nil })
 		w.wantScheduled("tainted", onFlyball)
 
 		w.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("selective", why("node(s) didn't match Pod's node affinity/selector"))
 		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Labels["disk"] = "ssd" })
 		w.wantScheduled("selective", onFlyball)
 
 		w.create(one("huge", "a", requesting("99999")))
 		w.create(one("large", "a", requesting("9k")))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("huge", why("Insufficient cpu"))
 		w.wantScheduled("large", onFlyball)
 		w.create(one("second", "a", requesting("9k")))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("second", strings.Replace(why("Insufficient cpu"), "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod", 1))
 		w.must(w.Delete(w.Context(), w.pod("large")))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("second", onFlyball)
 	})
 }
 
-func TestWhoIsNotScheduled(t *testing.T) {
+func TestPodsThatAreNotScheduled(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		w.create(one("gated", "a", func(s *corev1.PodSpec) { s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}} }))
 		w.create(one("foreign", "a", func(s *corev1.PodSpec) { s.SchedulerName = "mine" }))
 		w.create(one("nowhere", "a", func(s *corev1.PodSpec) { s.NodeName = "absent" }))
 		w.create(one("direct", "a", func(s *corev1.PodSpec) { s.NodeName = pods.NodeName }))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("gated", "Pending SchedulingGated: Scheduling is blocked due to non-empty scheduling gates")
 		w.wantScheduled("foreign", `Pending on ""`)
 		w.wantScheduled("nowhere", `Pending on "absent"`)
@@ -137,20 +137,20 @@ func TestWhoIsNotScheduled(t *testing.T) {
 		before := client.MergeFrom(gated.DeepCopy())
 		gated.Spec.SchedulingGates = nil
 		w.must(w.Patch(w.Context(), gated, before))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("gated", onFlyball)
 	})
 }
 
-// TestOtherNodes: a node that somebody adds gets pods when it is ready, and only those that do not fit
-// on the one that is there.
+// TestOtherNodes: a node that a user adds gets pods when it is ready, and only those that do not
+// fit on the one that is there.
 func TestOtherNodes(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.settle()
+		w.waitIdle()
 		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "added", Labels: map[string]string{"disk": "ssd"}}})
 		w.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
 		w.create(one("web", "a"))
-		w.settle()
+		w.waitIdle()
 		node := &corev1.Node{}
 		w.must(w.Get(w.Context(), client.ObjectKey{Name: "added"}, node))
 		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady {
@@ -162,7 +162,7 @@ func TestOtherNodes(t *testing.T) {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}
 		w.must(w.Status().Update(w.Context(), node))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("selective", `Pending on "added"`) // whose kubelet would run it
 		w.wantScheduled("web", onFlyball)
 		w.must(w.Get(w.Context(), client.ObjectKey{Name: "added"}, node))
@@ -172,21 +172,21 @@ func TestOtherNodes(t *testing.T) {
 	})
 }
 
-// TestWithoutNodes: the verdict waits for the first node, but not for ever.
+// TestWithoutNodes: pods are reported as unschedulable only after a timeout.
 func TestWithoutNodes(t *testing.T) {
 	inVirtualTime(t, controllers.Options{Without: []string{"pods"}}, func(w world) {
 		w.create(one("web", "a"))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("web", "Pending Unschedulable: no nodes available to schedule pods")
 	})
 }
 
-func TestAddressesRunOut(t *testing.T) {
+func TestExhaustedAddresses(t *testing.T) {
 	o := controllers.Options{Pods: pods.Options{Network: netip.MustParsePrefix("10.200.0.0/29")}} // 6 pods
 	inVirtualTime(t, o, func(w world) {
 		for i := range 8 {
 			w.create(one(fmt.Sprint("p", i), "a"))
-			w.settle()
+			w.waitIdle()
 		}
 		seen := map[string]bool{}
 		for i := range 6 {
@@ -197,14 +197,14 @@ func TestAddressesRunOut(t *testing.T) {
 		}
 		const none = "Failed to create pod sandbox: no IP addresses available in 10.200.0.0/29"
 		for _, name := range []string{"p6", "p7"} {
-			p, said := w.pod(name), ""
+			p, described := w.pod(name), ""
 			for _, c := range p.Status.Conditions {
 				if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
-					said = c.Message
+					described = c.Message
 				}
 			}
-			if p.Status.Phase != corev1.PodPending || said != none {
-				t.Errorf("%s is %s and says %q", name, p.Status.Phase, said)
+			if p.Status.Phase != corev1.PodPending || described != none {
+				t.Errorf("%s is %s with %q", name, p.Status.Phase, described)
 			}
 			w.wantEvents("Pod", name,
 				"Warning FailedCreatePodSandBox kubelet: "+none,
@@ -218,7 +218,7 @@ func TestAddressesRunOut(t *testing.T) {
 
 		freed := w.pod("p3").Status.PodIP
 		w.must(w.Delete(w.Context(), w.pod("p3")))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("p6", onFlyball)
 		w.wantScheduled("p7", `Pending on "flyball"`)
 		if got := w.pod("p6").Status.PodIP; got != freed {
@@ -230,11 +230,11 @@ func TestAddressesRunOut(t *testing.T) {
 		ends.Spec.RestartPolicy = corev1.RestartPolicyNever
 		w.must(w.Delete(w.Context(), w.pod("p7")))
 		w.must(w.Delete(w.Context(), w.pod("p0")))
-		w.settle()
+		w.waitIdle()
 		w.create(ends)
-		w.settle()
+		w.waitIdle()
 		w.create(one("p9", "a"))
-		w.settle()
+		w.waitIdle()
 		w.wantScheduled("p8", `Succeeded on "flyball"`)
 		w.wantScheduled("p9", onFlyball) // one that has ended needs no address
 	})
@@ -264,18 +264,18 @@ func TestAddressesSurviveARestart(t *testing.T) {
 			for i := range 5 {
 				w.create(one(fmt.Sprint("p", i), "a"))
 			}
-			w.settle()
+			w.waitIdle()
 			for i := range 5 {
 				p := w.pod(fmt.Sprint("p", i))
 				addresses[p.Status.PodIP] = p.Name
 			}
 			w.must(w.Delete(w.Context(), w.pod("p1")))
-			w.settle()
+			w.waitIdle()
 		})
 		run(func(w world) {
 			w.create(one("p5", "a"))
 			w.create(one("p6", "a"))
-			w.settle()
+			w.waitIdle()
 			for i := range 7 {
 				if i == 1 {
 					continue
@@ -297,7 +297,7 @@ func (keepOpen) Close() error { return nil }
 
 func TestNodeLease(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.settle()
+		w.waitIdle()
 		key, lease := client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: pods.NodeName}, &coordinationv1.Lease{}
 		renewed := func() time.Duration {
 			w.must(w.Get(w.Context(), key, lease))
@@ -322,9 +322,9 @@ func TestNodeLease(t *testing.T) {
 
 func TestRootCA(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.settle()
+		w.waitIdle()
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-		w.settle()
+		w.waitIdle()
 		published := func(namespace string) *corev1.ConfigMap {
 			t.Helper()
 			m := &corev1.ConfigMap{}
@@ -347,16 +347,16 @@ func TestRootCA(t *testing.T) {
 		m := published("team")
 		m.Data = map[string]string{"ca.crt": "mine", "other": "too"}
 		w.must(w.Update(w.Context(), m))
-		w.settle()
+		w.waitIdle()
 		check("team")
 		w.must(w.Delete(w.Context(), published("team")))
-		w.settle()
+		w.waitIdle()
 		check("team")
 
 		w.must(w.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}))
-		w.settle()
+		w.waitIdle()
 		if err := w.Get(w.Context(), client.ObjectKey{Name: "team"}, &corev1.Namespace{}); client.IgnoreNotFound(err) != nil || err == nil {
-			t.Errorf("the namespace is still there: %v", err)
+			t.Errorf("the namespace still exists: %v", err)
 		}
 	})
 }

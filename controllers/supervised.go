@@ -14,113 +14,120 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// The rate limit of the events that one component records. Events above it are dropped, as by kubelet, so
-// that a flood of pods is not slowed down by its own events.
+// The rate limit of the events of one recorder. Events above it are dropped, as by kubelet, so that
+// many pods at once are not delayed by their events.
 const (
 	eventsPerSecond = 100
 	eventsBurst     = 400
 )
 
-// supervised is the manager that is passed to one loop: it reports the failure of the loop's runnables to
-// Options.OnFailure, and limits the rate of the loop's events.
-type supervised struct {
+// supervisedManager is the manager for one controller: it passes the errors of the controller's
+// runnables to Options.OnFailure, and limits the rate of its events.
+type supervisedManager struct {
 	manager.Manager
-	loop    string
-	options Options
+	controller string
+	options    Options
 }
 
-func newSupervised(mgr manager.Manager, loop string, o Options) manager.Manager {
-	return &supervised{mgr, loop, o}
+func newSupervisedManager(mgr manager.Manager, controller string, o Options) manager.Manager {
+	return &supervisedManager{mgr, controller, o}
 }
 
-// GetControllerOptions lets several managers in one process have the same loops.
-func (s *supervised) GetControllerOptions() config.Controller {
+// GetControllerOptions allows the same names of controllers in several managers of one process.
+func (s *supervisedManager) GetControllerOptions() config.Controller {
 	o := s.Manager.GetControllerOptions()
 	o.SkipNameValidation = ptr.To(true)
 	return o
 }
 
-func (s *supervised) Add(r manager.Runnable) error {
+// Add adds a runnable.
+func (s *supervisedManager) Add(r manager.Runnable) error {
 	if s.options.OnFailure != nil {
-		r = &watched{r, s}
+		r = &supervisedRunnable{r, s}
 	}
 	return s.Manager.Add(r)
 }
 
-// watched is a runnable of a loop. Its error is passed to OnFailure and does not stop the manager.
-type watched struct {
+// supervisedRunnable is a runnable of a controller. It passes its error to OnFailure instead of the
+// manager.
+type supervisedRunnable struct {
 	manager.Runnable
-	of *supervised
+	manager *supervisedManager
 }
 
-func (w *watched) Start(ctx context.Context) error {
+// Start implements manager.Runnable.
+func (w *supervisedRunnable) Start(ctx context.Context) error {
 	if err := w.Runnable.Start(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
-		w.of.options.OnFailure(w.of.loop, err)
+		w.manager.options.OnFailure(w.manager.controller, err)
 	}
 	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable, as the runnable itself does.
-func (w *watched) NeedLeaderElection() bool {
+func (w *supervisedRunnable) NeedLeaderElection() bool {
 	r, ok := w.Runnable.(manager.LeaderElectionRunnable)
 	return !ok || r.NeedLeaderElection()
 }
 
-func (s *supervised) GetEventRecorderFor(name string) record.EventRecorder {
+// GetEventRecorderFor returns a rate-limited recorder of core events.
+func (s *supervisedManager) GetEventRecorderFor(name string) record.EventRecorder {
 	if s.options.WithoutEvents {
-		return &coreRecorder{allow: never}
+		return &limitedRecorder{allow: never}
 	}
-	return &coreRecorder{s.Manager.GetEventRecorderFor(name), bounded()}
+	//lint:ignore SA1019 it implements the deprecated method
+	return &limitedRecorder{s.Manager.GetEventRecorderFor(name), newEventLimiter()}
 }
 
-func (s *supervised) GetEventRecorder(name string) recorder.EventRecorder {
+// GetEventRecorder returns a rate-limited recorder of events of the events.k8s.io API.
+func (s *supervisedManager) GetEventRecorder(name string) recorder.EventRecorder {
 	if s.options.WithoutEvents {
-		return &eventsRecorder{allow: never}
+		return &limitedEventRecorder{allow: never}
 	}
-	return &eventsRecorder{s.Manager.GetEventRecorder(name), bounded()}
+	return &limitedEventRecorder{s.Manager.GetEventRecorder(name), newEventLimiter()}
 }
 
 func never() bool { return false }
 
-func bounded() func() bool { return rate.NewLimiter(eventsPerSecond, eventsBurst).Allow }
+// newEventLimiter returns a function that reports whether another event may be recorded.
+func newEventLimiter() func() bool { return rate.NewLimiter(eventsPerSecond, eventsBurst).Allow }
 
-// coreRecorder records the core events that are within the rate limit.
-type coreRecorder struct {
+// limitedRecorder records core events within a rate limit.
+type limitedRecorder struct {
 	to    record.EventRecorder
 	allow func() bool
 }
 
-func (r *coreRecorder) Event(object runtime.Object, eventtype, reason, message string) {
+func (r *limitedRecorder) Event(object runtime.Object, eventtype, reason, message string) {
 	if r.allow() {
 		r.to.Event(object, eventtype, reason, message)
 	}
 }
 
-func (r *coreRecorder) Eventf(object runtime.Object, eventtype, reason, format string, args ...any) {
+func (r *limitedRecorder) Eventf(object runtime.Object, eventtype, reason, format string, args ...any) {
 	if r.allow() {
 		r.to.Eventf(object, eventtype, reason, format, args...)
 	}
 }
 
-func (r *coreRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
+func (r *limitedRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
 	if r.allow() {
 		r.to.AnnotatedEventf(object, annotations, eventtype, reason, format, args...)
 	}
 }
 
-// eventsRecorder is the same for events of the events.k8s.io API.
-type eventsRecorder struct {
+// limitedEventRecorder records events of the events.k8s.io API within a rate limit.
+type limitedEventRecorder struct {
 	to    recorder.EventRecorder
 	allow func() bool
 }
 
-func (r *eventsRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+func (r *limitedEventRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
 	if r.allow() {
 		r.to.Eventf(regarding, related, eventtype, reason, action, note, args...)
 	}
 }
 
-func (r *eventsRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
+func (r *limitedEventRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
 	if r.allow() {
 		r.to.AnnotatedEventf(regarding, related, annotations, eventtype, reason, action, note, args...)
 	}

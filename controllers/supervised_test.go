@@ -13,7 +13,7 @@ import (
 func TestEventRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := record.NewFakeRecorder(2 * eventsBurst)
-		r := &coreRecorder{fake, bounded()}
+		r := &limitedRecorder{fake, newEventLimiter()}
 		recorded := func() int {
 			for range 2 * eventsBurst {
 				r.Event(&corev1.Pod{}, corev1.EventTypeNormal, "Started", "Container started")

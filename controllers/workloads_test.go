@@ -42,23 +42,23 @@ func (w world) deployment() *appsv1.Deployment {
 	return d
 }
 
-// change changes the deployment and lets the controllers come to rest.
+// change patches the Deployment and waits until the controllers are idle.
 func (w world) change(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	w.Helper()
 	d := w.deployment()
 	before := client.MergeFrom(d.DeepCopy())
 	change(d)
 	w.must(w.Patch(w.Context(), d, before))
-	w.settle()
+	w.waitIdle()
 	return w.deployment()
 }
 
-// pods says of each pod its image and whether it is ready, in order.
+// pods returns the image of each pod and whether it is ready, sorted.
 func (w world) pods() []string {
 	w.Helper()
 	list := &corev1.PodList{}
 	w.must(w.List(w.Context(), list, client.InNamespace(web.Namespace)))
-	var said []string
+	var described []string
 	for _, p := range list.Items {
 		state := p.Spec.Containers[0].Image
 		for _, c := range p.Status.Conditions {
@@ -66,36 +66,36 @@ func (w world) pods() []string {
 				state += " ready"
 			}
 		}
-		said = append(said, state)
+		described = append(described, state)
 	}
-	slices.Sort(said)
-	return said
+	slices.Sort(described)
+	return described
 }
 
-func (w world) wantPods(said ...string) {
+func (w world) wantPods(described ...string) {
 	w.Helper()
-	if got := w.pods(); !slices.Equal(got, said) {
-		w.Errorf("the pods are %q, want %q", got, said)
+	if got := w.pods(); !slices.Equal(got, described) {
+		w.Errorf("the pods are %q, want %q", got, described)
 	}
 }
 
-// sets says of each set its revision, image and replicas, in the order of their revisions.
+// sets returns the revision, image and replicas of each ReplicaSet, sorted by revision.
 func (w world) sets() []string {
 	w.Helper()
 	list := &appsv1.ReplicaSetList{}
 	w.must(w.List(w.Context(), list, client.InNamespace(web.Namespace)))
-	var said []string
+	var described []string
 	for _, rs := range list.Items {
-		said = append(said, fmt.Sprint(rs.Annotations["deployment.kubernetes.io/revision"], " ", rs.Spec.Template.Spec.Containers[0].Image, " ", *rs.Spec.Replicas))
+		described = append(described, fmt.Sprint(rs.Annotations["deployment.kubernetes.io/revision"], " ", rs.Spec.Template.Spec.Containers[0].Image, " ", *rs.Spec.Replicas))
 	}
-	slices.Sort(said)
-	return said
+	slices.Sort(described)
+	return described
 }
 
-func (w world) wantSets(said ...string) {
+func (w world) wantSets(described ...string) {
 	w.Helper()
-	if got := w.sets(); !slices.Equal(got, said) {
-		w.Errorf("the sets are %q, want %q", got, said)
+	if got := w.sets(); !slices.Equal(got, described) {
+		w.Errorf("the sets are %q, want %q", got, described)
 	}
 }
 
@@ -107,7 +107,7 @@ func setReplicas(n int32) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) { d.Spec.Replicas = &n }
 }
 
-// isRolledOut is what "kubectl rollout status" waits for.
+// isRolledOut is the condition that "kubectl rollout status" waits for.
 func isRolledOut(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == *d.Spec.Replicas &&
 		d.Status.Replicas == d.Status.UpdatedReplicas && d.Status.AvailableReplicas == d.Status.UpdatedReplicas
@@ -116,7 +116,7 @@ func isRolledOut(d *appsv1.Deployment) bool {
 func TestDeploymentLifecycle(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		w.create(deployment(3, "a"))
-		w.settle()
+		w.waitIdle()
 		w.wantPods("a ready", "a ready", "a ready")
 		w.wantSets("1 a 3")
 		if d := w.deployment(); !isRolledOut(d) || d.Annotations["deployment.kubernetes.io/revision"] != "1" || d.Generation != 1 {
@@ -146,7 +146,7 @@ func TestDeploymentLifecycle(t *testing.T) {
 		w.wantSets("4 c 1")
 
 		w.must(w.Delete(w.Context(), w.deployment()))
-		w.settle()
+		w.waitIdle()
 		w.wantPods()
 		w.wantSets()
 	})
@@ -157,7 +157,7 @@ func TestRecreate(t *testing.T) {
 		d := deployment(2, "a")
 		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 		w.create(d)
-		w.settle()
+		w.waitIdle()
 		w.change(setImage("b"))
 		w.wantPods("b ready", "b ready")
 	})
@@ -166,14 +166,14 @@ func TestRecreate(t *testing.T) {
 func TestStuckRollout(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		w.create(deployment(4, "a"))
-		w.settle()
+		w.waitIdle()
 		w.change(func(d *appsv1.Deployment) {
 			setImage("b")(d)
 			d.Spec.Template.Annotations = map[string]string{pods.OutcomeAnnotation: pods.NeverReady}
 		})
 		w.wantPods("a ready", "a ready", "a ready", "b", "b")
 		time.Sleep(11 * time.Minute) // virtual
-		w.settle()
+		w.waitIdle()
 		if !slices.ContainsFunc(w.deployment().Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 			return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
 		}) {
@@ -187,12 +187,12 @@ func TestMinReadySeconds(t *testing.T) {
 		d := deployment(1, "a")
 		d.Spec.MinReadySeconds = 60
 		w.create(d)
-		w.settle() // 10 seconds: ready after 3
+		w.waitIdle() // 10 seconds: ready after 3
 		if s := w.deployment().Status; s.ReadyReplicas != 1 || s.AvailableReplicas != 0 {
 			t.Errorf("status %+v", s)
 		}
 		time.Sleep(time.Minute) // virtual
-		w.settle()
+		w.waitIdle()
 		if s := w.deployment().Status; s.AvailableReplicas != 1 {
 			t.Errorf("status %+v", s)
 		}
@@ -209,7 +209,7 @@ func TestReplicaSetAdoptsReleasesAndReplaces(t *testing.T) {
 			Spec:       appsv1.ReplicaSetSpec{Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("a")},
 		}
 		w.create(rs)
-		w.settle()
+		w.waitIdle()
 		w.wantPods("a ready", "a ready", "a ready")
 		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(stray), stray))
 		if !metav1.IsControlledBy(stray, rs) {
@@ -219,7 +219,7 @@ func TestReplicaSetAdoptsReleasesAndReplaces(t *testing.T) {
 		before := client.MergeFrom(stray.DeepCopy())
 		stray.Labels = map[string]string{"app": "other"}
 		w.must(w.Patch(w.Context(), stray, before))
-		w.settle()
+		w.waitIdle()
 		w.wantPods("a ready", "a ready", "a ready", "a ready")
 		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(stray), stray))
 		if len(stray.OwnerReferences) > 0 {
@@ -230,16 +230,16 @@ func TestReplicaSetAdoptsReleasesAndReplaces(t *testing.T) {
 		list := &corev1.PodList{}
 		w.must(w.List(w.Context(), list, client.InNamespace("default"), client.MatchingLabels{"app": "web"}))
 		w.must(w.Delete(w.Context(), &list.Items[0]))
-		w.settle()
+		w.waitIdle()
 		w.wantPods("a ready", "a ready", "a ready")
 
 		w.must(w.Delete(w.Context(), rs, client.PropagationPolicy(orphan)))
-		w.settle()
+		w.waitIdle()
 		w.wantPods("a ready", "a ready", "a ready")
 	})
 }
 
-func TestPodsLive(t *testing.T) {
+func TestPodLifecycle(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		ips := map[string]bool{}
 		for i := range 3 {
@@ -248,7 +248,7 @@ func TestPodsLive(t *testing.T) {
 		ended := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "z", Annotations: map[string]string{pods.OutcomeAnnotation: pods.Succeeded}}, Spec: template("a").Spec}
 		ended.Spec.RestartPolicy = corev1.RestartPolicyNever
 		w.create(ended)
-		w.settle()
+		w.waitIdle()
 		list := &corev1.PodList{}
 		w.must(w.List(w.Context(), list, client.InNamespace("default")))
 		for _, p := range list.Items {
@@ -270,9 +270,9 @@ func TestPodsLive(t *testing.T) {
 			t.Errorf("the node: %+v", node.Status)
 		}
 		w.must(w.Delete(w.Context(), &list.Items[0])) // with 30 seconds of grace
-		w.settle()
+		w.waitIdle()
 		if err := w.Get(w.Context(), client.ObjectKeyFromObject(&list.Items[0]), &corev1.Pod{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the pod is still there: %v", err)
+			t.Errorf("the pod still exists: %v", err)
 		}
 	})
 }
@@ -280,13 +280,13 @@ func TestPodsLive(t *testing.T) {
 func TestNamespacesHaveAServiceAccount(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(w world) {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-		w.settle()
+		w.waitIdle()
 		w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "team", Name: "default"}, &corev1.ServiceAccount{}))
 	})
 }
 
-func TestUnknownLoop(t *testing.T) {
+func TestUnknownController(t *testing.T) {
 	if err := controllers.AddAll(nil, controllers.Options{Without: []string{"podz"}}); err == nil {
-		t.Error("a misspelt name went unnoticed")
+		t.Error("there was no error for an unknown name")
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"flyball.dev/apiserver/admission"
 )
 
-// admissionOptions turns off the plugin that gives pods their service accounts where nothing creates the
-// account "default" in new namespaces: without the loops, or without that one.
+// admissionOptions disables the plugin ServiceAccount, which requires the account "default", if the
+// controller that creates this account in new namespaces does not run.
 func (o *Options) admissionOptions() admission.Options {
-	chosen := o.Admission
+	options := o.Admission
 	if o.WithoutControllers || slices.Contains(o.Controllers.Without, "serviceaccount") {
-		chosen.Disable = append(slices.Clone(chosen.Disable), admission.ServiceAccount)
+		options.Disable = append(slices.Clone(options.Disable), admission.ServiceAccount)
 	}
-	return chosen
+	return options
 }
 
-// address is where HTTPS is served, or the zero value.
+// address returns the address of the HTTPS server, or the zero value without one.
 func (c *ControlPlane) address() netip.AddrPort {
 	if c.https == nil {
 		return netip.AddrPort{}

@@ -20,7 +20,7 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// forbidden checks that a request was refused by a plugin, with a message that has a part.
+// forbidden checks that a plugin has rejected a request, and that the message contains a text.
 func forbidden(t *testing.T, err error, part string) {
 	t.Helper()
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), part) {
@@ -28,11 +28,11 @@ func forbidden(t *testing.T, err error, part string) {
 	}
 }
 
-func TestPodsGetTheirServiceAccount(t *testing.T) {
+func TestServiceAccountPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := clientFor(t, start(t, controlplane.Options{}).Config())
 		ctx := t.Context()
-		// The account of a new namespace comes a moment after it, and the pod waits for it.
+		// The account of a new namespace is created a moment later, and the plugin waits for it.
 		if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -63,9 +63,9 @@ func TestPodsGetTheirServiceAccount(t *testing.T) {
 		}
 
 		p = examplePod(2)
-		p.Spec.ServiceAccountName = "nobody"
+		p.Spec.ServiceAccountName = "missing"
 		_, err = client.CoreV1().Pods("new").Create(ctx, p, metav1.CreateOptions{})
-		forbidden(t, err, `error looking up service account new/nobody: serviceaccount "nobody" not found`)
+		forbidden(t, err, `error looking up service account new/missing: serviceaccount "missing" not found`)
 
 		began := time.Now()
 		_, err = client.CoreV1().Pods("nowhere").Create(ctx, examplePod(2), metav1.CreateOptions{})
@@ -89,17 +89,17 @@ func TestPodsGetTheirServiceAccount(t *testing.T) {
 	})
 }
 
-// TestNoServiceAccountNeeded has pods created where nothing creates service accounts.
-func TestNoServiceAccountNeeded(t *testing.T) {
+// TestWithoutServiceAccountController creates pods where nothing creates service accounts.
+func TestWithoutServiceAccountController(t *testing.T) {
 	for name, o := range map[string]controlplane.Options{
-		"without controllers": {WithoutControllers: true},
-		"without that loop":   {Controllers: controllers.Options{Without: []string{"serviceaccount"}}},
-		"without the plugin":  {Admission: admission.Options{Disable: []string{"ServiceAccount"}}},
+		"without controllers":     {WithoutControllers: true},
+		"without that controller": {Controllers: controllers.Options{Without: []string{"serviceaccount"}}},
+		"without the plugin":      {Admission: admission.Options{Disable: []string{"ServiceAccount"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := clientFor(t, start(t, o).Config())
 			p := examplePod(1)
-			p.Spec.ServiceAccountName = "nobody"
+			p.Spec.ServiceAccountName = "missing"
 			p, err := client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{})
 			if err != nil || len(p.Spec.Volumes) != 0 {
 				t.Errorf("%v, %+v", err, p.Spec.Volumes)
@@ -118,7 +118,7 @@ func TestUnknownAdmissionPlugin(t *testing.T) {
 	}
 }
 
-func TestPodsGetTheirPriority(t *testing.T) {
+func TestPriorityPlugin(t *testing.T) {
 	client := clientFor(t, start(t, controlplane.Options{WithoutControllers: true}).Config())
 	ctx := t.Context()
 	pods, classes := client.CoreV1().Pods("default"), client.SchedulingV1().PriorityClasses()
@@ -157,7 +157,7 @@ func TestPodsGetTheirPriority(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made := expect("high", "high", 1000, corev1.PreemptNever)
+	created := expect("high", "high", 1000, corev1.PreemptNever)
 	expect("", "usual", 10, corev1.PreemptLowerPriority) // with the next pod after the default is there
 	_, err = classes.Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "other"}, GlobalDefault: true}, metav1.CreateOptions{})
 	forbidden(t, err, "PriorityClass usual is already marked as default. Only one default can exist")
@@ -166,9 +166,9 @@ func TestPodsGetTheirPriority(t *testing.T) {
 	_, err = create("high", func(p *corev1.Pod) { p.Spec.PreemptionPolicy = new(corev1.PreemptLowerPriority) })
 	forbidden(t, err, "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec")
 
-	made.Spec.Priority, made.Spec.PreemptionPolicy = nil, nil // by a client that does not know them
-	made.Labels = map[string]string{"a": "b"}
-	if made, err = pods.Update(ctx, made, metav1.UpdateOptions{}); err != nil || *made.Spec.Priority != 1000 {
+	created.Spec.Priority, created.Spec.PreemptionPolicy = nil, nil // by a client that does not know them
+	created.Labels = map[string]string{"a": "b"}
+	if created, err = pods.Update(ctx, created, metav1.UpdateOptions{}); err != nil || *created.Spec.Priority != 1000 {
 		t.Errorf("updated: %v", err)
 	}
 
@@ -184,7 +184,7 @@ func TestPodsGetTheirPriority(t *testing.T) {
 	forbidden(t, classes.Delete(ctx, "system-node-critical", metav1.DeleteOptions{}), "this is a system priority class and cannot be deleted")
 }
 
-func TestPodsGetDefaultTolerations(t *testing.T) {
+func TestDefaultTolerationSecondsPlugin(t *testing.T) {
 	client := clientFor(t, start(t, controlplane.Options{WithoutControllers: true}).Config())
 	toleration := func(taint string, seconds int64) corev1.Toleration {
 		return corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}
@@ -214,7 +214,7 @@ func TestPodsGetDefaultTolerations(t *testing.T) {
 	}
 }
 
-func TestPodsFollowTheirRuntimeClass(t *testing.T) {
+func TestRuntimeClassPlugin(t *testing.T) {
 	client := clientFor(t, start(t, controlplane.Options{WithoutControllers: true}).Config())
 	ctx := t.Context()
 	overhead := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}

@@ -14,8 +14,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestBadInput sends what is wrong in every way a request can be, and checks that the answer is that of
-// a real API server and that nothing was changed.
+// TestBadInput sends invalid requests, and checks that the response is that of kube-apiserver and
+// that nothing was changed.
 func TestBadInput(t *testing.T) {
 	plane := start(t, controlplane.Options{WithoutControllers: true})
 	send := sender(t, plane.Config())
@@ -28,169 +28,169 @@ func TestBadInput(t *testing.T) {
 		name                     string
 		method, path, kind, body string
 
-		status int
-		reason metav1.StatusReason
-		fields []string // of the causes
-		says   string   // in the message
+		status  int
+		reason  metav1.StatusReason
+		fields  []string // of the causes
+		message string   // a part of it
 	}{
 		{
 			name:   "malformed body",
 			method: http.MethodPost, path: maps, body: `{"metadata":`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "unexpected end of JSON input",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "unexpected end of JSON input",
 		},
 		{
 			name:   "another kind",
 			method: http.MethodPost, path: maps, body: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "cannot be handled as a ConfigMap",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "cannot be handled as a ConfigMap",
 		},
 		{
 			name:   "unknown field under strict validation",
 			method: http.MethodPost, path: maps + "?fieldValidation=Strict", body: `{"metadata":{"name":"x"},"dato":{}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: `unknown field "dato"`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: `unknown field "dato"`,
 		},
 		{
 			name:   "wrong type of a field",
 			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"x"},"data":{"a":1}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "cannot unmarshal number",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "cannot unmarshal number",
 		},
 		{
 			name:   "unknown media type",
 			method: http.MethodPost, path: maps, kind: "text/csv", body: `a,b`,
-			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, says: "media type",
+			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, message: "media type",
 		},
 		{
 			name:   "a name that is no DNS label",
 			method: http.MethodPost, path: "/api/v1/namespaces", body: `{"metadata":{"name":"Not_A_Label"}}`,
 			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, fields: []string{"metadata.name"},
-			says: `Namespace "Not_A_Label" is invalid: metadata.name: Invalid value: "Not_A_Label": a lowercase RFC 1123 label`,
+			message: `Namespace "Not_A_Label" is invalid: metadata.name: Invalid value: "Not_A_Label": a lowercase RFC 1123 label`,
 		},
 		{
 			name:   "no name",
 			method: http.MethodPost, path: maps, body: `{}`,
 			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, fields: []string{"metadata.name"},
-			says: "metadata.name: Required value: name or generateName is required",
+			message: "metadata.name: Required value: name or generateName is required",
 		},
 		{
 			name:   "a name that is taken",
 			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"there"}}`,
-			status: http.StatusConflict, reason: metav1.StatusReasonAlreadyExists, says: `configmaps "there" already exists`,
+			status: http.StatusConflict, reason: metav1.StatusReasonAlreadyExists, message: `configmaps "there" already exists`,
 		},
 		{
 			name:   "a namespace that is absent",
 			method: http.MethodPost, path: "/api/v1/namespaces/nowhere/configmaps", body: `{"metadata":{"name":"x"}}`,
-			status: http.StatusNotFound, reason: metav1.StatusReasonNotFound, says: `namespaces "nowhere" not found`,
+			status: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: `namespaces "nowhere" not found`,
 		},
 		{
 			name:   "a namespace that is not the path's",
 			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"x","namespace":"other"}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "does not match the namespace",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "does not match the namespace",
 		},
 		{
 			name:   "an old resource version",
 			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"there","resourceVersion":"1"}}`,
-			status: http.StatusConflict, reason: metav1.StatusReasonConflict, says: "the object has been modified",
+			status: http.StatusConflict, reason: metav1.StatusReasonConflict, message: "the object has been modified",
 		},
 		{
 			name:   "a resource version that is none",
 			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"there","resourceVersion":"latest"}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: `invalid resource version: strconv.ParseUint: parsing "latest": invalid syntax`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: `invalid resource version: strconv.ParseUint: parsing "latest": invalid syntax`,
 		},
 		{
 			name:   "a resource version that is none, in an apply",
 			method: http.MethodPatch, path: maps + "/there?fieldManager=me", kind: "application/apply-patch+yaml", body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there, resourceVersion: latest}",
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "invalid resource version",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "invalid resource version",
 		},
 		{
 			name:   "a resource version that is none, of a list",
-			method: http.MethodGet, path: maps + "?resourceVersion=latest", says: "invalid resource version",
+			method: http.MethodGet, path: maps + "?resourceVersion=latest", message: "invalid resource version",
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "a resource version that is none, of a watch",
-			method: http.MethodGet, path: maps + "?watch=true&resourceVersion=latest", says: "invalid resource version",
+			method: http.MethodGet, path: maps + "?watch=true&resourceVersion=latest", message: "invalid resource version",
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "a timeout that is none",
-			method: http.MethodGet, path: maps + "?timeout=soon", says: `invalid timeout specified in the request URL - time: invalid duration "soon"`,
+			method: http.MethodGet, path: maps + "?timeout=soon", message: `invalid timeout specified in the request URL - time: invalid duration "soon"`,
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "the name of another object",
 			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"elsewhere"}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "the name of the object (elsewhere) does not match the name on the URL (there)",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "the name of the object (elsewhere) does not match the name on the URL (there)",
 		},
 		{
 			name:   "a patch of an unknown type",
 			method: http.MethodPatch, path: maps + "/there", kind: "application/json", body: `{}`,
-			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, says: "application/json-patch+json",
+			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, message: "application/json-patch+json",
 		},
 		{
 			name:   "a JSON patch that does not fit",
 			method: http.MethodPatch, path: maps + "/there", kind: "application/json-patch+json", body: `[{"op":"remove","path":"/data/absent"}]`,
-			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, says: "the server rejected our request due to an error in our request",
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, message: "the server rejected our request due to an error in our request",
 		},
 		{
 			name:   "a strategic merge patch that retains what is no key",
 			method: http.MethodPatch, path: "/api/v1/namespaces/default", kind: "application/strategic-merge-patch+json", body: `{"spec":{"$retainKeys":[[]]}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "invalid patch format of retainKeys",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "invalid patch format of retainKeys",
 		},
 		{
 			name:   "an apply of an unknown field",
 			method: http.MethodPatch, path: maps + "/there?fieldManager=me", kind: "application/apply-patch+yaml", body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there}\ndato: {}",
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: ".dato: field not declared in schema",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: ".dato: field not declared in schema",
 		},
 		{
 			name:   "a definition in protobuf of another kind",
 			method: http.MethodPost, path: definitions, kind: "application/vnd.kubernetes.protobuf", body: "k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x07\n\x05\n\x01y\x12\x00",
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, says: "cannot be handled as a CustomResourceDefinition",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "cannot be handled as a CustomResourceDefinition",
 		},
 		{
 			name:   "an apply without a manager",
 			method: http.MethodPatch, path: maps + "/there", kind: "application/apply-patch+yaml", body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there}",
-			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, fields: []string{"fieldManager"}, says: "fieldManager: Required value",
+			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, fields: []string{"fieldManager"}, message: "fieldManager: Required value",
 		},
 		{
 			name:   "a label selector that cannot be parsed",
-			method: http.MethodGet, path: maps + "?labelSelector=a%20in%20(", says: "unable to parse requirement",
+			method: http.MethodGet, path: maps + "?labelSelector=a%20in%20(", message: "unable to parse requirement",
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "a field selector that cannot be parsed",
-			method: http.MethodGet, path: maps + "?fieldSelector=nonsense", says: "invalid selector",
+			method: http.MethodGet, path: maps + "?fieldSelector=nonsense", message: "invalid selector",
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "a field that cannot be selected by",
-			method: http.MethodGet, path: maps + "?fieldSelector=data.a=b", says: "field label not supported: data.a",
+			method: http.MethodGet, path: maps + "?fieldSelector=data.a=b", message: "field label not supported: data.a",
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "a continue token that is none",
-			method: http.MethodGet, path: maps + "?limit=1&continue=nonsense", says: "continue",
+			method: http.MethodGet, path: maps + "?limit=1&continue=nonsense", message: "continue",
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "a body over the limit",
 			method: http.MethodPost, path: maps, body: `{"metadata":{"name":"x"},"data":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`,
-			status: http.StatusRequestEntityTooLarge, reason: metav1.StatusReasonRequestEntityTooLarge, says: "limit is 3145728",
+			status: http.StatusRequestEntityTooLarge, reason: metav1.StatusReasonRequestEntityTooLarge, message: "limit is 3145728",
 		},
 		{
 			name:   "a verb that the resource does not have",
 			method: http.MethodPost, path: maps + "/there", body: `{}`,
-			status: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, says: "create is not supported on resources of kind",
+			status: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "create is not supported on resources of kind",
 		},
 		{
 			name:   "a definition whose schema is not structural",
 			method: http.MethodPost, path: definitions, body: definition(`{"type":"object","properties":{"spec":{"properties":{"n":{"type":"integer"}}}}}`),
 			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid,
-			fields: []string{"spec.validation.openAPIV3Schema.properties[spec].type"}, says: "must not be empty for specified object fields",
+			fields: []string{"spec.validation.openAPIV3Schema.properties[spec].type"}, message: "must not be empty for specified object fields",
 		},
 		{
 			name:   "a definition with a rule that does not compile",
 			method: http.MethodPost, path: definitions, body: definition(`{"type":"object","x-kubernetes-validations":[{"rule":"self.absent > 1"}]}`),
 			status: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid,
-			fields: []string{"spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule"}, says: "compilation failed",
+			fields: []string{"spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule"}, message: "compilation failed",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -202,14 +202,14 @@ func TestBadInput(t *testing.T) {
 			code, body := send(tc.method, tc.path, kind, tc.body)
 			var status metav1.Status
 			if err := json.Unmarshal(body, &status); err != nil {
-				t.Fatalf("the answer %d is no Status but %q", code, body)
+				t.Fatalf("the response %d is not a Status: %q", code, body)
 			}
-			if code != tc.status || int(status.Code) != tc.status || status.Reason != tc.reason || !strings.Contains(status.Message, tc.says) {
-				t.Errorf("got %d %s: %s\nwant %d %s: … %s …", code, status.Reason, status.Message, tc.status, tc.reason, tc.says)
+			if code != tc.status || int(status.Code) != tc.status || status.Reason != tc.reason || !strings.Contains(status.Message, tc.message) {
+				t.Errorf("got %d %s: %s\nwant %d %s: … %s …", code, status.Reason, status.Message, tc.status, tc.reason, tc.message)
 			}
 			if tc.fields != nil {
 				if status.Details == nil {
-					t.Fatalf("the answer has no details: %s", body)
+					t.Fatalf("the status has no details: %s", body)
 				}
 				var fields []string
 				for _, cause := range status.Details.Causes {
@@ -226,7 +226,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-func TestPathsThatLeadNowhere(t *testing.T) {
+func TestUnknownPaths(t *testing.T) {
 	plane := start(t, controlplane.Options{WithoutControllers: true})
 	send := sender(t, plane.Config())
 	for _, path := range []string{
@@ -240,8 +240,8 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 		"/api/v2/pods",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodPost, http.MethodDelete} {
-			if status, answer := send(method, path, "application/json", "{}"); status != http.StatusNotFound {
-				t.Errorf("%s %s was answered %d %.200s; want 404", method, path, status, answer)
+			if status, body := send(method, path, "application/json", "{}"); status != http.StatusNotFound {
+				t.Errorf("%s %s returned %d %.200s; want 404", method, path, status, body)
 			}
 		}
 	}
@@ -253,7 +253,8 @@ func definition(schema string) string {
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + schema + `}}]}}`
 }
 
-// sender speaks plain HTTP to a server and returns what it answers.
+// sender returns a function that sends a request and returns the status code and the body of the
+// response.
 func sender(t *testing.T, cfg *rest.Config) func(method, path, contentType, body string) (int, []byte) {
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// BenchmarkFirstWrite measures from Start to the first accepted write. Its first round, which is the
-// first in the process, is reported apart.
+// BenchmarkFirstWrite measures the time from Start to the first successful write. The first
+// iteration, which is the first in the process, is reported separately.
 func BenchmarkFirstWrite(b *testing.B) {
 	for b.Loop() {
 		plane, err := controlplane.Start(b.Context(), controlplane.Options{WithoutControllers: true})
@@ -51,7 +51,7 @@ func BenchmarkCreatePods(b *testing.B) {
 	})
 }
 
-// BenchmarkCreateCustom measures the same of a custom kind with a schema.
+// BenchmarkCreateCustom measures the same for a custom kind with a schema.
 func BenchmarkCreateCustom(b *testing.B) {
 	overBoth(b, func(b *testing.B, cfg *rest.Config) {
 		cfg.QPS = -1
@@ -74,7 +74,7 @@ func BenchmarkCreateCustom(b *testing.B) {
 	})
 }
 
-// overBoth runs a benchmark against a control plane of its own for each way to reach one.
+// overBoth runs a benchmark in-process and over HTTPS, each with a control plane of its own.
 func overBoth(b *testing.B, run func(*testing.B, *rest.Config)) {
 	for _, way := range []struct {
 		name   string
@@ -134,7 +134,7 @@ func clientFor(tb testing.TB, cfg *rest.Config) *kubernetes.Clientset {
 	return client
 }
 
-// examplePod is a small pod with the parts that most pods have.
+// examplePod returns a small pod with the fields that most pods have.
 func examplePod(n int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", n), Labels: map[string]string{"app": "web", "tier": "front"}},

@@ -18,9 +18,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-const certificateLife = 365 * 24 * time.Hour
+// certificateLifetime is the validity of all certificates.
+const certificateLifetime = 365 * 24 * time.Hour
 
-// authority signs the certificates of one control plane. Its key never leaves the process.
+// authority is the certificate authority of one control plane. Its key never leaves the process.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -29,6 +30,7 @@ type authority struct {
 // keyPair is a certificate and its key in PEM.
 type keyPair struct{ cert, key []byte }
 
+// newAuthority returns an authority with a new key.
 func newAuthority() (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -55,17 +57,17 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// serverNames are the names that a cluster's API server always has, within the cluster and on its host.
+// serverNames are the DNS names of every API server, within its cluster and on its host.
 var serverNames = []string{
 	"localhost",
 	"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 }
 
-// serviceIP is the address of the Service kubernetes: the first of the service network.
+// serviceIP is the address of the Service kubernetes, the first one of the service network.
 var serviceIP = net.IPv4(10, 96, 0, 1)
 
-// server signs a certificate for hosts, each a name or an address, beside the names that a control plane
-// always has. An unspecified address stands for all of this machine's.
+// server signs a serving certificate for serverNames, loopback, serviceIP and the hosts, each a DNS
+// name or an IP address. An unspecified address means all addresses of this host.
 func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	template := certificate("kube-apiserver")
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -74,7 +76,7 @@ func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	for _, host := range hosts {
 		switch ip := net.ParseIP(host); {
 		case host == "" || ip.IsUnspecified():
-			names, addresses := thisMachine()
+			names, addresses := thisHost()
 			template.DNSNames = append(template.DNSNames, names...)
 			template.IPAddresses = append(template.IPAddresses, addresses...)
 		case ip != nil:
@@ -92,8 +94,9 @@ func (a *authority) server(hosts ...string) (tls.Certificate, error) {
 	return tls.X509KeyPair(pair.cert, pair.key)
 }
 
-// thisMachine is under what names and addresses others can reach it, as far as that can be found out.
-func thisMachine() (names []string, addresses []net.IP) {
+// thisHost returns the name of this host and its addresses other than loopback, as far as they are
+// known.
+func thisHost() (names []string, addresses []net.IP) {
 	if name, err := os.Hostname(); err == nil {
 		names = append(names, name)
 	}
@@ -106,16 +109,17 @@ func thisMachine() (names []string, addresses []net.IP) {
 	return names, addresses
 }
 
-func distinct[T any](all []T, key func(T) string) []T {
+// distinct removes elements with the key of an earlier one, in place.
+func distinct[T any](list []T, key func(T) string) []T {
 	seen := map[string]bool{}
-	return slices.DeleteFunc(all, func(one T) bool {
-		known := seen[key(one)]
-		seen[key(one)] = true
-		return known
+	return slices.DeleteFunc(list, func(element T) bool {
+		duplicate := seen[key(element)]
+		seen[key(element)] = true
+		return duplicate
 	})
 }
 
-// administrator signs a client certificate that may do everything.
+// administrator signs a client certificate of a member of system:masters.
 func (a *authority) administrator() (keyPair, error) {
 	template := certificate("flyball-admin")
 	template.Subject.Organization = []string{user.SystemPrivilegedGroup}
@@ -123,6 +127,7 @@ func (a *authority) administrator() (keyPair, error) {
 	return a.sign(template)
 }
 
+// sign completes a template with a new key and signs it.
 func (a *authority) sign(template *x509.Certificate) (keyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -146,7 +151,7 @@ func (a *authority) sign(template *x509.Certificate) (keyPair, error) {
 	}, nil
 }
 
-// keyID identifies a key by the first 160 bits of its SHA-256 digest (RFC 7093).
+// keyID returns the identifier of a key: the first 160 bits of its SHA-256 digest (RFC 7093).
 func keyID(key *ecdsa.PublicKey) ([]byte, error) {
 	point, err := key.Bytes()
 	if err != nil {
@@ -156,8 +161,8 @@ func keyID(key *ecdsa.PublicKey) ([]byte, error) {
 	return digest[:20], nil
 }
 
-// certificate is what all certificates have in common. Each must have a subject of its own: a verifier
-// takes one whose subject is its issuer's for self-signed.
+// certificate returns a template with what all certificates have in common. Each certificate must
+// have a different subject, as verifiers treat one with the subject of its issuer as self-signed.
 func certificate(name string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 62))
 	if err != nil {
@@ -168,7 +173,7 @@ func certificate(name string) *x509.Certificate {
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             now.Add(-time.Hour),
-		NotAfter:              now.Add(certificateLife),
+		NotAfter:              now.Add(certificateLifetime),
 		BasicConstraintsValid: true,
 	}
 }

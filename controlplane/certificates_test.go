@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// issued are the certificates of a new control plane that listens on address.
+// issued returns the certificates of a new control plane that listens on address.
 func issued(t *testing.T, address string) (ca, server, client *x509.Certificate) {
 	t.Helper()
 	a, err := newAuthority()
@@ -62,7 +62,7 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s names the issuer %s; want %s", name, leaf.Issuer, ca.Subject)
 		}
 		if leaf.IsCA || !leaf.BasicConstraintsValid {
-			t.Errorf("%s: CA %v, basic constraints %v; want that it is no authority, and says so", name, leaf.IsCA, leaf.BasicConstraintsValid)
+			t.Errorf("%s: CA %v, basic constraints %v; want a certificate that is explicitly no authority", name, leaf.IsCA, leaf.BasicConstraintsValid)
 		}
 		if len(leaf.SubjectKeyId) == 0 || bytes.Equal(leaf.SubjectKeyId, ca.SubjectKeyId) || !bytes.Equal(leaf.AuthorityKeyId, ca.SubjectKeyId) {
 			t.Errorf("%s: key %x, signed with key %x; the authority's is %x", name, leaf.SubjectKeyId, leaf.AuthorityKeyId, ca.SubjectKeyId)
@@ -103,11 +103,11 @@ func TestCertificateForAllAddresses(t *testing.T) {
 		}
 	}
 	if server.VerifyHostname("0.0.0.0") == nil {
-		t.Error("the certificate is for an address that nobody can connect to")
+		t.Error("the certificate has an unspecified address")
 	}
 }
 
-// TestOpenSSLVerifies holds the certificates against a verifier that is not Go's.
+// TestOpenSSLVerifies verifies the certificates with another implementation than Go's.
 func TestOpenSSLVerifies(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
@@ -135,7 +135,7 @@ func TestOpenSSLVerifies(t *testing.T) {
 	}
 }
 
-// TestCurlConnects reads a control plane as any program with OpenSSL does.
+// TestCurlConnects sends a request with a client that uses OpenSSL.
 func TestCurlConnects(t *testing.T) {
 	curl, err := exec.LookPath("curl")
 	if err != nil {

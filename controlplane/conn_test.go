@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// socketRoom is how much a connection buffers in each direction.
-const socketRoom = 64 << 10
+// socketBuffer is how many bytes a connection buffers in each direction.
+const socketBuffer = 64 << 10
 
-// memoryConn is one end of a connection in memory. It has buffers, as sockets do and a [net.Pipe] does
-// not, and works in virtual time.
+// memoryConn is one end of a connection in memory. It has buffers, as sockets do and a [net.Pipe]
+// does not, and works in virtual time.
 type memoryConn struct {
 	in, out     *stream
 	read, write deadline
@@ -28,6 +28,7 @@ type stream struct {
 	closed  bool
 }
 
+// deadline is the deadline of the reads or writes of a connection.
 type deadline struct {
 	timer  *time.Timer
 	passed bool
@@ -61,7 +62,7 @@ func (c *memoryConn) Write(p []byte) (written int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(p) > 0 {
-		for s.data.Len() >= socketRoom && !s.closed && !c.write.passed {
+		for s.data.Len() >= socketBuffer && !s.closed && !c.write.passed {
 			s.changed.Wait()
 		}
 		switch {
@@ -70,7 +71,7 @@ func (c *memoryConn) Write(p []byte) (written int, err error) {
 		case c.write.passed:
 			return written, os.ErrDeadlineExceeded
 		}
-		n, _ := s.data.Write(p[:min(len(p), socketRoom-s.data.Len())])
+		n, _ := s.data.Write(p[:min(len(p), socketBuffer-s.data.Len())])
 		p, written = p[n:], written+n
 		s.changed.Broadcast()
 	}
@@ -131,7 +132,7 @@ func (s *stream) setDeadline(d *deadline, t time.Time) {
 	d.timer = timer
 }
 
-// memoryListener hands out connections in memory.
+// memoryListener is a listener for connections in memory.
 type memoryListener struct {
 	accepted chan net.Conn
 	closed   chan struct{}

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// connections are those of a server that have a request which is not yet answered to its last byte. The
-// handler of a request has returned before that.
+// connections tracks the active connections of an HTTP server. A connection is active until the
+// last byte of the response is written, which is after the handler has returned.
 type connections struct {
 	mu      sync.Mutex
 	active  map[net.Conn]struct{}
-	leaving map[net.Conn]struct{} // those that were active when the server began to stop
-	changed chan struct{}
+	closing map[net.Conn]struct{} // those that were active when activeClosed was called
+	changed chan struct{}         // has a value after a connection has ceased to be active
 }
 
 func newConnections() *connections {
 	return &connections{active: map[net.Conn]struct{}{}, changed: make(chan struct{}, 1)}
 }
 
-// follow is an [http.Server.ConnState].
-func (c *connections) follow(conn net.Conn, state http.ConnState) {
+// stateChanged is an [http.Server.ConnState].
+func (c *connections) stateChanged(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch state {
@@ -30,7 +30,7 @@ func (c *connections) follow(conn net.Conn, state http.ConnState) {
 		c.active[conn] = struct{}{}
 		return
 	case http.StateClosed, http.StateHijacked:
-		delete(c.leaving, conn)
+		delete(c.closing, conn)
 	}
 	delete(c.active, conn)
 	select {
@@ -39,26 +39,27 @@ func (c *connections) follow(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// idle tells whether no connection is active.
+// idle reports whether no connection is active. It is a condition of wait.
 func (c *connections) idle() bool { return len(c.active) == 0 }
 
-// answered returns what tells whether all that are active now have been closed.
-func (c *connections) answered() func() bool {
+// activeClosed returns a condition of wait: that all connections that are active now are closed.
+func (c *connections) activeClosed() func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leaving = maps.Clone(c.active)
-	return func() bool { return len(c.leaving) == 0 }
+	c.closing = maps.Clone(c.active)
+	return func() bool { return len(c.closing) == 0 }
 }
 
-// wait returns when condition holds, which is asked under the lock, or after a time.
-func (c *connections) wait(most time.Duration, condition func() bool) {
-	timer := time.NewTimer(most)
+// wait waits until the condition holds, but no longer than the timeout. The condition is called
+// with the lock held.
+func (c *connections) wait(timeout time.Duration, condition func() bool) {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for {
 		c.mu.Lock()
-		holds := condition()
+		ok := condition()
 		c.mu.Unlock()
-		if holds {
+		if ok {
 			return
 		}
 		select {

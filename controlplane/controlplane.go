@@ -1,16 +1,15 @@
 // Package controlplane is a whole Kubernetes control plane in one process: storage, API server and
 // controllers, started and stopped together.
 //
-// It can be reached in-process, without a socket, by the configuration of [ControlPlane.Config]; and,
-// where [Options.Listen] asks for it, over HTTPS by anything that reads a kubeconfig. Both see the same
-// objects. Any number of control planes can run in one process.
+// Clients in the process reach it without a socket, with [ControlPlane.Config]. With
+// [Options.Listen] it also serves HTTPS, for any client with the [ControlPlane.Kubeconfig]. Both
+// see the same objects. Any number of control planes can run in one process.
 package controlplane
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -26,74 +25,100 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// Options say what a control plane has. The zero value is a control plane in memory with all its
-// controllers, which is reached in-process only.
+// Options configure a control plane. With the zero value it stores objects in memory, runs all
+// controllers, and can be reached in-process only.
 type Options struct {
-	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; port 0 takes a free one.
-	// Empty means none: no socket is opened and nothing can be reached from outside.
+	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; with port 0, a free port
+	// is used. If it is empty, no socket is opened.
 	Listen string
-	// Tokens are bearer tokens that the server knows, beside client certificates, each with its user.
+	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
 	Tokens map[string]*user.DefaultInfo
-	// MaxRequestsInFlight is how many requests that only read may be under way at once, by default
-	// 400, and MaxMutatingRequestsInFlight how many others, by default 200; a negative number is no
-	// limit. More are answered with 429 Too Many Requests. Watches and other long-running requests do
-	// not count, and members of system:masters, such as the administrator, are never refused.
+	// MaxRequestsInFlight limits the non-mutating requests in flight, by default to 400, and
+	// MaxMutatingRequestsInFlight the mutating ones, by default to 200; a negative number means no
+	// limit. Requests above the limit get 429 Too Many Requests. Watches and other long-running
+	// requests do not count, and members of system:masters, such as the administrator, are exempt.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// Storage keeps the objects; by default a new memory. The control plane closes it when it stops.
+	// Storage stores the objects; by default in memory. The control plane closes it when it stops.
 	Storage storage.Store
-	// Controllers chooses among the control plane's own loops and directs them. Without a RootCA, the
-	// certificate that signs those of this control plane is published.
+	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
+	// the certificate of the authority of this control plane.
 	Controllers controllers.Options
-	// Admission chooses among the API server's admission plugins. ServiceAccount, which refuses pods in
-	// namespaces without a service account, does not run without the loop that creates these.
+	// Admission selects the API server's admission plugins. ServiceAccount, which refuses pods in
+	// namespaces without a service account, is disabled without the controller that creates these.
 	Admission admission.Options
-	// Logger gets what the controllers log: errors, at level 1 that they start and stop, at level 2
-	// the events that they record, and more above. By default it is that of klog, as for Kubernetes'
-	// libraries in the API server, which logs to standard error.
+	// Logger is the logger of the controllers. They log errors; at level 1 their start and stop,
+	// and at level 2 the events that they record. By default it is klog's, which Kubernetes'
+	// libraries in the API server use too, and which logs to standard error.
 	Logger logr.Logger
 	// WithoutControllers runs the API server alone.
 	WithoutControllers bool
 }
 
-// ControlPlane is a running control plane.
+// ControlPlane is a running control plane. Its methods may be called from several goroutines at
+// once.
 type ControlPlane struct {
 	storage     storage.Store
 	server      *apiserver.Server
 	transport   *inProcess
-	https       *httpsServer // nil without
-	controllers *loops       // nil without
-	stopped     func() error // does the work of Stop, once
+	https       *httpsServer       // nil without Options.Listen
+	controllers *controllerManager // nil without controllers
+
+	stop context.CancelFunc // requests the shutdown
+	done chan struct{}      // closed after the shutdown
+	err  error              // written before done is closed
 }
 
-// Start starts a control plane, which is ready for requests when Start returns. Its life is bounded by
-// Stop alone; a ctx that has ended keeps it from starting.
+// Start starts a control plane, which is ready for requests when Start returns. It runs until ctx
+// ends or [ControlPlane.Stop] is called, or until it fails; [ControlPlane.Done] and
+// [ControlPlane.Err] report that it has ended and why. If ctx ends before the control plane is
+// ready, Start stops what it has started and returns the error of ctx.
 //
-// Possible errors: the address cannot be listened on; the storage cannot be read.
-func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
+// A manager that works on the control plane still needs it when the manager's own context ends: to
+// finish its reconciles, to record their events and to release its lease. So a program that has
+// both should not pass them the same context, but start the control plane with a context of its
+// own, and stop it when the manager's Start has returned:
+//
+//	plane, err := controlplane.Start(context.Background(), controlplane.Options{})
+//	...
+//	defer plane.Stop()
+//	...
+//	err = mgr.Start(ctrl.SetupSignalHandler())
+//
+// Possible errors: ctx has ended; the address cannot be listened on; the storage cannot be read.
+func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{storage: o.Storage}
-	c.stopped = sync.OnceValue(c.stop)
+	c := &ControlPlane{storage: o.Storage, done: make(chan struct{})}
 	if c.storage == nil {
 		c.storage = memory.New(memory.Options{})
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Stop())
-		}
-	}()
-	who := authn.Config{Tokens: o.Tokens}
+	err := c.start(o)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.shutDown())
+	}
+	ctx, c.stop = context.WithCancel(ctx)
+	go c.run(ctx)
+	return c, nil
+}
+
+// start starts the parts, each before those that need it. Those that have started are in c even if
+// it returns an error.
+func (c *ControlPlane) start(o Options) error {
 	ca, err := newAuthority()
 	if err != nil {
-		return nil, fmt.Errorf("certificates: %w", err)
+		return fmt.Errorf("certificates: %w", err)
 	}
+	authentication := authn.Config{Tokens: o.Tokens}
 	if o.Listen != "" {
-		who.ClientCA = ca.pool()
+		authentication.ClientCA = ca.pool()
 	}
-	serving := apiserver.Options{
+	options := apiserver.Options{
 		Storage:                     c.storage,
-		Authenticator:               authn.New(who),
+		Authenticator:               authn.New(authentication),
 		Authorizer:                  authz.New(),
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,
@@ -101,25 +126,42 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	}
 	if !o.WithoutControllers {
 		o.complete(ca)
-		if c.controllers, err = newLoops(o.Logger, o.Controllers); err != nil {
-			return nil, err
+		if c.controllers, err = newControllerManager(o.Logger, o.Controllers); err != nil {
+			return err
 		}
-		serving.ReadyChecks = c.controllers.checks()
+		options.ReadyChecks = c.controllers.readyChecks()
 	}
-	if c.server, err = apiserver.New(serving); err != nil {
-		return nil, err
+	if c.server, err = apiserver.New(options); err != nil {
+		return err
 	}
 	c.transport = newInProcess(c.server, administrator)
 	if o.Listen != "" {
 		if c.https, err = listenHTTPS(o.Listen, ca, c.server); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	c.server.Advertise(c.address())
 	if c.controllers != nil {
 		err = c.controllers.start(c.Config(), o.Controllers)
 	}
-	return c, err
+	return err
+}
+
+// run waits until ctx ends or the listener fails, and then shuts everything down.
+func (c *ControlPlane) run(ctx context.Context) {
+	defer close(c.done)
+	defer c.stop()
+	var failed <-chan struct{}
+	if c.https != nil {
+		failed = c.https.done
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-failed:
+		err = fmt.Errorf("serving %s: %w", c.https.url, c.https.err)
+	}
+	c.err = errors.Join(err, c.shutDown())
 }
 
 // complete sets the defaults of the controllers' options.
@@ -132,16 +174,17 @@ func (o *Options) complete(ca *authority) {
 	}
 }
 
+// administrator is the user of in-process clients.
 var administrator = &user.DefaultInfo{Name: "flyball-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Config returns the configuration of an in-process client, an administrator without a rate limit.
-// The caller owns it. Requests fail once the control plane has stopped.
+// The caller owns it. Requests fail when the control plane has stopped.
 func (c *ControlPlane) Config() *rest.Config {
 	return &rest.Config{Host: "http://flyball.local", Transport: c.transport, QPS: -1}
 }
 
-// Kubeconfig returns a kubeconfig file for HTTPS as an administrator, with the keys in it, or nil
-// without [Options.Listen].
+// Kubeconfig returns a kubeconfig file for HTTPS as an administrator, or nil without
+// [Options.Listen]. It contains a private key.
 func (c *ControlPlane) Kubeconfig() []byte {
 	if c.https == nil {
 		return nil
@@ -149,7 +192,7 @@ func (c *ControlPlane) Kubeconfig() []byte {
 	return c.https.kubeconfig
 }
 
-// URL is where HTTPS is served, or empty.
+// URL returns the URL of the HTTPS server, or "" without [Options.Listen].
 func (c *ControlPlane) URL() string {
 	if c.https == nil {
 		return ""
@@ -157,13 +200,35 @@ func (c *ControlPlane) URL() string {
 	return c.https.url
 }
 
-// Stop stops the controllers, ends all watches, lets the requests under way finish, and closes the
-// storage. Requests that come while it does, or whose body has not come yet, are refused. Nothing of
-// the control plane is left when it returns. It may be called more than once, by several goroutines,
-// and answers the same each time.
-func (c *ControlPlane) Stop() error { return c.stopped() }
+// Stop stops the control plane and waits until nothing of it is left: it stops the controllers,
+// ends all watches, lets the requests in flight finish, and closes the storage. Requests that
+// arrive meanwhile, or whose body has not arrived yet, are refused. It returns what
+// [ControlPlane.Err] does. It may be called more than once, also while the context of [Start] ends.
+func (c *ControlPlane) Stop() error {
+	c.stop()
+	<-c.done
+	return c.err
+}
 
-func (c *ControlPlane) stop() error {
+// Done returns a channel that is closed when the control plane has ended and nothing of it is left.
+func (c *ControlPlane) Done() <-chan struct{} { return c.done }
+
+// Err returns nil if Done is not closed yet. After that it returns why the control plane has ended:
+// nil if it was stopped, by [ControlPlane.Stop] or by the end of the context of [Start], and else
+// what has failed. Errors while it was stopping are included.
+//
+// The failure of a controller does not end the control plane, but makes /readyz fail.
+func (c *ControlPlane) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// shutDown stops the parts that were started, each before those that it needs.
+func (c *ControlPlane) shutDown() error {
 	var errs []error
 	if c.controllers != nil {
 		errs = append(errs, c.controllers.stop())
@@ -177,8 +242,5 @@ func (c *ControlPlane) stop() error {
 	if c.transport != nil {
 		c.transport.drain()
 	}
-	if c.storage != nil {
-		errs = append(errs, c.storage.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.storage.Close())...)
 }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start runs a control plane for as long as the test.
+// start starts a control plane that is stopped when the test ends.
 func start(t testing.TB, o controlplane.Options) *controlplane.ControlPlane {
 	t.Helper()
 	plane, err := controlplane.Start(context.Background(), o)
@@ -48,7 +48,7 @@ func fromKubeconfig(t testing.TB, plane *controlplane.ControlPlane) *rest.Config
 	return cfg
 }
 
-// closeIdle lets go of the connections that client-go keeps for the configuration.
+// closeIdle closes the idle connections that client-go keeps for the configuration.
 func closeIdle(t testing.TB, cfg *rest.Config) {
 	transport, err := rest.TransportFor(cfg)
 	if err != nil {
@@ -58,25 +58,25 @@ func closeIdle(t testing.TB, cfg *rest.Config) {
 	(&http.Client{Transport: transport}).CloseIdleConnections()
 }
 
-func TestBothWaysInSeeTheSameObjects(t *testing.T) {
+func TestInProcessAndHTTPSShareObjects(t *testing.T) {
 	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0"})
-	inside, outside := clientFor(t, plane.Config()), clientFor(t, fromKubeconfig(t, plane))
+	inProcess, https := clientFor(t, plane.Config()), clientFor(t, fromKubeconfig(t, plane))
 	ctx := t.Context()
-	events, err := inside.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=shared"})
+	events, err := inProcess.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=shared"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer events.Stop()
-	written, err := outside.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
+	written, err := https.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Data: map[string]string{"key": "value"},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	event := <-events.ResultChan()
-	seen, ok := event.Object.(*corev1.ConfigMap)
-	if !ok || event.Type != watch.Added || seen.UID != written.UID || seen.Data["key"] != "value" {
-		t.Errorf("the watch says %s %v; want the new ConfigMap", event.Type, event.Object)
+	observed, ok := event.Object.(*corev1.ConfigMap)
+	if !ok || event.Type != watch.Added || observed.UID != written.UID || observed.Data["key"] != "value" {
+		t.Errorf("the watch returned %s %v; want the new ConfigMap", event.Type, event.Object)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestStopEndsWatchesAndRefusesRequests(t *testing.T) {
 	}
 }
 
-func TestWhoMayComeIn(t *testing.T) {
+func TestAuthentication(t *testing.T) {
 	plane := start(t, controlplane.Options{
 		Listen: "127.0.0.1:0", WithoutControllers: true,
 		Tokens: map[string]*user.DefaultInfo{
@@ -131,9 +131,9 @@ func TestWhoMayComeIn(t *testing.T) {
 		{"unknown token", with("wrong"), "/api/v1/namespaces", http.StatusUnauthorized},
 		{"unknown token at a public path", with("wrong"), "/healthz", http.StatusUnauthorized},
 		{"anonymous", bare, "/api/v1/namespaces", http.StatusForbidden},
-		{"anonymous asks for discovery", bare, "/apis", http.StatusForbidden},
-		{"anonymous asks for health", bare, "/readyz", http.StatusOK},
-		{"anonymous asks for the version", bare, "/version", http.StatusOK},
+		{"anonymous reads discovery", bare, "/apis", http.StatusForbidden},
+		{"anonymous reads health", bare, "/readyz", http.StatusOK},
+		{"anonymous reads the version", bare, "/version", http.StatusOK},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			client := clientFor(t, tc.cfg)
@@ -141,7 +141,7 @@ func TestWhoMayComeIn(t *testing.T) {
 			var status int
 			client.RESTClient().Get().AbsPath(tc.path).Do(t.Context()).StatusCode(&status)
 			if status != tc.status {
-				t.Errorf("%s answers %d, want %d", tc.path, status, tc.status)
+				t.Errorf("%s returned %d, want %d", tc.path, status, tc.status)
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestTwoControlPlanesShareNothing(t *testing.T) {
 	}
 	_, err := clientFor(t, second.Config()).CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("the other control plane answers %v; want NotFound", err)
+		t.Errorf("the other control plane returned %v; want NotFound", err)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// TestInVirtualTime runs a control plane with all its controllers through an hour that takes no time.
+// TestInVirtualTime runs a control plane with all its controllers for an hour of virtual time.
 func TestInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := start(t, controlplane.Options{})

@@ -13,10 +13,9 @@ import (
 
 const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
 
-// TestCreateHasOneMeaning creates the same objects by the short way that usual requests take and by
-// upstream's handler, which a query parameter that changes nothing is enough to get, and compares what
-// is answered and what is stored.
-func TestCreateHasOneMeaning(t *testing.T) {
+// TestFastCreate creates the same objects by the fast path and by upstream's handler, which a query
+// parameter without an effect selects, and compares the responses and what is stored.
+func TestFastCreate(t *testing.T) {
 	for _, tc := range []struct{ name, path, body string }{
 		{"nothing but a name", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`},
 		{"data and labels", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","labels":{"a":"b"},"annotations":{"c":"d"}},"data":{"k":"v"}}`},
@@ -52,39 +51,39 @@ func TestCreateHasOneMeaning(t *testing.T) {
 				cfg.UserAgent = agent
 				send := sender(t, cfg)
 				if tc.path == widgetsPath {
-					if status, answer := send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", widgets); status != http.StatusCreated {
-						t.Fatalf("the definition: %d %s", status, answer)
+					if status, body := send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", widgets); status != http.StatusCreated {
+						t.Fatalf("the definition: %d %s", status, body)
 					}
 				}
-				status, answer := send(http.MethodPost, tc.path+query, "application/json", tc.body)
+				status, body := send(http.MethodPost, tc.path+query, "application/json", tc.body)
 				if status == http.StatusCreated {
 					_, stored := send(http.MethodGet, tc.path+"/x", "", "")
-					if diff := cmp.Diff(normal(t, answer), normal(t, stored)); diff != "" {
+					if diff := cmp.Diff(normal(t, body), normal(t, stored)); diff != "" {
 						t.Errorf("answered (-) and stored (+) differ:\n%s", diff)
 					}
 				}
-				return status, normal(t, answer)
+				return status, normal(t, body)
 			}
 			for _, agent := range []string{"", "tester/1.0"} {
-				status, answer := try(agent, "")
+				status, body := try(agent, "")
 				wantStatus, want := try(agent, "?timeout=30s")
 				if status != wantStatus {
 					t.Errorf("status %d, upstream %d", status, wantStatus)
 				}
-				if diff := cmp.Diff(want, answer); diff != "" {
-					t.Errorf("the answer (-upstream +ours):\n%s", diff)
+				if diff := cmp.Diff(want, body); diff != "" {
+					t.Errorf("the response (-upstream +ours):\n%s", diff)
 				}
 			}
 		})
 	}
 }
 
-// normal is an object without what differs from one creation to the next.
-func normal(t *testing.T, answer []byte) map[string]any {
+// normal returns an object without the fields that are different in each creation.
+func normal(t *testing.T, body []byte) map[string]any {
 	t.Helper()
 	var obj map[string]any
-	if err := json.Unmarshal(answer, &obj); err != nil {
-		t.Fatalf("%v in %q", err, answer)
+	if err := json.Unmarshal(body, &obj); err != nil {
+		t.Fatalf("%v in %q", err, body)
 	}
 	metadata, _ := obj["metadata"].(map[string]any)
 	for _, server := range []string{"uid", "creationTimestamp"} {

@@ -31,12 +31,12 @@ func widget(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":%q},"spec":%s}`, name, spec)
 }
 
-// deepSchema is a schema with a schema inside, and so on.
+// deepSchema returns a schema with nested schemas.
 func deepSchema(depth int) string {
 	return strings.Repeat(`{"not":`, depth) + `{"type":"object"}` + strings.Repeat("}", depth)
 }
 
-// deepDefinition is a definition in protobuf, which has no limit of its own.
+// deepDefinition returns a definition in protobuf, whose decoder does not limit the depth.
 func deepDefinition(t *testing.T, depth int) string {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -107,7 +107,7 @@ func TestDepthIsBounded(t *testing.T) {
 			code, body := send(tc.method, tc.path, tc.kind, tc.body)
 			var status metav1.Status
 			if err := json.Unmarshal(body, &status); err != nil {
-				t.Fatalf("the answer %d is no Status but %.200q", code, body)
+				t.Fatalf("the response %d is not a Status: %.200q", code, body)
 			}
 			if (code != http.StatusBadRequest && code != http.StatusUnprocessableEntity) || !strings.Contains(status.Message, "nested more than 128 levels deep") {
 				t.Errorf("got %d %s: %.300s", code, status.Reason, status.Message)

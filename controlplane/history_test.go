@@ -14,8 +14,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestUnsafeDelete asks for an object to be deleted because it cannot be read. It can, and so must not go,
-// least of all without its finalizer.
+// TestUnsafeDelete requests the deletion of an object as unreadable. As it can be read, it must not
+// be deleted, and not without its finalizer.
 func TestUnsafeDelete(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 	if err != nil {
@@ -37,7 +37,7 @@ func TestUnsafeDelete(t *testing.T) {
 	}
 }
 
-// TestHistory asks for a resource version of a while ago, which is known, and again when it is too old.
+// TestHistory requests an old resource version, which is available, and again when it is compacted.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
@@ -98,7 +98,7 @@ func TestHistory(t *testing.T) {
 		}
 		next.Continue = err.(apierrors.APIStatus).Status().Continue
 		if list, err := configMaps.List(t.Context(), next); err != nil || len(list.Items) != 1 || *list.RemainingItemCount != 1 {
-			t.Errorf("going on at the latest resource version: %v, %v", list, err)
+			t.Errorf("continuing at the latest resource version: %v, %v", list, err)
 		}
 		if e := watched(); e.Type != watch.Error || !gone(apierrors.FromObject(e.Object)) {
 			t.Errorf("watch from a resource version that is too old: %+v", e)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/waitgroup"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -17,28 +18,31 @@ import (
 )
 
 const (
-	// drainWithin bounds how long the handlers of requests under way may hold up a stop, flushWithin how
-	// long the connections that have an answer to send, and hangUpWithin how long the clients that have
-	// just got an answer. One that sends something when it is hung up on may lose what it has not read.
-	drainWithin  = 2 * time.Second
-	flushWithin  = time.Second
-	hangUpWithin = 100 * time.Millisecond
+	// When the server stops, drainTimeout limits how long it waits for the handlers of requests in
+	// flight, flushTimeout for the connections whose response is being sent, and closeTimeout for
+	// the clients that have just got a response. A client that is sending when its connection is
+	// closed may lose the part of the response that it has not read.
+	drainTimeout = 2 * time.Second
+	flushTimeout = time.Second
+	closeTimeout = 100 * time.Millisecond
 
-	// answerWithin is how long a client may take to read an answer, from the end of the longest request.
-	answerWithin = 10 * time.Second
+	// responseTimeout is how long a client may take to read a response after the longest request.
+	responseTimeout = 10 * time.Second
 )
 
-// httpsServer is the way in from outside the process.
+// httpsServer serves HTTPS for clients with certificates or tokens.
 type httpsServer struct {
 	server      *http.Server
 	listener    net.Listener
-	requests    requests
+	inFlight    waitgroup.SafeWaitGroup
 	connections *connections
 	url         string
 	kubeconfig  []byte
-	done        chan struct{}
+	done        chan struct{} // closed when it no longer accepts connections
+	err         error         // written before done is closed
 }
 
+// listenHTTPS serves HTTPS at an address.
 func listenHTTPS(address string, ca *authority, handler http.Handler) (*httpsServer, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -52,15 +56,16 @@ func listenHTTPS(address string, ca *authority, handler http.Handler) (*httpsSer
 	return s, nil
 }
 
-// serveHTTPS serves until it is stopped. The handler must refuse requests by itself once that begins.
+// serveHTTPS starts a server on a listener, which it closes when it stops. The handler must refuse
+// requests that arrive after that has begun.
 func serveHTTPS(address string, listener net.Listener, ca *authority, handler http.Handler) (*httpsServer, error) {
 	s := &httpsServer{
 		listener: listener, url: urlOf(address, listener.Addr()),
 		connections: newConnections(), done: make(chan struct{}),
 	}
-	asked, _, _ := net.SplitHostPort(address)
-	found, _, _ := net.SplitHostPort(listener.Addr().String())
-	cert, err := ca.server(asked, found)
+	requested, _, _ := net.SplitHostPort(address)
+	actual, _, _ := net.SplitHostPort(listener.Addr().String())
+	cert, err := ca.server(requested, actual)
 	if err != nil {
 		return nil, err
 	}
@@ -69,58 +74,59 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, handler ht
 	}
 	s.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if s.requests.enter() {
-				defer s.requests.leave()
+			if s.inFlight.Add(1) == nil { // or else it is stopping, and the handler refuses the request
+				defer s.inFlight.Done()
 			}
 			handler.ServeHTTP(w, r)
 		}),
-		// The deadlines are those of requests that have an end; the handler lifts them from others.
+		// The handler removes the deadlines of long-running requests.
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       apiserver.RequestTimeout,
-		WriteTimeout:      apiserver.RequestTimeout + answerWithin,
+		WriteTimeout:      apiserver.RequestTimeout + responseTimeout,
 		IdleTimeout:       2 * time.Minute,
-		ConnState:         s.connections.follow,
-		ErrorLog:          log.New(io.Discard, "", 0), // clients that hang up are no concern of the user's
+		ConnState:         s.connections.stateChanged,
+		ErrorLog:          log.New(io.Discard, "", 0), // it would log connections that clients close
 		TLSConfig: &tls.Config{
 			Certificates: []tls.Certificate{cert},
-			ClientAuth:   tls.RequestClientCert, // verified by the authenticator, which can answer properly
+			ClientAuth:   tls.RequestClientCert, // verified by the authenticator, which responds with a Status
 			MinVersion:   tls.VersionTLS12,
 		},
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.server.ServeTLS(listener, "", "") // always ends with ErrServerClosed
+		s.err = s.server.ServeTLS(listener, "", "")
 	}()
 	return s, nil
 }
 
-// urlOf is where clients on this machine reach a listener: an address that stands for all of them is no
-// address to connect to.
+// urlOf returns the URL at which clients on this host reach a listener. Instead of an unspecified
+// address, to which one cannot connect, it has that of loopback.
 func urlOf(address string, listening net.Addr) string {
 	host, port, _ := net.SplitHostPort(listening.String())
 	if net.ParseIP(host).IsUnspecified() {
 		host = "127.0.0.1"
-		if asked, _, _ := net.SplitHostPort(address); asked == "::" {
+		if requested, _, _ := net.SplitHostPort(address); requested == "::" {
 			host = "::1"
 		}
 	}
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// stop waits for the requests under way and their answers to be sent, and then hangs up on all clients.
+// stop waits until the requests in flight have got their responses, and then closes all
+// connections.
 func (s *httpsServer) stop() error {
 	s.listener.Close()
-	answered := s.connections.answered()
+	closed := s.connections.activeClosed()
 	drained := make(chan struct{})
 	go func() {
-		s.requests.drain()
+		s.inFlight.Wait()
 		close(drained)
 	}()
 	select {
 	case <-drained:
-		s.connections.wait(flushWithin, s.connections.idle)
-		s.connections.wait(hangUpWithin, answered)
-	case <-time.After(drainWithin):
+		s.connections.wait(flushTimeout, s.connections.idle)
+		s.connections.wait(closeTimeout, closed)
+	case <-time.After(drainTimeout):
 	}
 	err := s.server.Close()
 	<-s.done
@@ -131,7 +137,7 @@ func (s *httpsServer) stop() error {
 	return err
 }
 
-// kubeconfig is the file with which an administrator reaches the server.
+// kubeconfig returns the kubeconfig file of an administrator.
 func kubeconfig(url string, ca *authority) ([]byte, error) {
 	admin, err := ca.administrator()
 	if err != nil {
@@ -146,7 +152,7 @@ func kubeconfig(url string, ca *authority) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// reason is the innermost error, which says what happened without the operation around it.
+// reason returns the innermost error, without the operation that failed.
 func reason(err error) error {
 	for {
 		inner := errors.Unwrap(err)

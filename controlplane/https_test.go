@@ -27,7 +27,7 @@ import (
 )
 
 func TestURL(t *testing.T) {
-	for _, tc := range []struct{ asked, listening, want string }{
+	for _, tc := range []struct{ address, listening, want string }{
 		{"127.0.0.1:0", "127.0.0.1:6443", "https://127.0.0.1:6443"},
 		{"localhost:6443", "127.0.0.1:6443", "https://127.0.0.1:6443"},
 		{"[::1]:6443", "[::1]:6443", "https://[::1]:6443"},
@@ -40,13 +40,13 @@ func TestURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := urlOf(tc.asked, listening); got != tc.want {
-			t.Errorf("a listener for %s on %s is reached at %s; want %s", tc.asked, tc.listening, got, tc.want)
+		if got := urlOf(tc.address, listening); got != tc.want {
+			t.Errorf("a listener for %s on %s is reached at %s; want %s", tc.address, tc.listening, got, tc.want)
 		}
 	}
 }
 
-// TestListenOnAllAddresses connects with what the kubeconfig says.
+// TestListenOnAllAddresses connects with the kubeconfig.
 func TestListenOnAllAddresses(t *testing.T) {
 	plane, err := Start(t.Context(), Options{Listen: "0.0.0.0:0", WithoutControllers: true})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestListenOnAllAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(cfg.Host, "https://127.0.0.1:") {
-		t.Errorf("the kubeconfig says %s", cfg.Host)
+		t.Errorf("the kubeconfig has %s", cfg.Host)
 	}
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestListenOnAllAddresses(t *testing.T) {
 	}
 }
 
-// stack is an API server behind HTTPS without a socket.
+// stack is an API server with HTTPS over connections in memory.
 type stack struct {
 	t        *testing.T
 	api      *apiserver.Server
@@ -86,6 +86,7 @@ type stack struct {
 
 const guestToken = "guest-token"
 
+// newStack starts an API server that is stopped when the test ends.
 func newStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{t: t, listener: newMemoryListener()}
@@ -127,7 +128,7 @@ func (s *stack) stop() {
 	}
 }
 
-// tls is the administrator's configuration; without a protocol, HTTP/1.1 is spoken.
+// tls returns the administrator's configuration. The default protocol is HTTP/1.1.
 func (s *stack) tls(protocols ...string) *tls.Config {
 	s.t.Helper()
 	admin, err := s.ca.administrator()
@@ -141,7 +142,7 @@ func (s *stack) tls(protocols ...string) *tls.Config {
 	return &tls.Config{RootCAs: s.ca.pool(), ServerName: "localhost", Certificates: []tls.Certificate{cert}, NextProtos: protocols}
 }
 
-// client speaks one version of HTTP, 1 or 2.
+// client returns a client for a version of HTTP, 1 or 2.
 func (s *stack) client(version int) *http.Client {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(version == 1)
@@ -151,7 +152,7 @@ func (s *stack) client(version int) *http.Client {
 	return c
 }
 
-// answer is how a request ended.
+// answer is the response to a request, or its error.
 type answer struct {
 	status int
 	header http.Header
@@ -223,9 +224,9 @@ func TestStalledBody(t *testing.T) {
 	}
 }
 
-// TestStalledBodyThatNobodyReads is about requests that are refused before their body is looked at: an
-// HTTP/1.1 server wants the rest of it all the same.
-func TestStalledBodyThatNobodyReads(t *testing.T) {
+// TestStalledBodyOfRejectedRequest sends requests that are rejected before their body is read: an
+// HTTP/1.1 server reads the rest of it even so.
+func TestStalledBodyOfRejectedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t)
 		c, err := s.listener.dial(t.Context(), "", "")
@@ -265,7 +266,7 @@ func TestStalledHeader(t *testing.T) {
 	})
 }
 
-// TestStalledReader asks for more than connections buffer and reads nothing of it.
+// TestStalledReader requests more than connections buffer and does not read the response.
 func TestStalledReader(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, client *http.Client) {
 		large := strings.Repeat("x", 1<<20)
@@ -280,14 +281,12 @@ func TestStalledReader(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		time.Sleep(2 * apiserver.RequestTimeout) // virtual
-		s.https.requests.mu.Lock()
-		defer s.https.requests.mu.Unlock()
-		s.https.requests.running.Wait()
+		s.https.inFlight.Wait()
 	})
 }
 
-// TestWatchOutlivesOtherRequests also has the events come through after every deadline has passed.
-func TestWatchOutlivesOtherRequests(t *testing.T) {
+// TestWatchHasNoDeadline receives events after all deadlines of other requests.
+func TestWatchHasNoDeadline(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, client *http.Client) {
 		resp, err := client.Get("https://localhost" + configMaps + "?watch=true&timeoutSeconds=3600")
 		if err != nil {
@@ -312,7 +311,8 @@ func TestWatchOutlivesOtherRequests(t *testing.T) {
 	})
 }
 
-// TestStopUnderLoad stops a server with requests in every state: each is answered, as a whole or with 503.
+// TestStopUnderLoad stops a server with requests in every state: each gets a complete response or a
+// 503.
 func TestStopUnderLoad(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, client *http.Client) {
 		answers := make(chan answer)
@@ -353,7 +353,7 @@ func TestStopUnderLoad(t *testing.T) {
 			h.Close()
 		}
 		if counts[http.StatusServiceUnavailable] != len(halves)/2 {
-			t.Errorf("the answers are %v; want 503 for those with half a body alone", counts)
+			t.Errorf("the responses are %v; want 503 only for those with an incomplete body", counts)
 		}
 		if got := send(t, client, http.MethodGet, configMaps, nil); got.err == nil {
 			t.Errorf("after the stop a request got %v", got)
@@ -361,7 +361,7 @@ func TestStopUnderLoad(t *testing.T) {
 	})
 }
 
-// TestLateRequest has a request come on an open connection while the server waits for another.
+// TestLateRequest sends a request on an open connection while the server waits for another one.
 func TestLateRequest(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *stack, client *http.Client) {
 		if got := send(t, client, http.MethodGet, configMaps, nil); got.status != http.StatusOK {
@@ -375,7 +375,7 @@ func TestLateRequest(t *testing.T) {
 	})
 }
 
-func TestStopOfAnIdleServerIsFast(t *testing.T) {
+func TestStopOfIdleServer(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP/%d", version), func(t *testing.T) {
 			plane, err := Start(t.Context(), Options{Listen: "127.0.0.1:0"})
@@ -468,8 +468,8 @@ func TestStalledBodyInProcess(t *testing.T) {
 	})
 }
 
-// TestStopWithAWatchThatNobodyReads has more events than the pipe of an in-process watch has room for.
-func TestStopWithAWatchThatNobodyReads(t *testing.T) {
+// TestStopWithUnreadWatch has more events than the pipe of an in-process watch buffers.
+func TestStopWithUnreadWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(t.Context(), Options{WithoutControllers: true})
 		if err != nil {
@@ -482,7 +482,7 @@ func TestStopWithAWatchThatNobodyReads(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		for n := range 4 {
-			body := fmt.Sprintf(`{"metadata":{"name":"x%d"},"data":{"a":"%s"}}`, n, strings.Repeat("x", pipeRoom))
+			body := fmt.Sprintf(`{"metadata":{"name":"x%d"},"data":{"a":"%s"}}`, n, strings.Repeat("x", pipeBuffer))
 			if got := send(t, client, http.MethodPost, configMaps, strings.NewReader(body)); got.status != http.StatusCreated {
 				t.Fatal(got)
 			}
@@ -497,14 +497,14 @@ func TestStopWithAWatchThatNobodyReads(t *testing.T) {
 	})
 }
 
-func TestConnectionsAreWaitedFor(t *testing.T) {
+func TestConnectionsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newConnections()
 		one, other := newMemoryConns()
-		c.follow(one, http.StateNew)
-		c.follow(one, http.StateActive)
-		c.follow(other, http.StateIdle)
-		answered := c.answered()
+		c.stateChanged(one, http.StateNew)
+		c.stateChanged(one, http.StateActive)
+		c.stateChanged(other, http.StateIdle)
+		answered := c.activeClosed()
 		waiting := func(most time.Duration, condition func() bool) (done func() time.Duration) {
 			took := make(chan time.Duration)
 			began := time.Now()
@@ -519,13 +519,13 @@ func TestConnectionsAreWaitedFor(t *testing.T) {
 		}
 		done := waiting(time.Hour, c.idle)
 		time.Sleep(time.Minute) // virtual
-		c.follow(one, http.StateIdle)
+		c.stateChanged(one, http.StateIdle)
 		if took := done(); took != time.Minute {
 			t.Errorf("until the connection was idle, waited for %v", took)
 		}
 		done = waiting(time.Hour, answered)
 		time.Sleep(time.Minute) // virtual
-		c.follow(one, http.StateClosed)
+		c.stateChanged(one, http.StateClosed)
 		if took := done(); took != time.Minute {
 			t.Errorf("until the connection was closed, waited for %v", took)
 		}

@@ -9,25 +9,26 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/waitgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"flyball.dev/apiserver/authn"
 )
 
-// errAborted is what a request gets whose handler gave up in the middle of its answer.
-var errAborted = errors.New("the server aborted the answer")
+// errAborted is the error of a request whose handler has panicked with http.ErrAbortHandler.
+var errAborted = errors.New("the server aborted the response")
 
-// errStopped is what a request gets that comes after the control plane has stopped.
+// errStopped is the error of a request after the control plane has stopped.
 var errStopped = errors.New("the control plane is stopped")
 
-// inProcess carries requests to a handler in the same process, without a socket. A request that is
-// answered at once runs on the goroutine of its caller; only a watch gets one of its own.
+// inProcess is an http.RoundTripper that calls a handler in the same process, without a socket. The
+// handler runs on the goroutine of the caller; only that of a watch has a goroutine of its own.
 type inProcess struct {
-	handler http.Handler
-	user    user.Info
-	requests
+	handler  http.Handler
+	user     user.Info
+	inFlight waitgroup.SafeWaitGroup
 	draining context.Context
-	stop     context.CancelFunc // begins the draining
+	stop     context.CancelFunc // cancels draining
 }
 
 func newInProcess(handler http.Handler, user user.Info) *inProcess {
@@ -36,41 +37,43 @@ func newInProcess(handler http.Handler, user user.Info) *inProcess {
 	return t
 }
 
-// drain takes no more requests and waits for those under way, but not for anyone to read the answers.
+// drain refuses further requests and waits for those in flight, but not until their responses are
+// read.
 func (t *inProcess) drain() {
 	t.stop()
-	t.requests.drain()
+	t.inFlight.Wait()
 }
 
+// RoundTrip implements http.RoundTripper.
 func (t *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	if !t.enter() {
+	if t.inFlight.Add(1) != nil {
 		if r.Body != nil {
 			r.Body.Close()
 		}
 		return nil, errStopped
 	}
-	if streams(r) {
+	if isWatch(r) {
 		return t.stream(r)
 	}
-	defer t.leave()
-	req, deadline := t.arrived(r, r.Context())
+	defer t.inFlight.Done()
+	req, deadline := t.serverRequest(r, r.Context())
 	defer req.Body.Close()
-	w := &buffered{header: http.Header{}, bodyDeadline: deadline}
+	w := &bufferedWriter{header: http.Header{}, bodyDeadline: deadline}
 	if !t.serve(w, req) {
 		return nil, errAborted
 	}
 	if r.Context().Err() != nil && w.status() >= http.StatusBadRequest {
-		return nil, context.Cause(r.Context()) // it is the caller who gave up, and not the server that is in trouble
+		return nil, context.Cause(r.Context()) // the error status is a consequence of the cancellation
 	}
 	return response(r, w.status(), w.header, io.NopCloser(bytes.NewReader(w.body.Bytes())), int64(w.body.Len())), nil
 }
 
-// serve runs the handler and tells whether it came to its end. A handler aborts by a panic, which a
-// server on a socket takes for a reason to hang up.
-func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (done bool) {
+// serve calls the handler and reports whether it returned. A handler aborts a response by a panic
+// with http.ErrAbortHandler, upon which an HTTP server closes the connection.
+func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool) {
 	defer func() {
 		if reason := recover(); reason != nil && reason != http.ErrAbortHandler {
 			panic(reason)
@@ -80,8 +83,9 @@ func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (done bool) {
 	return true
 }
 
-// arrived is the request as a server would see it, and how the server can end its body.
-func (t *inProcess) arrived(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
+// serverRequest returns the request as an HTTP server would pass it to the handler, and what sets
+// the deadline of its body.
+func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
 	req := r.WithContext(authn.WithUser(ctx, t.user))
 	req.Header = r.Header.Clone()
 	if req.Header == nil {
@@ -93,16 +97,16 @@ func (t *inProcess) arrived(r *http.Request, ctx context.Context) (*http.Request
 	switch {
 	case req.Body == nil:
 		req.Body = http.NoBody
-	case req.GetBody == nil: // or else it is in memory, and never stalls
-		body := newStallable(ctx, req.Body)
+	case req.GetBody == nil: // or else the body is in memory, and reads do not block
+		body := newDeadlineBody(ctx, req.Body)
 		req.Body = body
 		return req, bodyDeadline{body}
 	}
 	return req, bodyDeadline{}
 }
 
-// streams tells whether the answer goes on for as long as the client likes.
-func streams(r *http.Request) bool {
+// isWatch reports whether a request is a watch, whose response has no end.
+func isWatch(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "watch=") {
 		switch r.URL.Query().Get("watch") {
 		case "true", "1":
@@ -112,30 +116,31 @@ func streams(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/watch/")
 }
 
-// stream runs the handler beside its caller and returns when the answer has begun. An answer that is an
-// error comes whole: a client that leaves while it reads one would take that for another error.
+// stream runs the handler in a goroutine and returns when the header of the response is written. Of
+// an error response it waits for the body, so that a client that is cancelled meanwhile does not
+// get another error.
 func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
-	w := &streamed{header: http.Header{}, begun: make(chan struct{}), pipe: newPipe()}
-	left := func() { w.pipe.closeRead(context.Cause(r.Context())) }
-	unhook := context.AfterFunc(r.Context(), left)
+	w := &streamWriter{header: http.Header{}, started: make(chan struct{}), pipe: newPipe()}
+	canceled := func() { w.pipe.closeRead(context.Cause(r.Context())) }
+	unhook := context.AfterFunc(r.Context(), canceled)
 	go func() {
-		defer t.leave()
-		defer context.AfterFunc(t.draining, w.pipe.lift)()
+		defer t.inFlight.Done()
+		defer context.AfterFunc(t.draining, w.pipe.unblock)()
 		defer cancel()
 		defer unhook()
-		req, deadline := t.arrived(r, ctx)
+		req, deadline := t.serverRequest(r, ctx)
 		defer req.Body.Close()
 		w.bodyDeadline = deadline
-		switch done := t.serve(w, req); {
-		case !done:
+		switch returned := t.serve(w, req); {
+		case !returned:
 			w.pipe.closeRead(errAborted)
 		case r.Context().Err() != nil:
-			left() // the handler may have ended for that before the hook was called
+			canceled() // the handler may have returned because of it before the hook was called
 		}
 		w.finish()
 	}()
-	<-w.begun
+	<-w.started
 	if w.code == http.StatusOK {
 		return response(r, w.code, w.sent, &streamBody{w.pipe, cancel}, -1), nil
 	}
@@ -146,6 +151,7 @@ func (t *inProcess) stream(r *http.Request) (*http.Response, error) {
 	return response(r, w.code, w.sent, io.NopCloser(bytes.NewReader(body)), int64(len(body))), nil
 }
 
+// response returns a response with that header and body.
 func response(r *http.Request, code int, header http.Header, body io.ReadCloser, length int64) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(code), StatusCode: code,
@@ -154,67 +160,68 @@ func response(r *http.Request, code int, header http.Header, body io.ReadCloser,
 	}
 }
 
-// buffered keeps a whole answer.
-type buffered struct {
+// bufferedWriter is a ResponseWriter that buffers the whole response.
+type bufferedWriter struct {
 	bodyDeadline
 	header http.Header
 	code   int
 	body   bytes.Buffer
 }
 
-func (w *buffered) Header() http.Header { return w.header }
-func (w *buffered) Flush()              {}
+func (w *bufferedWriter) Header() http.Header { return w.header }
+func (w *bufferedWriter) Flush()              {}
 
-func (w *buffered) WriteHeader(code int) {
+func (w *bufferedWriter) WriteHeader(code int) {
 	if w.code == 0 {
 		w.code = code
 	}
 }
 
-func (w *buffered) Write(p []byte) (int, error) {
+func (w *bufferedWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(p)
 }
 
-func (w *buffered) status() int {
+func (w *bufferedWriter) status() int {
 	if w.code == 0 {
 		return http.StatusOK
 	}
 	return w.code
 }
 
-// streamed hands an answer on while it is written.
-type streamed struct {
+// streamWriter is a ResponseWriter that writes the response to a pipe.
+type streamWriter struct {
 	bodyDeadline
-	header http.Header
-	sent   http.Header // the header as it was when the answer began
-	code   int
-	once   sync.Once
-	begun  chan struct{}
-	pipe   *pipe
+	header  http.Header
+	sent    http.Header // the header when it was written
+	code    int
+	once    sync.Once
+	started chan struct{} // closed when the header is written
+	pipe    *pipe
 }
 
-func (w *streamed) Header() http.Header { return w.header }
-func (w *streamed) Flush()              { w.WriteHeader(http.StatusOK) }
+func (w *streamWriter) Header() http.Header { return w.header }
+func (w *streamWriter) Flush()              { w.WriteHeader(http.StatusOK) }
 
-func (w *streamed) WriteHeader(code int) {
+func (w *streamWriter) WriteHeader(code int) {
 	w.once.Do(func() {
 		w.code, w.sent = code, w.header.Clone()
-		close(w.begun)
+		close(w.started)
 	})
 }
 
-func (w *streamed) Write(p []byte) (int, error) {
+func (w *streamWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.pipe.Write(p)
 }
 
-func (w *streamed) finish() {
+// finish ends the response.
+func (w *streamWriter) finish() {
 	w.WriteHeader(http.StatusOK)
 	w.pipe.closeWrite()
 }
 
-// streamBody ends the handler when its reader closes it.
+// streamBody is the body of a watch response. Closing it cancels the context of the handler.
 type streamBody struct {
 	*pipe
 	cancel context.CancelFunc

@@ -18,7 +18,7 @@ func inProcessClient(handler http.HandlerFunc) (*http.Client, *inProcess) {
 	return &http.Client{Transport: t}, t
 }
 
-func TestWholeAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		handler http.HandlerFunc
@@ -49,7 +49,7 @@ func TestWholeAnswers(t *testing.T) {
 	}
 }
 
-func TestTheClientsRequestIsNotChanged(t *testing.T) {
+func TestRequestIsNotChanged(t *testing.T) {
 	client, _ := inProcessClient(func(_ http.ResponseWriter, r *http.Request) { r.Header.Del("Authorization") })
 	req, err := http.NewRequest(http.MethodGet, "http://x/", nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestTheClientsRequestIsNotChanged(t *testing.T) {
 	}
 }
 
-// watched asks for a watch whose handler says "first", then does what rest does.
+// watched requests a watch whose handler writes "first" and then calls rest.
 func watched(t *testing.T, ctx context.Context, rest func(w http.ResponseWriter, r *http.Request)) (*http.Response, *inProcess) {
 	t.Helper()
 	client, transport := inProcessClient(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func watched(t *testing.T, ctx context.Context, rest func(w http.ResponseWriter,
 
 func untilLeft(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-func TestStreams(t *testing.T) {
+func TestWatches(t *testing.T) {
 	t.Run("ends with the handler", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			resp, _ := watched(t, t.Context(), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "last") })
@@ -134,15 +134,15 @@ func TestStreams(t *testing.T) {
 			written := 0
 			resp, transport := watched(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
 				for range 100 {
-					n, _ := w.Write(make([]byte, pipeRoom/10))
+					n, _ := w.Write(make([]byte, pipeBuffer/10))
 					written += n
 				}
 			})
 			synctest.Wait()
-			if written > 2*pipeRoom {
+			if written > 2*pipeBuffer {
 				t.Errorf("%d bytes were taken ahead of the reader", written)
 			}
-			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 100*(pipeRoom/10) {
+			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 100*(pipeBuffer/10) {
 				t.Errorf("read %d bytes, %v", len(rest), err)
 			}
 			transport.drain()
@@ -150,7 +150,7 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-func TestAnErrorComesWhole(t *testing.T) {
+func TestErrorResponseOfWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, transport := inProcessClient(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)

@@ -16,7 +16,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// itself reads the Service of the API server, and the address that both kinds of endpoints have.
+// itself returns the Service of the API server, and the address of its Endpoints and EndpointSlice.
 func itself(t *testing.T, client kubernetes.Interface) (*corev1.Service, netip.AddrPort) {
 	t.Helper()
 	ctx := t.Context()
@@ -50,7 +50,7 @@ func itself(t *testing.T, client kubernetes.Interface) (*corev1.Service, netip.A
 	return service, address
 }
 
-func TestServiceOfTheServer(t *testing.T) {
+func TestKubernetesService(t *testing.T) {
 	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
 	client := clientFor(t, plane.Config())
 	service, address := itself(t, client)
@@ -71,7 +71,7 @@ func TestServiceOfTheServer(t *testing.T) {
 	}
 }
 
-func TestServiceOfAServerOnAllAddresses(t *testing.T) {
+func TestServiceOnAllAddresses(t *testing.T) {
 	plane := start(t, controlplane.Options{Listen: "0.0.0.0:0", WithoutControllers: true})
 	_, address := itself(t, clientFor(t, plane.Config()))
 	if !address.Addr().IsGlobalUnicast() || address.Port() == 0 {
@@ -79,7 +79,7 @@ func TestServiceOfAServerOnAllAddresses(t *testing.T) {
 	}
 }
 
-func TestServiceOfTheServerComesBack(t *testing.T) {
+func TestServiceIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := clientFor(t, start(t, controlplane.Options{}).Config())
 		ctx := t.Context()
@@ -120,7 +120,7 @@ func TestServiceOfTheServerComesBack(t *testing.T) {
 	})
 }
 
-func TestSystemNamespacesComeBack(t *testing.T) {
+func TestSystemNamespacesAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := clientFor(t, start(t, controlplane.Options{}).Config())
 		ctx := t.Context()
@@ -135,19 +135,19 @@ func TestSystemNamespacesComeBack(t *testing.T) {
 		if _, err := client.CoreV1().Namespaces().Get(ctx, "kube-node-lease", metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
-		// The node goes on saying that it is alive.
+		// The lease of the node is renewed again.
 		if _, err := client.CoordinationV1().Leases("kube-node-lease").Get(ctx, "flyball", metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// lasting is a storage that outlives a control plane.
+// lasting is a storage that is not closed by a control plane.
 type lasting struct{ *memory.Store }
 
 func (lasting) Close() error { return nil }
 
-func TestServiceOfTheServerAfterARestart(t *testing.T) {
+func TestServiceAfterRestart(t *testing.T) {
 	store := memory.New(memory.Options{})
 	defer store.Close()
 	first, err := controlplane.Start(t.Context(), controlplane.Options{Storage: lasting{store}, WithoutControllers: true})
@@ -164,6 +164,6 @@ func TestServiceOfTheServerAfterARestart(t *testing.T) {
 		t.Errorf("the endpoint is %s, the server on port %d", address, port)
 	}
 	if before.UID != after.UID {
-		t.Error("the Service was made anew")
+		t.Error("the Service was created again")
 	}
 }

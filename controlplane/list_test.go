@@ -17,9 +17,9 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestListMemory holds up a list of 64 MB after its first bytes and measures what the server then keeps for
-// it. It must be little, as everything is there already: the list is encoded while it is sent, object by
-// object.
+// TestListMemory stops reading a list of 64 MB after its first bytes, and measures the memory that
+// the server then uses for it. It must be small, as the list is encoded object by object while it
+// is sent.
 func TestListMemory(t *testing.T) {
 	const objects, size, most = 400, 160_000, 8 << 20
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
@@ -70,9 +70,9 @@ func TestListMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			during := liveHeap()
-			t.Logf("%d KiB are kept for the list", (during-before)>>10)
+			t.Logf("%d KiB are used for the list", (during-before)>>10)
 			if during-before > most {
-				t.Errorf("%d MiB are kept for the list, want %d at the most", (during-before)>>20, most>>20)
+				t.Errorf("%d MiB are used for the list, want at most %d", (during-before)>>20, most>>20)
 			}
 			if n, err := io.CopyN(io.Discard, response.Body, objects*size*9/10); err != nil {
 				t.Errorf("the list had %d bytes: %v", n, err)

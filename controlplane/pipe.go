@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// pipeRoom is how many bytes a writer may be ahead of its reader.
-const pipeRoom = 256 << 10
+// pipeBuffer is how many bytes a pipe buffers before writers block.
+const pipeBuffer = 256 << 10
 
-// pipe is an io.Pipe with some room, so that writer and reader need not meet for every event.
+// pipe is an io.Pipe with a buffer, so that reader and writer need not switch for every event.
 type pipe struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	data    bytes.Buffer
-	lifted  bool  // writers no longer wait for room
-	ended   bool  // no more will be written
-	failed  error // nobody reads any more; what a late reader gets
+	buffer  bytes.Buffer
+	grow    bool  // writers no longer block
+	closed  bool  // by the writer: nothing more will be written
+	readErr error // by the reader: nothing more will be read; what Read then returns
 }
 
 func newPipe() *pipe {
@@ -25,59 +25,63 @@ func newPipe() *pipe {
 	return p
 }
 
+// Write writes to the buffer. It blocks while the buffer is full.
 func (p *pipe) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.data.Len() >= pipeRoom && !p.lifted && p.failed == nil {
+	for p.buffer.Len() >= pipeBuffer && !p.grow && p.readErr == nil {
 		p.changed.Wait()
 	}
-	if p.failed != nil {
-		return len(b), nil // the handler learns from its context; an error here would only be logged
+	if p.readErr != nil {
+		return len(b), nil // the context of the handler is cancelled; an error here would only be logged
 	}
-	p.data.Write(b)
+	p.buffer.Write(b)
 	p.changed.Broadcast()
 	return len(b), nil
 }
 
+// Read reads from the buffer. It blocks while the buffer is empty.
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.data.Len() == 0 && !p.ended && p.failed == nil {
+	for p.buffer.Len() == 0 && !p.closed && p.readErr == nil {
 		p.changed.Wait()
 	}
 	switch {
-	case p.failed != nil:
-		return 0, p.failed
-	case p.data.Len() > 0:
+	case p.readErr != nil:
+		return 0, p.readErr
+	case p.buffer.Len() > 0:
 		p.changed.Broadcast()
-		return p.data.Read(b)
+		return p.buffer.Read(b)
 	default:
 		return 0, io.EOF
 	}
 }
 
-// lift makes room for all that is still written, so that a writer can end whose reader has stopped
-// reading.
-func (p *pipe) lift() {
+// unblock makes the buffer grow as needed from now on, so that a writer can finish whose reader has
+// stopped reading.
+func (p *pipe) unblock() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lifted = true
+	p.grow = true
 	p.changed.Broadcast()
 }
 
+// closeWrite makes readers get io.EOF after what is in the buffer.
 func (p *pipe) closeWrite() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ended = true
+	p.closed = true
 	p.changed.Broadcast()
 }
 
+// closeRead discards what is and will be written. Read returns the error of the first call.
 func (p *pipe) closeRead(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failed == nil {
-		p.failed = err
-		p.data.Reset()
+	if p.readErr == nil {
+		p.readErr = err
+		p.buffer.Reset()
 	}
 	p.changed.Broadcast()
 }

@@ -58,7 +58,7 @@ func TestReviews(t *testing.T) {
 			}
 		}
 	})
-	t.Run("nothing asked", func(t *testing.T) {
+	t.Run("empty spec", func(t *testing.T) {
 		_, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "exactly one of") || !strings.Contains(err.Error(), "spec.user") {
 			t.Errorf("got %v", err)
@@ -82,7 +82,7 @@ func TestReviews(t *testing.T) {
 			}
 		}
 	})
-	t.Run("as somebody else", func(t *testing.T) {
+	t.Run("impersonated", func(t *testing.T) {
 		cfg := plane.Config()
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: "guest"}
 		_, err := clientFor(t, cfg).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})

@@ -12,8 +12,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// TestSecretsStayOutOfTheLog sends Secrets that are wrong in every way, whose errors may quote them.
-func TestSecretsStayOutOfTheLog(t *testing.T) {
+// TestSecretsAreNotLogged sends invalid Secrets, whose errors may quote them.
+func TestSecretsAreNotLogged(t *testing.T) {
 	var mu sync.Mutex
 	var logged strings.Builder
 	klog.SetLogger(funcr.New(func(_, args string) {
@@ -59,14 +59,14 @@ func TestSecretsStayOutOfTheLog(t *testing.T) {
 			}
 		}
 	}
-	if refused < 70 { // of 78: a patch may have fields that nobody knows
+	if refused < 70 { // of 78: a patch may have unknown fields
 		t.Errorf("only %d were refused", refused)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for _, said := range []string{"hunter2", "aHVudGVyMg"} {
-		if strings.Contains(logged.String(), said) {
-			t.Errorf("the log has %q:\n%s", said, logged.String())
+	for _, secret := range []string{"hunter2", "aHVudGVyMg"} {
+		if strings.Contains(logged.String(), secret) {
+			t.Errorf("the log has %q:\n%s", secret, logged.String())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package ctrl is what most operators need of the packages below it, under one name.
+// Package ctrl has aliases of what most operators need of the packages below it.
 //
 // A whole operator, which gives every ConfigMap a label:
 //
@@ -46,8 +46,8 @@
 //		}
 //	}
 //
-// A reconciler is called for an object whenever it or something it owns has changed, and makes what
-// is be what should be. It must not rely on being told what changed: it looks.
+// A reconciler is called for an object whenever it or an object that it owns has changed, and moves
+// the actual state towards the desired state. It does not receive what changed: it reads the state.
 package ctrl
 
 import (
@@ -74,7 +74,7 @@ type Request = reconcile.Request
 // Result is [reconcile.Result]: when to reconcile again.
 type Result = reconcile.Result
 
-// Manager is [manager.Manager], which runs everything.
+// Manager is [manager.Manager], which runs controllers and other runnables.
 type Manager = manager.Manager
 
 // Options is [manager.Options].
@@ -91,7 +91,7 @@ type GroupVersion = schema.GroupVersion
 // GroupResource is a group and a resource of it, in no particular version.
 type GroupResource = schema.GroupResource
 
-// TypeMeta is what an object says of its own type.
+// TypeMeta is the apiVersion and kind of an object.
 type TypeMeta = metav1.TypeMeta
 
 // ObjectMeta is the metadata that every object has.
@@ -101,13 +101,13 @@ var (
 	// RegisterFlags is [config.RegisterFlags]: it defines the flag --kubeconfig.
 	RegisterFlags = config.RegisterFlags
 
-	// GetConfigOrDie is [config.GetConfigOrDie]: GetConfig, or the end of the program.
+	// GetConfigOrDie is [config.GetConfigOrDie]: GetConfig, which exits the program if it fails.
 	GetConfigOrDie = config.GetConfigOrDie
 
-	// GetConfig is [config.GetConfig]: it finds the cluster to work on.
+	// GetConfig is [config.GetConfig]: it loads the configuration for the API server.
 	GetConfig = config.GetConfig
 
-	// NewControllerManagedBy is [builder.ControllerManagedBy]: it begins a controller.
+	// NewControllerManagedBy is [builder.ControllerManagedBy]: a builder of a controller.
 	NewControllerManagedBy = builder.ControllerManagedBy
 
 	// NewManager is [manager.New].
@@ -123,11 +123,11 @@ var (
 	// another.
 	SetControllerReference = controllerutil.SetControllerReference
 
-	// SetupSignalHandler is [signals.SetupSignalHandler]: a context that ends when the program is
-	// asked to.
+	// SetupSignalHandler is [signals.SetupSignalHandler]: a context that is cancelled by
+	// SIGTERM or SIGINT.
 	SetupSignalHandler = signals.SetupSignalHandler
 
-	// Log is [log.Log], the logger of everything here.
+	// Log is [log.Log], the root logger of ctrl.
 	Log = log.Log
 
 	// LoggerFrom is [log.FromContext]. In a reconciler the logger names the controller, the object

@@ -6,87 +6,90 @@ import (
 	"time"
 )
 
-// Record is what is stored under a key. It is shared and must not be changed.
+// Record is a key with its value at one revision. It is shared and must not be changed.
 type Record struct {
 	Key   string
 	Value []byte
-	// Revision is that of the write that made the record what it is.
+	// Revision is the revision of the write that stored this value (etcd's mod revision).
 	Revision uint64
-	// Created is the revision of the write that made the record come to be.
+	// Created is the revision of the write that created the key (etcd's create revision).
 	Created uint64
-	// Expires is when the store deletes the record; zero is never.
+	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
 
-	memos atomic.Pointer[memo]
+	cached atomic.Pointer[cachedValue]
 }
 
-// maxMemos bounds the memos of one record. A record has several owners of memos when a kind is served
-// in several versions, each with its own decoded form; owners that are gone fall out at the end.
-const maxMemos = 4
+// maxCached bounds the cached values of one record. A record has several owners of cached values
+// when a kind is served in several versions, each with its own decoded object; when a value too
+// many is cached, the oldest one is evicted.
+const maxCached = 4
 
-// memo is what one owner has derived from a record, in an immutable list.
-type memo struct {
+// cachedValue is what one owner has derived from a record: a node of an immutable linked list, with
+// the latest value first.
+type cachedValue struct {
 	owner, value any
-	next         *memo
+	next         *cachedValue
 }
 
-// forgotten is the list of memos of a record that keeps none.
-var forgotten = &memo{}
+// dropped is the list of a record whose values were dropped, and which caches none any more.
+var dropped = &cachedValue{}
 
-// Memo returns what owner has derived from this record, or nil. Memos are a cache: they may be gone at
-// any time. Owners are not nil, and are compared with ==.
-func (r *Record) Memo(owner any) any {
-	for m := r.memos.Load(); m != nil; m = m.next {
-		if m.owner == owner {
-			return m.value
+// Cached returns the value that owner has cached with this record, or nil. A cached value may be
+// evicted at any time. Owners are not nil, and are compared with ==.
+func (r *Record) Cached(owner any) any {
+	for c := r.cached.Load(); c != nil; c = c.next {
+		if c.owner == owner {
+			return c.value
 		}
 	}
 	return nil
 }
 
-// Memoize keeps value as owner's memo and returns it; if somebody was faster, it returns theirs, so that
-// all share one. After Forget, it keeps nothing.
-func (r *Record) Memoize(owner, value any) any {
+// SetCached caches value for owner and returns it. If owner has a cached value already, that stays
+// and is returned, so that all callers share one. After DropCached, nothing is cached.
+func (r *Record) SetCached(owner, value any) any {
 	for {
-		first := r.memos.Load()
-		if first == forgotten {
+		first := r.cached.Load()
+		if first == dropped {
 			return value
 		}
-		if kept := r.Memo(owner); kept != nil {
-			return kept
+		if present := r.Cached(owner); present != nil {
+			return present
 		}
-		if r.memos.CompareAndSwap(first, &memo{owner, value, first.head(maxMemos - 1)}) {
+		if r.cached.CompareAndSwap(first, &cachedValue{owner, value, first.head(maxCached - 1)}) {
 			return value
 		}
 	}
 }
 
-// Memos yields all memos with their owners.
-func (r *Record) Memos() iter.Seq2[any, any] {
+// AllCached returns an iterator over the cached values and their owners.
+func (r *Record) AllCached() iter.Seq2[any, any] {
 	return func(yield func(owner, value any) bool) {
-		m := r.memos.Load()
-		if m == forgotten {
+		c := r.cached.Load()
+		if c == dropped {
 			return
 		}
-		for ; m != nil && yield(m.owner, m.value); m = m.next {
+		for ; c != nil && yield(c.owner, c.value); c = c.next {
 		}
 	}
 }
 
-// Forget drops all memos; the record keeps none from now on. Stores call it for replaced records, which are
-// rarely read and whose memos take several times the memory of their values.
-func (r *Record) Forget() {
-	r.memos.Store(forgotten)
+// DropCached drops all cached values; the record caches none from now on. Stores call it for
+// replaced records, which are rarely read and whose cached values take several times the memory of
+// the encoded ones.
+func (r *Record) DropCached() {
+	r.cached.Store(dropped)
 }
 
-// head returns the first n memos of the list.
-func (m *memo) head(n int) *memo {
-	if m == nil || n == 0 {
+// head returns a list of the first n values.
+func (c *cachedValue) head(n int) *cachedValue {
+	if c == nil || n == 0 {
 		return nil
 	}
-	next := m.next.head(n - 1)
-	if next == m.next {
-		return m
+	next := c.next.head(n - 1)
+	if next == c.next {
+		return c
 	}
-	return &memo{m.owner, m.value, next}
+	return &cachedValue{c.owner, c.value, next}
 }

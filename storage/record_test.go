@@ -7,50 +7,50 @@ import (
 	"testing"
 )
 
-func TestMemo(t *testing.T) {
+func TestCached(t *testing.T) {
 	var r Record
-	if r.Memo("a") != nil {
-		t.Error("a new record has a memo")
+	if r.Cached("a") != nil {
+		t.Error("a new record has a cached value")
 	}
-	if got := r.Memoize("a", 1); got != 1 {
-		t.Errorf("Memoize: %v", got)
+	if got := r.SetCached("a", 1); got != 1 {
+		t.Errorf("SetCached: %v", got)
 	}
-	if got := r.Memoize("a", 2); got != 1 {
-		t.Errorf("Memoize again: %v, want what was there", got)
+	if got := r.SetCached("a", 2); got != 1 {
+		t.Errorf("SetCached again: %v, want the value cached first", got)
 	}
-	for i := range maxMemos - 1 {
-		r.Memoize(i, i)
+	for i := range maxCached - 1 {
+		r.SetCached(i, i)
 	}
-	if r.Memo("a") != 1 || r.Memo(0) != 0 {
-		t.Error("a memo is gone that there was room for")
+	if r.Cached("a") != 1 || r.Cached(0) != 0 {
+		t.Error("a value was evicted that there was room for")
 	}
-	r.Memoize("b", 1)
-	if all := maps.Collect(r.Memos()); len(all) != maxMemos || all["b"] != 1 {
-		t.Errorf("the memos are %v", all)
+	r.SetCached("b", 1)
+	if all := maps.Collect(r.AllCached()); len(all) != maxCached || all["b"] != 1 {
+		t.Errorf("the cached values are %v", all)
 	}
-	if r.Memo("a") != nil {
-		t.Error("the oldest memo of too many was kept")
+	if r.Cached("a") != nil {
+		t.Error("the oldest value of too many was not evicted")
 	}
-	r.Forget()
-	if r.Memo("b") != nil {
-		t.Error("Forget has kept a memo")
+	r.DropCached()
+	if r.Cached("b") != nil {
+		t.Error("DropCached has left a value")
 	}
-	if got := r.Memoize("b", 2); got != 2 || r.Memo("b") != nil || len(maps.Collect(r.Memos())) != 0 {
-		t.Errorf("Memoize after Forget: %v, and kept %v", got, r.Memo("b"))
+	if got := r.SetCached("b", 2); got != 2 || r.Cached("b") != nil || len(maps.Collect(r.AllCached())) != 0 {
+		t.Errorf("SetCached after DropCached: %v, and cached %v", got, r.Cached("b"))
 	}
 }
 
-func TestMemoizeConcurrently(t *testing.T) {
+func TestSetCachedConcurrently(t *testing.T) {
 	var r Record
 	var group sync.WaitGroup
 	got := make([]any, 8)
 	for i := range got {
-		group.Go(func() { got[i] = r.Memoize("a", &i) })
+		group.Go(func() { got[i] = r.SetCached("a", &i) })
 	}
 	group.Wait()
 	for _, v := range got {
 		if v != got[0] {
-			t.Error("not all share one memo")
+			t.Error("not all callers share one value")
 		}
 	}
 }

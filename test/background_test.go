@@ -11,35 +11,35 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is how long a program in the background may take to print what is expected, or to stop.
-const patience = 30 * time.Second
+// timeout is how long a program in the background may take to print what is expected, or to stop.
+const timeout = 30 * time.Second
 
-// background is a program that runs while the script goes on.
+// background is a program that runs in the background of a script.
 type background struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has exited and all it said is here
-	err  error         // how it exited; read after done
+	done chan struct{} // closed when it has exited and all its output is read
+	err  error         // of Wait; read after done
 
-	mu   sync.Mutex
-	said bytes.Buffer  // what it printed, from where the last expect left off
-	more chan struct{} // closed when there is more
+	mu     sync.Mutex
+	output bytes.Buffer  // from the end of the last match of expect
+	more   chan struct{} // closed when there is more output
 }
 
-// Write takes what the program prints.
+// Write appends output of the program.
 func (b *background) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.more)
 	b.more = make(chan struct{})
-	return b.said.Write(p)
+	return b.output.Write(p)
 }
 
-// take removes everything up to the end of the first line that matches. If there is none, it returns what
-// tells of more.
+// take removes the output up to the end of the first line that matches. If there is none, it
+// returns a channel that is closed when there is more output.
 func (b *background) take(pattern *regexp.Regexp) (bool, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for lines := b.said.Bytes(); ; {
+	for lines := b.output.Bytes(); ; {
 		end := bytes.IndexByte(lines, '\n')
 		if end < 0 {
 			return false, b.more
@@ -47,22 +47,23 @@ func (b *background) take(pattern *regexp.Regexp) (bool, <-chan struct{}) {
 		line := lines[:end]
 		lines = lines[end+1:]
 		if pattern.Match(line) {
-			b.said.Next(b.said.Len() - len(lines))
+			b.output.Next(b.output.Len() - len(lines))
 			return true, nil
 		}
 	}
 }
 
+// rest returns the output after the last match.
 func (b *background) rest() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.said.String()
+	return b.output.String()
 }
 
-// runningKey is where a script keeps its programs in the background.
+// runningKey is the key of the programs in the background of a script.
 type runningKey struct{}
 
-// start NAME PROGRAM [ARG...] runs a program in the background, under a name.
+// start NAME PROGRAM [ARG...] starts a program in the background, under a name.
 func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: start name program [arg...]")
@@ -86,8 +87,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	running(ts)[args[0]] = b
 }
 
-// expect NAME REGEXP waits until the program has printed a line that matches, after that of the last
-// expect.
+// expect NAME REGEXP waits until the program has printed a line that matches, after that of the
+// last expect.
 func expect(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: expect name regexp")
@@ -95,7 +96,7 @@ func expect(ts *testscript.TestScript, neg bool, args []string) {
 	b := find(ts, args[0])
 	pattern, err := regexp.Compile(args[1])
 	ts.Check(err)
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(timeout)
 	defer limit.Stop()
 	for ended := b.done; ; {
 		ok, more := b.take(pattern)
@@ -106,22 +107,22 @@ func expect(ts *testscript.TestScript, neg bool, args []string) {
 		case <-more:
 		case <-ended:
 			if ok, _ := b.take(pattern); !ok {
-				ts.Fatalf("%s has ended (%v) without %q; since the last match it said:\n%s", args[0], b.err, args[1], b.rest())
+				ts.Fatalf("%s exited (%v) without %q; its output since the last match:\n%s", args[0], b.err, args[1], b.rest())
 			}
 			return
 		case <-limit.C:
-			ts.Fatalf("%s has not said %q within %v; since the last match it said:\n%s", args[0], args[1], patience, b.rest())
+			ts.Fatalf("%s has not printed %q within %v; its output since the last match:\n%s", args[0], args[1], timeout, b.rest())
 		}
 	}
 }
 
-// end is the command (terminate NAME, interrupt NAME, finish NAME) that sends a signal, if there is one,
-// and checks that the program ends well; with !, that it ends badly. What it printed after the last
-// expect is then the standard output.
+// end is the command (terminate NAME, interrupt NAME, finish NAME) that sends a signal, if there is
+// one, and checks that the program exits with code 0; with !,
+// with another. Its output after the last match is then the standard output.
 func end(signal os.Signal) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if len(args) != 1 {
-			ts.Fatalf("which program?")
+			ts.Fatalf("usage: terminate|interrupt|finish name")
 		}
 		b := find(ts, args[0])
 		delete(running(ts), args[0])
@@ -130,26 +131,27 @@ func end(signal os.Signal) func(*testscript.TestScript, bool, []string) {
 		}
 		select {
 		case <-b.done:
-		case <-time.After(patience):
-			ts.Fatalf("%s has not ended within %v; since the last match it said:\n%s", args[0], patience, b.rest())
+		case <-time.After(timeout):
+			ts.Fatalf("%s has not exited within %v; its output since the last match:\n%s", args[0], timeout, b.rest())
 		}
 		_, err := ts.Stdout().Write([]byte(b.rest()))
 		ts.Check(err)
 		if (b.err != nil) != neg {
-			ts.Fatalf("%s ended with %v after it said:\n%s", args[0], b.err, b.rest())
+			ts.Fatalf("%s exited with %v; its output since the last match:\n%s", args[0], b.err, b.rest())
 		}
 	}
 }
 
-// running are the programs in the background of a script.
+// running returns the programs in the background of a script.
 func running(ts *testscript.TestScript) map[string]*background {
 	return ts.Value(runningKey{}).(map[string]*background)
 }
 
+// find returns the program of that name.
 func find(ts *testscript.TestScript, name string) *background {
 	b := running(ts)[name]
 	if b == nil {
-		ts.Fatalf("nothing runs under the name %q", name)
+		ts.Fatalf("there is no program %q", name)
 	}
 	return b
 }

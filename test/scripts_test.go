@@ -1,12 +1,13 @@
-// Package test runs the stories in scripts: what people type at a shell, and what they then see.
+// Package test runs the scripts in the directory scripts: shell commands and their expected output.
 //
-// A script is a testscript. Each has a home, a kubeconfig and a control plane of its own, which it starts
-// as anybody would, with "flyball up"; it talks to it with kubectl over HTTPS. Beside the commands of
-// testscript there are kubectl, flyball and appservice, which are programs built from source, and start,
-// expect, terminate, interrupt and finish for those that run in the background. Nothing sleeps: a script
-// waits with kubectl (wait, rollout status) or for a line that a program prints.
+// Each is a testscript with a home directory, a kubeconfig and a control plane of its own, which it
+// starts with "flyball up", and to which it sends requests with kubectl over HTTPS. Beside the
+// commands of testscript there are kubectl, flyball and appservice, which are programs built from
+// source, and start, expect, terminate, interrupt and finish for those that run in the background.
+// No script sleeps: it waits with kubectl (wait, rollout status) or for a line that a program
+// prints.
 //
-// The test cache does not see the sources of those programs, so after changes run it with -count=1.
+// The test cache does not depend on the sources of those programs, so run the tests with -count=1.
 package test
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptLimit ends a script that hangs.
+// scriptLimit is the timeout of a script.
 const scriptLimit = 2 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// build builds the commands of the module that is tested, as it ships them, and kubectl.
+// build builds the commands of the tested module, and kubectl.
 func build(folder string) error {
 	for _, b := range []struct {
 		module string
@@ -60,7 +61,7 @@ func build(folder string) error {
 	return nil
 }
 
-// kubernetesVersion is that of the kubectl in go.mod, which its own build would stamp into it.
+// kubernetesVersion returns the version of kubectl in go.mod, which its release build sets.
 const kubernetesVersion = "v1.37.2"
 
 func TestScripts(t *testing.T) {
@@ -93,7 +94,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// program is the command that runs a program to its end.
+// program returns the command that runs a program until it exits.
 func program(name string) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		switch err := ts.Exec(name, args...); {

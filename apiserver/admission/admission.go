@@ -1,6 +1,7 @@
-// Package admission has the admission plugins, which mutate and validate requests that are authorized.
+// Package admission has the admission plugins, which mutate and validate authorized requests.
 //
-// They have the names and the order of kube-apiserver's, but no informers: what they read is never stale.
+// They have the names and the order of kube-apiserver's. They use no informers, so they never read
+// stale objects.
 package admission
 
 import (
@@ -14,7 +15,7 @@ import (
 
 // Options choose among the plugins. The zero value runs them all.
 type Options struct {
-	// Disable has the names of the plugins that are not to run; see [Names].
+	// Disable are the names of the plugins that do not run; see [Names].
 	Disable []string
 }
 
@@ -30,11 +31,12 @@ var plugins = []struct {
 	{"RuntimeClass", newRuntimeClass},
 }
 
-// ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods in a
-// namespace without the account "default", so something must create that account in every namespace.
+// ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods
+// in a namespace without the account "default", so something must create that account in every
+// namespace.
 const ServiceAccount = "ServiceAccount"
 
-// Names are the names of all plugins.
+// Names returns the names of all plugins.
 func Names() []string {
 	names := make([]string, len(plugins))
 	for i, p := range plugins {
@@ -59,7 +61,8 @@ func New(o Options, objects Objects) (admission.Interface, error) {
 	return admission.NewChainHandler(chosen...), nil
 }
 
-// podOf returns the pod that a request writes, or nil if it is about anything else or a subresource.
+// podOf returns the pod that a request writes, or nil if it is about anything else or a
+// subresource.
 func podOf(a admission.Attributes) *corev1.Pod {
 	if a.GetSubresource() != "" || a.GetResource().GroupResource() != corev1.Resource("pods") {
 		return nil

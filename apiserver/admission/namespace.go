@@ -11,10 +11,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// immortal are the namespaces that the control plane itself lives in.
-var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+// immortalNamespaces cannot be deleted.
+var immortalNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
 
-// namespaceLifecycle lets nothing be created in a namespace that is absent or terminating.
+// namespaceLifecycle refuses creates in a namespace that does not exist or is terminating, and the
+// deletion of system namespaces.
 type namespaceLifecycle struct {
 	*admission.Handler
 	get func(ctx context.Context, name string) (*corev1.Namespace, error)
@@ -32,12 +33,13 @@ func newNamespaceLifecycle(o Objects) admission.Interface {
 	}
 }
 
-// Admit changes nothing. It comes before the plugins that look for what the namespace should have.
+// Admit validates in the mutating phase, as in kube-apiserver, since mutating plugins need the
+// namespace.
 func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	isNamespace := a.GetKind().GroupKind() == (corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind())
 	switch {
 	case a.GetOperation() == admission.Delete:
-		if isNamespace && slices.Contains(immortal, a.GetName()) {
+		if isNamespace && slices.Contains(immortalNamespaces, a.GetName()) {
 			return errors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), fmt.Errorf("this namespace may not be deleted"))
 		}
 		return nil

@@ -15,8 +15,8 @@ import (
 func TestNamespaceLifecycle(t *testing.T) {
 	now := metav1.Now()
 	stored := map[string]*corev1.Namespace{
-		"here":  {ObjectMeta: metav1.ObjectMeta{Name: "here"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
-		"going": {ObjectMeta: metav1.ObjectMeta{Name: "going", DeletionTimestamp: &now}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}},
+		"active":      {ObjectMeta: metav1.ObjectMeta{Name: "active"}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
+		"terminating": {ObjectMeta: metav1.ObjectMeta{Name: "terminating", DeletionTimestamp: &now}, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceTerminating}},
 	}
 	plugin := &namespaceLifecycle{
 		Handler: admission.NewHandler(admission.Create, admission.Delete),
@@ -28,19 +28,19 @@ func TestNamespaceLifecycle(t *testing.T) {
 		},
 	}
 	for _, tc := range []struct {
-		name                            string
-		operation                       admission.Operation
-		kind, resource, namespace, says string
-		reason                          metav1.StatusReason
+		name                               string
+		operation                          admission.Operation
+		kind, resource, namespace, message string
+		reason                             metav1.StatusReason
 	}{
-		{"create where it may be", admission.Create, "Pod", "pods", "here", "", ""},
-		{"create nowhere", admission.Create, "Pod", "pods", "nowhere", `namespaces "nowhere" not found`, metav1.StatusReasonNotFound},
-		{"create in what is going", admission.Create, "Pod", "pods", "going", "because it is being terminated", metav1.StatusReasonForbidden},
-		{"update in what is going", admission.Update, "Pod", "pods", "going", "", ""},
-		{"delete in what is going", admission.Delete, "Pod", "pods", "going", "", ""},
-		{"create outside namespaces", admission.Create, "Node", "nodes", "", "", ""},
+		{"create in an active namespace", admission.Create, "Pod", "pods", "active", "", ""},
+		{"create in an absent namespace", admission.Create, "Pod", "pods", "absent", `namespaces "absent" not found`, metav1.StatusReasonNotFound},
+		{"create in a terminating namespace", admission.Create, "Pod", "pods", "terminating", "because it is being terminated", metav1.StatusReasonForbidden},
+		{"update in a terminating namespace", admission.Update, "Pod", "pods", "terminating", "", ""},
+		{"delete in a terminating namespace", admission.Delete, "Pod", "pods", "terminating", "", ""},
+		{"create a cluster-scoped object", admission.Create, "Node", "nodes", "", "", ""},
 		{"create a namespace", admission.Create, "Namespace", "namespaces", "new", "", ""},
-		{"delete a namespace", admission.Delete, "Namespace", "namespaces", "here", "", ""},
+		{"delete a namespace", admission.Delete, "Namespace", "namespaces", "active", "", ""},
 		{"delete the default namespace", admission.Delete, "Namespace", "namespaces", "default", "this namespace may not be deleted", metav1.StatusReasonForbidden},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -49,20 +49,20 @@ func TestNamespaceLifecycle(t *testing.T) {
 				name = tc.namespace
 			}
 			if !plugin.Handles(tc.operation) {
-				if tc.says != "" {
-					t.Error("not even asked")
+				if tc.message != "" {
+					t.Error("the operation is not handled")
 				}
 				return
 			}
 			err := plugin.Admit(t.Context(), admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind(tc.kind), tc.namespace, name,
 				corev1.SchemeGroupVersion.WithResource(tc.resource), "", tc.operation, nil, false, nil), nil)
 			switch {
-			case tc.says == "" && err != nil:
+			case tc.message == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case tc.says != "" && (err == nil || errors.ReasonForError(err) != tc.reason || !strings.Contains(err.Error(), tc.says)):
-				t.Errorf("got %v, want %s: … %s", err, tc.reason, tc.says)
+			case tc.message != "" && (err == nil || errors.ReasonForError(err) != tc.reason || !strings.Contains(err.Error(), tc.message)):
+				t.Errorf("got %v, want %s: … %s", err, tc.reason, tc.message)
 			}
-			if tc.namespace == "going" && err != nil && !errors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			if tc.namespace == "terminating" && err != nil && !errors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 				t.Errorf("%v does not say that the namespace is terminating", err)
 			}
 		})

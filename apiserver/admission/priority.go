@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// priority sets a pod's priority to that of its class, or of the default class, and allows at most one
-// default class.
+// priority sets a pod's priority to that of its class, or of the default class, and allows at most
+// one default class.
 type priority struct {
 	*admission.Handler
 	classes *stored[*schedulingv1.PriorityClass]
@@ -30,6 +30,7 @@ func newPriority(o Objects) admission.Interface {
 	}
 }
 
+// Admit sets the priority and the preemption policy of new pods, and refuses other values of them.
 func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil {
@@ -80,8 +81,8 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *cor
 // noClass is the class of pods that name none, where there is no default.
 var noClass = &schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
 
-// globalDefault returns the default class, the lowest of them if writers have made two at once, or nil.
-// It must not be changed.
+// globalDefault returns the default class, the lowest of them if there are two by concurrent
+// writes, or nil. It must not be changed.
 func (p *priority) globalDefault(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	const isDefault = "" // which is no name
 	return p.classes.cached(types.NamespacedName{Name: isDefault}, func() (found *schedulingv1.PriorityClass, err error) {

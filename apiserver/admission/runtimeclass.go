@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of its
-// RuntimeClass.
+// runtimeClass sets the overhead of a new pod, and adds the node selector and the tolerations, of
+// its RuntimeClass.
 type runtimeClass struct {
 	*admission.Handler
 	classes *stored[*nodev1.RuntimeClass]
@@ -31,6 +31,7 @@ func newRuntimeClass(o Objects) admission.Interface {
 	}
 }
 
+// Admit sets the overhead and merges the scheduling constraints of new pods' RuntimeClass.
 func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || pod.Spec.RuntimeClassName == nil {

@@ -15,8 +15,8 @@ import (
 
 const (
 	defaultAccount = "default"
-	// accountPatience is how long a pod waits for the default account of a new namespace.
-	accountPatience = 5 * time.Second
+	// accountTimeout is how long a pod waits for the default account of a new namespace.
+	accountTimeout = 5 * time.Second
 
 	tokenVolumePrefix = "kube-api-access-"
 	tokenMountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -24,8 +24,8 @@ const (
 	tokenSeconds int64 = 3607
 )
 
-// serviceAccount sets the service account of each new pod, which must exist, and mounts a volume with the
-// account's token in every container.
+// serviceAccount sets the service account of each new pod, which must exist, and mounts a volume
+// with the account's token in every container.
 type serviceAccount struct {
 	*admission.Handler
 	accounts *stored[*corev1.ServiceAccount]
@@ -69,7 +69,7 @@ func (s *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 	account, err := s.accounts.get(ctx, namespace, name)
 	if errors.IsNotFound(err) && name == defaultAccount {
-		ctx, cancel := context.WithTimeout(ctx, accountPatience)
+		ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 		defer cancel()
 		account, err = s.accounts.await(ctx, namespace, name)
 	}
@@ -79,7 +79,8 @@ func (s *serviceAccount) account(ctx context.Context, namespace, name string) (*
 	return account, err
 }
 
-// Validate refuses a mirror pod, which represents a static pod of a kubelet, with a service account.
+// Validate refuses a mirror pod, which represents a static pod of a kubelet, with a service
+// account.
 func (s *serviceAccount) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod := podOf(a)
 	if pod == nil || !mirrors(pod) {
@@ -96,11 +97,13 @@ func (s *serviceAccount) Validate(_ context.Context, a admission.Attributes, _ a
 	return nil
 }
 
+// mirrors reports whether a pod is the mirror of a static pod.
 func mirrors(pod *corev1.Pod) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok
 }
 
+// automounts reports whether the token is mounted, as the pod or else the account has it.
 func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	for _, choice := range [...]*bool{pod.Spec.AutomountServiceAccountToken, account.AutomountServiceAccountToken} {
 		if choice != nil {
@@ -110,7 +113,7 @@ func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 	return true
 }
 
-// mountToken mounts the token in every container that has nothing else there.
+// mountToken mounts the token in every container without another mount at its path.
 func mountToken(s *corev1.PodSpec) {
 	mount := corev1.VolumeMount{ReadOnly: true, MountPath: tokenMountPath}
 	given := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, tokenVolumePrefix) })
@@ -134,8 +137,8 @@ func mountToken(s *corev1.PodSpec) {
 	}
 }
 
-// tokenSource is what a program in a pod needs to reach the API server: a token, the CA certificate, and the
-// namespace.
+// tokenSource is what a program in a pod needs to reach the API server: a token, the CA
+// certificate, and the namespace.
 func tokenSource() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: new(corev1.ProjectedVolumeSourceDefaultMode),

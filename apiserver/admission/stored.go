@@ -21,22 +21,22 @@ import (
 type Objects interface {
 	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage(schema.GroupVersionResource) rest.Storage
-	// Changed returns a function that reports whether any object of a resource may have been written since
-	// its last call; the first call returns true. It is safe for concurrent use.
+	// Changed returns a function that reports whether any object of a resource may have been
+	// written since its last call; the first call returns true. It is safe for concurrent use.
 	Changed(schema.GroupResource) func() bool
 }
 
 // maxCached bounds how many objects of a resource are cached.
 const maxCached = 1024
 
-// stored reads objects of one resource. It caches them until any object of the resource is written, and a
-// read always sees the writes before it.
+// stored reads objects of one resource. It caches them until any object of the resource is written,
+// and a read always sees the writes before it.
 type stored[T runtime.Object] struct {
 	objects  Objects
 	resource schema.GroupVersionResource
 	changed  func() bool
-	// info is put into the context of reads, so that errors name the object that is read and not that of
-	// the request.
+	// info is put into the context of reads, so that errors name the object that is read and not
+	// that of the request.
 	info *request.RequestInfo
 
 	mu    sync.Mutex

@@ -7,10 +7,11 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// tolerationSeconds is how long a pod stays on a node that has failed, unless it says so itself.
+// tolerationSeconds is the default of kube-apiserver for how long a pod stays on a failed node.
 const tolerationSeconds int64 = 300
 
-// defaultTolerationSeconds lets pods tolerate for a while that their node is not ready or unreachable.
+// defaultTolerationSeconds adds tolerations, limited in time, of nodes that are not ready or
+// unreachable.
 type defaultTolerationSeconds struct{ *admission.Handler }
 
 var _ admission.MutationInterface = defaultTolerationSeconds{}
@@ -35,7 +36,7 @@ func (defaultTolerationSeconds) Admit(_ context.Context, a admission.Attributes,
 	return nil
 }
 
-// tolerates tells whether any of the tolerations is about being evicted for a taint.
+// tolerates reports whether one of the tolerations matches the NoExecute effect of a taint.
 func tolerates(all []corev1.Toleration, taint string) bool {
 	for i := range all {
 		t := &all[i]

@@ -1,8 +1,8 @@
-// Package authn answers the first question about a request: who is it?
+// Package authn authenticates requests.
 //
-// A client certificate or a bearer token names the user. A request that brings neither is the
-// in-process user that its transport vouches for, or else anonymous. Credentials that are wrong are
-// refused and never fall through to a weaker identity.
+// The user is that of the client certificate or the bearer token. A request without credentials has
+// the user of its in-process transport, or else is anonymous. Invalid credentials are an error and
+// never fall through to a weaker identity.
 package authn
 
 import (
@@ -19,32 +19,34 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Config says whom to believe. The zero value believes nobody but in-process transports.
+// Config configures the authenticators. The zero value has those of in-process transports and
+// anonymous requests only.
 type Config struct {
 	// ClientCA signs client certificates: the common name is the user, each organization a group.
 	ClientCA *x509.CertPool
-	// Tokens are the bearer tokens that are known, each with its user.
+	// Tokens maps bearer tokens to users.
 	Tokens map[string]*user.DefaultInfo
 }
 
-// New returns an authenticator that always finds a user or an error.
+// New returns an authenticator that returns a user or an error for every request.
 func New(c Config) authenticator.Request {
-	var ways []authenticator.Request
+	var authenticators []authenticator.Request
 	if c.ClientCA != nil {
-		ways = append(ways, newCertificates(c.ClientCA))
+		authenticators = append(authenticators, newCertificates(c.ClientCA))
 	}
-	ways = append(ways,
+	authenticators = append(authenticators,
 		bearertoken.New(tokenfile.New(c.Tokens)),
 		authenticator.RequestFunc(inProcess),
 		anonymous.NewAuthenticator(nil),
 	)
-	return group.NewAuthenticatedGroupAdder(union.NewFailOnError(ways...))
+	return group.NewAuthenticatedGroupAdder(union.NewFailOnError(authenticators...))
 }
 
+// userKey is the key of the user in the context of an in-process request.
 type userKey struct{}
 
-// WithUser makes u the user of requests with the returned context that bring no credentials of their
-// own. Only in-process transports can use it: a request that arrived over a socket has no such value.
+// WithUser makes u the user of requests with the returned context that have no credentials. Only
+// in-process transports can use it: a request that arrives over a socket has no such value.
 func WithUser(ctx context.Context, u user.Info) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }

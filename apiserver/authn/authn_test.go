@@ -80,7 +80,7 @@ func request(cert *x509.Certificate, token string, inside user.Info) *http.Reque
 	return r
 }
 
-func TestWhoIsIt(t *testing.T) {
+func TestAuthenticate(t *testing.T) {
 	ours, theirs := newCA(t), newCA(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(ours.cert)
@@ -94,7 +94,7 @@ func TestWhoIsIt(t *testing.T) {
 	}{
 		{"certificate", request(alice, "", nil), "alice people system:authenticated"},
 		{"the same certificate again", request(alice, "", nil), "alice people system:authenticated"},
-		{"certificate of somebody else's", request(theirs.client(t, "alice"), "", nil), ""},
+		{"certificate of another CA", request(theirs.client(t, "alice"), "", nil), ""},
 		{"token", request(nil, "secret", nil), "bot bots system:authenticated"},
 		{"unknown token", request(nil, "guess", nil), ""},
 		{"in-process", request(nil, "", inside), "inside system:masters system:authenticated"},
@@ -136,13 +136,13 @@ func TestCertificateIsVerifiedOnceUntilItExpires(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		if _, ok, err := c.AuthenticateRequest(request(alice, "", nil)); ok || err == nil {
-			t.Error("an expired certificate was taken")
+			t.Error("an expired certificate was accepted")
 		}
-		for range manyCertificates + 1 {
+		for range maxCertificates + 1 {
 			c.remember([32]byte{byte(len(c.known)), byte(len(c.known) >> 8)}, verified{})
 		}
-		if len(c.known) > manyCertificates {
-			t.Errorf("%d certificates are remembered", len(c.known))
+		if len(c.known) > maxCertificates {
+			t.Errorf("%d certificates are cached", len(c.known))
 		}
 	})
 }

@@ -11,11 +11,11 @@ import (
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 )
 
-// manyCertificates is how many verified certificates are remembered before all are forgotten.
-const manyCertificates = 1024
+// maxCertificates is the size at which the cache of verified certificates is cleared.
+const maxCertificates = 1024
 
-// certificates verifies each client certificate once and remembers whom it names until it expires: a
-// signature costs more than all else that authentication does.
+// certificates authenticates client certificates. It verifies each once and caches its user until
+// it expires, since verifying a signature is the most expensive part of authentication.
 type certificates struct {
 	verify authenticator.Request
 
@@ -23,6 +23,7 @@ type certificates struct {
 	known map[[sha256.Size]byte]verified
 }
 
+// verified is the result of the verification of a certificate.
 type verified struct {
 	response *authenticator.Response
 	until    time.Time
@@ -59,7 +60,7 @@ func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 func (c *certificates) remember(id [sha256.Size]byte, v verified) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.known) >= manyCertificates {
+	if len(c.known) >= maxCertificates {
 		clear(c.known)
 	}
 	c.known[id] = v

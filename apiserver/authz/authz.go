@@ -1,7 +1,7 @@
-// Package authz answers the second question about a request: may they?
+// Package authz authorizes requests.
 //
-// An authorizer allows or has no opinion; the first that allows wins, and a request that none allows
-// is forbidden. Rules such as RBAC join the list of [New].
+// An authorizer allows a request or has no opinion. A request that none allows is forbidden. Other
+// authorizers, such as RBAC, are arguments of [New].
 package authz
 
 import (
@@ -17,17 +17,19 @@ import (
 // Authorizer decides about requests.
 type Authorizer = authorizer.UnconditionalAuthorizer
 
-// New allows what administrators ask, what everybody may see, what whoever is known may ask about the API
-// and about themselves, and what any of more allows.
+// New returns an authorizer that allows all requests of members of system:masters, those for public
+// paths, those of authenticated users for discovery and for reviews of themselves, and what any of
+// more allows.
 func New(more ...Authorizer) Authorizer {
 	return chain(append([]Authorizer{
 		authorizer.AuthorizerFunc(administrators),
-		authorizer.AuthorizerFunc(everybody),
-		authorizer.AuthorizerFunc(whoeverIsKnown),
+		authorizer.AuthorizerFunc(publicPaths),
+		authorizer.AuthorizerFunc(authenticated),
 	}, more...))
 }
 
-// chain allows what one of its members allows and collects why the others did not.
+// chain allows a request that one of its members allows. Otherwise it joins their reasons and
+// errors.
 type chain []Authorizer
 
 func (c chain) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -48,6 +50,7 @@ func (c chain) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 	return authorizer.DecisionNoOpinion, strings.Join(reasons, "; "), errors.Join(errs...)
 }
 
+// administrators allows all requests of members of system:masters.
 func administrators(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetUser() != nil && slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {
 		return authorizer.DecisionAllow, "", nil
@@ -55,31 +58,33 @@ func administrators(_ context.Context, a authorizer.Attributes) (authorizer.Deci
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// public are the paths that anybody may read, known or not.
+// public are the paths that anonymous users may read.
 var public = []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
 
-func everybody(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+// publicPaths allows anybody to read the public paths.
+func publicPaths(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if !a.IsResourceRequest() && a.IsReadOnly() && slices.Contains(public, a.GetPath()) {
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// aboutOneself are the reviews in which users ask about themselves.
-var aboutOneself = map[string][]string{
+// selfReviews are the resources by which users ask about themselves, by API group.
+var selfReviews = map[string][]string{
 	"authentication.k8s.io": {"selfsubjectreviews"},
 	"authorization.k8s.io":  {"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
 }
 
-// discovery are the paths that say what the API has, and below which everything does.
+// discovery are the roots of the paths of discovery and OpenAPI.
 var discovery = []string{"/api", "/apis", "/openapi"}
 
-func whoeverIsKnown(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+// authenticated allows authenticated users discovery and reviews of themselves.
+func authenticated(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetUser() == nil || !slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	if a.IsResourceRequest() {
-		if a.GetVerb() == "create" && slices.Contains(aboutOneself[a.GetAPIGroup()], a.GetResource()) {
+		if a.GetVerb() == "create" && slices.Contains(selfReviews[a.GetAPIGroup()], a.GetResource()) {
 			return authorizer.DecisionAllow, "", nil
 		}
 		return authorizer.DecisionNoOpinion, "", nil

@@ -18,8 +18,8 @@ import (
 	"flyball.dev/apiserver/kinds/storage"
 )
 
-// All describes every built-in kind that is stored. What a description keeps for itself, such as the cluster IPs that
-// are taken, belongs to the server whose list it is in.
+// All returns the descriptions of all built-in kinds that are stored. Each call returns new ones,
+// with state of their own, such as allocators, so every server needs its own list.
 func All() []kinds.Kind {
 	return []kinds.Kind{
 		core.Namespaces(), core.Nodes(), core.Pods(), core.PodTemplates(), core.Services(), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),

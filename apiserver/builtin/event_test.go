@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-func TestEventsLoseNothingBetweenTheirGroups(t *testing.T) {
+func TestEventConversion(t *testing.T) {
 	for seed := range 200 {
 		filler := randfill.NewWithSeed(int64(seed)).NilChance(0.3).NumElements(0, 2).Funcs(fills...)
 		var there eventsv1.EventList

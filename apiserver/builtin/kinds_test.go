@@ -45,7 +45,7 @@ func (d described) call(name string, args ...any) []reflect.Value {
 	return function.Call(in)
 }
 
-// errors calls a function that returns what is wrong.
+// errors calls a function that returns a field.ErrorList.
 func (d described) errors(name string, args ...any) field.ErrorList {
 	results := d.call(name, args...)
 	if len(results) == 0 {
@@ -54,7 +54,7 @@ func (d described) errors(name string, args ...any) field.ErrorList {
 	return results[0].Interface().(field.ErrorList)
 }
 
-// run does everything that can be done to an object of a kind without a server.
+// run calls all functions of a kind on an object.
 func (d described) run(t testing.TB, obj, old runtime.Object) {
 	t.Helper()
 	d.call("Default", old)
@@ -95,15 +95,15 @@ func (d described) run(t testing.TB, obj, old runtime.Object) {
 	d.call("PrepareStatus", context.Background(), obj, old)
 }
 
-func TestEveryKindBearsAnEmptyObject(t *testing.T) {
+func TestEmptyObjects(t *testing.T) {
 	for _, k := range All() {
 		e := describe(k)
 		e.run(t, e.blank(), e.blank())
 	}
 }
 
-// FuzzEveryKind fills objects of all kinds from the fuzzer's bytes: no rule may panic, and defaults
-// must be idempotent.
+// FuzzEveryKind fills objects of all kinds from the fuzzer's bytes. No function may panic, and
+// defaults must be idempotent.
 func FuzzEveryKind(f *testing.F) {
 	all := All()
 	for i := range all {

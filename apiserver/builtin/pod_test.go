@@ -117,8 +117,8 @@ func TestPodUpdate(t *testing.T) {
 		"labels":          {`metadata: {labels: {a: b}}`, nil},
 		"another container": {`spec: {containers: [{name: web, image: nginx}, {name: more, image: nginx}]}`, []string{
 			"spec.containers: Forbidden: pod updates may not add or remove containers"}},
-		"node":    {`spec: {nodeName: n1}`, []string{"spec: Forbidden: " + core.FrozenPod + "\n…"}},
-		"command": {`spec: {containers: [{name: web, image: nginx, command: [a]}]}`, []string{"spec: Forbidden: " + core.FrozenPod + "\n…"}},
+		"node":    {`spec: {nodeName: n1}`, []string{"spec: Forbidden: " + core.ImmutableFields + "\n…"}},
+		"command": {`spec: {containers: [{name: web, image: nginx, command: [a]}]}`, []string{"spec: Forbidden: " + core.ImmutableFields + "\n…"}},
 	})
 	forbiddenWhen(t, patched(t, podManifest, `spec: {activeDeadlineSeconds: 5, tolerations: [{key: a, operator: Exists}], schedulingGates: [{name: g}]}`), map[string]change{
 		"longer deadline":  {`spec: {activeDeadlineSeconds: 6}`, []string{"spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value"}},

@@ -17,39 +17,39 @@ import (
 	"flyball.dev/apiserver/kinds"
 )
 
-// reviewer answers questions about users and what they may do.
+// reviewer serves the reviews of authentication and authorization.
 type reviewer struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.UnconditionalAuthorizer
 }
 
-// Reviews describes the kinds that ask who a user is and what they may do.
+// Reviews returns the descriptions of the review kinds of authentication and authorization.
 func Reviews(authenticator authenticator.Request, authorizer authorizer.UnconditionalAuthorizer) []kinds.Kind {
 	a := reviewer{authenticator, authorizer}
 	return []kinds.Kind{
-		kinds.Review[*authenticationv1.SelfSubjectReview]{Type: &authenticationv1.SelfSubjectReview{}, Plural: "selfsubjectreviews", Answer: whoAmI},
-		kinds.Review[*authenticationv1.TokenReview]{Type: &authenticationv1.TokenReview{}, Plural: "tokenreviews", Answer: a.whoseToken},
-		kinds.Review[*authorizationv1.SelfSubjectAccessReview]{Type: &authorizationv1.SelfSubjectAccessReview{}, Plural: "selfsubjectaccessreviews", Answer: a.mayI},
-		kinds.Review[*authorizationv1.SubjectAccessReview]{Type: &authorizationv1.SubjectAccessReview{}, Plural: "subjectaccessreviews", Answer: a.mayThey},
-		kinds.Review[*authorizationv1.LocalSubjectAccessReview]{Type: &authorizationv1.LocalSubjectAccessReview{}, Plural: "localsubjectaccessreviews", Namespaced: true, Answer: a.mayTheyHere},
-		kinds.Review[*authorizationv1.SelfSubjectRulesReview]{Type: &authorizationv1.SelfSubjectRulesReview{}, Plural: "selfsubjectrulesreviews", Answer: a.whatMayI},
+		kinds.Review[*authenticationv1.SelfSubjectReview]{Type: &authenticationv1.SelfSubjectReview{}, Plural: "selfsubjectreviews", Answer: selfSubject},
+		kinds.Review[*authenticationv1.TokenReview]{Type: &authenticationv1.TokenReview{}, Plural: "tokenreviews", Answer: a.token},
+		kinds.Review[*authorizationv1.SelfSubjectAccessReview]{Type: &authorizationv1.SelfSubjectAccessReview{}, Plural: "selfsubjectaccessreviews", Answer: a.selfSubjectAccess},
+		kinds.Review[*authorizationv1.SubjectAccessReview]{Type: &authorizationv1.SubjectAccessReview{}, Plural: "subjectaccessreviews", Answer: a.subjectAccess},
+		kinds.Review[*authorizationv1.LocalSubjectAccessReview]{Type: &authorizationv1.LocalSubjectAccessReview{}, Plural: "localsubjectaccessreviews", Namespaced: true, Answer: a.localSubjectAccess},
+		kinds.Review[*authorizationv1.SelfSubjectRulesReview]{Type: &authorizationv1.SelfSubjectRulesReview{}, Plural: "selfsubjectrulesreviews", Answer: a.selfSubjectRules},
 	}
 }
 
-func whoAmI(ctx context.Context, r *authenticationv1.SelfSubjectReview) error {
+func selfSubject(ctx context.Context, r *authenticationv1.SelfSubjectReview) error {
 	if u, ok := request.UserFrom(ctx); ok {
 		r.Status.UserInfo = describeUser(u)
 	}
 	return nil
 }
 
-// whoseToken authenticates a request that brings nothing but the token.
-func (a reviewer) whoseToken(ctx context.Context, r *authenticationv1.TokenReview) error {
+// token authenticates a request with nothing but the token.
+func (a reviewer) token(ctx context.Context, r *authenticationv1.TokenReview) error {
 	if r.Spec.Token == "" {
 		return errors.NewBadRequest("token is required for TokenReview in authentication")
 	}
-	asked := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}).WithContext(context.WithoutCancel(ctx))
-	response, ok, err := a.Authenticator.AuthenticateRequest(asked)
+	req := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}).WithContext(context.WithoutCancel(ctx))
+	response, ok, err := a.Authenticator.AuthenticateRequest(req)
 	if err != nil || !ok {
 		r.Status.Error = "the token is not known"
 		return nil
@@ -71,16 +71,16 @@ func describeUser(u user.Info) authenticationv1.UserInfo {
 	return info
 }
 
-func (a reviewer) mayI(ctx context.Context, r *authorizationv1.SelfSubjectAccessReview) error {
-	who, _ := request.UserFrom(ctx)
+func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.SelfSubjectAccessReview) error {
+	u, _ := request.UserFrom(ctx)
 	if errs := oneKindOfAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes); len(errs) > 0 {
 		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview").GroupKind(), "", errs)
 	}
-	r.Status = a.decide(ctx, who, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	r.Status = a.decide(ctx, u, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
 }
 
-func (a reviewer) mayThey(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
+func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
 	if errs := validateSubject(r.Spec); len(errs) > 0 {
 		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview").GroupKind(), "", errs)
 	}
@@ -88,7 +88,7 @@ func (a reviewer) mayThey(ctx context.Context, r *authorizationv1.SubjectAccessR
 	return nil
 }
 
-func (a reviewer) mayTheyHere(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
+func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
 	errs := validateSubject(r.Spec)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
@@ -103,16 +103,17 @@ func (a reviewer) mayTheyHere(ctx context.Context, r *authorizationv1.LocalSubje
 	return nil
 }
 
-// whatMayI knows of two sets of rules: everything, and those that it cannot list.
-func (a reviewer) whatMayI(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {
+// selfSubjectRules lists the rules of users who may do everything, and marks all others as
+// incomplete: authorizers cannot list their rules.
+func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {
 	if r.Spec.Namespace == "" {
 		return errors.NewBadRequest("no namespace on request")
 	}
-	who, _ := request.UserFrom(ctx)
+	u, _ := request.UserFrom(ctx)
 	all := []string{"*"}
 	r.Status.ResourceRules = []authorizationv1.ResourceRule{}
 	r.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
-	if a.decide(ctx, who, &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*", Namespace: r.Spec.Namespace}, nil).Allowed {
+	if a.decide(ctx, u, &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*", Namespace: r.Spec.Namespace}, nil).Allowed {
 		r.Status.ResourceRules = append(r.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: all, APIGroups: all, Resources: all})
 		r.Status.NonResourceRules = append(r.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: all, NonResourceURLs: all})
 		return nil
@@ -121,19 +122,21 @@ func (a reviewer) whatMayI(ctx context.Context, r *authorizationv1.SelfSubjectRu
 	return nil
 }
 
-func (a reviewer) decide(ctx context.Context, who user.Info, on *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
-	asked := authorizer.AttributesRecord{User: who}
+// decide returns the decision on a request of a user for a resource, or else for a path.
+func (a reviewer) decide(ctx context.Context, u user.Info, on *authorizationv1.ResourceAttributes,
+	path *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
+	attributes := authorizer.AttributesRecord{User: u}
 	if on != nil {
-		asked.ResourceRequest = true
-		asked.Verb, asked.Namespace, asked.Name = on.Verb, on.Namespace, on.Name
-		asked.APIGroup, asked.APIVersion, asked.Resource, asked.Subresource = on.Group, on.Version, on.Resource, on.Subresource
-		if asked.APIVersion == "" {
-			asked.APIVersion = "*"
+		attributes.ResourceRequest = true
+		attributes.Verb, attributes.Namespace, attributes.Name = on.Verb, on.Namespace, on.Name
+		attributes.APIGroup, attributes.APIVersion, attributes.Resource, attributes.Subresource = on.Group, on.Version, on.Resource, on.Subresource
+		if attributes.APIVersion == "" {
+			attributes.APIVersion = "*"
 		}
 	} else {
-		asked.Verb, asked.Path = path.Verb, path.Path
+		attributes.Verb, attributes.Path = path.Verb, path.Path
 	}
-	decision, reason, err := a.Authorizer.Authorize(ctx, asked)
+	decision, reason, err := a.Authorizer.Authorize(ctx, attributes)
 	status := authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny, Reason: reason,
 	}

@@ -29,8 +29,8 @@ import (
 	"flyball.dev/apiserver/kinds/core"
 )
 
-// Scheme returns the types of all built-in kinds, with their defaults. It is built once and must not
-// be added to.
+// Scheme returns the types of all built-in kinds, with their defaults. It is built once and must
+// not be added to.
 var Scheme = sync.OnceValue(newScheme)
 
 // Codecs returns the encodings of the types in [Scheme]. Lists are encoded while they are written.
@@ -39,6 +39,7 @@ var Codecs = sync.OnceValue(func() serializer.CodecFactory {
 		serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
 })
 
+// newScheme returns a scheme with the types, defaults and conversions of all built-in kinds.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -70,8 +71,8 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// StorageCodec writes objects of a built-in group as protobuf, in the version they are stored in, and
-// reads any encoding.
+// StorageCodec writes objects of a built-in group as protobuf, in the version they are stored in,
+// and reads any encoding.
 func StorageCodec(group schema.GroupResource) runtime.Codec {
 	codecs := Codecs()
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)

@@ -11,23 +11,21 @@ import (
 	"k8s.io/client-go/openapi/openapitest"
 )
 
-// notServed is what a real server has and this one does not: what needs a machine, what nothing uses
-// any longer, and what is kept for later.
+// notServed are the resources of kube-apiserver that this server does not have.
 var notServed = []string{
 	"componentstatuses", "bindings", "nodes/proxy", "services/proxy",
 	"pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy", "pods/ephemeralcontainers", "pods/resize",
 	"serviceaccounts/token",
 }
 
-// verbOfAction is the verb behind an operation in a real server's documents.
+// verbOfAction is the verb behind an operation in kube-apiserver's documents.
 var verbOfAction = map[string]string{
 	"post": "create", "put": "update", "get": "get", "list": "list", "patch": "patch", "delete": "delete", "deletecollection": "deletecollection",
 	"watch": "watch", "watchlist": "watch", "connect": "connect",
 }
 
-// TestVerbsAreThoseOfARealServer compares with the documents of a real server, of which client-go has
-// some.
-func TestVerbsAreThoseOfARealServer(t *testing.T) {
+// TestVerbsEqualUpstream compares with the documents of a real server, of which client-go has some.
+func TestVerbsEqualUpstream(t *testing.T) {
 	_, client := serve(t)
 	paths, err := openapitest.NewEmbeddedFileClient().Paths()
 	if err != nil {
@@ -51,7 +49,7 @@ func TestVerbsAreThoseOfARealServer(t *testing.T) {
 			got[r.Name] = r.Verbs
 		}
 		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s (-real +ours):\n%s", gv, d)
+			t.Errorf("%s (-upstream +ours):\n%s", gv, d)
 		}
 	}
 }
@@ -88,7 +86,8 @@ func documented(t *testing.T, document []byte) map[string][]string {
 	return all
 }
 
-// resourceIn names the resource in a path such as /api/v1/namespaces/{namespace}/pods/{name}/status.
+// resourceIn names the resource in a path such as
+// /api/v1/namespaces/{namespace}/pods/{name}/status.
 func resourceIn(path string) string {
 	path = strings.Replace(path, "/watch/", "/", 1)
 	path = strings.Replace(path, "/namespaces/{namespace}/", "/", 1)

@@ -80,7 +80,7 @@ func service(name string, spec corev1.ServiceSpec) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: spec}
 }
 
-func TestNamespaceLives(t *testing.T) {
+func TestNamespaceDeletion(t *testing.T) {
 	ctx, client := serve(t)
 	namespaces := client.CoreV1().Namespaces()
 	ns := must[*corev1.Namespace](t)(namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}))
@@ -116,15 +116,17 @@ func TestNamespaceLives(t *testing.T) {
 	wantError(t, err, metav1.StatusReasonNotFound)
 }
 
-func TestNamespaceKeepsItsFinalizers(t *testing.T) {
+func TestNamespaceFinalizers(t *testing.T) {
 	ctx, client := serve(t)
 	namespaces := client.CoreV1().Namespaces()
-	ns := must[*corev1.Namespace](t)(namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}}}, metav1.CreateOptions{}))
+	held := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}}}
+	must[*corev1.Namespace](t)(namespaces.Create(ctx, held, metav1.CreateOptions{}))
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	if err := namespaces.Delete(ctx, "held", dry); err != nil {
 		t.Fatal(err)
 	}
-	if ns = must[*corev1.Namespace](t)(namespaces.Get(ctx, "held", metav1.GetOptions{})); ns.DeletionTimestamp != nil {
+	ns := must[*corev1.Namespace](t)(namespaces.Get(ctx, "held", metav1.GetOptions{}))
+	if ns.DeletionTimestamp != nil {
 		t.Error("a dry run deleted the namespace")
 	}
 	wrong := types.UID("other")
@@ -190,7 +192,7 @@ func TestPodIsBoundAndDeleted(t *testing.T) {
 	wantError(t, err, metav1.StatusReasonNotFound)
 }
 
-func TestPodsThatRunNowhereGoAtOnce(t *testing.T) {
+func TestUnscheduledPodsAreDeletedAtOnce(t *testing.T) {
 	ctx, client := serve(t)
 	pods := client.CoreV1().Pods("default")
 	for _, name := range []string{"deleted", "evicted"} {
@@ -231,7 +233,7 @@ func TestFieldSelectors(t *testing.T) {
 	wantError(t, err, metav1.StatusReasonBadRequest, "field label not supported: spec.color")
 }
 
-func TestServiceGetsItsAddresses(t *testing.T) {
+func TestServiceAllocation(t *testing.T) {
 	ctx, client := serve(t)
 	services := client.CoreV1().Services("default")
 	create := func(s *corev1.Service) *corev1.Service {
@@ -275,7 +277,7 @@ func TestServiceGetsItsAddresses(t *testing.T) {
 	create(service("heir", corev1.ServiceSpec{ClusterIP: ip}))
 }
 
-func TestServicesOfOtherKinds(t *testing.T) {
+func TestServiceTypes(t *testing.T) {
 	ctx, client := serve(t)
 	services := client.CoreV1().Services("default")
 	headless := must[*corev1.Service](t)(services.Create(ctx, service("headless", corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"a": "b"}}), metav1.CreateOptions{}))
@@ -299,7 +301,7 @@ func TestServicesOfOtherKinds(t *testing.T) {
 	}
 }
 
-func TestDryRunClaimsNothing(t *testing.T) {
+func TestDryRunAllocatesNothing(t *testing.T) {
 	ctx, client := serve(t)
 	services := client.CoreV1().Services("default")
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -310,7 +312,7 @@ func TestDryRunClaimsNothing(t *testing.T) {
 	must[*corev1.Service](t)(services.Create(ctx, service("web", corev1.ServiceSpec{ClusterIP: "10.96.0.77"}), metav1.CreateOptions{}))
 }
 
-func TestDeploymentCountsItsGenerations(t *testing.T) {
+func TestDeploymentGeneration(t *testing.T) {
 	ctx, client := serve(t)
 	deployments := client.AppsV1().Deployments("default")
 	labels := map[string]string{"app": "web"}
@@ -387,7 +389,7 @@ func TestEventsAreTheSameInBothGroups(t *testing.T) {
 	wantError(t, err, metav1.StatusReasonInvalid, "reportingController: Required value", "action: Required value", "reason: Required value")
 }
 
-func TestSecretsAreKeptAsData(t *testing.T) {
+func TestSecretStringData(t *testing.T) {
 	ctx, client := serve(t)
 	s := must[*corev1.Secret](t)(client.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "key"}, StringData: map[string]string{"a": "b"},

@@ -17,16 +17,16 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestServicesNeverShare lets many writers fight over a few services and a few node ports, and then
-// looks whether two services have the same of anything.
-func TestServicesNeverShare(t *testing.T) {
+// TestAllocationsAreUnique has many concurrent writers of a few services and a few node ports, and
+// then checks that no two services have the same address or port.
+func TestAllocationsAreUnique(t *testing.T) {
 	ctx, client := serve(t)
 	var wg sync.WaitGroup
 	for seed := range 6 {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			for range 60 {
-				meddle(t, ctx, client, random)
+				mutate(t, ctx, client, random)
 			}
 		})
 	}
@@ -34,25 +34,26 @@ func TestServicesNeverShare(t *testing.T) {
 	shared(t, ctx, client)
 }
 
-// meddle makes, changes or deletes one service, and minds no refusal that the others can cause.
-func meddle(t *testing.T, ctx context.Context, client kubernetes.Interface, random *rand.Rand) {
+// mutate creates, updates or deletes one service, and accepts every error that the other writers
+// can cause.
+func mutate(t *testing.T, ctx context.Context, client kubernetes.Interface, random *rand.Rand) {
 	services := client.CoreV1().Services("default")
 	name := fmt.Sprintf("s%d", random.IntN(8))
-	wish := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}
+	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}
 	if random.IntN(2) == 0 {
-		wish.Type = corev1.ServiceTypeNodePort
-		wish.Ports[0].NodePort = []int32{0, 30001, 30002, 30003}[random.IntN(4)]
+		spec.Type = corev1.ServiceTypeNodePort
+		spec.Ports[0].NodePort = []int32{0, 30001, 30002, 30003}[random.IntN(4)]
 	}
 	var err error
 	switch random.IntN(5) {
 	case 0, 1:
-		_, err = services.Create(ctx, service(name, wish), metav1.CreateOptions{})
+		_, err = services.Create(ctx, service(name, spec), metav1.CreateOptions{})
 	case 2, 3:
 		var s *corev1.Service
 		if s, err = services.Get(ctx, name, metav1.GetOptions{}); err != nil {
 			break
 		}
-		s.Spec.Type, s.Spec.Ports, s.Spec.ExternalTrafficPolicy = wish.Type, wish.Ports, ""
+		s.Spec.Type, s.Spec.Ports, s.Spec.ExternalTrafficPolicy = spec.Type, spec.Ports, ""
 		if random.IntN(2) == 0 {
 			s.ResourceVersion = "" // whatever it is now
 		}
@@ -85,16 +86,16 @@ func shared(t *testing.T, ctx context.Context, client kubernetes.Interface) {
 	}
 }
 
-// lent is a storage that outlives the control plane that uses it.
-type lent struct{ storage.Store }
+// unclosed is a storage that outlives the control plane that uses it.
+type unclosed struct{ storage.Store }
 
-func (lent) Close() error { return nil }
+func (unclosed) Close() error { return nil }
 
-func TestServicesAreRememberedByANewServer(t *testing.T) {
+func TestAllocationsAfterRestart(t *testing.T) {
 	kept := memory.New(memory.Options{})
 	defer kept.Close()
 	run := func(f func(kubernetes.Interface)) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Options{Storage: lent{kept}, WithoutControllers: true})
+		plane, err := controlplane.Start(t.Context(), controlplane.Options{Storage: unclosed{kept}, WithoutControllers: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func describeKindOf(t *testing.T, obj runtime.Object) described {
 	return described{}
 }
 
-// validate returns what is wrong with an object, or with a change of it.
+// validate returns the errors of an object, or of an update of it.
 func (d described) validate(obj, old runtime.Object) field.ErrorList {
 	errs := d.errors("Validate", obj)
 	if old != nil {
@@ -34,7 +34,7 @@ func (d described) validate(obj, old runtime.Object) field.ErrorList {
 	return errs
 }
 
-// change is a merge patch of a manifest and what is then wrong with it.
+// change is a merge patch of a manifest with the errors that it causes.
 type change struct {
 	patch string
 	want  []string
@@ -66,7 +66,7 @@ func messages(errs field.ErrorList) []string {
 	return list
 }
 
-// same compares messages; a wanted one that ends in "…" is only the beginning.
+// same compares messages. A wanted one that ends in "…" is a prefix.
 func same(t *testing.T, want, got []string) {
 	t.Helper()
 	for i := range want {
@@ -79,7 +79,7 @@ func same(t *testing.T, want, got []string) {
 	}
 }
 
-// invalidWhen checks that a manifest is right as it is, and what is wrong with it after each change.
+// invalidWhen checks that a manifest is valid, and the errors after each change.
 func invalidWhen(t *testing.T, base string, changes map[string]change) {
 	t.Helper()
 	good := read(t, base)
@@ -92,7 +92,7 @@ func invalidWhen(t *testing.T, base string, changes map[string]change) {
 	}
 }
 
-// forbiddenWhen checks what is wrong with changing a manifest. The change itself is to a right object.
+// forbiddenWhen checks the errors of updates to objects that are valid by themselves.
 func forbiddenWhen(t *testing.T, base string, changes map[string]change) {
 	t.Helper()
 	old := read(t, base)

@@ -17,7 +17,7 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// warnings collects what the server warns of.
+// warnings collects the warnings of the server.
 type warnings struct {
 	mu   sync.Mutex
 	seen []string
@@ -69,7 +69,7 @@ func manifest(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-func TestWhatIsNotEnforcedIsWarnedOf(t *testing.T) {
+func TestUnenforcedWarnings(t *testing.T) {
 	ctx, client, seen := serveWarned(t)
 	const webhook = `, webhooks: [{name: w.example.com, admissionReviewVersions: [v1], sideEffects: None, failurePolicy: Fail, clientConfig: {url: "https://example.com"}}]}`
 	for _, tc := range []struct {

@@ -20,34 +20,34 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// retryCleanup is the time after which a cleanup that met an error goes on.
+// retryCleanup is the time after which a failed cleanup is retried.
 const retryCleanup = time.Second
 
-// beginCleanup starts the deletion of a definition's resources, if it has not begun. The lock is held.
-func (k *Kinds) beginCleanup(name string, uid types.UID, l *life) {
-	drained, first := l.shut()
-	if !first || l.ctx.Err() != nil {
+// beginCleanup starts the cleanup of a definition if it has not begun. The lock is held.
+func (k *Kinds) beginCleanup(name string, uid types.UID, g *instanceGate) {
+	drained, first := g.close()
+	if !first || g.ctx.Err() != nil {
 		return
 	}
 	k.work.Go(func() {
 		select {
 		case <-drained:
-			k.cleanUp(l.ctx, name, uid)
-		case <-l.ctx.Done():
+			k.cleanUp(g.ctx, name, uid)
+		case <-g.ctx.Done():
 		}
 	})
 }
 
-// cleanUp deletes the resources of a definition, waits until the last of them has gone, and lets the
-// definition go. It ends early with ctx, as when somebody lets the definition go by hand.
+// cleanUp deletes the resources of a definition, waits until they are removed, and removes the
+// definition's finalizer. It ends early with ctx, which ends when a user removes the finalizer.
 func (k *Kinds) cleanUp(ctx context.Context, name string, uid types.UID) {
 	for ctx.Err() == nil {
 		err := k.tryCleanUp(ctx, name, uid)
 		if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
 			return
 		}
-		// Saying so may fail for the same reason; what counts is the next try.
-		_ = k.report(ctx, name, uid, apiextensions.ConditionTrue, "InstanceDeletionFailed", err.Error())
+		// This may fail for the same reason. The next attempt matters.
+		_ = k.setTerminating(ctx, name, uid, apiextensions.ConditionTrue, "InstanceDeletionFailed", err.Error())
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryCleanup):
@@ -58,23 +58,23 @@ func (k *Kinds) cleanUp(ctx context.Context, name string, uid types.UID) {
 func (k *Kinds) tryCleanUp(ctx context.Context, name string, uid types.UID) error {
 	resources := k.resourcesOf(name, uid)
 	if resources == nil {
-		return k.release(ctx, name, uid, "NeverEstablished", "resource was never established")
+		return k.removeFinalizer(ctx, name, uid, "NeverEstablished", "resource was never established")
 	}
-	if err := k.report(ctx, name, uid, apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"); err != nil {
+	if err := k.setTerminating(ctx, name, uid, apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"); err != nil {
 		return err
 	}
 	for {
-		err := empty(ctx, resources)
+		err := deleteAll(ctx, resources)
 		switch {
 		case err == nil:
-			return k.release(ctx, name, uid, "InstanceDeletionCompleted", "removed all instances")
+			return k.removeFinalizer(ctx, name, uid, "InstanceDeletionCompleted", "removed all instances")
 		case !errors.Is(err, errWatchEnded) || ctx.Err() != nil:
 			return err
 		}
 	}
 }
 
-// resourcesOf returns the way to a definition's resources in the version they are stored in, or nil.
+// resourcesOf returns the storage of a definition's resources in their storage version, or nil.
 func (k *Kinds) resourcesOf(name string, uid types.UID) *customresource.REST {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,23 +85,23 @@ func (k *Kinds) resourcesOf(name string, uid types.UID) *customresource.REST {
 	return d.serving.stored
 }
 
-// report sets the definition's Terminating condition.
-func (k *Kinds) report(ctx context.Context, name string, uid types.UID, status apiextensions.ConditionStatus, reason, message string) error {
-	return k.revise(ctx, name, uid, func(crd *apiextensions.CustomResourceDefinition) {
+// setTerminating sets the condition Terminating of a definition.
+func (k *Kinds) setTerminating(ctx context.Context, name string, uid types.UID, status apiextensions.ConditionStatus, reason, message string) error {
+	return k.update(ctx, name, uid, func(crd *apiextensions.CustomResourceDefinition) {
 		setCondition(crd, apiextensions.Terminating, status, reason, message)
 	})
 }
 
-// release lets a definition go whose resources have gone.
-func (k *Kinds) release(ctx context.Context, name string, uid types.UID, reason, message string) error {
-	return k.revise(ctx, name, uid, func(crd *apiextensions.CustomResourceDefinition) {
+// removeFinalizer removes the finalizer of a definition that has no resources any more.
+func (k *Kinds) removeFinalizer(ctx context.Context, name string, uid types.UID, reason, message string) error {
+	return k.update(ctx, name, uid, func(crd *apiextensions.CustomResourceDefinition) {
 		setCondition(crd, apiextensions.Terminating, apiextensions.ConditionFalse, reason, message)
 		apiextensions.CRDRemoveFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer)
 	})
 }
 
-// revise changes the status or the finalizers of the definition with that UID.
-func (k *Kinds) revise(ctx context.Context, name string, uid types.UID, change func(*apiextensions.CustomResourceDefinition)) error {
+// update changes the status or the finalizers of the definition with that UID.
+func (k *Kinds) update(ctx context.Context, name string, uid types.UID, change func(*apiextensions.CustomResourceDefinition)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		crd := old.DeepCopyObject().(*apiextensions.CustomResourceDefinition)
 		if crd.UID != uid {
@@ -114,12 +114,12 @@ func (k *Kinds) revise(ctx context.Context, name string, uid types.UID, change f
 	return err
 }
 
-// errWatchEnded says that it is not known what became of some resources.
+// errWatchEnded is the error of a cleanup that must list the resources again.
 var errWatchEnded = errors.New("watch ended")
 
-// empty deletes all resources and returns when the last of them has gone, which may take as long as
-// their finalizers want.
-func empty(ctx context.Context, resources *customresource.REST) error {
+// deleteAll deletes all resources and returns when they are removed, for which their finalizers may
+// have to be removed first.
+func deleteAll(ctx context.Context, resources *customresource.REST) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	obj, err := resources.List(ctx, &metainternal.ListOptions{})
@@ -159,13 +159,13 @@ func empty(ctx context.Context, resources *customresource.REST) error {
 	return nil
 }
 
-// remove asks for the deletion of one resource, and notes in left if it is not done at once.
+// remove deletes a resource, and adds it to left if it is not removed at once.
 func remove(ctx context.Context, resources *customresource.REST, u *unstructured.Unstructured, left map[types.NamespacedName]bool) error {
 	uid := u.GetUID()
 	_, gone, err := resources.Delete(request.WithNamespace(ctx, u.GetNamespace()), u.GetName(), rest.ValidateAllObjectFunc,
 		&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or gone and made again
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // removed, or also created again
 		return nil
 	case err != nil:
 		return fmt.Errorf("could not issue all deletes: %w", err)

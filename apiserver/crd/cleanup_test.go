@@ -36,13 +36,13 @@ func TestDeleteDefinition(t *testing.T) {
 		t.Error("the same UID again")
 	}
 	if n := len(s.want(200, "GET", "/apis/example.com/v1/widgets", "").object["items"].([]any)); n != 0 {
-		t.Errorf("%d widgets have outlived their definition", n)
+		t.Errorf("%d widgets are left of a deleted definition", n)
 	}
 	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
 }
 
-// TestWatchToldOfEveryDeletion deletes a definition while a watch of its resources is behind.
-func TestWatchToldOfEveryDeletion(t *testing.T) {
+// TestWatchReceivesEveryDeletion deletes a definition while a watch of its resources lags behind.
+func TestWatchReceivesEveryDeletion(t *testing.T) {
 	const n = 300
 	s := newServer(t)
 	s.define(minimal)
@@ -86,13 +86,13 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 		}
 		list := s.want(200, "GET", widgetsPath, "").object["items"].([]any)
 		if len(list) != 1 || field(list[0].(map[string]any), "metadata", "deletionTimestamp") == nil {
-			t.Errorf("what is left: %v", list)
+			t.Errorf("remaining: %v", list)
 		}
 		forbidden := []string{`widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating`}
 		s.refused(403, forbidden, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: c}}")
 		s.refused(403, forbidden, "PATCH", widgetsPath+"/c?fieldManager=x", "{apiVersion: example.com/v1, kind: Widget, metadata: {name: c}}", applyPatch...)
 		s.want(200, "PATCH", widgetsPath+"/b", `{"spec":{"size":1}}`, mergePatch...)
-		// Even a change of the definition does not confuse the cleanup.
+		// A change of the definition does not interrupt the cleanup.
 		s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `[{"op":"add","path":"/spec/names/categories","value":["all","more"]}]`, "Content-Type", "application/json-patch+json")
 		synctest.Wait()
 		s.want(200, "PATCH", widgetsPath+"/b", `{"metadata":{"finalizers":null}}`, mergePatch...)
@@ -149,7 +149,7 @@ func TestCollectionOfDefinitions(t *testing.T) {
 	})
 }
 
-func TestReleasedByHand(t *testing.T) {
+func TestFinalizerRemovedByUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.define(minimal)

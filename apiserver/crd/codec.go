@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// storageCodec is the way to storage of one version of a custom kind: objects are kept as JSON in the
-// version stored, and are of the version served in memory.
+// storageCodec is the storage encoding for one version of a custom kind: objects are stored as JSON
+// in the storage version, and decoded to the served version.
 type storageCodec struct {
 	shape          *shape
 	stored, served schema.GroupVersion
-	convertor      runtime.ObjectConvertor // leaves its input alone
+	convertor      runtime.ObjectConvertor // copies its input
 	unsafe         runtime.ObjectConvertor
 }
 
@@ -49,7 +49,7 @@ func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runt
 	if gvk.Kind == "" {
 		return nil, &gvk, runtime.NewMissingKindErr(string(data))
 	}
-	if _, err := c.shape.apply(u, trim{stored: true}); err != nil {
+	if _, err := c.shape.apply(u, shapeOptions{stored: true}); err != nil {
 		return nil, &gvk, err
 	}
 	c.shape.Default(u)
@@ -75,6 +75,6 @@ func (c *storageCodec) convert(convertor runtime.ObjectConvertor, u *unstructure
 	if !ok {
 		return nil, fmt.Errorf("converted to %s, a custom resource is a %T", to, obj)
 	}
-	_, err = c.shape.apply(converted, trim{})
+	_, err = c.shape.apply(converted, shapeOptions{})
 	return converted, err
 }

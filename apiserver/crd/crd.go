@@ -1,15 +1,15 @@
 // Package crd serves CustomResourceDefinitions and the custom resources that they define.
 //
-// A definition takes effect with the write that makes it: when a create or an update returns, its names
-// are accepted or refused, its conditions say so, and what it serves is in the catalog. Nothing is
-// polled and nothing is waited for.
+// A write of a definition takes effect before it returns: its names are accepted or not, its
+// conditions are set, and its resources are in the catalog. Unlike in kube-apiserver, no controller
+// does so later.
 //
-// Names are given out, definitions stored and the catalog changed under one lock, so all readers of the
-// catalog see them change in the order of the writes. The only goroutines are those that empty the
-// resources of deleted definitions; there are none when nothing is being deleted.
+// Names are accepted, definitions stored and the catalog changed under one lock, so that the
+// catalog changes in the order of the writes. The only goroutines are the cleanups, which delete
+// the resources of deleted definitions.
 //
-// Several servers over one store must share one [Kinds]: a definition that another process writes is
-// noticed only at the next start.
+// Several servers over one store must share one [Kinds]: a definition that another process writes
+// is served only after the next start.
 package crd
 
 import (
@@ -31,20 +31,20 @@ import (
 	"flyball.dev/storage"
 )
 
-// Options are what custom kinds need from the server around them.
+// Options configure [Kinds].
 type Options struct {
-	// Storage keeps the definitions and the custom resources.
+	// Storage stores the definitions and the custom resources.
 	Storage storage.Store
-	// Catalog gets the definitions' own resource and those that they define. The names of what else
-	// is in it, in a definition's group, cannot be taken by the definition.
+	// Catalog gets the resource of the definitions and those that they define. Names of other
+	// resources in a definition's group are not accepted for the definition.
 	Catalog *resource.Catalog
-	// Authorizer is asked by handlers that check a second permission.
+	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// MaxRequestBodyBytes bounds a request's body; zero is no bound.
+	// MaxRequestBodyBytes limits request bodies; zero is no limit.
 	MaxRequestBodyBytes int64
-	// ServiceResolver finds the services that conversion webhooks name; by default by their DNS names.
+	// ServiceResolver resolves the services of conversion webhooks, by default to their DNS names.
 	ServiceResolver webhook.ServiceResolver
-	// WebhookAuthentication says how the server authenticates to conversion webhooks; it may be nil.
+	// WebhookAuthentication authenticates the server to conversion webhooks; it may be nil.
 	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
 }
 
@@ -57,24 +57,24 @@ type Kinds struct {
 
 	ctx    context.Context // ends with Close, and with it every watch and cleanup
 	cancel context.CancelFunc
-	work   sync.WaitGroup // the cleanups under way
+	work   sync.WaitGroup // running cleanups
 
 	mu          sync.Mutex
 	definitions map[string]*definition // by name, as they are stored
 }
 
-// definition is one stored definition and what is served of it.
+// definition is a stored definition and what it serves.
 type definition struct {
 	crd     *apiextensions.CustomResourceDefinition // shared with serving
 	serving *serving                                // nil before it is established
-	life    *life
+	gate    *instanceGate
 }
 
-// source names a definition's contribution to the catalog.
+// source returns the name of a definition's source in the catalog.
 func source(name string) string { return "crd/" + name }
 
-// New loads the stored definitions and puts what they define into the catalog, together with the
-// customresourcedefinitions resource itself. What else the server serves should be there already.
+// New loads the stored definitions and adds their resources to the catalog, together with the
+// resource customresourcedefinitions. All other resources should be in the catalog already.
 func New(o Options) (*Kinds, error) {
 	if o.ServiceResolver == nil {
 		o.ServiceResolver = webhook.NewDefaultServiceResolver()
@@ -98,8 +98,8 @@ func New(o Options) (*Kinds, error) {
 	return k, nil
 }
 
-// Close ends every watch of custom resources and every cleanup under way, which the next server over
-// the same storage takes up again. It returns when they have ended.
+// Close ends the watches of custom resources and the cleanups, and returns when they have ended.
+// The next server over the same storage resumes the cleanups.
 func (k *Kinds) Close() {
 	k.mu.Lock()
 	k.cancel()
@@ -107,7 +107,7 @@ func (k *Kinds) Close() {
 	k.work.Wait()
 }
 
-// load takes up the definitions found in storage.
+// load serves the definitions that are stored.
 func (k *Kinds) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -117,7 +117,7 @@ func (k *Kinds) load() error {
 	}
 	for i := range list.Items {
 		crd := &list.Items[i]
-		c, err := k.begin(crd, "")
+		c, err := k.apply(crd)
 		if err != nil {
 			klog.FromContext(k.ctx).Error(err, "A stored definition cannot be served", "definition", crd.Name)
 		}

@@ -29,10 +29,10 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// definitionsResource makes the customresourcedefinitions resource, and with it the store that settles
-// what is written to it.
+// definitionsResource makes the customresourcedefinitions resource, and with it the definition
+// store.
 func (k *Kinds) definitionsResource() (*resource.Resource, error) {
-	r, err := customresourcedefinition.NewREST(scheme(), settlingOptions{k})
+	r, err := customresourcedefinition.NewREST(scheme(), definitionOptions{k})
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +76,8 @@ var definitionPatchTypes = []string{
 	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
 }
 
+// definitionScope returns the scope of definitions, or of one of their subresources, for upstream's
+// handlers.
 func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVersionResource, subresource string, table rest.TableConvertor,
 	equivalents runtime.EquivalentResourceMapper, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	hub := apiextensions.SchemeGroupVersion
@@ -106,10 +108,10 @@ func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVe
 	}, nil
 }
 
-// definitionResources are the definitions.
+// definitionResources is the storage of the resource customresourcedefinitions.
 type definitionResources struct{ *customresourcedefinition.REST }
 
-// DeleteCollection deletes definitions one by one, as they are deleted alone: with their resources.
+// DeleteCollection deletes definitions one by one, each together with its resources.
 func (r definitionResources) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, l *metainternal.ListOptions) (runtime.Object, error) {
 	list, err := r.List(ctx, l)
 	if err != nil {
@@ -123,15 +125,15 @@ func (r definitionResources) DeleteCollection(ctx context.Context, validate rest
 	return list, nil
 }
 
-// storedAs keeps the objects of every resource in the encoding of one codec.
+// storedAs returns the options of resources that are stored with one codec.
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
 	return store.RESTOptions(k.options.Storage, func(schema.GroupResource) runtime.Codec { return codec })
 }
 
-// settlingOptions puts the store that settles definitions around their storage.
-type settlingOptions struct{ *Kinds }
+// definitionOptions puts the definition store around the storage of definitions.
+type definitionOptions struct{ *Kinds }
 
-func (k settlingOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	o, err := k.storedAs(definitionCodec()).GetRESTOptions(r, example)
 	open := o.Decorator
 	o.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
@@ -143,5 +145,5 @@ func (k settlingOptions) GetRESTOptions(r schema.GroupResource, example runtime.
 	return o, err
 }
 
-// definitionTypes is how definitions merge.
+// definitionTypes has the merge schema of definitions.
 var definitionTypes = libraryKind(v1.CustomResourceDefinition{}.OpenAPIModelName(), v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))

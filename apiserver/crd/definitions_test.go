@@ -198,7 +198,7 @@ func TestNameConflict(t *testing.T) {
 	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
 	changed := (<-watch.ResultChan()).Object.(*unstructured.Unstructured)
 	if got := condition(changed, "NamesAccepted") + ", " + condition(changed, "Established"); got != "True NoConflicts, True InitialNamesAccepted" {
-		t.Errorf("after the other one has gone: %s", got)
+		t.Errorf("after the deletion of the other one: %s", got)
 	}
 	if _, served := s.catalog.Snapshot().Lookup(gadgets); !served {
 		t.Error("not served")
@@ -232,7 +232,7 @@ func TestDefinitionStatus(t *testing.T) {
 	s.define(minimal)
 	path := definitionsPath + "/widgets.example.com"
 	merge := []string{"Content-Type", "application/merge-patch+json"}
-	// Nobody can talk a definition out of being established, or write its spec by the way of the status.
+	// A write of the status changes neither the condition Established nor the spec.
 	a := s.want(200, "PATCH", path+"/status", `{"spec":{"scope":"Cluster"},"status":{"conditions":[]}}`, merge...)
 	crd := &unstructured.Unstructured{Object: a.object}
 	if field(a.object, "spec", "scope") != "Namespaced" || condition(crd, "Established") != "True InitialNamesAccepted" || field(a.object, "metadata", "generation") != float64(1) {
@@ -330,7 +330,7 @@ func (s *server) watchGone(name string) (wait func() *unstructured.Unstructured)
 	}
 }
 
-func TestServedBeforeKnown(t *testing.T) {
+func TestServedBeforeObserved(t *testing.T) {
 	s := newServer(t)
 	w, err := s.client.Resource(definitions).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -347,7 +347,7 @@ func TestServedBeforeKnown(t *testing.T) {
 			t.Fatalf("event %s of %s", e.Type, crd.GetName())
 		}
 		if _, served := s.catalog.Snapshot().Lookup(widgets.GroupVersion().WithResource(name + "s")); !served {
-			t.Fatal("an event tells of a definition that is not served yet")
+			t.Fatal("an event precedes the service of its definition")
 		}
 		request.Wait()
 	}

@@ -66,13 +66,13 @@ func TestFailedWriteHasNoEffect(t *testing.T) {
 	s.refused(500, []string{"disk on fire"}, "PATCH", definitionsPath+"/widgets.example.com",
 		`[{"op":"add","path":"/spec/names/categories","value":["more"]}]`, "Content-Type", "application/json-patch+json")
 	if after, _ := s.catalog.Snapshot().Lookup(widgets); after != before {
-		t.Error("a change that could not be stored took effect")
+		t.Error("a change that could not be stored is served")
 	}
 	s.refused(500, []string{"disk on fire"}, "DELETE", definitionsPath+"/widgets.example.com", "")
 	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
 }
 
-func TestCleanupTriesAgain(t *testing.T) {
+func TestCleanupRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := newFaulty(t)
 		s.define(minimal)

@@ -50,8 +50,8 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzPlainMetadata checks that metadata which is called plain comes back from an ObjectMeta as it went
-// in.
+// FuzzPlainMetadata checks that metadata which is called plain comes back from an ObjectMeta as it
+// went in.
 func FuzzPlainMetadata(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a","labels":{"a":"b"},"creationTimestamp":"2024-01-02T03:04:05Z","generation":1}`,
@@ -104,7 +104,7 @@ func TestEncodeErrors(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestUpdateStatus(t *testing.T) {
 	wanted := apiextensions.CustomResourceDefinitionNames{Plural: "foos", Singular: "foo", ShortNames: []string{"f", "fo"}, Kind: "Foo", ListKind: "FooList", Categories: []string{"all"}}
 	for name, test := range map[string]struct {
 		held             apiextensions.CustomResourceDefinitionNames
@@ -151,7 +151,7 @@ func TestSettle(t *testing.T) {
 			taken := noNames()
 			taken.resources.Insert(test.resources...)
 			taken.kinds.Insert(test.kinds...)
-			settle(crd, taken)
+			updateStatus(crd, taken)
 			if diff := cmp.Diff(test.want, crd.Status.AcceptedNames); diff != "" {
 				t.Errorf("accepted names (-want +got):\n%s", diff)
 			}
@@ -162,37 +162,40 @@ func TestSettle(t *testing.T) {
 				t.Error("Established is wrong")
 			}
 			again := crd.DeepCopy()
-			settle(again, taken)
+			updateStatus(again, taken)
 			if diff := cmp.Diff(crd, again); diff != "" {
-				t.Errorf("settling twice makes a difference:\n%s", diff)
+				t.Errorf("a second update changes the status:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestLife(t *testing.T) {
-	g := newLife(t.Context())
-	if !g.enter() || !g.enter() {
-		t.Fatal("cannot enter")
+func TestInstanceGate(t *testing.T) {
+	g := newInstanceGate(t.Context())
+	for range 2 {
+		if !g.enter() {
+			t.Fatal("cannot enter")
+		}
 	}
-	drained, first := g.shut()
-	if again, second := g.shut(); !first || second || again != drained {
-		t.Error("shut twice")
+	drained, first := g.close()
+	if again, second := g.close(); !first || second || again != drained {
+		t.Error("closed twice")
 	}
 	if g.enter() {
-		t.Error("entered after it was shut")
+		t.Error("entered after it was closed")
 	}
 	g.leave()
 	select {
 	case <-drained:
-		t.Error("drained with one inside")
+		t.Error("drained with a creation under way")
 	default:
 	}
 	g.leave()
 	<-drained
 }
 
-// TestTypes compares how objects merge with what follows from upstream's document of the same definition.
+// TestTypes compares how objects merge with what follows from upstream's document of the same
+// definition.
 func TestTypes(t *testing.T) {
 	crd := &v1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {
@@ -239,16 +242,22 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func everythingShape(t *testing.T) *shape {
+func everythingDefinition(t testing.TB) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	crd, hub := &v1.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(everything), crd); err != nil {
 		t.Fatal(err)
 	}
+	scheme().Default(crd)
 	if err := scheme().Convert(crd, hub, nil); err != nil {
 		t.Fatal(err)
 	}
-	s, err := shapeOf(hub, "App")
+	return hub
+}
+
+func everythingShape(t testing.TB) *shape {
+	t.Helper()
+	s, err := shapeOf(everythingDefinition(t), "App")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
-// textSerializer is a JSON serializer that writes unstructured objects faster, and to the same bytes.
+// textSerializer is a JSON serializer that encodes unstructured objects faster, to the same bytes.
 type textSerializer struct{ *json.Serializer }
 
 func (s textSerializer) Encode(obj runtime.Object, w io.Writer) error {
@@ -43,9 +43,10 @@ func encodeObject(u *unstructured.Unstructured, w io.Writer) error {
 	return e.flush(w)
 }
 
-// flushSize is how much of a list is written at a time.
+// flushSize is how many bytes of a list are written at a time.
 const flushSize = 64 << 10
 
+// encodeList encodes a list in chunks of about flushSize.
 func encodeList(l *unstructured.UnstructuredList, w io.Writer) error {
 	e := encoders.Get().(*encoder)
 	defer e.free()
@@ -82,16 +83,15 @@ func encodeList(l *unstructured.UnstructuredList, w io.Writer) error {
 	return e.flush(w)
 }
 
-// encoder writes the values that unstructured objects are made of. It is encoding/json without the
-// reflection.
+// encoder encodes the values of unstructured objects as encoding/json does, without reflection.
 type encoder struct {
 	out  []byte
-	keys []string // of the maps that are being written, the outermost first
+	keys []string // of the maps that are being encoded, the outermost first
 }
 
 var encoders = sync.Pool{New: func() any { return &encoder{} }}
 
-// free gives the encoder back, unless it has become so large that few would need it.
+// free returns the encoder to the pool, unless its buffer is large.
 func (e *encoder) free() {
 	if cap(e.out) > 4*flushSize {
 		return
@@ -109,6 +109,8 @@ func (e *encoder) flush(w io.Writer) error {
 
 func (e *encoder) bytes(b ...byte) { e.out = append(e.out, b...) }
 
+// value encodes one of the types of values in unstructured objects, and others as encoding/json
+// does.
 func (e *encoder) value(v any) error {
 	switch v := v.(type) {
 	case nil:

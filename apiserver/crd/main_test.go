@@ -69,7 +69,7 @@ func open(t testing.TB, backend storage.Store, catalog *resource.Catalog) *serve
 	}
 	t.Cleanup(k.Close)
 	s := &server{t: t, backend: backend, catalog: catalog, kinds: k}
-	s.handler = stages(endpoints.New(catalog, admission.NewChainHandler(), errorCodecs(), http.HandlerFunc(http.NotFound)))
+	s.handler = withContext(endpoints.New(catalog, admission.NewChainHandler(), errorCodecs(), http.HandlerFunc(http.NotFound)))
 	s.client, err = dynamic.NewForConfig(&rest.Config{Host: "http://test", Transport: inProcess{s.handler}, QPS: -1, WarningHandler: rest.NoWarnings{}})
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +85,8 @@ func errorCodecs() serializer.CodecFactory {
 	return serializer.NewCodecFactory(s)
 }
 
-// stages puts into a request's context what the handlers look for there.
-func stages(next http.Handler) http.Handler {
+// withContext adds to a request's context what the handlers need.
+func withContext(next http.Handler) http.Handler {
 	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	return filters.WithWarningRecorder(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, err := infos.NewRequestInfo(r)
@@ -155,7 +155,7 @@ func (c closer) Close() error {
 	return c.PipeReader.Close()
 }
 
-// answer is what came back for a raw request.
+// answer is the response to a raw request.
 type answer struct {
 	code     int
 	object   map[string]any
@@ -203,7 +203,7 @@ func (s *server) do(method, path, body string, header ...string) answer {
 	return a
 }
 
-// want sends a request that must be answered with a code.
+// want sends a request, and fails unless the response has the code.
 func (s *server) want(code int, method, path, body string, header ...string) answer {
 	s.t.Helper()
 	a := s.do(method, path, body, header...)
@@ -213,7 +213,7 @@ func (s *server) want(code int, method, path, body string, header ...string) ans
 	return a
 }
 
-// refused sends a request that must fail with a code and a message that has all the parts in it.
+// refused sends a request that must fail with a code and a message that contains all parts.
 func (s *server) refused(code int, parts []string, method, path, body string, header ...string) {
 	s.t.Helper()
 	a := s.want(code, method, path, body, header...)
@@ -223,7 +223,7 @@ func (s *server) refused(code int, parts []string, method, path, body string, he
 	}
 	for _, part := range parts {
 		if !strings.Contains(message, part) {
-			s.t.Errorf("%s %s: message %q has no %q in it", method, path, message, part)
+			s.t.Errorf("%s %s: message %q does not contain %q", method, path, message, part)
 		}
 	}
 }

@@ -4,9 +4,10 @@ import (
 	"time"
 )
 
-// plainMetadata tells whether metadata is already what it would be after being read into an ObjectMeta
-// and written back: fields that are known, of the right type, not empty, in their usual form. That is
-// so for nearly all metadata, and saves the way there and back. It may say no when yes were right.
+// plainMetadata reports whether decoding metadata into an ObjectMeta and encoding it again would
+// change nothing: all fields are known, have the right type, are not empty, and are in canonical
+// form. Nearly all metadata is, and need not be decoded. It may return false for metadata that
+// would not change.
 func plainMetadata(metadata any) bool {
 	m, ok := metadata.(map[string]any)
 	if !ok {
@@ -46,7 +47,7 @@ func plainText(v any) bool {
 	return ok && s != ""
 }
 
-// plainTime takes times in whole seconds of UTC.
+// plainTime accepts times in whole seconds of UTC.
 func plainTime(v any) bool {
 	s, ok := v.(string)
 	if !ok || len(s) != len("2006-01-02T15:04:05Z") || s[len(s)-1] != 'Z' {
@@ -82,7 +83,7 @@ func plainList(v any, plain func(any) bool) bool {
 	return true
 }
 
-// plainOwner takes owner references with the four fields that are always written.
+// plainOwner accepts owner references with the four fields that are not omitted when empty.
 func plainOwner(v any) bool {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -129,7 +130,7 @@ func plainManager(v any) bool {
 	return true
 }
 
-// plainFields takes sets of fields, which are maps all through.
+// plainFields accepts FieldsV1, which are maps of maps.
 func plainFields(v any) bool {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// names are those that one group has given away already. Plurals, singulars and short names share one
-// space, kinds and list kinds another.
+// names are the names in use in one group. Plurals, singulars and short names share one space,
+// kinds and list kinds another.
 type names struct {
 	resources sets.Set[string]
 	kinds     sets.Set[string]
@@ -22,16 +22,16 @@ type names struct {
 
 func noNames() names { return names{resources: sets.New[string](), kinds: sets.New[string]()} }
 
-func (n names) add(held apiextensions.CustomResourceDefinitionNames) {
-	n.resources.Insert(held.Plural, held.Singular)
-	n.resources.Insert(held.ShortNames...)
-	n.kinds.Insert(held.Kind, held.ListKind)
+func (n names) add(accepted apiextensions.CustomResourceDefinitionNames) {
+	n.resources.Insert(accepted.Plural, accepted.Singular)
+	n.resources.Insert(accepted.ShortNames...)
+	n.kinds.Insert(accepted.Kind, accepted.ListKind)
 }
 
-// settle accepts those of the names a definition asks for that it holds already or that are free, and
-// says in its conditions what came of it. A definition is established once all its names are
-// accepted, and stays so.
-func settle(crd *apiextensions.CustomResourceDefinition, taken names) {
+// updateStatus accepts the names in a definition's spec that it has already or that are not taken,
+// and sets its conditions. A definition is established when all its names are accepted, and stays
+// so.
+func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 	accepted, conflict := accept(crd.Spec.Names, crd.Status.AcceptedNames, taken)
 	crd.Status.AcceptedNames = accepted
 	if conflict == nil {
@@ -48,10 +48,11 @@ func settle(crd *apiextensions.CustomResourceDefinition, taken names) {
 	approve(crd)
 }
 
+// conflict is why a name was not accepted, for the condition NamesAccepted.
 type conflict struct{ reason, message string }
 
-// accept returns the names that a definition holds from now on, and the last of the conflicts that kept
-// it from holding all it wants.
+// accept returns the names that are accepted of those wanted, in place of those held so far, and
+// the last conflict if there is any.
 func accept(want, held apiextensions.CustomResourceDefinitionNames, taken names) (apiextensions.CustomResourceDefinitionNames, *conflict) {
 	var last *conflict
 	claim := func(want string, held *string, taken sets.Set[string], reason string) {
@@ -84,7 +85,7 @@ func accept(want, held apiextensions.CustomResourceDefinitionNames, taken names)
 
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
-// approve reports whether a definition in one of Kubernetes' own groups says who approved it.
+// approve sets the condition whether a definition in one of Kubernetes' own groups has an approval.
 func approve(crd *apiextensions.CustomResourceDefinition) {
 	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
 		return
@@ -117,7 +118,7 @@ func setCondition(crd *apiextensions.CustomResourceDefinition, kind apiextension
 	c.Status, c.Reason, c.Message = status, reason, message
 }
 
-// sameService tells whether two states of one definition are served in the same way.
+// sameService reports whether two states of one definition are served in the same way.
 func sameService(a, b *apiextensions.CustomResourceDefinition) bool {
 	return a.UID == b.UID &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
@@ -125,16 +126,16 @@ func sameService(a, b *apiextensions.CustomResourceDefinition) bool {
 		established(a) == established(b)
 }
 
-// waiting tells whether a definition wants names that it does not hold.
-func waiting(crd *apiextensions.CustomResourceDefinition) bool {
-	return !apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted)
+// namesAccepted reports whether a definition has all the names in its spec.
+func namesAccepted(crd *apiextensions.CustomResourceDefinition) bool {
+	return apiextensions.IsCRDConditionTrue(crd, apiextensions.NamesAccepted)
 }
 
 func established(crd *apiextensions.CustomResourceDefinition) bool {
 	return apiextensions.IsCRDConditionTrue(crd, apiextensions.Established)
 }
 
-// ending tells whether the definition waits for its resources to be deleted.
-func ending(crd *apiextensions.CustomResourceDefinition) bool {
+// terminating reports whether a definition waits for its resources to be deleted.
+func terminating(crd *apiextensions.CustomResourceDefinition) bool {
 	return crd.DeletionTimestamp != nil && apiextensions.CRDHasFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer)
 }

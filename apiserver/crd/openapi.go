@@ -10,7 +10,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// openAPI is the documents of one version. It implements [resource.OpenAPI].
+// openAPI builds the documents of one version. It implements [resource.OpenAPI].
 type openAPI struct {
 	v2 func() (*spec.Swagger, error)
 	v3 func() (*spec3.OpenAPI, error)

@@ -15,31 +15,30 @@ import (
 	"flyball.dev/apiserver/store"
 )
 
-// customResources are the resources of one version. Beside what upstream's storage does, they are not
-// made any more once their definition is being deleted, and watches of them end when they are served
-// in another way.
+// customResources is the storage of one version. Beyond upstream's storage, it refuses creates when
+// the definition is terminating, and ends watches when the definition changes.
 type customResources struct {
 	*customresource.REST
-	life *life
+	gate *instanceGate
 	live context.Context
 }
 
-// Create makes a resource, unless the definition is being deleted.
+// Create creates a resource unless the definition is terminating.
 func (r *customResources) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
-	if !r.life.enter() {
+	if !r.gate.enter() {
 		return nil, r.refuse(obj)
 	}
-	defer r.life.leave()
+	defer r.gate.leave()
 	return r.REST.Create(ctx, obj, validate, o)
 }
 
-// Update changes a resource. If it may make one, as apply does, it does not when the definition is
-// being deleted.
+// Update updates a resource. If it may create one, as apply does, that is refused when the
+// definition is terminating.
 func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateNew rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, mayCreate bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if mayCreate {
-		if r.life.enter() {
-			defer r.life.leave()
+		if r.gate.enter() {
+			defer r.gate.leave()
 		} else {
 			validateNew = func(_ context.Context, obj runtime.Object) error { return r.refuse(obj) }
 		}
@@ -55,9 +54,8 @@ func (r *customResources) refuse(obj runtime.Object) error {
 	return apierrors.NewForbidden(r.DefaultQualifiedResource, name, errors.New("create not allowed while custom resource definition is terminating"))
 }
 
-// Watch watches until ctx ends or the resources are no longer served by r. In the latter case the watch
-// ends with what was written by then: when a definition is deleted, nobody could learn otherwise that
-// its resources were deleted before it.
+// Watch watches until ctx ends or the definition changes. In the latter case the watch first sends
+// all events up to then: the resources of a deleted definition were deleted before it.
 func (r *customResources) Watch(ctx context.Context, o *metainternal.ListOptions) (watch.Interface, error) {
 	return r.REST.Watch(store.WithDrain(ctx, r.live.Done()), o)
 }

@@ -265,7 +265,7 @@ func TestApply(t *testing.T) {
 	}
 	s.refused(409, []string{`conflict with "one"`, ".spec.image"}, "PATCH", appsPath+"/a?fieldManager=two", app("a", "{image: other, ports: [{name: admin, port: 2}]}"), applyPatch...)
 	s.want(200, "PATCH", appsPath+"/a?fieldManager=two&force=true", app("a", "{image: other, ports: [{name: admin, port: 2}]}"), applyPatch...)
-	// Who applied a port takes it away by not applying it any more.
+	// A manager removes a port by not applying it any more.
 	a = s.want(200, "PATCH", appsPath+"/a?fieldManager=one", app("a", "{}"), applyPatch...)
 	if diff := cmp.Diff(want[1:], field(a.object, "spec", "ports")); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)

@@ -23,8 +23,8 @@ type scaleResources struct{ *customresource.ScaleREST }
 // Destroy implements [rest.Storage].
 func (scaleResources) Destroy() {}
 
-// scaleScope is how the handlers see the scale subresource of resources whose scope is given. Unlike
-// the resources, a Scale is a Go type in one version.
+// scaleScope returns the scope of the scale subresource of resources with the given scope. Unlike
+// these, a Scale has a Go type and one version.
 func scaleScope(scope handlers.RequestScope) (*handlers.RequestScope, error) {
 	scope.Subresource = "scale"
 	scope.Kind = scaleKind

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// scheme has the types of definitions, and those that answer for custom resources beside their
-// objects, such as Status. It is built once.
+// scheme returns the types of definitions, and those in responses for custom resources, such as
+// Status. It is built once.
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	install.Install(s)
@@ -34,7 +34,7 @@ func codecsFor(s *runtime.Scheme) serializer.CodecFactory {
 // definitionCodec reads and writes definitions as they are stored: JSON in v1.
 var definitionCodec = sync.OnceValue(func() runtime.Codec { return codecs().LegacyCodec(v1.SchemeGroupVersion) })
 
-// external returns a definition in the version that users see. It shares memory with the one given.
+// external returns a definition in version v1. It shares memory with the one passed.
 func external(crd *apiextensions.CustomResourceDefinition) (*v1.CustomResourceDefinition, error) {
 	out := &v1.CustomResourceDefinition{}
 	err := scheme().Convert(crd, out, nil)

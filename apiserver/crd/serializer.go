@@ -16,7 +16,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// negotiated reads and writes the custom resources of one kind in requests and answers.
+// negotiated decodes and encodes the custom resources of one kind in requests and responses.
 type negotiated struct {
 	shape     *shape
 	convertor runtime.ObjectConvertor
@@ -29,7 +29,7 @@ func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersio
 }
 
 func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	shaping := shapingDecoder{Decoder: d, shape: n.shape, trim: trim{report: reportsUnknown(d)}}
+	shaping := shapingDecoder{Decoder: d, shape: n.shape, options: shapeOptions{report: reportsUnknown(d)}}
 	return versioning.NewCodec(nil, shaping, runtime.UnsafeObjectConvertor(scheme()), scheme(), scheme(), n.shape, nil, gv, "custom")
 }
 
@@ -61,10 +61,10 @@ var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
 			StrictSerializer: text(json.SerializerOptions{Yaml: true, Strict: true}),
 		},
 		{
-			// Never for the resources themselves, but for what tells of them: Status, metadata.
+			// For Status and metadata only, not for the resources.
 			MediaType: runtime.ContentTypeProtobuf, MediaTypeType: "application", MediaTypeSubType: "vnd.kubernetes.protobuf",
 			Serializer:       binary,
-			StrictSerializer: binary, // it knows of no unknown fields
+			StrictSerializer: binary, // protobuf drops unknown fields
 			StreamSerializer: &runtime.StreamSerializerInfo{
 				Serializer: protobuf.NewRawSerializer(creator{}, typer{}), Framer: protobuf.LengthDelimitedFramer,
 			},
@@ -76,14 +76,14 @@ var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
 	return types
 })
 
-// objectMediaTypes are the media types in which the resources themselves can be had.
+// objectMediaTypes are the media types of the resources.
 var objectMediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
 	return slices.DeleteFunc(slices.Clone(mediaTypes()), func(i runtime.SerializerInfo) bool {
 		return i.MediaType == runtime.ContentTypeProtobuf
 	})
 })
 
-// creator makes empty custom resources.
+// creator creates empty custom resources.
 type creator struct{}
 
 func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
@@ -92,7 +92,8 @@ func (creator) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
-// typer reads the kind of a custom resource from the resource, that of anything else from the scheme.
+// typer gets the kind of a custom resource from the resource, and that of other objects from the
+// scheme.
 type typer struct{}
 
 func (typer) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind, bool, error) {

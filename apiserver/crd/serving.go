@@ -21,16 +21,15 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// serving is what answers for the custom resources of one state of a definition. A nil serving serves
-// nothing.
+// serving are the resources that one state of a definition serves. Nil serves nothing.
 type serving struct {
 	resources []*resource.Resource
 	stored    *customresource.REST // in the version that is stored
 	end       context.CancelFunc
 }
 
-// retire ends the watches that began under this state of the definition: they would show resources in
-// its shape. Clients come back and see the new one.
+// retire ends the watches that began under this state of the definition, since their events have
+// its version and schema. Clients watch again.
 func (s *serving) retire() {
 	if s != nil {
 		s.end()
@@ -43,19 +42,18 @@ type customKind struct {
 	crd         *v1.CustomResourceDefinition
 	names       v1.CustomResourceDefinitionNames // those accepted
 	shape       *shape
-	convertor   runtime.ObjectConvertor // leaves its input alone
+	convertor   runtime.ObjectConvertor // copies its input
 	unsafe      runtime.ObjectConvertor
 	types       *lazyTypes
 	equivalents runtime.EquivalentResourceRegistry
 	replicas    managedfields.ResourcePathMappings
 	stored      schema.GroupVersion
-	life        *life
+	gate        *instanceGate
 	live        context.Context // until retired
 }
 
-// serve builds what answers for a definition's resources. The definition's spec and status must not
-// change any more.
-func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*serving, error) {
+// serve builds the resources of a definition, whose spec and status must not be modified any more.
+func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, g *instanceGate) (*serving, error) {
 	definition, err := external(crd)
 	if err != nil {
 		return nil, err
@@ -66,7 +64,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*se
 		names:       definition.Status.AcceptedNames,
 		equivalents: runtime.NewEquivalentResourceRegistry(),
 		replicas:    managedfields.ResourcePathMappings{},
-		life:        l,
+		gate:        g,
 	}
 	if kind.shape, err = shapeOf(crd, kind.names.Kind); err != nil {
 		return nil, err
@@ -79,7 +77,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*se
 		kind.relate(&definition.Spec.Versions[i])
 	}
 	s := &serving{}
-	kind.live, s.end = context.WithCancel(l.ctx)
+	kind.live, s.end = context.WithCancel(g.ctx)
 	if err := kind.build(crd, s); err != nil {
 		s.end()
 		return nil, err
@@ -87,7 +85,7 @@ func (k *Kinds) serve(crd *apiextensions.CustomResourceDefinition, l *life) (*se
 	return s, nil
 }
 
-// shapeOf reads the schemas of a definition.
+// shapeOf returns the shape of a definition's resources.
 func shapeOf(crd *apiextensions.CustomResourceDefinition, kind string) (*shape, error) {
 	s := &shape{
 		kind:            schema.GroupKind{Group: crd.Spec.Group, Kind: kind},
@@ -117,7 +115,7 @@ func shapeOf(crd *apiextensions.CustomResourceDefinition, kind string) (*shape, 
 	return s, nil
 }
 
-// relate notes what the versions must know of each other.
+// relate collects what the versions need of each other.
 func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
 	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
 	if v.Storage {
@@ -142,7 +140,7 @@ func (c *customKind) relate(v *v1.CustomResourceDefinitionVersion) {
 	}
 }
 
-// build makes the resources of all versions that are served.
+// build makes the resources of all served versions.
 func (c *customKind) build(crd *apiextensions.CustomResourceDefinition, s *serving) error {
 	var versions []*customVersion
 	reset := map[fieldpath.APIVersion]*fieldpath.Set{} // by the status subresource, in any version
@@ -176,7 +174,7 @@ func (c *customKind) build(crd *apiextensions.CustomResourceDefinition, s *servi
 	return nil
 }
 
-// warning is what users of a deprecated version are told.
+// warning returns the warning for a deprecated version, empty for others.
 func (c *customKind) warning(v *v1.CustomResourceDefinitionVersion) string {
 	switch {
 	case !v.Deprecated:
@@ -185,15 +183,15 @@ func (c *customKind) warning(v *v1.CustomResourceDefinitionVersion) string {
 		return *v.DeprecationWarning
 	}
 	text := fmt.Sprintf("%s/%s %s is deprecated", c.crd.Spec.Group, v.Name, c.crd.Spec.Names.Kind)
-	var better []string
+	var newer []string
 	for _, other := range c.crd.Spec.Versions {
 		if other.Served && !other.Deprecated && utilversion.CompareKubeAwareVersionStrings(v.Name, other.Name) < 0 {
-			better = append(better, other.Name)
+			newer = append(newer, other.Name)
 		}
 	}
-	if len(better) > 0 {
-		best := slices.MaxFunc(better, utilversion.CompareKubeAwareVersionStrings)
-		text += fmt.Sprintf("; use %s/%s %s", c.crd.Spec.Group, best, c.crd.Spec.Names.Kind)
+	if len(newer) > 0 {
+		latest := slices.MaxFunc(newer, utilversion.CompareKubeAwareVersionStrings)
+		text += fmt.Sprintf("; use %s/%s %s", c.crd.Spec.Group, latest, c.crd.Spec.Names.Kind)
 	}
 	return text
 }

@@ -12,29 +12,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// shape is what the objects of one custom kind look like, version by version. It does to unstructured
-// objects what decoding into a struct does to others.
+// shape are the structural schemas of a custom kind by version. It does to unstructured objects
+// what decoding into a struct does to others: pruning, coercion of metadata, defaulting.
 type shape struct {
 	kind    schema.GroupKind
 	schemas map[string]*structural.Structural
 	embeds  map[string]bool // whether the version has objects inside
-	// preserveUnknown keeps fields that no schema knows.
+	// preserveUnknown disables pruning.
 	preserveUnknown bool
 }
 
-// trim is how strictly [shape.apply] works.
-type trim struct {
-	// stored objects may be older than today's rules: malformed metadata is dropped, and a missing
-	// generation is put in.
+// shapeOptions are the options of [shape.apply].
+type shapeOptions struct {
+	// stored is for stored objects, which may be older than the validation: malformed metadata is
+	// dropped and a missing generation is set.
 	stored bool
-	// report asks for the paths of fields that were dropped because no schema knows them.
+	// report makes apply return the paths of pruned fields.
 	report bool
 }
 
-// apply brings an object into its shape in place: metadata as in a struct, here and in embedded
-// objects; unknown fields pruned; nulls dropped where they are not allowed. Of objects of other kinds
-// it only looks at the metadata.
-func (s *shape) apply(u *unstructured.Unstructured, t trim) (unknown []string, err error) {
+// apply coerces the metadata of an object and of embedded ones, prunes unknown fields, and drops
+// nulls that are not allowed, in place. It only coerces the metadata of objects of other kinds.
+func (s *shape) apply(u *unstructured.Unstructured, o shapeOptions) (unknown []string, err error) {
 	apiVersion, _, err := unstructured.NestedString(u.Object, "apiVersion")
 	if err != nil {
 		return nil, err
@@ -48,21 +47,21 @@ func (s *shape) apply(u *unstructured.Unstructured, t trim) (unknown []string, e
 		return nil, err
 	}
 	ours := gv.Group == s.kind.Group && kind == s.kind.Kind
-	if unknown, err = s.applyMetadata(u, ours, t); err != nil || !ours {
+	if unknown, err = s.applyMetadata(u, ours, o); err != nil || !ours {
 		return unknown, err
 	}
-	fields, err := s.applySchema(u, gv.Version, t)
+	fields, err := s.applySchema(u, gv.Version, o)
 	return append(unknown, fields...), err
 }
 
-func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, t trim) (unknown []string, err error) {
-	repair := ours && t.stored && u.GetGeneration() == 0
+func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, o shapeOptions) (unknown []string, err error) {
+	repair := ours && o.stored && u.GetGeneration() == 0
 	if !repair && plainMetadata(u.Object["metadata"]) {
 		return nil, nil
 	}
 	metadata, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
-		DropMalformedFields:     t.stored,
-		ReturnUnknownFieldPaths: t.report,
+		DropMalformedFields:     o.stored,
+		ReturnUnknownFieldPaths: o.report,
 	})
 	if err != nil || !found {
 		return nil, err
@@ -73,16 +72,16 @@ func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, t trim) (
 	return unknown, objectmeta.SetObjectMeta(u.Object, metadata)
 }
 
-func (s *shape) applySchema(u *unstructured.Unstructured, version string, t trim) (unknown []string, err error) {
+func (s *shape) applySchema(u *unstructured.Unstructured, version string, o shapeOptions) (unknown []string, err error) {
 	schema, metadata := s.schemas[version], u.Object["metadata"]
 	if !s.preserveUnknown {
-		unknown = pruning.PruneWithOptions(u.Object, schema, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: t.report})
+		unknown = pruning.PruneWithOptions(u.Object, schema, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: o.report})
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, schema)
 	}
 	if s.embeds[version] {
 		fieldErr, embedded := objectmeta.CoerceWithOptions(nil, u.Object, schema, false, objectmeta.CoerceOptions{
-			DropInvalidFields:       t.stored,
-			ReturnUnknownFieldPaths: t.report,
+			DropInvalidFields:       o.stored,
+			ReturnUnknownFieldPaths: o.report,
 		})
 		if fieldErr != nil {
 			return nil, fieldErr
@@ -90,12 +89,12 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string, t trim
 		unknown = append(unknown, embedded...)
 	}
 	if metadata != nil {
-		u.Object["metadata"] = metadata // whatever the schema says of it
+		u.Object["metadata"] = metadata // the schema does not apply to it
 	}
 	return unknown, nil
 }
 
-// embeds tells whether whole objects are in the objects of a schema.
+// embeds reports whether a schema has embedded resources.
 func embeds(s *structural.Structural) bool {
 	if s == nil {
 		return false
@@ -122,11 +121,11 @@ func (s *shape) Default(in runtime.Object) {
 	scheme().Default(in)
 }
 
-// shapingDecoder brings what it decodes into shape.
+// shapingDecoder applies a shape to the objects that it decodes.
 type shapingDecoder struct {
 	runtime.Decoder
-	shape *shape
-	trim  trim
+	shape   *shape
+	options shapeOptions
 }
 
 func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
@@ -140,7 +139,7 @@ func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, i
 		strict = known.Errors()
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		unknown, err := d.shape.apply(u, d.trim)
+		unknown, err := d.shape.apply(u, d.options)
 		if err != nil {
 			return nil, gvk, err
 		}
@@ -148,13 +147,13 @@ func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, i
 			strict = append(strict, fmt.Errorf("unknown field %q", path))
 		}
 	}
-	if d.trim.report && len(strict) > 0 {
+	if d.options.report && len(strict) > 0 {
 		return obj, gvk, runtime.NewStrictDecodingError(strict)
 	}
 	return obj, gvk, nil
 }
 
-// reportsUnknown tells whether a decoder was asked to be strict.
+// reportsUnknown reports whether a decoder is strict.
 func reportsUnknown(d runtime.Decoder) bool {
 	s, ok := d.(interface{ IsStrict() bool })
 	return ok && s.IsStrict()

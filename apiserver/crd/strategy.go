@@ -8,15 +8,15 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// strategy is what upstream's strategies for custom resources are.
+// strategy is the interface of upstream's strategies for custom resources.
 type strategy interface {
 	rest.RESTCreateStrategy
 	rest.RESTUpdateStrategy
 	rest.ResetFieldsStrategy
 }
 
-// lazyStrategy is a strategy without the schema until something must be validated: compiling the rules
-// of a schema takes longer than all the rest of serving it.
+// lazyStrategy is a strategy whose schema is compiled for the first validation: compiling its rules
+// takes longer than the rest of serving it.
 type lazyStrategy struct {
 	strategy
 	whole func() (strategy, error)

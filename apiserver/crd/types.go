@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// lazyTypes knows how objects merge. It is built when the first of them is written.
+// lazyTypes is a TypeConverter that is built for the first write.
 type lazyTypes struct {
 	build func() (managedfields.TypeConverter, error)
 }
@@ -37,7 +37,7 @@ func (t *lazyTypes) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
 	return types.TypedToObject(v)
 }
 
-// customTypes is how the objects of a custom kind merge, in all its versions.
+// customTypes has the merge schemas of all versions of a custom kind.
 func customTypes(s *shape) *lazyTypes {
 	return &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
 		schemas := maps.Clone(metadataTypes())
@@ -48,7 +48,7 @@ func customTypes(s *shape) *lazyTypes {
 	})}
 }
 
-// customType is the schema of one version together with what all objects have.
+// customType returns the schema of one version, with the fields that all objects have.
 func customType(kind schema.GroupVersionKind, s *structural.Structural) *spec.Schema {
 	if s == nil {
 		return &spec.Schema{
@@ -73,14 +73,14 @@ func kindExtension(kind schema.GroupVersionKind) spec.Extensions {
 	}}
 }
 
-// addObjectProperties adds what an object has whether its schema says so or not.
+// addObjectProperties adds the properties that all objects have.
 func addObjectProperties(s *spec.Schema) {
 	s.SetProperty("apiVersion", *spec.StringProperty())
 	s.SetProperty("kind", *spec.StringProperty())
 	s.SetProperty("metadata", *spec.RefSchema(reference(metav1.ObjectMeta{}.OpenAPIModelName())))
 }
 
-// embed completes the objects that a schema has inside.
+// embed adds them to the embedded resources of a schema.
 func embed(s *spec.Schema) {
 	for name, property := range s.Properties {
 		embed(&property)
@@ -123,7 +123,7 @@ var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
 	return libraryTypes(metav1.ObjectMeta{}.OpenAPIModelName())
 })
 
-// libraryKind is how a kind from the Kubernetes libraries merges.
+// libraryKind has the merge schema of a kind of the Kubernetes libraries.
 func libraryKind(name string, kind schema.GroupVersionKind) *lazyTypes {
 	return &lazyTypes{build: sync.OnceValues(func() (managedfields.TypeConverter, error) {
 		types := libraryTypes(name)
@@ -132,7 +132,8 @@ func libraryKind(name string, kind schema.GroupVersionKind) *lazyTypes {
 	})}
 }
 
-// libraryTypes are the schemas of a type from the Kubernetes libraries and of all that it is made of.
+// libraryTypes returns the schemas of a type of the Kubernetes libraries and of all types that it
+// contains.
 func libraryTypes(root string) map[string]*spec.Schema {
 	library := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(reference(name)) })
 	types := map[string]*spec.Schema{}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/features"
@@ -22,6 +22,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/apiserver/resource"
 )
 
@@ -31,8 +32,8 @@ type customVersion struct {
 	*v1.CustomResourceDefinitionVersion
 	gvk    schema.GroupVersionKind
 	main   *customresource.REST
-	status *resource.Status          // nil without
-	scale  *customresource.ScaleREST // nil without
+	status *resource.Status          // nil if there is none
+	scale  *customresource.ScaleREST // nil if there is none
 }
 
 // version makes the storage of one version.
@@ -48,7 +49,7 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.
 	}
 	table, err := tableconvertor.New(columns(v))
 	if err != nil {
-		// Nobody could write such columns today: print the name alone.
+		// Validation does not accept such columns any more: print the name alone.
 		table = rest.NewDefaultTableConvertor(plural)
 	}
 	bare := customresource.NewStrategy(typer{}, c.namespaced(), kind, nil, nil, nil, subresources.Status, subresources.Scale, v.SelectableFields)
@@ -76,7 +77,7 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.
 	return out, nil
 }
 
-// codec is the way to storage of one version.
+// codec returns the storage encoding for one version.
 func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
 	return &storageCodec{shape: c.shape, stored: c.stored, served: gv, convertor: c.convertor, unsafe: c.unsafe}
 }
@@ -102,7 +103,7 @@ func validators(crd *apiextensions.CustomResourceDefinition, version string) (wh
 	return whole, status, err
 }
 
-// columns are those that a table of the version has after the name.
+// columns returns the columns of the version's tables after the name.
 func columns(v *v1.CustomResourceDefinitionVersion) []v1.CustomResourceColumnDefinition {
 	if len(v.AdditionalPrinterColumns) > 0 {
 		return v.AdditionalPrinterColumns
@@ -116,9 +117,10 @@ func ageColumn() v1.CustomResourceColumnDefinition {
 	}
 }
 
-// resource makes the version servable. reset are the fields that writes of the status leave alone.
+// resource returns the resource of the version. reset are the fields that updates of the status
+// reset.
 func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) (*resource.Resource, error) {
-	main := &customResources{REST: v.main, life: v.life, live: v.live}
+	main := &customResources{REST: v.main, gate: v.gate, live: v.live}
 	r := &resource.Resource{
 		GroupVersion:       v.gvk.GroupVersion(),
 		Kind:               v.gvk,
@@ -136,13 +138,13 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 	}
 	scope := v.scope(r)
 	var err error
-	if r.Scope, err = v.withFields(scope, main.GetResetFields()); err != nil {
+	if r.Scope, err = v.withFieldManager(scope, main.GetResetFields()); err != nil {
 		return nil, err
 	}
-	r.Own = newCreation(v.types, v.gvk, main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())]).own
+	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk, main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	if v.status != nil {
 		scope.Subresource = "status"
-		status, err := v.withFields(scope, reset)
+		status, err := v.withFieldManager(scope, reset)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +173,7 @@ func addSubresource(r *resource.Resource, scope *handlers.RequestScope, storage 
 	})
 }
 
-// scope is how the handlers see the version, but for who manages which fields.
+// scope returns the scope for upstream's handlers, without the field manager.
 func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 	return handlers.RequestScope{
 		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
@@ -194,10 +196,10 @@ func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 	}
 }
 
-// withFields completes a scope with the tracking of who manages which fields.
-func (v *customVersion) withFields(scope handlers.RequestScope, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+// withFieldManager returns a copy of a scope with a field manager.
+func (v *customVersion) withFieldManager(scope handlers.RequestScope, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	var err error
-	scope.FieldManager, err = managedfields.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
+	scope.FieldManager, err = upstream.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, scope.Subresource, fieldpath.NewExcludeFilterSetMap(maps.Clone(reset)))
 	return &scope, err
 }

@@ -1,8 +1,8 @@
-// Package discovery tells clients what the server serves: the groups, versions and resources of the
-// catalog, each on its own and all in one document, and the server's version.
+// Package discovery serves the discovery documents of the catalog's groups, versions and resources,
+// the aggregated ones, and the server's version.
 //
-// The documents belong to one snapshot of the catalog. They are made when the first request after a
-// change asks for them, and then shared; the handler is safe for concurrent use.
+// The documents are those of one snapshot of the catalog. The first request after a change makes
+// them. The handler is safe for concurrent use.
 package discovery
 
 import (
@@ -21,19 +21,21 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// New returns the handler of /api, /api/VERSION, /apis, /apis/GROUP, /apis/GROUP/VERSION and /version.
-// It answers in any of the serializer's media types, and with 404 for a group or version that the
-// catalog does not have.
+// New returns the handler of /api, /api/VERSION, /apis, /apis/GROUP, /apis/GROUP/VERSION and
+// /version. It supports the serializer's media types, and answers 404 for a group or version that
+// is not in the catalog.
 func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer) http.Handler {
 	return &handler{catalog: catalog, serializer: serializer}
 }
 
+// handler serves discovery, with the documents of the latest snapshot it was asked for.
 type handler struct {
 	catalog    *resource.Catalog
 	serializer runtime.NegotiatedSerializer
 	current    atomic.Pointer[documents]
 }
 
+// ServeHTTP serves a discovery document or the version.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path == "/version" {
@@ -63,13 +65,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// write encodes an object just as it is: some of these documents say their kind but not its version,
-// since before kinds had one.
+// write encodes an object without setting its kind and version: some of these documents have a kind
+// without a version for compatibility.
 func (h *handler) write(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo, obj runtime.Object) {
 	responsewriters.SerializeObject(info.MediaType, info.Serializer, w, r, http.StatusOK, obj)
 }
 
-// documents gives those of the catalog as it is now.
+// documents returns the documents of the current snapshot.
 func (h *handler) documents() *documents {
 	snapshot := h.catalog.Snapshot()
 	if docs := h.current.Load(); docs != nil && docs.generation == snapshot.Generation {
@@ -80,7 +82,7 @@ func (h *handler) documents() *documents {
 	return docs
 }
 
-// apiVersions is the root of the core group. It names the address by which the client found us.
+// apiVersions returns the root of the core group, with the address of the request.
 func apiVersions(r *http.Request) *metav1.APIVersions {
 	return &metav1.APIVersions{
 		TypeMeta:                   metav1.TypeMeta{Kind: "APIVersions"},
@@ -91,7 +93,7 @@ func apiVersions(r *http.Request) *metav1.APIVersions {
 
 var aggregatedKind = apidiscoveryv2.SchemeGroupVersion.WithKind("APIGroupDiscoveryList")
 
-// restrictions allow to ask for the aggregated form of a root, and for nothing else that is special.
+// restrictions are the media type parameters that are allowed: the aggregated form of a root.
 type restrictions struct{ aggregated bool }
 
 func (a restrictions) AllowsMediaTypeTransform(_, _ string, target *schema.GroupVersionKind) bool {
@@ -100,7 +102,7 @@ func (a restrictions) AllowsMediaTypeTransform(_, _ string, target *schema.Group
 func (restrictions) AllowsServerVersion(string) bool { return false }
 func (restrictions) AllowsStreamSchema(string) bool  { return false }
 
-// serve answers with the list, or with 304 if the client already has it.
+// serve writes the list, or 304 if the client has it already.
 func (l *aggregated) serve(w http.ResponseWriter, r *http.Request, info runtime.SerializerInfo) {
 	tag := strconv.Quote(l.etag())
 	w.Header().Set("ETag", tag)

@@ -16,14 +16,14 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// documents are what discovery says about one snapshot of the catalog.
+// documents are the discovery documents of one snapshot of the catalog.
 type documents struct {
 	generation uint64
 	objects    map[string]runtime.Object // by path
 	aggregated map[string]*aggregated    // of /api and /apis
 }
 
-// aggregated is everything below a root in one list.
+// aggregated is the aggregated discovery document of a root.
 type aggregated struct {
 	list *apidiscoveryv2.APIGroupDiscoveryList
 	etag func() string
@@ -70,8 +70,8 @@ func groupOf(g *resource.Group) metav1.APIGroup {
 	return group
 }
 
-// resourceList lists a version's resources, each followed by its subresources. Only outside the core
-// group does it say its own API version.
+// resourceList lists a version's resources, each followed by its subresources. In the core group it
+// has no apiVersion of its own, for compatibility.
 func resourceList(v *resource.Version) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v.GroupVersion.String()}
 	if v.Group == "" {
@@ -86,7 +86,8 @@ func resourceList(v *resource.Version) *metav1.APIResourceList {
 	return list
 }
 
-// resourceOf names the kind's group and version only where they are not those of the list.
+// resourceOf describes a resource. It has the kind's group and version only if they differ from the
+// list's.
 func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav1.APIResource {
 	entry := metav1.APIResource{
 		Name:               name,
@@ -114,11 +115,11 @@ func newAggregated(groups []apidiscoveryv2.APIGroupDiscovery) *aggregated {
 	return &aggregated{list: list, etag: sync.OnceValue(func() string { return hashOf(list) })}
 }
 
-// hashOf changes whenever the list does, whatever encoding the client asks for.
+// hashOf returns the hash of a list, which is the same for all encodings.
 func hashOf(list *apidiscoveryv2.APIGroupDiscoveryList) string {
 	text, err := json.Marshal(list)
 	if err != nil {
-		panic(err) // plain strings only
+		panic(err) // it has only strings
 	}
 	sum := sha512.Sum512(text)
 	return strings.ToUpper(hex.EncodeToString(sum[:]))

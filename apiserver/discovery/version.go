@@ -9,7 +9,7 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// Version is what the server says of itself.
+// Version returns the version of the server.
 func Version() version.Info {
 	release := strings.Split(resource.Release, ".")
 	return version.Info{

@@ -9,19 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 )
 
-// firstRead is how much of a body is made room for before any of it has arrived.
-const firstRead = 16 << 10
+// initialBuffer is the size of the buffer for a body whose length is not announced, or larger.
+const initialBuffer = 16 << 10
 
-// wholeBody is a request's body that is in memory and not nested too deep.
-type wholeBody struct {
+// bufferedBody is a request's body in memory, whose nesting is within the limit.
+type bufferedBody struct {
 	bytes.Reader
 	bytes []byte
 }
 
-func (*wholeBody) Close() error { return nil }
+func (*bufferedBody) Close() error { return nil }
 
-// readBody reads the body of a request, which is at most limit bytes long unless that is zero, and puts
-// it in the request's place. The memory for it grows with what arrives, whatever length was announced.
+// readBody reads the body of a request, of at most limit bytes unless that is zero, and replaces it
+// by a [bufferedBody]. Memory for it grows with what arrives, whatever Content-Length announces.
 func readBody(r *http.Request, limit int64) error {
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -37,17 +37,19 @@ func readBody(r *http.Request, limit int64) error {
 	if tooDeep(r.Header.Get("Content-Type"), data) {
 		return errors.NewBadRequest(fmt.Sprintf("the request body is nested more than %d levels deep", maxDepth))
 	}
-	body := &wholeBody{bytes: data}
+	body := &bufferedBody{bytes: data}
 	body.Reset(data)
 	r.Body = body
 	return nil
 }
 
+// readAll reads to the end. Its buffer is at most twice the size of what has arrived, or
+// initialBuffer.
 func readAll(r io.Reader, announced, limit int64) ([]byte, error) {
-	if announced < 0 || announced > firstRead {
-		announced = firstRead
+	if announced < 0 || announced > initialBuffer {
+		announced = initialBuffer
 	}
-	data := make([]byte, 0, announced+1) // one more, for the read that finds the end
+	data := make([]byte, 0, announced+1) // one more, for the read that returns io.EOF
 	for {
 		n, err := r.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]

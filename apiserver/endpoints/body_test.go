@@ -12,14 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// room reads from another reader and notes the most that it was offered room for, beside what it had
-// delivered by then.
-type room struct {
+// bufferRecorder is a reader that records the largest buffer it was passed, less what it had
+// returned by then.
+type bufferRecorder struct {
 	from            io.Reader
 	delivered, most int
 }
 
-func (r *room) Read(p []byte) (int, error) {
+func (r *bufferRecorder) Read(p []byte) (int, error) {
 	r.most = max(r.most, len(p)-r.delivered)
 	n, err := r.from.Read(p)
 	r.delivered += n
@@ -28,7 +28,7 @@ func (r *room) Read(p []byte) (int, error) {
 
 func TestReadBody(t *testing.T) {
 	const limit = 3 << 20
-	for _, size := range []int{0, 1, 100, firstRead - 1, firstRead, firstRead + 1, 100_000, limit} {
+	for _, size := range []int{0, 1, 100, initialBuffer - 1, initialBuffer, initialBuffer + 1, 100_000, limit} {
 		want := bytes.Repeat([]byte("x"), size)
 		for _, announced := range []int{size, -1} {
 			r, err := http.NewRequest(http.MethodPost, "/", io.NopCloser(iotest.HalfReader(bytes.NewReader(want))))
@@ -39,7 +39,7 @@ func TestReadBody(t *testing.T) {
 			if err := readBody(r, limit); err != nil {
 				t.Fatalf("%d bytes, announced %d: %v", size, announced, err)
 			}
-			if got := r.Body.(*wholeBody).bytes; !bytes.Equal(got, want) {
+			if got := r.Body.(*bufferedBody).bytes; !bytes.Equal(got, want) {
 				t.Errorf("%d bytes were read of %d", len(got), size)
 			}
 			if got, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(got, want) {
@@ -49,13 +49,13 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
-// TestMemoryForWhatHasArrived announces much and sends little.
-func TestMemoryForWhatHasArrived(t *testing.T) {
-	body := &room{from: io.MultiReader(strings.NewReader(strings.Repeat("x", 100_000)), iotest.ErrReader(io.ErrUnexpectedEOF))}
+// TestBufferGrowsWithTheBody announces a large body and sends a small one.
+func TestBufferGrowsWithTheBody(t *testing.T) {
+	body := &bufferRecorder{from: io.MultiReader(strings.NewReader(strings.Repeat("x", 100_000)), iotest.ErrReader(io.ErrUnexpectedEOF))}
 	if _, err := readAll(body, 3<<20, 3<<20); err != io.ErrUnexpectedEOF {
 		t.Errorf("it ended with %v", err)
 	}
-	if body.most > 2*firstRead {
+	if body.most > 2*initialBuffer {
 		t.Errorf("there was room for %d bytes more than had arrived", body.most)
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/apiserver/resource"
 )
 
-// creator answers the usual create itself, on the goroutine it is called on, and leaves the unusual
-// one, and every request that is wrong, to upstream's handler. Both come to the same result; this one
-// finds the owner of each field in one walk over the new object instead of comparing it with nothing.
+// creator serves the usual create itself, on the goroutine of the request and with the managed
+// fields of [resource.Resource.ManagedFields]. It leaves unusual ones, and every invalid request,
+// to upstream's handler, which would come to the same result for all of them.
 type creator struct {
 	resource  *resource.Resource
 	storage   rest.Creater
@@ -30,19 +31,19 @@ type creator struct {
 	upstream  func() http.HandlerFunc
 }
 
-// object is what both typed and unstructured objects are.
+// object is a typed or unstructured object.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
 func (c *creator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	plan, ok := c.plan(r)
+	decoded, ok := c.decode(r)
 	if !ok {
 		c.upstream()(w, r)
 		return
 	}
-	created, err := c.create(r.Context(), plan)
+	created, err := c.create(r.Context(), decoded)
 	scope := c.resource.Scope
 	gv := scope.Kind.GroupVersion()
 	if err != nil {
@@ -52,70 +53,77 @@ func (c *creator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	responsewriters.WriteObjectNegotiated(scope.Serializer, scope, gv, w, r, http.StatusCreated, created, false)
 }
 
-// planned is a create that is ready to be carried out.
-type planned struct {
+// newObject is the decoded object of a create, with its managed fields set.
+type newObject struct {
+	object
 	namespace string
-	object    object
 }
 
-// plan decodes the request if it is a usual one. It changes nothing.
-func (c *creator) plan(r *http.Request) (p planned, ok bool) {
+// decode decodes the object of a usual create. It returns false, and leaves the request as it was,
+// if upstream's handler must serve it.
+func (c *creator) decode(r *http.Request) (n newObject, ok bool) {
 	scope := c.resource.Scope
-	body, ok := r.Body.(*wholeBody)
+	body, ok := r.Body.(*bufferedBody)
 	if !ok || r.URL.RawQuery != "" || len(body.bytes) == 0 {
-		return p, false
+		return n, false
 	}
 	out, _, err := negotiation.NegotiateOutputMediaType(r, scope.Serializer, scope)
 	if err != nil || out.Convert != nil {
-		return p, false
+		return n, false
 	}
 	in, err := negotiation.NegotiateInputSerializer(r, false, scope.Serializer)
 	if err != nil {
-		return p, false
+		return n, false
 	}
 	kind := scope.Kind
-	decoded, gvk, err := scope.Serializer.DecoderToVersion(in.StrictSerializer, scope.HubGroupVersion).Decode(body.bytes, &kind, c.storage.New())
+	decoder := scope.Serializer.DecoderToVersion(in.StrictSerializer, scope.HubGroupVersion)
+	decoded, gvk, err := decoder.Decode(body.bytes, &kind, c.storage.New())
 	if err != nil || !scope.AcceptsGroupVersion(gvk.GroupVersion()) {
-		return p, false
+		return n, false
 	}
-	p.object, ok = decoded.(object)
-	if !ok || len(p.object.GetManagedFields()) > 0 || len(p.object.GetOwnerReferences()) > 1 {
-		return p, false
+	n.object, ok = decoded.(object)
+	if !ok || len(n.GetManagedFields()) > 0 || len(n.GetOwnerReferences()) > 1 {
+		return n, false
 	}
-	p.namespace, _ = scope.Namer.Namespace(r)
-	rest.WipeObjectMetaSystemFields(p.object)
-	if p.namespace == "" && scope.Resource.Group == "" && scope.Resource.Resource == "namespaces" {
-		p.namespace = p.object.GetName()
+	n.namespace, _ = scope.Namer.Namespace(r)
+	rest.WipeObjectMetaSystemFields(n.object)
+	if n.namespace == "" && scope.Resource.Group == "" && scope.Resource.Resource == "namespaces" {
+		n.namespace = n.GetName()
 	}
-	if rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForResource(p.namespace, scope.Resource), p.object) != nil {
-		return p, false
+	expected := rest.ExpectedNamespaceForResource(n.namespace, scope.Resource)
+	if rest.EnsureObjectNamespaceMatchesRequestNamespace(expected, n.object) != nil {
+		return n, false
 	}
-	return p, c.resource.Own(p.object, scope.Kind.GroupVersion().String(), manager(r.UserAgent()))
+	return n, c.resource.ManagedFields.Update(nil, n.object, managedfields.Write{
+		Manager: defaultManager(r.UserAgent()), Operation: metav1.ManagedFieldsOperationUpdate,
+	})
 }
 
-func (c *creator) create(ctx context.Context, p planned) (runtime.Object, error) {
+// create runs admission and stores the object. It returns the object as it was stored.
+func (c *creator) create(ctx context.Context, n newObject) (runtime.Object, error) {
 	scope := c.resource.Scope
-	ctx = request.WithNamespace(ctx, p.namespace)
-	who, _ := request.UserFrom(ctx)
+	ctx = request.WithNamespace(ctx, n.namespace)
+	user, _ := request.UserFrom(ctx)
 	options := &metav1.CreateOptions{}
 	options.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
-	attributes := admission.NewAttributesRecord(p.object, nil, scope.Kind, p.namespace, p.object.GetName(), scope.Resource, scope.Subresource,
-		admission.Create, options, false, who)
+	attributes := admission.NewAttributesRecord(n.object, nil, scope.Kind, n.namespace, n.GetName(), scope.Resource,
+		scope.Subresource, admission.Create, options, false, user)
 	if mutating, ok := c.admission.(admission.MutationInterface); ok && mutating.Handles(admission.Create) {
 		if err := mutating.Admit(ctx, attributes, scope); err != nil {
 			return nil, err
 		}
 	}
-	created, err := c.storage.Create(ctx, p.object, rest.AdmissionToValidateObjectFunc(c.admission, attributes, scope), options)
+	validate := rest.AdmissionToValidateObjectFunc(c.admission, attributes, scope)
+	created, err := c.storage.Create(ctx, n.object, validate, options)
 	if status, ok := created.(*metav1.Status); err == nil && ok && status.Status != metav1.StatusSuccess {
 		err = errors.FromObject(status)
 	}
 	return created, err
 }
 
-// manager is the name under which a client that gives none owns fields: its user agent up to the first
-// slash, as far as it is printable and fits, or else unknown.
-func manager(agent string) string {
+// defaultManager returns the field manager of a request that names none: the client's user agent up
+// to the first slash, without what is not printable, cut to the longest name that is valid.
+func defaultManager(agent string) string {
 	agent, _, _ = strings.Cut(agent, "/")
 	var name strings.Builder
 	for _, r := range agent {

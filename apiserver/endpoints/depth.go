@@ -10,14 +10,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxDepth is how many levels of objects and lists a document may have. Decoders of JSON take 10,000, but
-// managed fields are found path by path, at a cost that grows with the square of the depth: 9,000 levels
-// in 54 KB take seconds and gigabytes, 128 a few milliseconds. Upstream's decoder of CBOR takes 64; the
-// schemas of definitions, with two levels for each of an object's, are what comes near that.
+// maxDepth is the maximum nesting of objects and lists in a document. Decoders of JSON accept
+// 10,000 levels, but the cost of managed fields grows with the square of the depth: 9,000 levels in
+// 54 KB take seconds and gigabytes, 128 a few milliseconds. Upstream's decoder of CBOR accepts 64.
+// The deepest documents are the schemas of definitions, which have two levels for each level of an
+// object.
 const maxDepth = 128
 
-// tooDeep tells whether a document is nested too deep to go on with it. It errs only for documents that
-// no decoder takes. CBOR is left to its decoder, which has a limit of its own.
+// tooDeep reports whether a document is nested deeper than maxDepth. It may be wrong about
+// documents that cannot be decoded. The decoder of CBOR has a limit of its own.
 func tooDeep(contentType string, data []byte) bool {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
@@ -55,8 +56,8 @@ func jsonTooDeep(data []byte) bool {
 	return false
 }
 
-// yamlTooDeep converts what is not JSON, as its decoders do: the depth of YAML shows neither in its
-// brackets nor in its indentation.
+// yamlTooDeep converts YAML to JSON, as the decoders do, since neither brackets nor indentation
+// show how deep YAML is.
 func yamlTooDeep(data []byte) bool {
 	levels := 0
 	for _, opening := range []string{"{", "[", ":", "-", "?"} {
@@ -75,8 +76,8 @@ func yamlTooDeep(data []byte) bool {
 	return jsonTooDeep(data)
 }
 
-// protobufTooDeep reads whatever can be read as a message as one, also texts and bytes. A decoder works
-// through a message in order, so what follows on an error does not matter and what comes before does.
+// protobufTooDeep takes every field that can be a message for one, strings and bytes included. A
+// decoder reads a message in order, so what precedes an error counts and what follows does not.
 func protobufTooDeep(message []byte, room int) bool {
 	const varint, fixed64, bytes, startGroup, endGroup, fixed32 = 0, 1, 2, 3, 4, 5
 	for len(message) > 2*room { // a level takes two bytes at least

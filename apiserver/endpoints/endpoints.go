@@ -19,12 +19,11 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// minWatch is the shortest time, of those chosen at random, after which the server ends a watch whose
-// client named none.
+// minWatch is the minimum of the random timeout of a watch whose client sets none.
 const minWatch = 30 * time.Minute
 
-// Handler serves every resource in a catalog. It needs the request's info in its context, and sees a
-// change of the catalog with the next request.
+// Handler serves every resource in a catalog. It needs the RequestInfo in the request's context. A
+// change of the catalog takes effect with the next request.
 type Handler struct {
 	catalog    *resource.Catalog
 	admission  admission.Interface
@@ -36,12 +35,13 @@ type Handler struct {
 	verbs      map[*resource.Resource]verbs
 }
 
-// New returns the handler for a catalog. Requests for what the catalog does not have go to notFound;
-// errors about the request itself are written with serializer.
+// New returns the handler for a catalog. Requests for resources that are not in the catalog go to
+// notFound; errors about the request itself are encoded with serializer.
 func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer, notFound http.Handler) *Handler {
 	return &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound, verbs: map[*resource.Resource]verbs{}}
 }
 
+// ServeHTTP calls the handler of the request's resource and verb.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !ok || !info.IsResourceRequest {
@@ -54,7 +54,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if ok && info.Subresource != "" {
 		served = served.Subresource(info.Subresource)
 	}
-	if served == nil || !placed(served, info) {
+	if served == nil || !scopeMatches(served, info) {
 		h.notFound.ServeHTTP(w, r)
 		return
 	}
@@ -62,7 +62,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		warning.AddWarning(r.Context(), "", served.Warning)
 	}
 	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
-	if handle == nil || !allNamespaces(served, info) || !named(served, info) {
+	if handle == nil || !namespaceMatches(served, info) || !nameMatches(served, info) {
 		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb), h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
@@ -75,6 +75,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handle(w, r)
 }
 
+// takesBody reports whether requests of a verb have a body.
 func takesBody(verb string) bool {
 	switch verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -83,9 +84,10 @@ func takesBody(verb string) bool {
 	return false
 }
 
-// placed tells whether the path names the resource where it is: no cluster-scoped resource is in a
-// namespace, one object of a namespaced resource is, and nothing is below a subresource.
-func placed(r *resource.Resource, info *request.RequestInfo) bool {
+// scopeMatches reports whether the path fits the scope of the resource: a path of a cluster-scoped
+// resource has no namespace, one of a single namespaced object has, and no path goes below a
+// subresource.
+func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	if len(info.Parts) > 3 {
 		return false
 	}
@@ -95,14 +97,14 @@ func placed(r *resource.Resource, info *request.RequestInfo) bool {
 	return info.Namespace != "" || pathName(info) == ""
 }
 
-// allNamespaces tells whether a request that names no namespace may go to all of them.
-func allNamespaces(r *resource.Resource, info *request.RequestInfo) bool {
+// namespaceMatches reports whether the path has a namespace if the verb needs one.
+func namespaceMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	return !r.Namespaced || info.Namespace != "" || info.Verb == "list" || info.Verb == "watch"
 }
 
-// named tells whether the path has the name of an object where the verb wants one, and none where the
-// name comes with the body.
-func named(r *resource.Resource, info *request.RequestInfo) bool {
+// nameMatches reports whether the path has a name if the verb needs one, and none if the name is in
+// the body.
+func nameMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	switch info.Verb {
 	case "create":
 		_, takesName := r.Storage.(rest.NamedCreater)
@@ -114,7 +116,7 @@ func named(r *resource.Resource, info *request.RequestInfo) bool {
 	}
 }
 
-// pathName is the name in the path, which for lists is not the one a field selector names.
+// pathName returns the name in the path. RequestInfo.Name of a list may be from its field selector.
 func pathName(info *request.RequestInfo) string {
 	if len(info.Parts) > 1 {
 		return info.Parts[1]
@@ -122,7 +124,7 @@ func pathName(info *request.RequestInfo) string {
 	return ""
 }
 
-// verbOf is the request info's verb, but for the older watch paths and for connections.
+// verbOf returns the verb of the request, [forcedWatch] for the older watch paths.
 func verbOf(r *http.Request, info *request.RequestInfo) string {
 	if info.Verb == "watch" && !strings.Contains(r.URL.RawQuery, "watch=") {
 		return forcedWatch
@@ -130,7 +132,7 @@ func verbOf(r *http.Request, info *request.RequestInfo) string {
 	return info.Verb
 }
 
-// verbsOf returns the handlers of a resource, which are made when it is first asked for.
+// verbsOf returns the handlers of a resource, which are made for its first request.
 func (h *Handler) verbsOf(snapshot *resource.Snapshot, r *resource.Resource) verbs {
 	h.mu.RLock()
 	v, ok := h.verbs[r]
@@ -143,14 +145,14 @@ func (h *Handler) verbsOf(snapshot *resource.Snapshot, r *resource.Resource) ver
 	defer h.mu.Unlock()
 	if h.generation != snapshot.Generation {
 		h.generation = snapshot.Generation
-		h.forget(snapshot)
+		h.prune(snapshot)
 	}
 	h.verbs[r] = v
 	return v
 }
 
-// forget drops the handlers of resources that are no longer served.
-func (h *Handler) forget(snapshot *resource.Snapshot) {
+// prune drops the handlers of resources that are no longer served. The lock is held.
+func (h *Handler) prune(snapshot *resource.Snapshot) {
 	served := make(map[*resource.Resource]verbs, len(h.verbs))
 	for _, g := range snapshot.Groups {
 		for _, v := range g.Versions {

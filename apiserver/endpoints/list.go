@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// buffered makes a handler of lists write through a buffer. Lists are encoded while they are sent, in a few
-// small writes an object, each of which would be a frame of its own on the wire.
+// buffered makes a handler of lists write through a buffer. The streaming encoders write a few
+// small chunks for each object, each of which would be a frame of its own.
 func buffered(list http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		buffer := buffers.Get().(*bufio.Writer)
 		buffer.Reset(w)
 		list(bufferedWriter{w, buffer}, r)
-		buffer.Flush() // an error is that the client has left
+		buffer.Flush() // fails if the client has disconnected
 		buffer.Reset(io.Discard)
 		buffers.Put(buffer)
 	}
@@ -22,6 +22,7 @@ func buffered(list http.HandlerFunc) http.HandlerFunc {
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(io.Discard, 64<<10) }}
 
+// bufferedWriter is a response writer with a buffer.
 type bufferedWriter struct {
 	http.ResponseWriter
 	buffer *bufio.Writer

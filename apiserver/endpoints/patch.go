@@ -19,15 +19,16 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// patched is storage whose objects are patched. What upstream's patches say of a patch that does not fit,
-// such as an unknown field in an apply, is often a plain error, which would be answered as one of the
-// server's own.
+// patched is storage whose objects are patched. Upstream's patches report a patch that cannot be
+// applied, such as an apply with an unknown field, as a plain error, for which the response would
+// be 500.
 type patched struct{ rest.Patcher }
 
 func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return p.Patcher.Update(ctx, name, patchInfo{info}, create, update, orCreate, options)
 }
 
+// patchInfo translates the errors of upstream's patches.
 type patchInfo struct{ rest.UpdatedObjectInfo }
 
 func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
@@ -40,17 +41,17 @@ func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runti
 
 const retainKeys = "$retainKeys"
 
-// checkDirectives refuses a strategic merge patch that upstream panics at: a key to retain that is no
-// text.
+// checkDirectives refuses a strategic merge patch on which upstream would panic: one that retains a
+// key that is not a string.
 func checkDirectives(r *http.Request) error {
-	body, ok := r.Body.(*wholeBody)
+	body, ok := r.Body.(*bufferedBody)
 	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if !ok || mediaType != string(types.StrategicMergePatchType) || !bytes.Contains(body.bytes, []byte(retainKeys)) {
 		return nil
 	}
 	var patch any
 	if err := json.Unmarshal(body.bytes, &patch); err != nil {
-		return nil // upstream knows better words for it
+		return nil // upstream's error is more specific
 	}
 	if !retainsTexts(patch) {
 		return errors.NewBadRequest(mergepatch.ErrBadPatchFormatForRetainKeys.Error())
@@ -76,14 +77,16 @@ func retainsTexts(patch any) bool {
 	return true
 }
 
-// shallow is a serializer that refuses documents that are nested too deep. Bodies are looked at before;
-// this is for the result of a patch, which may be deeper than the object and the patch, and is JSON.
+// shallow is a serializer that refuses documents that are nested too deep. It is for the results of
+// patches, which are JSON and may be deeper than the object and the patch; bodies are checked by
+// readBody.
 type shallow struct{ runtime.NegotiatedSerializer }
 
 func (s shallow) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	return shallowDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 
+// shallowDecoder refuses documents that are nested too deep.
 type shallowDecoder struct{ runtime.Decoder }
 
 func (d shallowDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {

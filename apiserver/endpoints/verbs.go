@@ -13,14 +13,15 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// verbs are the handlers of one resource by the verbs of request infos.
+// verbs are the handlers of one resource by verb.
 type verbs map[string]http.HandlerFunc
 
-// forcedWatch is a watch asked for by the path instead of a parameter.
+// forcedWatch is the verb of a watch by path (/watch/...) instead of by parameter.
 const forcedWatch = "/watch"
 
-// verbsFor makes the handlers for what the resource's storage can do. Upstream's handlers of writes
-// keep what they wrap around the admission, so each request gets one of its own.
+// verbsFor returns the handlers of the verbs that a resource's storage implements. Upstream's
+// handlers of writes wrap admission once more with every request they serve, so each request gets a
+// new one.
 func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	v := verbs{}
 	each := func(verb string, handler func() http.HandlerFunc) {
@@ -31,7 +32,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 		each("create", func() http.HandlerFunc { return handlers.CreateNamedResource(storage, r.Scope, admit) })
 	case rest.Creater:
 		upstream := func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) }
-		if r.Own == nil {
+		if r.ManagedFields == nil {
 			each("create", upstream)
 			break
 		}

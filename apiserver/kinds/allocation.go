@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 )
 
-// allocate makes every write of a store allocate what the object needs, and every removal release it.
-// What a dry run allocates is released when it ends.
+// allocate makes the writes of a store allocate and its deletions release. A dry run releases what
+// it allocates when it ends.
 func allocate[T Object](store *registry.Store, allocator ResourceAllocator[T]) {
 	begin := func(ctx context.Context, obj, old T, dryRun []string) (registry.FinishFunc, error) {
 		release, err := allocator.Allocate(ctx, obj, old)

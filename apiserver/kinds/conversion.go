@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/versioning"
 )
 
-// convertor converts between a kind's stored and served form. Nearly always they are the same.
+// convertor returns the converter between a kind's stored and served version, which are nearly
+// always the same.
 func convertor(scheme *runtime.Scheme, stored, served schema.GroupVersion) runtime.ObjectConvertor {
 	same := runtime.UnsafeObjectConvertor(scheme)
 	if stored == served {
@@ -17,7 +18,7 @@ func convertor(scheme *runtime.Scheme, stored, served schema.GroupVersion) runti
 	return crossGroup{same, scheme, [2]schema.GroupVersion{stored, served}}
 }
 
-// crossGroup converts between Go types of different groups, which a scheme alone refuses to do.
+// crossGroup converts between Go types of different groups, which a scheme does not.
 type crossGroup struct {
 	runtime.ObjectConvertor
 	scheme   *runtime.Scheme

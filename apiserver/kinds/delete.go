@@ -36,16 +36,17 @@ func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.Validat
 	return d.Store.DeleteCollection(ctx, validate, options, list)
 }
 
-// terminating is a store whose objects may be terminating without finalizers in their metadata.
+// terminating is a store with two-phase deletes: an object may be terminating without finalizers in
+// its metadata, until an update completes the deletion.
 type terminating[T Object] struct {
 	*registry.Store
 	terminate func(obj T) bool
 }
 
-var errRemove = errors.New("nothing keeps the object")
+var errRemove = errors.New("the object can be removed at once")
 
-// Delete marks the object as terminating, or removes it if nothing keeps it. An object that is
-// terminating already is returned as it is.
+// Delete marks the object as terminating, or removes it if its kind does not need two phases. An
+// object that is terminating already is returned as it is.
 func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	key, err := t.KeyFunc(ctx, name)
 	if err != nil {
@@ -91,10 +92,11 @@ func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.V
 
 // propagate sets the finalizers for the propagation policy, as the registry does for other kinds.
 func propagate(obj metav1.Object, options *metav1.DeleteOptions) {
-	was := obj.GetFinalizers()
-	orphan, foreground := slices.Contains(was, metav1.FinalizerOrphanDependents), slices.Contains(was, metav1.FinalizerDeleteDependents)
+	var orphan, foreground bool
 	switch {
+	//lint:ignore SA1019 clients may still send OrphanDependents
 	case options.OrphanDependents != nil:
+		//lint:ignore SA1019 clients may still send OrphanDependents
 		orphan, foreground = *options.OrphanDependents, !*options.OrphanDependents
 	case options.PropagationPolicy != nil:
 		orphan = *options.PropagationPolicy == metav1.DeletePropagationOrphan
@@ -102,7 +104,7 @@ func propagate(obj metav1.Object, options *metav1.DeleteOptions) {
 	default:
 		return
 	}
-	finalizers := slices.DeleteFunc(slices.Clone(was), func(f string) bool {
+	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
 	})
 	if orphan {

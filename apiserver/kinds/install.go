@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -29,30 +29,26 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/apiserver/resource"
 )
 
 var metadataPath = field.NewPath("metadata")
 
-// Options are what the built-in kinds need from the server around them.
+// Options configure the resources of the built-in kinds.
 type Options struct {
 	// Scheme has the Go types of the kinds, with their defaults, and Codecs their encodings.
 	Scheme *runtime.Scheme
 	Codecs runtime.NegotiatedSerializer
-	// Storage gives the place where the objects of a resource are kept.
+	// Storage returns the storage of a resource.
 	Storage generic.RESTOptionsGetter
-	// TypeConverter knows how objects merge, for managed fields and server-side apply.
-	TypeConverter managedfields.TypeConverter
-	// Own makes the owner for a kind's Go type and the fields that its strategy resets.
-	Own func(kind reflect.Type, reset *fieldpath.Set) Owner
-	// Authorizer is asked by handlers that check a second permission.
+	// TypeConverter is for managed fields and server-side apply.
+	TypeConverter upstream.TypeConverter
+	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
-
-// Owner writes down who owns the fields of a new object, as [resource.Resource.Own] does.
-type Owner = func(obj metav1.Object, apiVersion, manager string) bool
 
 // Resources returns the resources of the kinds, each of which is registered in o.Scheme.
 func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
@@ -65,6 +61,7 @@ func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
 	return i.resources, nil
 }
 
+// installer makes resources of kinds.
 type installer struct {
 	Options
 	parameters  runtime.ParameterCodec
@@ -93,7 +90,7 @@ func (k Of[T]) Register(scheme *runtime.Scheme) {
 	}
 }
 
-// selectable lets objects of a type be selected by fields, each of which has a key in the kind's fields.
+// selectable registers the field labels of a type, each with its key in the kind's fields.
 func selectable(scheme *runtime.Scheme, served runtime.Object, keys map[string]string) {
 	gvks, _, err := scheme.ObjectKinds(served)
 	utilruntime.Must(err)
@@ -116,6 +113,7 @@ func defaultItems[T Object](one func(T)) func(any) {
 	}
 }
 
+// install adds the resources of the kind and of its aliases, with their subresources.
 func (k Of[T]) install(i *installer) error {
 	gvk, err := i.kindOf(k.Type)
 	if err != nil {
@@ -154,6 +152,7 @@ func (k Of[T]) install(i *installer) error {
 	return nil
 }
 
+// store returns the registry of the kind's objects.
 func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *strategy[T]) (*registry.Store, error) {
 	store := &registry.Store{
 		NewFunc:                   NewOf(k.Type),
@@ -185,7 +184,7 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 	return store, nil
 }
 
-// resource describes the kind in one version, of which the first is the one it is stored in.
+// resource returns the resource of the kind in one of its versions.
 func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, store *registry.Store, s *strategy[T]) (*resource.Resource, error) {
 	r := &resource.Resource{
 		GroupVersion:       served.GroupVersion(),
@@ -202,7 +201,8 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		Warning:            i.deprecated(served),
 	}
 	if served == stored {
-		r.Own = i.Own(reflect.TypeOf(k.Type).Elem(), s.reset[fieldpath.APIVersion(served.GroupVersion().String())])
+		apiVersion := served.GroupVersion().String()
+		r.ManagedFields = managedfields.ForType(reflect.TypeOf(k.Type).Elem(), apiVersion, s.reset[fieldpath.APIVersion(apiVersion)])
 	}
 	if k.BeforeDelete != nil {
 		r.Storage = deleting[T]{store, k.BeforeDelete}
@@ -250,6 +250,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	return r, nil
 }
 
+// scope returns the scope of a resource or subresource for upstream's handlers.
 func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
 	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
 	scheme := i.Scheme
@@ -278,7 +279,7 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 	}
 	i.equivalents.RegisterKindFor(gvr, subresource, kind)
 	var err error
-	scope.FieldManager, err = managedfields.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
+	scope.FieldManager, err = upstream.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
 		kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	return scope, err
 }
@@ -287,7 +288,7 @@ var patchTypes = []string{
 	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
 }
 
-// attributes gives selectors what they select by.
+// attributes returns the function that gets the labels and fields of an object for selectors.
 func attributes[T Object](k *Of[T]) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		o, ok := obj.(T)
@@ -325,7 +326,7 @@ func (k *Of[T]) singular(kind string) string {
 	return strings.ToLower(kind)
 }
 
-// warnings are all that a write of the object is answered with.
+// warnings returns the warnings for a write of an object.
 func (k *Of[T]) warnings(obj, old T) []string {
 	var all []string
 	if k.Unenforced != "" {
@@ -346,7 +347,7 @@ func (i *installer) kindOf(obj runtime.Object) (schema.GroupVersionKind, error) 
 	return kinds[0], nil
 }
 
-// deprecated is the warning for a kind that Kubernetes advises against, or empty.
+// deprecated returns the warning for a deprecated kind, empty for others.
 func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	obj, err := i.Scheme.New(kind)
 	if err != nil {
@@ -361,7 +362,7 @@ func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	return deprecation.WarningMessage(obj)
 }
 
-// subresourceKind asks the storage for its kind, or finds that of its objects.
+// subresourceKind returns the kind that the storage provides, or else that of its objects.
 func (i *installer) subresourceKind(storage rest.Storage, gv schema.GroupVersion) (schema.GroupVersionKind, error) {
 	if p, ok := storage.(rest.GroupVersionKindProvider); ok {
 		return p.GroupVersionKind(gv), nil

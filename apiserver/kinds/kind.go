@@ -1,9 +1,8 @@
 // Package kinds describes the built-in kinds, and turns each description into resources that the
 // server can serve.
 //
-// A kind is data: its Go type in k8s.io/api, its names, and the few rules that make it what it is —
-// defaults, validation, what the server computes, columns and selectable fields. Everything else is
-// the same for all kinds and is written once, in this package.
+// A kind is data: its Go type in k8s.io/api, its names, and its rules: defaults, validation, fields
+// that the server sets, columns and selectable fields. What all kinds share is in this package.
 package kinds
 
 import (
@@ -17,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Object is what every kind's Go type is: a pointer to an API struct.
+// Object is a pointer to an API struct, as the Go type of every kind is.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -25,8 +24,8 @@ type Object interface {
 
 // Of describes the kind whose Go type is T. Only Type, List and Plural must be set.
 //
-// Every function may be called from many goroutines. Default, Prepare and PrepareStatus change the
-// object they are given; the others change nothing. None keeps what it is given.
+// All functions are safe for concurrent use. Default, Prepare and PrepareStatus modify the object
+// that they are passed; the others modify nothing. None retains its arguments.
 type Of[T Object] struct {
 	// Type and List are new, empty values; their Go types must be registered in the scheme. The
 	// group, version and kind come from there.
@@ -39,31 +38,31 @@ type Of[T Object] struct {
 	Categories []string // such as "all"
 	Cluster    bool     // not in a namespace
 
-	// Name says what is wrong with a name; the default takes DNS subdomains.
+	// Name returns the errors of a name; by default names are DNS subdomains.
 	// prefix is true for generateName, whose value is only the beginning of a name.
 	Name func(name string, prefix bool) []string
 
-	// Default fills in what the user left out, as it would be read back from a real server. It must
-	// be idempotent; it runs on every decoded request and on every stored object that is read.
+	// Default sets the defaults of kube-apiserver. It must be idempotent; it runs on every decoded
+	// request and on every stored object that is read.
 	Default func(obj T)
-	// Prepare sets what the server decides, after the type-independent part (identity, generation,
-	// keeping the status from anyone but the status subresource). old is nil on create.
+	// Prepare sets the fields that the server owns, after the generic ones (identity, generation,
+	// and the status, which only the status subresource changes). old is nil on create.
 	Prepare func(ctx context.Context, obj, old T)
-	// Validate says what is wrong with an object, on create and on update.
+	// Validate returns the errors of an object, on create and on update.
 	Validate func(obj T) field.ErrorList
-	// ValidateUpdate says what is wrong with the change, beyond Validate: immutable fields.
+	// ValidateUpdate returns the errors of an update besides those of Validate: immutable fields.
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
 	Warnings func(obj, old T) []string
-	// Unenforced is set for a kind that is stored and has no effect yet. It says what does not happen, and
-	// is part of a warning in the answer to every create and update.
+	// Unenforced is set for a kind that is stored and has no effect yet. It is what does not
+	// happen, and is part of the warning for every create and update.
 	Unenforced string
 
 	// Status adds the status subresource.
 	Status bool
-	// PrepareStatus sets what the server decides on a write of the status.
+	// PrepareStatus sets the fields that the server owns on an update of the status.
 	PrepareStatus func(ctx context.Context, obj, old T)
-	// ValidateStatus says what is wrong with a write of the status.
+	// ValidateStatus returns the errors of an update of the status.
 	ValidateStatus func(obj, old T) field.ErrorList
 
 	// Scale adds the scale subresource.
@@ -74,29 +73,30 @@ type Of[T Object] struct {
 	NoUnconditionalUpdate bool // an update must carry a resourceVersion
 	CreateOnUpdate        bool // a PUT of an absent object creates it
 
-	// GracePeriod is how long an object lives on after its deletion was asked for, unless the
-	// request says so itself; nil deletes at once.
+	// GracePeriod returns the default grace period of a deletion; nil deletes at once.
 	GracePeriod func(obj T) time.Duration
-	// DeletesOnUpdate says that an update (beside the removal of the last finalizer) completes the
-	// deletion.
+	// DeletesOnUpdate reports whether an update completes the deletion, besides the removal of the
+	// last finalizer.
 	DeletesOnUpdate func(obj, old T) bool
-	// ReturnsDeleted answers a deletion with the object as it last was, instead of a status.
+	// ReturnsDeleted makes the response of a deletion the last state of the object instead of a
+	// status.
 	ReturnsDeleted bool
-	// BeforeDelete is called before a deletion. An error refuses the deletion; warnings go through ctx. The
-	// name is empty for the deletion of a collection.
+	// BeforeDelete is called before a deletion. An error refuses the deletion; warnings go through
+	// ctx. The name is empty for the deletion of a collection.
 	BeforeDelete func(ctx context.Context, name string, options *metav1.DeleteOptions) error
 	// Orphans makes Orphan the default propagation policy, instead of Background.
 	Orphans bool
-	// TTL is how long an object is kept after it was written; zero is for ever.
+	// TTL is how long an object is stored after its last write; zero is for ever.
 	TTL time.Duration
 
-	// Terminate is called when the deletion of an object is requested, whether or not it has finalizers.
-	// If it returns true, the object becomes terminating, and is removed by the update for which
-	// DeletesOnUpdate returns true. It may change the object. Such a kind has no deletecollection.
+	// Terminate is called when the deletion of an object is requested, whether or not it has
+	// finalizers. If it returns true, the object becomes terminating, and is removed by the update
+	// for which DeletesOnUpdate returns true. It may change the object. Such a kind has no
+	// deletecollection.
 	Terminate func(obj T) bool
-	// Allocator returns the allocator of what only one object can have, such as cluster IPs. It is called
-	// once for each server; the allocator is used for every write of an object but those of its
-	// subresources.
+	// Allocator returns the allocator of what only one object can have, such as cluster IPs. It is
+	// called once for each server; the allocator is used for every write of an object but those of
+	// its subresources.
 	Allocator func(s Stored[T]) ResourceAllocator[T]
 
 	// Columns are those of a table between "Name" and "Age", but those with a priority stand after the
@@ -118,24 +118,24 @@ type Of[T Object] struct {
 	AlsoServed []Alias[T]
 }
 
-// Alias is a further group-version of a kind, with the rules that differ there. Only Type must be set. The
-// rules are called with objects of the stored type.
+// Alias is a further group-version of a kind, with the rules that differ there. Only Type must be
+// set. The rules are called with objects of the stored type.
 type Alias[T Object] struct {
 	// Type is a new, empty value. The scheme must convert between it and the kind's own type.
 	Type runtime.Object
 	// Name and Validate, if not nil, replace those of the kind.
 	Name     func(name string, prefix bool) []string
 	Validate func(obj T) field.ErrorList
-	// ValidateCreate says what is wrong with a new object, beyond Validate.
+	// ValidateCreate returns the errors of a new object besides those of Validate.
 	ValidateCreate func(obj T) field.ErrorList
-	// ValidateUpdate says what is wrong with a change, beyond Validate.
+	// ValidateUpdate returns the errors of an update besides those of Validate.
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Fields are the selectable fields by the names that they have here, each with its key in the
 	// kind's own Fields; nil for the same names.
 	Fields map[string]string
 }
 
-// ScaleOf says where a kind keeps what the scale subresource shows.
+// ScaleOf maps the fields of a kind to those of the scale subresource.
 type ScaleOf[T Object] struct {
 	Replicas       func(obj T) int32 // the wanted number, from the spec
 	SetReplicas    func(obj T, n int32)
@@ -143,21 +143,20 @@ type ScaleOf[T Object] struct {
 	Selector       func(obj T) *metav1.LabelSelector
 }
 
-// Stored is the way to the stored objects of one kind, for subresources of its own.
+// Stored gives the subresources of a kind access to its stored objects.
 type Stored[T Object] interface {
 	// List calls yield with each object in all namespaces.
 	List(ctx context.Context, yield func(obj T)) error
-	// Update changes the object in one transaction, retrying on conflict. change may be called
-	// several times, each time with a copy of the object as it then is. dryRun is as in the options of
-	// the request.
+	// Update updates the object, and retries on conflict. change may be called several times, each
+	// time with a copy of the current object. dryRun is as in the options of the request.
 	Update(ctx context.Context, name string, dryRun []string, change func(obj T) error) (T, error)
 	Delete(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
 // ResourceAllocator allocates what only one object can have. It is safe for concurrent use.
 type ResourceAllocator[T Object] interface {
-	// Allocate allocates what the object needs and sets it in the object, which has not been validated.
-	// old is nil on create. If the write then fails, release is called.
+	// Allocate allocates what the object needs and sets it in the object, which has not been
+	// validated. old is nil on create. If the write then fails, release is called.
 	Allocate(ctx context.Context, obj, old T) (release func(), err error)
 	// Commit releases what the object, as it was written, no longer has.
 	Commit(obj T)
@@ -165,7 +164,7 @@ type ResourceAllocator[T Object] interface {
 	Release(obj T)
 }
 
-// Kind is a description whose Go type is no longer visible; [Of] and [Review] implement it.
+// Kind is the description of a kind of any Go type; [Of] and [Review] implement it.
 type Kind interface {
 	// Register adds the defaults and selectable fields of the kind to the scheme that has its type.
 	Register(*runtime.Scheme)

@@ -12,14 +12,13 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// Review describes a kind that is never stored: creating one asks a question, and the answer is in its
-// status.
+// Review describes a kind that is not stored: a create returns the object with its status set.
 type Review[T Object] struct {
 	// Type is a new, empty value, whose Go type is registered in the scheme.
 	Type       T
 	Plural     string
 	Namespaced bool
-	// Answer writes the answer into the status of a question.
+	// Answer sets the status of a review.
 	Answer func(ctx context.Context, question T) error
 }
 
@@ -41,7 +40,7 @@ func (r Review[T]) install(i *installer) error {
 	return err
 }
 
-// reviewREST answers the questions.
+// reviewREST serves creates of reviews.
 type reviewREST[T Object] struct{ review Review[T] }
 
 var _ rest.Creater = reviewREST[Object]{}

@@ -18,7 +18,7 @@ import (
 
 var scaleKind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
-// scaleREST shows the number of replicas of an object as an object of its own.
+// scaleREST is the scale subresource of a kind.
 type scaleREST[T Object] struct {
 	store    *registry.Store
 	scale    *ScaleOf[T]
@@ -43,6 +43,7 @@ func (r *scaleREST[T]) Get(ctx context.Context, name string, options *metav1.Get
 	return r.of(obj.(T))
 }
 
+// Update sets the number of replicas of the object.
 func (r *scaleREST[T]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, onCreate rest.ValidateObjectFunc,
 	onUpdate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, _, err := r.store.Update(ctx, name, &scaledInfo[T]{info, r},
@@ -90,12 +91,13 @@ func (r *scaleREST[T]) of(obj T) (*autoscalingv1.Scale, error) {
 	}, nil
 }
 
-// scaledInfo turns a change of a scale into a change of the object behind it.
+// scaledInfo translates the update of a scale to one of the object.
 type scaledInfo[T Object] struct {
 	rest.UpdatedObjectInfo
 	rest *scaleREST[T]
 }
 
+// UpdatedObject applies the update to the scale of the old object, and the result to the object.
 func (i *scaledInfo[T]) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj := old.DeepCopyObject().(T)
 	before, err := i.rest.of(obj)

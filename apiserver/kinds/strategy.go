@@ -19,8 +19,8 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// strategy answers upstream's registry for a kind: the rules that all kinds share, and then the
-// kind's own.
+// strategy is a kind's strategy for upstream's registry: the rules that all kinds share, and then
+// those of the kind.
 type strategy[T Object] struct {
 	runtime.ObjectTyper
 	names.NameGenerator
@@ -142,8 +142,8 @@ func (s *strategy[T]) WarningsOnUpdate(_ context.Context, obj, old runtime.Objec
 	return s.kind.warnings(obj.(T), old.(T))
 }
 
-// CheckGracefulDelete leaves the object a grace period if its kind has one. A period of zero, by the
-// kind's word or the user's, means at once.
+// CheckGracefulDelete sets the grace period of a deletion if the kind has one. A period of zero
+// deletes at once.
 func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
 	if s.kind.GracePeriod == nil || options == nil {
 		return false
@@ -161,7 +161,7 @@ func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object,
 	return true
 }
 
-// statusStrategy takes the status from a request and everything else from the stored object.
+// statusStrategy updates the status and leaves everything else as it is stored.
 type statusStrategy[T Object] struct{ *strategy[T] }
 
 func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
@@ -187,26 +187,27 @@ func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Ob
 	return errs
 }
 
-// freeStrategy lets a subresource of a kind's own change what it likes. Such a change is no new
-// generation: where a pod runs, for one, is not what somebody wants of it.
-type freeStrategy[T Object] struct{ *strategy[T] }
+// customStrategy is that of a kind's custom subresources, which may update all fields. Such an
+// update is not a new generation: the binding of a pod, for example, does not change its desired
+// state.
+type customStrategy[T Object] struct{ *strategy[T] }
 
-func (s freeStrategy[T]) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
+func (s customStrategy[T]) PrepareForUpdate(context.Context, runtime.Object, runtime.Object) {}
 
-func (s freeStrategy[T]) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
+func (s customStrategy[T]) ValidateUpdate(context.Context, runtime.Object, runtime.Object) field.ErrorList {
 	return nil
 }
 
-func (s freeStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+func (s customStrategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
 	return nil
 }
 
-// layout knows the parts of a kind's Go struct: TypeMeta, ObjectMeta, perhaps Status, and the rest,
-// which is what a user wants.
+// layout are the parts of a kind's Go struct besides TypeMeta and ObjectMeta: the status, and the
+// fields of the desired state.
 type layout struct {
-	statusField int // -1 without one
-	wanted      []int
-	wantedNames []string // as in JSON
+	statusField  int // -1 without one
+	desired      []int
+	desiredNames []string // as in JSON
 }
 
 func layoutOf(t reflect.Type) layout {
@@ -217,8 +218,8 @@ func layoutOf(t reflect.Type) layout {
 		case "Status":
 			l.statusField = i
 		default:
-			l.wanted = append(l.wanted, i)
-			l.wantedNames = append(l.wantedNames, JsonName(f))
+			l.desired = append(l.desired, i)
+			l.desiredNames = append(l.desiredNames, JsonName(f))
 		}
 	}
 	return l
@@ -230,7 +231,7 @@ func (l layout) status(obj any) reflect.Value {
 
 func (l layout) sameSpec(a, b any) bool {
 	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
-	for _, i := range l.wanted {
+	for _, i := range l.desired {
 		if !apiequality.Semantic.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
 			return false
 		}
@@ -240,14 +241,14 @@ func (l layout) sameSpec(a, b any) bool {
 
 func (l layout) keepAllButStatus(obj, old any) {
 	to, from := reflect.ValueOf(obj).Elem(), reflect.ValueOf(old).Elem()
-	for _, i := range l.wanted {
+	for _, i := range l.desired {
 		to.Field(i).Set(from.Field(i))
 	}
 }
 
 func (l layout) resetForStatus(versions map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
-	for _, name := range l.wantedNames {
+	for _, name := range l.desiredNames {
 		set.Insert(fieldpath.MakePathOrDie(name))
 	}
 	reset := map[fieldpath.APIVersion]*fieldpath.Set{}

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// stored is [Stored] over a kind's registry.
+// stored implements [Stored] with a kind's registry.
 type stored[T Object] struct{ store *registry.Store }
 
 func newStored[T Object](store *registry.Store, s *strategy[T]) Stored[T] {
 	writes := *store
-	writes.UpdateStrategy = freeStrategy[T]{s}
+	writes.UpdateStrategy = customStrategy[T]{s}
 	writes.BeginUpdate, writes.AfterUpdate = nil, nil
 	return stored[T]{&writes}
 }

@@ -14,7 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 )
 
-// tables prints objects of one kind as rows.
+// tables converts objects of one kind to tables.
 type tables[T Object] struct{ kind *Of[T] }
 
 func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
@@ -43,7 +43,7 @@ func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object
 	return table, add(obj)
 }
 
-// columns puts the age before the first column that only wide output shows.
+// columns returns the columns, with the age before the first one that only wide output has.
 func (t tables[T]) columns() []metav1.TableColumnDefinition {
 	if t.kind.Bare {
 		return t.kind.Columns

@@ -15,27 +15,28 @@ import (
 	"k8s.io/kube-openapi/pkg/handler3"
 )
 
-// document is one document in the encodings that clients ask for, each made when it is first needed.
+// document is a document in several encodings, each made on first use.
 type document struct {
 	formats []format
-	content func() encoded            // as JSON
-	others  map[string]func() encoded // by the subtype of their media type
+	json    func() encoded
+	others  map[string]func() encoded // by media subtype
 }
 
+// encoded is an encoded document.
 type encoded struct {
 	body []byte
-	etag string // the same for all encodings, since the answer says that it varies with Accept
+	etag string // the same for all encodings, since responses vary with Accept
 	err  error
 }
 
-// format is a media type that may be asked for under a name, maybe an old one.
+// format is an encoding under one of the media types by which it can be requested.
 type format struct {
-	asked, answered string // subtypes of application/
-	fromJSON        func([]byte) ([]byte, error)
+	requested, mediaType string // subtypes of application/
+	fromJSON             func([]byte) ([]byte, error)
 }
 
 var (
-	formatJSON = format{asked: "json", answered: "json"}
+	formatJSON = format{requested: "json", mediaType: "json"}
 	formatsV2  = []format{
 		formatJSON,
 		{"com.github.proto-openapi.spec.v2.v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf", handlerv2.ToProtoBinary},
@@ -51,15 +52,15 @@ var (
 
 func newDocument(formats []format, build func() ([]byte, error)) *document {
 	d := &document{formats: formats, others: map[string]func() encoded{}}
-	d.content = sync.OnceValue(func() encoded {
+	d.json = sync.OnceValue(func() encoded {
 		body, err := build()
 		sum := sha512.Sum512(body)
 		return encoded{body, strings.ToUpper(hex.EncodeToString(sum[:])), err}
 	})
 	for _, f := range formats {
-		if f.fromJSON != nil && d.others[f.answered] == nil {
-			d.others[f.answered] = sync.OnceValue(func() encoded {
-				c := d.content()
+		if f.fromJSON != nil && d.others[f.mediaType] == nil {
+			d.others[f.mediaType] = sync.OnceValue(func() encoded {
+				c := d.json()
 				if c.err == nil {
 					c.body, c.err = f.fromJSON(c.body)
 				}
@@ -70,14 +71,14 @@ func newDocument(formats []format, build func() ([]byte, error)) *document {
 	return d
 }
 
-// negotiate finds the format that the client likes best.
+// negotiate returns the format that the client prefers.
 func (d *document) negotiate(accept string) (format, bool) {
 	if accept == "" {
 		accept = "*/*"
 	}
 	for _, clause := range goautoneg.ParseAccept(accept) {
 		for _, f := range d.formats {
-			if (clause.Type == "application" || clause.Type == "*") && (clause.SubType == f.asked || clause.SubType == "*") {
+			if (clause.Type == "application" || clause.Type == "*") && (clause.SubType == f.requested || clause.SubType == "*") {
 				return f, true
 			}
 		}
@@ -85,7 +86,7 @@ func (d *document) negotiate(accept string) (format, bool) {
 	return format{}, false
 }
 
-// serve answers in the form that the client accepts, or with 406; with 304 if the client has it.
+// serve writes the document in an accepted encoding, or 406, or 304 if the client has it.
 func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
 	f, ok := d.negotiate(r.Header.Get("Accept"))
@@ -93,25 +94,25 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only the following media types are accepted: "+d.accepted(), http.StatusNotAcceptable)
 		return
 	}
-	content := d.content
+	content := d.json
 	if f.fromJSON != nil {
-		content = d.others[f.answered]
+		content = d.others[f.mediaType]
 	}
 	c := content()
 	if c.err != nil {
 		http.Error(w, c.err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/"+f.answered)
+	w.Header().Set("Content-Type", "application/"+f.mediaType)
 	w.Header().Set("Etag", strconv.Quote(c.etag))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.body))
 }
 
-// serveHashed lets a client that asks by the content's hash keep the answer for good, and sends one
-// that asks by an old hash to the new one.
+// serveHashed serves a document under its hash, cacheable for ever, and redirects from an outdated
+// hash.
 func (d *document) serveHashed(w http.ResponseWriter, r *http.Request, name string) {
 	if hash := r.URL.Query().Get("hash"); hash != "" {
-		c := d.content()
+		c := d.json()
 		if c.err == nil && hash != c.etag {
 			http.Redirect(w, r, hashedURL(name, c.etag), http.StatusMovedPermanently)
 			return
@@ -125,7 +126,7 @@ func (d *document) serveHashed(w http.ResponseWriter, r *http.Request, name stri
 func (d *document) accepted() string {
 	var names []string
 	for _, f := range d.formats {
-		names = append(names, "application/"+f.asked)
+		names = append(names, "application/"+f.requested)
 	}
 	return strings.Join(names, ", ")
 }

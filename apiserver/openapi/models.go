@@ -18,10 +18,10 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// models makes documents of resources.
+// models builds documents of resources.
 type models struct {
 	scheme *runtime.Scheme
-	// kinds are the names under which a Go type is known in the scheme, in order.
+	// kinds returns the kinds of each Go type in the scheme, sorted.
 	kinds func() map[reflect.Type][]apischema.GroupVersionKind
 }
 
@@ -48,7 +48,8 @@ var (
 		Type: "apiKey", Name: "authorization", In: "header", Description: "Bearer Token authentication"}}}
 )
 
-// v2 is the document of all resources. Of two definitions of one name the built-in one wins.
+// v2 returns the document of all resources. Of two definitions with one name it has the built-in
+// one.
 func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
 	b := newPaths(m)
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
@@ -66,7 +67,7 @@ func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
 		}
 	}
 	for _, d := range b.definitions() {
-		swagger.Definitions[d.Name] = *m.known(d, d.V2())
+		swagger.Definitions[d.Name] = *m.withKinds(d, d.V2())
 	}
 	swagger.Definitions = handlerv2.PruneDefaults(swagger.Definitions)
 	for _, c := range custom {
@@ -80,7 +81,7 @@ func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
 	return swagger.MarshalJSON()
 }
 
-// v3 is the document of one version of a group.
+// v3 returns the document of one version of a group.
 func (m *models) v3(v *resource.Version) ([]byte, error) {
 	b := newPaths(m)
 	custom, err := b.addVersion(v)
@@ -94,7 +95,7 @@ func (m *models) v3(v *resource.Version) ([]byte, error) {
 		Components: openapiconv.ConvertComponents(security, spec.Definitions{}, nil, nil),
 	}
 	for _, d := range b.definitions() {
-		doc.Components.Schemas[d.Name] = m.known(d, d.V3())
+		doc.Components.Schemas[d.Name] = m.withKinds(d, d.V3())
 	}
 	for _, c := range custom {
 		own, err := c.V3()
@@ -115,8 +116,8 @@ func addMissing[V any](to, from map[string]V) {
 	}
 }
 
-// known adds to a copy of a schema the kinds that have it.
-func (m *models) known(d *schema.Definition, s *spec.Schema) *spec.Schema {
+// withKinds returns a copy of a schema with the kinds that have it.
+func (m *models) withKinds(d *schema.Definition, s *spec.Schema) *spec.Schema {
 	kinds := m.kinds()[d.Type]
 	if len(kinds) == 0 {
 		return s

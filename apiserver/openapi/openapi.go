@@ -1,10 +1,10 @@
 // Package openapi describes the served resources as OpenAPI documents: one of all in version 2, and
 // one for each group and version in version 3, with an index.
 //
-// Built-in resources are described by their Go types and by what their storage can do; custom ones
-// bring their own documents. A document is made when it is first asked for. It is kept until the
-// resources that it is about change: a new custom kind makes only its own group's document anew. The
-// handler is safe for concurrent use.
+// Built-in resources are described by their Go types and the verbs of their storage; custom ones
+// have documents of their own. A document is built on first use, and cached until its resources
+// change: for a new custom kind only the document of its group is rebuilt. The handler is safe for
+// concurrent use.
 package openapi
 
 import (
@@ -27,13 +27,14 @@ const (
 	v3Path = "/openapi/v3"
 )
 
-// New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it. The
-// Go types of resources that do not have a scope are looked up in the scheme, which also knows the
-// groups and versions of the kinds that all of them share.
+// New returns the handler of /openapi/v2, of the index /openapi/v3 and of the documents below it.
+// The Go types of resources without a scope are those of the scheme, which also has the groups and
+// versions of shared kinds.
 func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	return gziphandler.GzipHandler(&handler{catalog: catalog, models: newModels(scheme)})
 }
 
+// handler serves the documents of the latest snapshot it was asked for.
 type handler struct {
 	catalog *resource.Catalog
 	models  *models
@@ -50,6 +51,7 @@ type documents struct {
 	index      *document
 }
 
+// versionDocument is the document of a group and version, with the resources that it describes.
 type versionDocument struct {
 	*document
 	about []*resource.Resource
@@ -72,7 +74,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// documents gives those of the catalog as it is now, with all that did not change since the last.
+// documents returns the documents of the current snapshot. It reuses those of versions that did not
+// change.
 func (h *handler) documents() *documents {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,12 +108,12 @@ func (h *handler) last(name string) (versionDocument, bool) {
 	return d, ok
 }
 
-// writeIndex names each document by an address that changes with its content. It leaves out those
-// that cannot be made.
+// writeIndex lists the URL of each document, which has the hash of its content. It omits documents
+// that cannot be built.
 func (d *documents) writeIndex() ([]byte, error) {
 	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	for name, doc := range d.v3 {
-		if content := doc.content(); content.err == nil {
+		if content := doc.json(); content.err == nil {
 			index.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: hashedURL(name, content.etag)}
 		}
 	}

@@ -64,7 +64,7 @@ func without(r *resource.Resource) *resource.Resource {
 	return r
 }
 
-// builtin is a part of the kinds whose real documents client-go carries for tests.
+// builtin are kinds whose documents of kube-apiserver client-go embeds for tests.
 func builtin() []*resource.Resource {
 	core := apischema.GroupVersion{Version: "v1"}
 	apps := apischema.GroupVersion{Group: "apps", Version: "v1"}
@@ -151,7 +151,7 @@ func TestV3Client(t *testing.T) {
 	}
 }
 
-// resolve checks that what a document refers to is in it.
+// resolve checks that the references in a document are resolvable.
 func resolve(t *testing.T, doc *spec3.OpenAPI) {
 	t.Helper()
 	text, err := doc.MarshalJSON()
@@ -166,7 +166,8 @@ func resolve(t *testing.T, doc *spec3.OpenAPI) {
 	}
 }
 
-// TestFieldValidation looks for what kubectl looks for before it leaves validation to the server.
+// TestFieldValidation checks the parameter by which kubectl detects that the server validates
+// fields.
 func TestFieldValidation(t *testing.T) {
 	_, _, client := serve(t)
 	doc, err := openapi3.NewRoot(client.OpenAPIV3()).GVSpec(apischema.GroupVersion{Group: "apps", Version: "v1"})
@@ -314,7 +315,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// FuzzAccept must get a document in a form that exists, or be told that there is none.
+// FuzzAccept requests a document with any Accept header, which must succeed or return 406.
 func FuzzAccept(f *testing.F) {
 	f.Add("/openapi/v3", "", "*/*")
 	f.Add("/openapi/v3/apis/discovery.k8s.io/v1", "hash=x", "application/json;q=0.5,application/*")

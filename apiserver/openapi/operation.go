@@ -19,22 +19,23 @@ import (
 
 // operation is one method on one path.
 type operation struct {
-	id      string
-	text    string
-	version apischema.GroupVersion
-	action  string
-	kind    apischema.GroupVersionKind
-	common  []spec.Parameter // of all methods on the path
-	query   []spec.Parameter
-	body    *spec.Schema
-	types   []string // of the body; nil means any
-	streams bool
-	answers answers
+	id        string
+	text      string
+	version   apischema.GroupVersion
+	action    string
+	kind      apischema.GroupVersionKind
+	common    []spec.Parameter // shared by the methods of the path
+	query     []spec.Parameter
+	body      *spec.Schema
+	types     []string // of the body; nil means any
+	streams   bool
+	responses responses
 }
 
-type answers map[int]*spec.Schema
+// responses are the schemas of responses by status code.
+type responses map[int]*spec.Schema
 
-var answerTexts = map[int]string{
+var responseTexts = map[int]string{
 	http.StatusOK: "OK", http.StatusCreated: "Created", http.StatusAccepted: "Accepted", http.StatusUnauthorized: "Unauthorized",
 }
 
@@ -43,6 +44,7 @@ var (
 	streamTypes = []string{"application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"}
 )
 
+// add adds an operation to the document.
 func (p *paths) add(path, method string, o *operation) {
 	op := &spec.Operation{OperationProps: spec.OperationProps{
 		ID: o.id, Description: o.text, Tags: []string{tag(o.version)},
@@ -59,10 +61,10 @@ func (p *paths) add(path, method string, o *operation) {
 		op.Parameters = append(op.Parameters, spec.Parameter{ParamProps: spec.ParamProps{
 			Name: "body", In: "body", Schema: o.body, Required: o.action != "delete" && o.action != "deletecollection"}})
 	}
-	for code, schema := range o.answers {
-		op.Responses.StatusCodeResponses[code] = spec.Response{ResponseProps: spec.ResponseProps{Description: answerTexts[code], Schema: schema}}
+	for code, schema := range o.responses {
+		op.Responses.StatusCodeResponses[code] = spec.Response{ResponseProps: spec.ResponseProps{Description: responseTexts[code], Schema: schema}}
 	}
-	op.Responses.StatusCodeResponses[http.StatusUnauthorized] = spec.Response{ResponseProps: spec.ResponseProps{Description: answerTexts[http.StatusUnauthorized]}}
+	op.Responses.StatusCodeResponses[http.StatusUnauthorized] = spec.Response{ResponseProps: spec.ResponseProps{Description: responseTexts[http.StatusUnauthorized]}}
 	item := p.items[path]
 	if o.action != "" {
 		op.AddExtension("x-kubernetes-action", o.action)
@@ -88,7 +90,7 @@ func (p *paths) add(path, method string, o *operation) {
 	p.items[path] = item
 }
 
-// operation is one on the target, with the words that all of them share.
+// operation returns an operation on the target, with the description that all of them share.
 func (t *target) operation(verb, action, text, suffix string) *operation {
 	version := t.resource.GroupVersion
 	return &operation{
@@ -97,7 +99,7 @@ func (t *target) operation(verb, action, text, suffix string) *operation {
 	}
 }
 
-// anySubject is the subject where there is no particular one.
+// anySubject is the subject of operations on no particular object.
 func (t *target) anySubject() string {
 	part, kind, _ := strings.Cut(t.subject, "the specified ")
 	switch {
@@ -113,13 +115,13 @@ func (t *target) anySubject() string {
 func (t *target) list(suffix string) *operation {
 	o := t.operation("list", "list", "list or watch objects of kind "+t.kind.Kind, suffix)
 	o.query, o.streams = options[metav1.ListOptions](), true
-	o.answers = answers{http.StatusOK: t.ref(t.listType)}
+	o.responses = responses{http.StatusOK: t.ref(t.listType)}
 	return o
 }
 
 func (t *target) get() *operation {
 	o := t.operation("read", "get", "read "+t.subject, "")
-	o.answers = answers{http.StatusOK: t.object}
+	o.responses = responses{http.StatusOK: t.object}
 	if g, ok := t.resource.Storage.(rest.GetterWithOptions); ok {
 		more, _, _ := g.NewGetOptions()
 		o.query = parameters(reflect.TypeOf(more))
@@ -130,21 +132,21 @@ func (t *target) get() *operation {
 func (t *target) create() *operation {
 	o := t.operation("create", "post", "create "+t.anySubject(), "")
 	o.query, o.body = options[metav1.CreateOptions](), t.object
-	o.answers = answers{http.StatusOK: t.object, http.StatusCreated: t.object, http.StatusAccepted: t.object}
+	o.responses = responses{http.StatusOK: t.object, http.StatusCreated: t.object, http.StatusAccepted: t.object}
 	return o
 }
 
 func (t *target) update() *operation {
 	o := t.operation("replace", "put", "replace "+t.subject, "")
 	o.query, o.body = options[metav1.UpdateOptions](), t.object
-	o.answers = answers{http.StatusOK: t.object, http.StatusCreated: t.object}
+	o.responses = responses{http.StatusOK: t.object, http.StatusCreated: t.object}
 	return o
 }
 
 func (t *target) patch() *operation {
 	o := t.operation("patch", "patch", "partially update "+t.subject, "")
 	o.query, o.body, o.types = options[metav1.PatchOptions](), t.ref(reflect.TypeFor[metav1.Patch]()), t.resource.PatchTypes
-	o.answers = answers{http.StatusOK: t.object, http.StatusCreated: t.object}
+	o.responses = responses{http.StatusOK: t.object, http.StatusCreated: t.object}
 	return o
 }
 
@@ -155,7 +157,7 @@ func (t *target) delete() *operation {
 	if d, ok := t.resource.Storage.(rest.MayReturnFullObjectDeleter); ok && d.DeleteReturnsDeletedObject() {
 		answer = t.object
 	}
-	o.answers = answers{http.StatusOK: answer, http.StatusAccepted: answer}
+	o.responses = responses{http.StatusOK: answer, http.StatusAccepted: answer}
 	return o
 }
 
@@ -169,7 +171,7 @@ func (t *target) deleteCollection() *operation {
 		}
 	}
 	o.body = t.ref(reflect.TypeFor[metav1.DeleteOptions]())
-	o.answers = answers{http.StatusOK: t.ref(reflect.TypeFor[metav1.Status]())}
+	o.responses = responses{http.StatusOK: t.ref(reflect.TypeFor[metav1.Status]())}
 	return o
 }
 
@@ -179,7 +181,7 @@ func (t *target) connect(method string, with runtime.Object, suffix string) *ope
 	if with != nil {
 		o.query = parameters(reflect.TypeOf(with))
 	}
-	o.answers = answers{http.StatusOK: spec.StringProperty()}
+	o.responses = responses{http.StatusOK: spec.StringProperty()}
 	return o
 }
 
@@ -211,7 +213,7 @@ func queryParameter(name, text, typ string) spec.Parameter {
 
 func options[T any]() []spec.Parameter { return parameters(reflect.TypeFor[T]()) }
 
-// parameters are the fields of an options struct as they stand in a query, in order of their names.
+// parameters returns the query parameters of an options struct, sorted by name.
 func parameters(t reflect.Type) []spec.Parameter {
 	var list []spec.Parameter
 	for name, p := range schema.Of(t).V2().Properties {
@@ -220,7 +222,7 @@ func parameters(t reflect.Type) []spec.Parameter {
 			typ = p.Items.Schema.Type
 		}
 		if len(typ) == 0 || name == "kind" || name == "apiVersion" {
-			continue // what is no plain value cannot be asked for
+			continue // not a plain value
 		}
 		list = append(list, queryParameter(name, p.Description, typ[0]))
 	}
@@ -228,7 +230,7 @@ func parameters(t reflect.Type) []spec.Parameter {
 	return list
 }
 
-// operationID is verb, group, version and the rest in one word, as in readCoreV1NamespacedPod.
+// operationID returns an ID of verb, group, version and the rest, such as readCoreV1NamespacedPod.
 func operationID(verb string, gv apischema.GroupVersion, rest string) string {
 	return fmt.Sprint(verb, identifier(groupName(gv), true), identifier(gv.Version, true), rest)
 }
@@ -244,7 +246,7 @@ func groupName(gv apischema.GroupVersion) string {
 	return strings.TrimSuffix(gv.Group, ".k8s.io")
 }
 
-// identifier leaves out what cannot stand in a name and begins a new word after it.
+// identifier converts a string to camel case, without characters that are not valid in identifiers.
 func identifier(s string, capital bool) string {
 	var out strings.Builder
 	for _, r := range s {

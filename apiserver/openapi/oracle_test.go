@@ -17,8 +17,8 @@ import (
 	"flyball.dev/apiserver/resource"
 )
 
-// The oracle is a real server's documents, which client-go carries for tests. They are some releases
-// older than our types, so they say less: what they do not have is not compared.
+// The oracle is kube-apiserver's documents, which client-go carries for tests. They are some
+// releases older than our types, so they say less: what they do not have is not compared.
 
 func oracle(t *testing.T, name string) *spec3.OpenAPI {
 	t.Helper()
@@ -63,7 +63,7 @@ func ours(t *testing.T, name string) *spec3.OpenAPI {
 
 var documented = []string{"api/v1", "apis/apps/v1", "apis/batch/v1", "apis/discovery.k8s.io/v1"}
 
-func TestSchemasEqualARealServers(t *testing.T) {
+func TestSchemasEqualUpstream(t *testing.T) {
 	c := comparison{t, map[string]bool{}}
 	for _, name := range documented {
 		got, want := ours(t, name).Components.Schemas, oracle(t, name).Components.Schemas
@@ -82,8 +82,8 @@ func TestSchemasEqualARealServers(t *testing.T) {
 	}
 }
 
-// TestOperationsEqualARealServers compares the operations that both have.
-func TestOperationsEqualARealServers(t *testing.T) {
+// TestOperationsEqualUpstream compares the operations that both have.
+func TestOperationsEqualUpstream(t *testing.T) {
 	for _, name := range documented {
 		theirs := oracle(t, name).Paths.Paths
 		for path, item := range ours(t, name).Paths.Paths {
@@ -117,7 +117,7 @@ func operations(t *testing.T, path string, got, want *spec3.Path) {
 		same("description", a.Description, b.Description)
 		same("tags", a.Tags, b.Tags)
 		same("extensions", a.Extensions, b.Extensions)
-		same("answers", contents(a.Responses), contents(b.Responses))
+		same("responses", contents(a.Responses), contents(b.Responses))
 		if a.RequestBody != nil && b.RequestBody != nil {
 			same("body", bodies(a.RequestBody.Content), bodies(b.RequestBody.Content))
 		} else {
@@ -154,7 +154,7 @@ func parameterTypes(lists ...[]*spec3.Parameter) map[string]string {
 	return types
 }
 
-// since are the places where Kubernetes has said more, or something else, since the oracle was made.
+// since are the differences of Kubernetes releases since the one of the oracle.
 var since = map[string][]string{
 	"default": {
 		"autoscaling.v1.ScaleSpec.replicas", "core.v1.AzureDiskVolumeSource.cachingMode", "core.v1.AzureDiskVolumeSource.fsType",
@@ -175,7 +175,8 @@ var since = map[string][]string{
 	"x-kubernetes-patch-merge-key": {"meta.v1.LabelSelectorRequirement.key"},
 	"x-kubernetes-patch-strategy":  {"meta.v1.LabelSelectorRequirement.key"},
 	"presence":                     {"core.v1.PersistentVolumeClaimStatus.resizeStatus", "core.v1.PodResourceClaim.source"},
-	// A kind's names are those that the scheme has, which may be more groups than the oracle's server had.
+	// A kind's names are those that the scheme has, which may be more groups than the oracle's
+	// server had.
 	"x-kubernetes-group-version-kind": {"meta.v1.DeleteOptions", "meta.v1.Status"},
 	"reference":                       {"core.v1.PersistentVolumeClaimSpec.resources"},
 	// An extension that no client reads.

@@ -17,8 +17,8 @@ import (
 	"flyball.dev/apiserver/schema"
 )
 
-// paths collects the operations on built-in resources, in the form of version 2, and the types that
-// they speak of.
+// paths collects the operations on built-in resources, in OpenAPI v2, and the types that they refer
+// to.
 type paths struct {
 	models *models
 	items  map[string]spec.PathItem
@@ -29,7 +29,7 @@ func newPaths(m *models) *paths {
 	return &paths{models: m, items: map[string]spec.PathItem{}, types: map[*schema.Definition]bool{}}
 }
 
-// definitions are all that the operations' types refer to, ordered by name.
+// definitions returns all definitions to which the operations refer, ordered by name.
 func (p *paths) definitions() []*schema.Definition {
 	all := map[*schema.Definition]bool{}
 	for root := range p.types {
@@ -74,12 +74,13 @@ func (p *paths) addVersion(v *resource.Version) (custom []resource.OpenAPI, err 
 	root := versionPath(v.GroupVersion) + "/"
 	p.add(root, http.MethodGet, &operation{
 		id: operationID("get", v.GroupVersion, "APIResources"), text: "get available resources", version: v.GroupVersion,
-		answers: answers{http.StatusOK: p.ref(reflect.TypeFor[metav1.APIResourceList]())},
+		responses: responses{http.StatusOK: p.ref(reflect.TypeFor[metav1.APIResourceList]())},
 	})
 	return custom, nil
 }
 
-// addResource adds the operations on a resource: on all of it, on one object, and across namespaces.
+// addResource adds the operations on a resource: on all of it, on one object, and across
+// namespaces.
 func (p *paths) addResource(r *resource.Resource) error {
 	t, err := p.target(r, r)
 	if err != nil {
@@ -163,14 +164,14 @@ func (p *paths) addConnections(path string, t *target, c rest.Connecter) error {
 	return nil
 }
 
-// target is what operations are about: a resource, or one of its subresources.
+// target is the resource or subresource of operations.
 type target struct {
 	*paths
 	resource *resource.Resource
 	verbs    []string
-	scope    string // Namespaced, or nothing
-	name     string // the parent's kind, and the subresource
-	subject  string // for people: "Pod", or "status of the specified Pod"
+	scope    string // Namespaced or empty
+	name     string // the parent's kind and the subresource
+	subject  string // in descriptions: "Pod", or "status of the specified Pod"
 	kind     apischema.GroupVersionKind
 	object   *spec.Schema
 	listType reflect.Type // if it can be listed
@@ -195,7 +196,7 @@ func (p *paths) target(parent, r *resource.Resource) (*target, error) {
 	return t, err
 }
 
-// goType is the type of a kind, as the resource's own scope knows it, or else the scheme.
+// goType returns the Go type of a kind in the scope of a resource, or else in the scheme.
 func (p *paths) goType(r *resource.Resource, kind apischema.GroupVersionKind) (reflect.Type, error) {
 	var creater runtime.ObjectCreater = p.models.scheme
 	if r.Scope != nil && r.Scope.Creater != nil {
@@ -208,7 +209,7 @@ func (p *paths) goType(r *resource.Resource, kind apischema.GroupVersionKind) (r
 	return reflect.TypeOf(obj).Elem(), nil
 }
 
-// ref refers to a type, which is thereby in the document.
+// ref returns a reference to a type, and adds the type to the document.
 func (p *paths) ref(t reflect.Type) *spec.Schema {
 	d := schema.Of(t)
 	p.types[d] = true

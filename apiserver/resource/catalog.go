@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Catalog holds the resources that are served now. The zero value is empty and ready.
+// Catalog has the resources that are served now. The zero value is empty and ready to use.
 type Catalog struct {
 	mu      sync.Mutex // serializes Set
 	sources map[string][]*Resource
 	current atomic.Pointer[Snapshot]
 }
 
-// Snapshot is a catalog at one moment. It never changes.
+// Snapshot is an immutable state of a catalog.
 type Snapshot struct {
 	// Generation rises by one with every change of the catalog.
 	Generation uint64
-	// Groups are ordered as discovery lists them: the core group, Kubernetes' other groups, then
-	// everybody else's, each by name.
+	// Groups are in the order of discovery: the core group, Kubernetes' other groups, then all others,
+	// each by name.
 	Groups []*Group
 
 	byPath map[schema.GroupVersionResource]*Resource
@@ -40,8 +40,8 @@ type Version struct {
 	Resources []*Resource
 }
 
-// Set makes resources the whole contribution of source, in place of what that source contributed
-// before; none removes it. Readers see all of the change or nothing of it.
+// Set replaces the resources of a source; none removes the source. The change is atomic for
+// readers.
 func (c *Catalog) Set(source string, resources ...*Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *Catalog) Set(source string, resources ...*Resource) {
 	c.current.Store(build(c.Snapshot().Generation+1, c.sources))
 }
 
-// Snapshot returns the catalog as it is now.
+// Snapshot returns the current state.
 func (c *Catalog) Snapshot() *Snapshot {
 	if s := c.current.Load(); s != nil {
 		return s
@@ -64,12 +64,13 @@ func (c *Catalog) Snapshot() *Snapshot {
 	return &Snapshot{}
 }
 
-// Lookup finds a resource by its path.
+// Lookup returns the resource that is served under a path.
 func (s *Snapshot) Lookup(gvr schema.GroupVersionResource) (*Resource, bool) {
 	r, ok := s.byPath[gvr]
 	return r, ok
 }
 
+// build returns the snapshot of the resources of all sources.
 func build(generation uint64, sources map[string][]*Resource) *Snapshot {
 	s := &Snapshot{Generation: generation, byPath: map[schema.GroupVersionResource]*Resource{}}
 	groups := map[string]*Group{}
@@ -104,7 +105,8 @@ func build(generation uint64, sources map[string][]*Resource) *Snapshot {
 	return s
 }
 
-// compareGroups puts Kubernetes' own groups, which have no dot or end in .k8s.io, before all others.
+// compareGroups puts Kubernetes' own groups, which have no dot or end in .k8s.io, before all
+// others.
 func compareGroups(a, b string) int {
 	if x, y := rank(a), rank(b); x != y {
 		return x - y

@@ -1,24 +1,25 @@
-// Package resource is the vocabulary that the stages of the API server share: what a served
-// resource is, and the catalog of those that are served now.
+// Package resource defines the resources that the API server serves, and the catalog of those that
+// are served now.
 //
 // A [Resource] is immutable once it is in a [Catalog]. A catalog may be read and replaced from any
 // number of goroutines; a reader holds one consistent [Snapshot].
 package resource
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
-// Resource is one resource in one version: what discovery says of it, and what answers for it.
+// Resource is one resource in one version: its description for discovery, and its storage.
 type Resource struct {
 	// GroupVersion is where the resource is served: /apis/GROUP/VERSION, or /api/v1.
 	GroupVersion schema.GroupVersion
-	// Kind is the kind of the objects in requests and answers. Its group and version differ from
+	// Kind is the kind of the objects in requests and responses. Its group and version differ from
 	// GroupVersion for subresources such as deployments/scale (autoscaling/v1 Scale).
 	Kind schema.GroupVersionKind
 	// ListKind is empty for a resource that cannot be listed.
@@ -32,40 +33,40 @@ type Resource struct {
 
 	// StorageVersionHash identifies the stored form in discovery; empty for subresources.
 	StorageVersionHash string
-	// Warning is sent with every answer when it is not empty, as for deprecated versions.
+	// Warning is sent with every response when it is not empty, as for deprecated versions.
 	Warning string
 
-	// Storage serves the verbs: it has exactly those whose rest interface it implements
+	// Storage serves the verbs, exactly those whose rest interface it implements
 	// (rest.Creater, rest.Getter, rest.Lister, rest.Watcher, rest.Updater, rest.Patcher,
 	// rest.GracefulDeleter, rest.CollectionDeleter, rest.NamedCreater, rest.Connecter).
 	Storage rest.Storage
-	// Scope is how upstream's handlers see the resource.
+	// Scope is the resource's configuration for upstream's handlers.
 	Scope *handlers.RequestScope
-	// Verbs, if not nil, narrows what Storage implements.
+	// Verbs, if not nil, restricts the verbs to these.
 	Verbs []string
 	// PatchTypes are the accepted content types of a patch.
 	PatchTypes []string
 
-	// Own, if not nil, makes manager the owner of the fields of an object that is about to be created
-	// in that version, as Scope.FieldManager would; or it changes nothing and says no.
-	Own func(obj metav1.Object, apiVersion, manager string) bool
+	// ManagedFields, if not nil, sets the managed fields of simple writes in place of
+	// Scope.FieldManager.
+	ManagedFields managedfields.Updater
 
 	// Subresources hang below one object: pods/NAME/status.
 	Subresources []*Resource
 
-	// OpenAPI describes a resource that comes with its own documents, as custom ones do. It is nil
-	// for built-in resources, which are described by their Go types.
+	// OpenAPI has the documents of a custom resource. It is nil for built-in resources, which are
+	// described by their Go types.
 	OpenAPI OpenAPI
 }
 
-// OpenAPI is the documents of one resource in one version. Both are built on first use and then kept;
-// a caller must not change what it gets.
+// OpenAPI provides the documents of one resource in one version. They are built on first use and
+// cached. Callers must not modify them.
 type OpenAPI interface {
 	V2() (*spec.Swagger, error)
 	V3() (*spec3.OpenAPI, error)
 }
 
-// GroupVersionResource names the resource, or the parent resource of a subresource.
+// GroupVersionResource returns the resource, or the parent resource of a subresource.
 func (r *Resource) GroupVersionResource() schema.GroupVersionResource {
 	return r.GroupVersion.WithResource(r.Name)
 }

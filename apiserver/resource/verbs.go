@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// connectVerbs are the verbs under which a connection's HTTP methods are known and authorized.
+// connectVerbs maps the HTTP methods of connections to the verbs that are authorized.
 var connectVerbs = map[string]string{
 	http.MethodGet:    "get",
 	http.MethodPost:   "create",
@@ -17,8 +17,8 @@ var connectVerbs = map[string]string{
 	http.MethodDelete: "delete",
 }
 
-// ServedVerbs are the verbs that the resource answers to, in alphabetical order: what its storage
-// implements, narrowed by Verbs.
+// ServedVerbs returns the verbs of the resource in alphabetical order: those that its storage
+// implements, restricted to Verbs.
 func (r *Resource) ServedVerbs() []string {
 	verbs := map[string]bool{}
 	add := func(verb string, ok bool) {

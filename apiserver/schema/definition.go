@@ -30,8 +30,8 @@ type Definition struct {
 
 var definitions sync.Map // reflect.Type → *Definition
 
-// Of returns the definition of a Go type that has one: a struct, or a type that says itself what its
-// OpenAPI form is. Of a pointer it is that of the element.
+// Of returns the definition of a Go type that has one: a struct, or a type that implements its
+// OpenAPI definition. For a pointer it is that of the element.
 func Of(t reflect.Type) *Definition {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -48,14 +48,15 @@ func Of(t reflect.Type) *Definition {
 	return kept.(*Definition)
 }
 
-// V2 is the type in OpenAPI v2: references stand beside descriptions and defaults.
+// V2 returns the schema in OpenAPI v2, where references have siblings such as descriptions and
+// defaults.
 func (d *Definition) V2() *spec.Schema { return d.v2() }
 
-// V3 is the type in OpenAPI v3: a reference that has siblings is wrapped in allOf, and a value of
-// several types says so with oneOf.
+// V3 returns the schema in OpenAPI v3, where a reference with siblings is wrapped in allOf, and a
+// value of several types has oneOf.
 func (d *Definition) V3() *spec.Schema { return d.v3() }
 
-// Closure is the definition and all that it refers to, directly or not, each once, itself first.
+// Closure returns the definition, followed by all that it refers to, directly or not.
 func (d *Definition) Closure() []*Definition { return d.closed() }
 
 func (d *Definition) walk() []*Definition {
@@ -72,13 +73,13 @@ func (d *Definition) walk() []*Definition {
 	return closure
 }
 
-// references are the definitions that a type's fields name.
+// references returns the definitions that the fields of a type refer to.
 func references(t reflect.Type) []*Definition {
 	if t.Kind() != reflect.Struct || selfDescribed(t) {
 		return nil
 	}
 	var found []*Definition
-	for _, f := range fieldsOf(t) {
+	for _, f := range Fields(t) {
 		for t := f.Type; t != nil; {
 			switch {
 			case isDefined(t):
@@ -94,7 +95,7 @@ func references(t reflect.Type) []*Definition {
 	return found
 }
 
-// isDefined says whether a type stands under its own name rather than in place.
+// isDefined reports whether a type has a definition, to which its uses refer.
 func isDefined(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct || selfDescribed(t)
 }
@@ -111,11 +112,11 @@ type (
 
 var selfTypedType = reflect.TypeFor[selfTyped]()
 
-// selfDescribed says whether a type has its own form in JSON, as Time and Quantity do.
+// selfDescribed reports whether a type implements its OpenAPI definition, as Time and Quantity do.
 func selfDescribed(t reflect.Type) bool { return t.Implements(selfTypedType) }
 
-// modelName is the name that a type gives itself, or one made of its package and name as Kubernetes
-// makes it. A name that was promoted from an embedded field is not the type's own.
+// modelName returns the OpenAPIModelName of a type, or else the one that Kubernetes derives from
+// its package and name. A method that was promoted from an embedded field does not count.
 func modelName(t reflect.Type) string {
 	if namer, ok := reflect.Zero(t).Interface().(modelNamer); ok {
 		if name := namer.OpenAPIModelName(); strings.HasSuffix(name, "."+t.Name()) {
@@ -131,7 +132,7 @@ func modelName(t reflect.Type) string {
 	return strings.Join(append(parts, t.Name()), ".")
 }
 
-// texts are a type's documentation: of itself under "", of its fields under their JSON names.
+// texts returns the descriptions of a type, under "", and of its fields, under their JSON names.
 func texts(t reflect.Type) map[string]string {
 	if d, ok := reflect.Zero(t).Interface().(documented); ok {
 		return d.SwaggerDoc()
@@ -146,7 +147,8 @@ func texts(t reflect.Type) map[string]string {
 	return map[string]string{"": ownText(t)}
 }
 
-// definedUpstream has the definitions of CustomResourceDefinitions, whose types carry no texts.
+// definedUpstream returns upstream's definition of a type of CustomResourceDefinitions, which have
+// no texts.
 func definedUpstream(t reflect.Type) (openapi.OpenAPIDefinition, bool) {
 	if t.PkgPath() != reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]().PkgPath() {
 		return openapi.OpenAPIDefinition{}, false
@@ -159,7 +161,7 @@ var upstream = sync.OnceValue(func() map[string]openapi.OpenAPIDefinition {
 	return generated.GetOpenAPIDefinitions(func(string) spec.Ref { return spec.Ref{} })
 })
 
-// ownText describes the types that stand for one value and do not describe themselves.
+// ownText returns the description of the scalar types that have none.
 func ownText(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
@@ -180,9 +182,9 @@ func ownText(t reflect.Type) string {
 	}
 }
 
-// dialect is how a version of OpenAPI writes what both can say.
+// dialect is a version of OpenAPI.
 type dialect struct {
-	refs string // where definitions stand in the document
+	refs string // prefix of references
 	v3   bool
 }
 
@@ -191,6 +193,7 @@ var (
 	v3 = dialect{refs: "#/components/schemas/", v3: true}
 )
 
+// describe returns the schema of a definition.
 func describe(d *Definition, as dialect) *spec.Schema {
 	s := &spec.Schema{}
 	s.Description = texts(d.Type)[""]
@@ -204,23 +207,23 @@ func describe(d *Definition, as dialect) *spec.Schema {
 	}
 	s.Type = spec.StringOrArray{"object"}
 	setMapType(s, exceptionsOf(d.Name).mapType)
-	for _, f := range fieldsOf(d.Type) {
+	for _, f := range Fields(d.Type) {
 		if s.Properties == nil {
 			s.Properties = map[string]spec.Schema{}
 		}
 		if f.isRequired() {
-			s.Required = append(s.Required, f.name)
+			s.Required = append(s.Required, f.JSONName)
 		}
-		s.Properties[f.name] = as.property(f)
+		s.Properties[f.JSONName] = as.property(f)
 	}
 	return s
 }
 
-// property describes a field: its type with everything that is said about it in this place.
-func (as dialect) property(f field) spec.Schema {
+// property returns the schema of a field: that of its type, with the properties of the field.
+func (as dialect) property(f Field) spec.Schema {
 	s := as.value(f.Type)
 	s.Description = f.text
-	s.Default = f.zero()
+	s.Default = f.Default()
 	if strategy := f.Tag.Get("patchStrategy"); strategy != "" {
 		s.AddExtension("x-kubernetes-patch-strategy", strategy)
 	}
@@ -241,8 +244,8 @@ func setMapType(s *spec.Schema, kind string) {
 	}
 }
 
-func setListType(s *spec.Schema, f field) {
-	kind, keys := f.listType()
+func setListType(s *spec.Schema, f Field) {
+	kind, keys := f.ListType()
 	s.AddExtension("x-kubernetes-list-type", kind)
 	if keys != nil {
 		list := make([]any, len(keys)) // as it would be read from JSON
@@ -253,7 +256,7 @@ func setListType(s *spec.Schema, f field) {
 	}
 }
 
-// value describes a Go type where it is used.
+// value returns the schema of a Go type where it is used.
 func (as dialect) value(t reflect.Type) spec.Schema {
 	var s spec.Schema
 	switch {
@@ -284,7 +287,7 @@ func (as dialect) element(t reflect.Type) spec.Schema {
 	return as.sealed(s)
 }
 
-// sealed wraps a reference that has siblings, for v3.
+// sealed wraps a reference with siblings for v3.
 func (as dialect) sealed(s spec.Schema) spec.Schema {
 	if as.v3 && s.Ref.GetURL() != nil && (s.Description != "" || s.Default != nil || len(s.Extensions) > 0) {
 		s.AllOf = []spec.Schema{{SchemaProps: spec.SchemaProps{Ref: s.Ref}}}

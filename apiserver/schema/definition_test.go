@@ -10,8 +10,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// TestEveryFieldHasAText is what "kubectl explain" prints. The words of JSON Schema are explained nowhere.
-func TestEveryFieldHasAText(t *testing.T) {
+// TestEveryFieldHasADescription checks the descriptions that "kubectl explain" prints. Those of
+// JSON Schema have none upstream.
+func TestEveryFieldHasADescription(t *testing.T) {
 	jsonSchema := []reflect.Type{reflect.TypeFor[apiextensionsv1.JSONSchemaProps](), reflect.TypeFor[apiextensionsv1.ExternalDocumentation]()}
 	for _, kind := range []any{corev1.Pod{}, corev1.Service{}, appsv1.Deployment{}, apiextensionsv1.CustomResourceDefinition{}} {
 		for _, d := range Of(reflect.TypeOf(kind)).Closure() {

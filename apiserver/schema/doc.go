@@ -1,12 +1,9 @@
-// Package schema describes Kubernetes' Go types: as OpenAPI definitions, as the schemas by which objects
-// merge, and as the fields that whoever creates an object comes to own.
+// Package schema derives OpenAPI definitions and merge schemas from Kubernetes' Go types.
 //
-// Everything is read from the types themselves by reflection: names from OpenAPIModelName, texts from
-// SwaggerDoc, merge keys from struct tags. What the tags do not say — it stands only in the comments of
-// k8s.io/api — is in exceptions.txt, and the texts of CustomResourceDefinitions, which have no SwaggerDoc,
-// are upstream's.
+// It uses reflection: names are from OpenAPIModelName, descriptions from SwaggerDoc, merge keys
+// from struct tags. What only the comments of k8s.io/api have is in exceptions.txt. The
+// descriptions of CustomResourceDefinitions, whose types have no SwaggerDoc, are upstream's.
 //
-// A type is described when it is first asked for, together with what it refers to, and then kept for
-// the life of the process. Every function may be called from any number of goroutines, and callers
-// must not change what they get.
+// A definition is built on first use, together with those it refers to, and cached for the life of
+// the process. All functions are safe for concurrent use. Callers must not modify the results.
 package schema

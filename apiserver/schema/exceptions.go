@@ -8,25 +8,25 @@ import (
 	"sync"
 )
 
-// exceptions.txt says of types and fields what their Go declarations do not. A line is
+// exceptions.txt has the properties of types and fields that their Go declarations do not have. A
+// line is
 //
-//	MODEL[.FIELD] FACT...
+//	MODEL[.FIELD] PROPERTY...
 //
-// where MODEL is a model's name without what stands before its group, such as core.v1.Pod, and a FACT
-// is one of
+// where MODEL is a model's name from its group on, such as core.v1.Pod, and a PROPERTY is one of
 //
-//	atomic       a struct, map or list that has one owner as a whole
-//	granular     a struct or map whose fields have owners of their own
+//	atomic       a struct, map or list that has managers as a whole
+//	granular     a struct or map whose fields have managers of their own
 //	set          a list of distinct values
-//	keys:A,B     a list of elements told apart by these fields
-//	optional     may be left out although Go always writes it
-//	required     must be there although Go may leave it out
-//	default:JSON what the field is when it is left out
+//	keys:A,B     a list of elements with these fields as keys
+//	optional     optional although Go always encodes it
+//	required     required although Go may omit it
+//	default:JSON the default of the field
 //
 //go:embed exceptions.txt
 var exceptionsText string
 
-// exception is what one line says.
+// exception has the properties of one line.
 type exception struct {
 	mapType  string
 	listType string
@@ -43,7 +43,7 @@ type typeExceptions struct {
 
 var exceptions = sync.OnceValue(func() map[string]*typeExceptions { return parseExceptions(exceptionsText) })
 
-// prefixes are what the table leaves out of models' names.
+// prefixes are the prefixes of models' names that the table omits.
 var prefixes = []string{"io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."}
 
 func exceptionsOf(model string) *typeExceptions {
@@ -57,7 +57,8 @@ func exceptionsOf(model string) *typeExceptions {
 	return &typeExceptions{}
 }
 
-// parseExceptions panics on a line that it does not understand: the table is part of the program.
+// parseExceptions parses the table. It panics on an invalid line, since the table is part of the
+// program.
 func parseExceptions(text string) map[string]*typeExceptions {
 	table := map[string]*typeExceptions{}
 	for line := range strings.Lines(text) {
@@ -73,18 +74,18 @@ func parseExceptions(text string) map[string]*typeExceptions {
 			table[model] = e
 		}
 		if len(parts) == 4 {
-			e.fields[parts[3]] = parseFacts(words[1:])
+			e.fields[parts[3]] = parseProperties(words[1:])
 		} else {
-			e.exception = parseFacts(words[1:])
+			e.exception = parseProperties(words[1:])
 		}
 	}
 	return table
 }
 
-func parseFacts(facts []string) exception {
+func parseProperties(properties []string) exception {
 	var e exception
-	for _, fact := range facts {
-		name, value, _ := strings.Cut(fact, ":")
+	for _, property := range properties {
+		name, value, _ := strings.Cut(property, ":")
 		switch name {
 		case "atomic", "granular":
 			e.mapType = name
@@ -96,10 +97,10 @@ func parseFacts(facts []string) exception {
 			e.required = new(name == "required")
 		case "default":
 			if err := json.Unmarshal([]byte(value), &e.fallback); err != nil {
-				panic(fmt.Sprintf("exceptions: %s: %v", fact, err))
+				panic(fmt.Sprintf("exceptions: %s: %v", property, err))
 			}
 		default:
-			panic("exceptions: " + fact)
+			panic("exceptions: " + property)
 		}
 	}
 	return e

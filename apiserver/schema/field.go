@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	openapi "k8s.io/kube-openapi/pkg/common"
 )
 
@@ -13,21 +14,52 @@ var (
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// field is a struct field as JSON shows it. Those of an inlined struct stand among their parent's.
-type field struct {
+// Description is the kind of schema that a Go type has.
+type Description int
+
+const (
+	Composite Description = iota // a struct, map or list
+	Scalar                       // one value, or any value as a whole
+	Unknown                      // no schema, or one of several types
+)
+
+// Describe returns the kind of schema of a type, which must not be a pointer.
+func Describe(t reflect.Type) Description {
+	switch {
+	case selfDescribed(t):
+		if len(reflect.Zero(t).Interface().(selfTyped).OpenAPISchemaType()) != 1 {
+			return Unknown
+		}
+		return Scalar
+	case t == reflect.TypeFor[runtime.RawExtension](), t == bytesType:
+		return Scalar
+	case reflect.PointerTo(t).Implements(unmarshalerType), t.Kind() == reflect.Interface:
+		return Unknown
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map, t.Kind() == reflect.Slice:
+		return Composite
+	default:
+		return Scalar
+	}
+}
+
+// MapType is the x-kubernetes-map-type of a struct wherever it is used, empty for the default.
+func MapType(t reflect.Type) string { return exceptionsOf(modelName(t)).mapType }
+
+// Field is a struct field as JSON has it. The fields of an inlined struct are fields of its parent.
+type Field struct {
 	reflect.StructField
-	path []int  // to the field, through what is inlined
-	name string // in JSON
-	omit bool   // left out when empty
+	JSONName string
+
+	omit bool // left out when empty
 	text string
 	exception
 }
 
-func fieldsOf(t reflect.Type) []field {
-	var fields []field
+// Fields returns the fields of a struct in the order of their declarations.
+func Fields(t reflect.Type) []Field {
+	var fields []Field
 	docs, except := texts(t), exceptionsOf(modelName(t)).fields
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !f.IsExported():
@@ -36,31 +68,33 @@ func fieldsOf(t reflect.Type) []field {
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
-			for _, inner := range fieldsOf(embedded) {
-				inner.path = append([]int{i}, inner.path...)
-				fields = append(fields, inner)
-			}
+			fields = append(fields, Fields(embedded)...)
 		default:
 			if name == "" {
 				name = f.Name
 			}
 			omit := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-			fields = append(fields, field{f, []int{i}, name, omit, docs[name], except[name]})
+			fields = append(fields, Field{f, name, omit, docs[name], except[name]})
 		}
 	}
 	return fields
 }
 
-// isRequired follows the convention of Kubernetes' types: what is never left out must be there.
-func (f field) isRequired() bool {
+// isRequired follows the convention of Kubernetes' types: a field that is never left out is
+// required.
+func (f Field) isRequired() bool {
 	if f.required != nil {
 		return *f.required
 	}
 	return !f.omit
 }
 
-// listType is how the elements of a list relate. What is not said is told by how the list is patched.
-func (f field) listType() (kind string, keys []string) {
+// MapType is the field's x-kubernetes-map-type, empty for the default of its type.
+func (f Field) MapType() string { return f.mapType }
+
+// ListType is the field's x-kubernetes-list-type with its keys. Without a declaration it follows
+// from the field's patch strategy.
+func (f Field) ListType() (kind string, keys []string) {
 	strategy, key := f.Tag.Get("patchStrategy"), f.Tag.Get("patchMergeKey")
 	switch {
 	case f.exception.listType != "":
@@ -76,9 +110,9 @@ func (f field) listType() (kind string, keys []string) {
 	}
 }
 
-// zero is the default that the Go type implies: a struct that is always there, and a value that is
-// written even when it is empty.
-func (f field) zero() any {
+// Default is the field's default as JSON has it, nil if there is none. A struct that is never left
+// out, and a value that is written even when it is empty, have a default without a declaration.
+func (f Field) Default() any {
 	if f.fallback != nil {
 		return f.fallback
 	}
@@ -88,8 +122,8 @@ func (f field) zero() any {
 	return zeroOf(f.Type)
 }
 
-// zeroOf is what a value of the type is when nobody sets it, or nil if that is null or the business
-// of the type itself, which reads its own JSON.
+// zeroOf returns the zero value of a type as JSON has it, nil for null and for types with an
+// UnmarshalJSON.
 func zeroOf(t reflect.Type) any {
 	switch {
 	case reflect.PointerTo(t).Implements(unmarshalerType):

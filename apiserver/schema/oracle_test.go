@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// The oracle of this package's merge schemas is the one that client-go carries as text for the kinds
-// that can be applied.
+// The merge schemas are compared with those that client-go embeds for the kinds that can be
+// applied.
 
 var stable = regexp.MustCompile(`^v\d+$`)
 
@@ -43,7 +43,8 @@ func sortedKinds() []schema.GroupVersionKind {
 	})
 }
 
-// neverApplied have no merge schema upstream: nearly all are requests that are answered, not objects.
+// neverApplied have no merge schema upstream: nearly all are requests that are answered, not
+// objects.
 var neverApplied = []string{
 	"io.k8s.api.authentication.v1.", "io.k8s.api.authorization.v1.", "io.k8s.api.autoscaling.v1.Scale",
 	"io.k8s.api.core.v1.Binding", "io.k8s.api.core.v1.RangeAllocation",
@@ -77,9 +78,9 @@ func TestMergeSchemasEqualUpstream(t *testing.T) {
 	}
 }
 
-// comparison walks two schemas side by side. It looks through two differences of form: upstream
-// writes "any value" in place where we refer to it, and refers to "any value, as a whole" where we
-// refer to RawExtension, which is that.
+// comparison compares two schemas. It ignores two differences: upstream inlines the untyped value
+// to which ours refer, and refers to the atomic untyped value where ours refer to RawExtension,
+// which is equivalent.
 type comparison struct{ *testing.T }
 
 const rawExtension = "io.k8s.apimachinery.pkg.runtime.RawExtension"
@@ -150,7 +151,7 @@ func (c comparison) fields(path string, got, want *smd.Map) {
 	}
 }
 
-// TestConvertersAgree gives random objects to both converters: the same fields, the same merges.
+// TestConvertersAgree compares the fields and merges of random objects by both converters.
 func TestConvertersAgree(t *testing.T) {
 	ours, theirs := TypeConverter(scheme.Scheme), applyconfigurations.NewTypeConverter(scheme.Scheme)
 	random := apifuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), scheme.Codecs)
@@ -174,7 +175,7 @@ func TestConvertersAgree(t *testing.T) {
 	}
 }
 
-// history is what a converter makes of two objects.
+// history returns the results of a converter for two objects.
 func history(t *testing.T, c managedfields.TypeConverter, a, b runtime.Object) string {
 	x, err := c.ObjectToTyped(a, typed.AllowDuplicates)
 	if err != nil {

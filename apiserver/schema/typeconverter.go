@@ -14,14 +14,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// TypeConverter knows how objects of the scheme's kinds merge. A kind's schema is made when its first
-// object comes, and is then shared by all converters of the process.
+// TypeConverter returns the converter of the scheme's kinds. The merge schema of a kind is built
+// for its first object, and shared by all converters of the process.
 func TypeConverter(scheme *runtime.Scheme) managedfields.TypeConverter { return converter{scheme} }
 
+// converter converts objects of the scheme's kinds to typed values and back.
 type converter struct{ scheme *runtime.Scheme }
 
-// ObjectToTyped gives an error if the object's kind is not in the scheme, or if the object does not
-// have its kind's schema.
+// ObjectToTyped returns an error if the object's kind is not in the scheme, or if the object does
+// not match its schema.
 func (c converter) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	t, ok := c.scheme.AllKnownTypes()[obj.GetObjectKind().GroupVersionKind()]
 	if !ok {
@@ -45,7 +46,7 @@ func (c converter) TypedToObject(value *typed.TypedValue) (runtime.Object, error
 
 var mergeables sync.Map // reflect.Type → func() *typed.ParseableType
 
-// Mergeable is the schema by which values of a Go type merge.
+// Mergeable returns the merge schema of a Go type.
 func Mergeable(t reflect.Type) *typed.ParseableType {
 	build, ok := mergeables.Load(t)
 	if !ok {
@@ -65,20 +66,20 @@ func mergeable(d *Definition) *typed.ParseableType {
 	}
 }
 
-// anyTypes are the definitions of values without a schema, which the others refer to.
+// anyTypes returns the definitions of values without a schema, to which the others refer.
 func anyTypes() []smd.TypeDef {
 	s, err := schemaconv.ToSchemaFromOpenAPI(nil, false)
 	if err != nil {
-		panic(err) // it has nothing to fail on
+		panic(err) // unreachable without definitions
 	}
 	return s.Types
 }
 
-// mergeType is the one definition in the form that merging wants.
+// mergeType returns the merge schema of the one definition.
 func (d *Definition) mergeType() smd.TypeDef {
 	s, err := schemaconv.ToSchemaFromOpenAPI(map[string]*spec.Schema{d.Name: d.V2()}, false)
 	if err != nil {
-		panic(fmt.Sprintf("schema of %s: %v", d.Name, err)) // from our own description
+		panic(fmt.Sprintf("schema of %s: %v", d.Name, err)) // built by this package
 	}
 	return s.Types[0]
 }

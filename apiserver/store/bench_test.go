@@ -81,8 +81,8 @@ func BenchmarkGetList(b *testing.B) {
 	}
 }
 
-// BenchmarkPages reads 500,000 objects at once and in pages, while nothing happens and while each page is
-// followed by a write.
+// BenchmarkPages reads 500,000 objects at once and in pages, while nothing happens and while each
+// page is followed by a write.
 func BenchmarkPages(b *testing.B) {
 	const n = 500_000
 	backend := memory.New(memory.Options{})
@@ -133,7 +133,8 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch has one writer and 100 watchers, each of which encodes what it gets as the server does.
+// BenchmarkWatch has one writer and 100 watchers, each of which encodes what it gets as the server
+// does.
 func BenchmarkWatch(b *testing.B) {
 	const watchers, burst = 100, 200
 	s := filledPods(b, 1000)
@@ -175,8 +176,8 @@ func BenchmarkWatch(b *testing.B) {
 	running.Wait()
 }
 
-// encodeEvent writes an event as the server's watch handler does: it is the framed event whose encoding
-// the object keeps.
+// encodeEvent writes an event as the server's watch handler does: it is the framed event whose
+// encoding the object keeps.
 func encodeEvent(e watch.Event, w io.Writer) error {
 	return e.Object.(runtime.CacheableObject).CacheEncode(runtime.Identifier("event"+string(e.Type)),
 		func(obj runtime.Object, w io.Writer) error {

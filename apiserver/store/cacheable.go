@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// cacheable is a shared object with its encodings, each of which is made once. Encoders take it for what
-// it is; others see its metadata, and get a copy by GetObject.
+// cacheable is a shared object with its encodings, each of which is made once. Encoders use the
+// encodings; others read its metadata, and get a copy by GetObject.
 type cacheable struct {
 	object *object
 
@@ -20,6 +20,7 @@ type cacheable struct {
 	encodings map[runtime.Identifier]*encoding
 }
 
+// encoding is one encoding of an object, made once.
 type encoding struct {
 	once sync.Once
 	data []byte
@@ -36,7 +37,7 @@ func (c *cacheable) CacheEncode(id runtime.Identifier, encode func(runtime.Objec
 	e := c.encoding(id)
 	e.once.Do(func() {
 		var buf bytes.Buffer
-		// Encoders set the kind of what they encode, and so need a copy, if only a shallow one.
+		// Encoders set the kind of the object, so they get a shallow copy.
 		e.err = encode(c.object.shallow(), &buf)
 		e.data = buf.Bytes()
 	})

@@ -14,16 +14,17 @@ import (
 	"flyball.dev/storage"
 )
 
-// maxCorrupt is how many objects that cannot be decoded a list names before it gives up.
+// maxCorrupt is how many objects that cannot be decoded the error of a list names.
 const maxCorrupt = 100
 
-// corrupt is the error about a record that cannot be decoded.
+// corrupt returns the error for a record that cannot be decoded.
 func corrupt(r *storage.Record, err error) error {
 	return apistorage.NewCorruptObjError(r.Key, fmt.Errorf("object not decodable revision=%d: %w", r.Revision, err))
 }
 
-// deletable returns the object that a deletion is validated with. One that is expected to be corrupt, and is,
-// has none; one that is not must be deleted in the usual way, with its finalizers and preconditions.
+// deletable returns the object to validate a deletion with, nil for one that is corrupt as
+// expected. If it is expected to be corrupt and is not, it must be deleted as usual, with its
+// finalizers and preconditions.
 func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
 	if expectCorrupt {
 		if _, err := s.decode(r.Value); err == nil {
@@ -38,8 +39,8 @@ func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object
 	return o.shallow(), nil
 }
 
-// listCorrupt is the answer to a list with objects that cannot be decoded. It names them, so that they can
-// be deleted.
+// listCorrupt returns the error of a list with objects that cannot be decoded. It names them, so
+// that they can be deleted.
 func (s *Store) listCorrupt(errs []error) error {
 	status := storeReadError(fmt.Sprintf("failed to read one or more %s from the storage: %v", strings.Trim(s.prefix, "/"), errs[0]))
 	if len(errs) > 1 {
@@ -58,7 +59,7 @@ func (s *Store) listCorrupt(errs []error) error {
 	return status
 }
 
-// unreadable is what a watch ends with that cannot decode what was there before an event.
+// unreadable returns the error of a watch that cannot decode the previous object of an event.
 func unreadable(e *storage.Event, err error) error {
 	if e.Type != storage.Deleted {
 		return err

@@ -11,8 +11,9 @@ import (
 	"flyball.dev/storage"
 )
 
-// What users are told when they ask for a past that is no longer known. The first sentences are those of
-// other servers, as some clients look for them. Only the last comes with a token to go on with.
+// Messages of errors for resource versions that are compacted. The first sentences are those of
+// kube-apiserver, since some clients look for them. Only continueExpired has a token to continue
+// with.
 const (
 	listExpired     = "The resourceVersion for the provided list is too old."
 	continueExpired = "The provided continue parameter is too old to display a consistent list result. " +
@@ -20,8 +21,8 @@ const (
 		"then as of now, so that what was created, changed or deleted in the meantime may show up in it or not."
 )
 
-// fromBackend turns an error of the backend about a key into one that the registry knows. Others pass. Only
-// a creation can end in a conflict: an update and a deletion try again.
+// fromBackend translates an error of the backend for a key to one that the registry knows, or
+// returns it as it is. Only a create can end in a conflict: updates and deletions retry.
 func fromBackend(key string, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -37,8 +38,8 @@ func fromBackend(key string, err error) error {
 	}
 }
 
-// continueTooOld is the answer to a continue token whose revision is compacted. It has a token that goes
-// on from start at the latest revision.
+// continueTooOld returns the error for a continue token whose revision is compacted. It has a token
+// that continues from start at the latest revision.
 func continueTooOld(start, path string) error {
 	const latest = -1
 	token, err := apistorage.EncodeContinue(start, path, latest)
@@ -50,13 +51,12 @@ func continueTooOld(start, path string) error {
 	return expired
 }
 
-// watchTooOld is what a watch ends with that wants events from before the history, or has fallen behind
-// it.
+// watchTooOld returns the error of a watch whose next events are compacted.
 func watchTooOld(revision, oldest uint64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", revision, oldest))
 }
 
-// status is an error as the last event of a watch.
+// status returns the Status of an error, for the last event of a watch.
 func status(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {

@@ -62,7 +62,7 @@ func newPod(i int) *corev1.Pod {
 				UID: "8b1c9b1e-0f5e-4b52-a3a3-5e1c6a8f2f10", Controller: &controller}},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "controller", Operation: "Update", APIVersion: "v1",
 				Time: &metav1.Time{Time: time.Unix(1700000000, 0)}, FieldsType: "FieldsV1",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},"f:name":{},"f:ports":{".":{}}}},"f:restartPolicy":{}}}`)}}},
+				FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},"f:name":{},"f:ports":{".":{}}}},"f:restartPolicy":{}}}`)}},
 		},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyAlways, NodeName: fmt.Sprintf("node-%d", i%50), ServiceAccountName: "default",

@@ -17,9 +17,9 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// TestHeapAfterDelete creates and deletes 100,000 objects, some with a lifetime, with a watch that lags far
-// behind and lists in pages, and measures what is left of it: within the bounds of the history at first, and
-// nothing when that is too old.
+// TestHeapAfterDelete creates and deletes 100,000 objects, some with a lifetime, with a watch that
+// lags far behind and lists in pages, and measures what is left of it: within the bounds of the
+// history at first, and nothing when that is too old.
 func TestHeapAfterDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects, size = 100_000, 3000

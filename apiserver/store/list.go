@@ -20,10 +20,10 @@ import (
 const (
 	// maxPage bounds the pages in which a list with a limit and a selector looks for matches.
 	maxPage = 10_000
-	// patience is how long a request waits for a resource version that is not there yet, and retryAfter
-	// the seconds after which its client is told to try again.
-	patience   = 3 * time.Second
-	retryAfter = 1
+	// freshnessTimeout is how long a request waits for a resource version in the future, and
+	// retryAfter after how many seconds its client should retry.
+	freshnessTimeout = 3 * time.Second
+	retryAfter       = 1
 )
 
 // GetList implements storage.Interface.
@@ -55,7 +55,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 	return s.versioner.UpdateList(list, found.revision, token, remaining)
 }
 
-// query turns the options of a list into what is to be read, waiting for the resource version if need be.
+// query translates the options of a list to a query, after waiting for its resource version if
+// necessary.
 func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOptions) (storage.Query, error) {
 	at, start, err := apistorage.ValidateListOptions(path, s.versioner, opts)
 	if err != nil {
@@ -68,16 +69,16 @@ func (s *Store) query(ctx context.Context, path string, opts apistorage.ListOpti
 	return q, s.awaitVersion(ctx, opts.ResourceVersion)
 }
 
-// matches is what was found of a list.
+// matches are the selected objects of a list so far.
 type matches struct {
 	objects  []*object
 	revision uint64
-	last     string // the key of the last record that was looked at
+	last     string // key of the last record that was examined
 	more     bool   // there are records after it
 	total    int64  // of the last page: its records and those that follow
 }
 
-// find reads records until it has as many objects that match as the query's limit, or there are no more.
+// find reads records until it has the query's limit of matching objects, or there are no more.
 func (s *Store) find(ctx context.Context, q storage.Query, p apistorage.SelectionPredicate) (matches, error) {
 	var m matches
 	limit, selected := q.Limit, newSelector(p)
@@ -137,8 +138,8 @@ func itemsOf(list runtime.Object) (reflect.Value, error) {
 	return items, nil
 }
 
-// fill makes shallow copies of objects the items of a list. Typed items go without their kind, which is that
-// of the list, as on the wire.
+// fill sets the items of a list to shallow copies of objects. Typed items have no kind, as in
+// responses.
 func fill(items reflect.Value, objects []*object) error {
 	filled := reflect.MakeSlice(items.Type(), len(objects), len(objects))
 	for i, o := range objects {
@@ -158,7 +159,7 @@ func fill(items reflect.Value, objects []*object) error {
 	return nil
 }
 
-// awaitVersion waits for a resource version as users give it; empty and zero are always there.
+// awaitVersion waits for a resource version of a request. An empty one and zero need no waiting.
 func (s *Store) awaitVersion(ctx context.Context, version string) error {
 	revision, err := s.versioner.ParseResourceVersion(version)
 	if err != nil {
@@ -167,7 +168,7 @@ func (s *Store) awaitVersion(ctx context.Context, version string) error {
 	return s.await(ctx, revision)
 }
 
-// await waits until the backend has come to a revision, for as long as a client may be kept waiting.
+// await waits for a revision of the backend, for at most freshnessTimeout.
 func (s *Store) await(ctx context.Context, revision uint64) error {
 	if revision == 0 {
 		return nil
@@ -181,7 +182,7 @@ func (s *Store) await(ctx context.Context, revision uint64) error {
 		return fromBackend(s.prefix, err)
 	}
 	defer w.Close()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(freshnessTimeout)
 	defer timer.Stop()
 	for {
 		_, latest, err := w.Next()

@@ -13,7 +13,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// object is what a record holds, decoded, with its resource version. It is shared and never changes.
+// object is the decoded object of a record, with its resource version. It is shared and immutable.
 type object struct {
 	runtime.Object
 
@@ -24,7 +24,7 @@ type object struct {
 
 // object returns the decoded form of a record. The only error is that the record is corrupt.
 func (s *Store) object(r *storage.Record) (*object, error) {
-	if o, ok := r.Memo(s).(*object); ok {
+	if o, ok := r.Cached(s).(*object); ok {
 		return o, nil
 	}
 	decoded, err := s.decode(r.Value)
@@ -34,9 +34,10 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	return s.remember(r, decoded), nil
 }
 
-// deleted returns the object of a deletion: the last one, with the resource version of the deletion.
+// deleted returns the object of a deletion: the last one, with the resource version of the
+// deletion.
 func (s *Store) deleted(e *storage.Event) (*object, error) {
-	if o, ok := e.Record.Memo(s).(*object); ok {
+	if o, ok := e.Record.Cached(s).(*object); ok {
 		return o, nil
 	}
 	last, err := s.object(e.Prev)
@@ -49,7 +50,7 @@ func (s *Store) deleted(e *storage.Event) (*object, error) {
 // remember makes a decoded object, which must not be shared yet, the one of a record.
 func (s *Store) remember(r *storage.Record, decoded runtime.Object) *object {
 	s.setVersion(decoded, r.Revision)
-	return r.Memoize(s, &object{Object: decoded}).(*object)
+	return r.SetCached(s, &object{Object: decoded}).(*object)
 }
 
 func (s *Store) decode(data []byte) (runtime.Object, error) {
@@ -57,7 +58,7 @@ func (s *Store) decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
-// extract makes out a copy of what a record holds.
+// extract copies the object of a record to out.
 func (s *Store) extract(r *storage.Record, out runtime.Object) error {
 	o, err := s.object(r)
 	if err != nil {
@@ -78,13 +79,13 @@ func (s *Store) extract(r *storage.Record, out runtime.Object) error {
 	return nil
 }
 
-// setVersion sets the resource version of an object. An object that cannot have one goes without.
+// setVersion sets the resource version of an object. Objects without metadata are left as they are.
 func (s *Store) setVersion(obj runtime.Object, revision uint64) {
 	_ = s.versioner.UpdateObject(obj, revision)
 }
 
-// shallow returns a copy whose fields can be set: for unstructured objects, those of the object and of
-// its metadata. What they refer to is shared.
+// shallow returns a copy whose fields can be set: for unstructured objects, those of the object and
+// of its metadata. What they refer to is shared.
 func (o *object) shallow() runtime.Object {
 	if u, ok := o.Object.(*unstructured.Unstructured); ok {
 		return &unstructured.Unstructured{Object: shallowContent(u.Object)}
@@ -103,7 +104,7 @@ func shallowContent(content map[string]any) map[string]any {
 	return content
 }
 
-// cacheable returns the form of the object that watchers are sent.
+// cacheable returns the object as watchers get it.
 func (o *object) cacheable() *cacheable {
 	o.mu.Lock()
 	defer o.mu.Unlock()

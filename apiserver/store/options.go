@@ -15,14 +15,15 @@ import (
 // deleteWorkers is how many objects of a collection are deleted at once.
 const deleteWorkers = 4
 
-// RESTOptions makes upstream's generic registry, and what is built on it such as the storage of custom
-// resources, keep objects in backend. codec returns the stored encoding of a resource; a caller may
-// replace it in the StorageConfig of the options that it gets. Objects are under
+// RESTOptions makes upstream's generic registry, and what is built on it such as the storage of
+// custom resources, keep objects in backend. codec returns the stored encoding of a resource; a
+// caller may replace it in the StorageConfig of the options that it gets. Objects are under
 // /GROUP/RESOURCE, or /core/RESOURCE in the core group. Nothing is started.
 func RESTOptions(backend storage.Store, codec func(schema.GroupResource) runtime.Codec) generic.RESTOptionsGetter {
 	return &restOptions{backend, codec}
 }
 
+// restOptions implements generic.RESTOptionsGetter.
 type restOptions struct {
 	backend storage.Store
 	codec   func(schema.GroupResource) runtime.Codec

@@ -7,8 +7,8 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// selector decides which objects a list or a watch is about. It asks for an object's attributes, which
-// costs allocations, only if the answer is not in the metadata.
+// selector selects the objects of a list or a watch. It gets an object's attributes, which
+// allocates, only if the metadata does not suffice.
 type selector struct {
 	predicate apistorage.SelectionPredicate
 	all       bool // everything matches
@@ -25,7 +25,7 @@ func newSelector(p apistorage.SelectionPredicate) selector {
 	return s
 }
 
-// matches says whether an object is selected. One whose attributes cannot be had is not.
+// matches reports whether an object is selected. One without attributes is not.
 func (s *selector) matches(o *object) bool {
 	if s.all {
 		return true

@@ -1,17 +1,19 @@
 // Package store keeps API objects in a [storage.Store]: it is the storage.Interface that upstream's
-// registry and handlers work on, with the semantics of kube-apiserver over etcd and its watch cache.
+// registry and handlers work on, with the semantics of kube-apiserver over etcd and its watch
+// cache.
 //
-// A record is decoded once. The decoded object is kept as the record's memo and shared by every list,
-// watch and predicate; nobody may change it. What leaves the package follows three rules:
+// A record is decoded once. The decoded object is cached with the record and shared by every
+// list, watch and predicate; it must not be changed. The results of methods follow three rules:
 //
-//   - Get, Create, GuaranteedUpdate and Delete hand out deep copies, which belong to the caller.
-//   - GetList hands out shallow copies: the caller may set fields of an item (such as its kind or resource
-//     version) but must not reach into its maps, slices and pointers. Upstream's watch cache does the same.
-//   - Watch hands out objects that cache their encodings (runtime.CacheableObject), each made once for all
-//     watchers that want it.
+//   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller.
+//   - GetList returns shallow copies: the caller may set fields of an item (such as its kind or
+//     resource version) but must not modify its maps, slices and what its pointers refer to.
+//     Upstream's watch cache does the same.
+//   - Watch sends objects that cache their encodings (runtime.CacheableObject), each made once for
+//     all watchers that need it.
 //
-// Reads are always of the latest revision, or of exactly the one that was asked for. Nothing runs in the
-// background but one goroutine for each watch.
+// Reads are at the latest revision, or at exactly the requested one. The only background work is
+// one goroutine for each watch.
 package store
 
 import (
@@ -28,7 +30,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// Config says what a [Store] keeps, and how.
+// Config configures a [Store].
 type Config struct {
 	// Codec encodes objects to be stored, and decodes them to the type that New returns.
 	Codec runtime.Codec
@@ -39,7 +41,7 @@ type Config struct {
 	New func() runtime.Object
 }
 
-// Store is one resource's objects. It is safe for concurrent use.
+// Store stores the objects of one resource. It is safe for concurrent use.
 type Store struct {
 	backend   storage.Store
 	codec     runtime.Codec
@@ -50,8 +52,8 @@ type Store struct {
 
 var _ apistorage.Interface = (*Store)(nil)
 
-// New returns a store of one resource. Several may share a backend, and those of the same prefix share
-// the objects, each decoding them with its own codec.
+// New returns a store of one resource. Several may share a backend, and those of the same prefix
+// share the objects, each decoding them with its own codec.
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
 	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New}
@@ -103,7 +105,7 @@ func (s *Store) Get(ctx context.Context, key string, opts apistorage.GetOptions,
 	}
 }
 
-// Delete implements storage.Interface. It needs no suggestion of what the object may be.
+// Delete implements storage.Interface. It ignores the cached object.
 func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, preconditions *apistorage.Preconditions,
 	validate apistorage.ValidateObjectFunc, _ runtime.Object, opts apistorage.DeleteOptions) error {
 	key, err := s.key(key, false)
@@ -139,7 +141,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	}
 }
 
-// GuaranteedUpdate implements storage.Interface. It needs no suggestion of what the object may be.
+// GuaranteedUpdate implements storage.Interface. It ignores the cached object.
 func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc, _ runtime.Object) error {
 	key, err := s.key(key, false)
@@ -154,22 +156,24 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 		if err != nil {
 			return fromBackend(key, err)
 		}
-		written, current, err := s.tryUpdate(ctx, key, record, out, preconditions, update)
+		var written *storage.Record
+		written, record, err = s.tryUpdate(ctx, key, record, out, preconditions, update)
 		switch {
 		case err == nil:
 			return s.extract(written, out)
 		case !errors.Is(err, storage.ErrConflict):
 			return fromBackend(key, err)
-		case current == nil:
-			record, err = nil, storage.ErrNotFound
+		case record == nil:
+			err = storage.ErrNotFound
 		default:
-			record = current
+			err = nil
 		}
 	}
 }
 
-// tryUpdate applies an update to what record holds, which may be nil, and returns the record that is the
-// outcome: the same one if nothing has changed. With storage.ErrConflict it returns what is there instead.
+// tryUpdate applies an update to the object of a record, nil for none, and returns the record that
+// it wrote, or the given one if nothing has changed. With storage.ErrConflict it returns the
+// current record.
 func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, out runtime.Object,
 	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc) (written, current *storage.Record, err error) {
 	input := emptyLike(out)
@@ -204,8 +208,8 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	return written, written, err
 }
 
-// put writes encoded data under key, leaving the decoded object as the record's memo. Errors are the
-// backend's.
+// put writes encoded data under key, and caches the decoded object with the record. Errors are
+// the backend's.
 func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl uint64) (*storage.Record, error) {
 	decoded, err := s.decode(data)
 	if err != nil {
@@ -232,7 +236,7 @@ func (s *Store) Stats(ctx context.Context) (apistorage.Stats, error) {
 // ReadinessCheck implements storage.Interface.
 func (s *Store) ReadinessCheck() error { return nil }
 
-// RequestWatchProgress implements storage.Interface. Watches know their progress without asking.
+// RequestWatchProgress implements storage.Interface. Watches always know their progress.
 func (s *Store) RequestWatchProgress(context.Context) error { return nil }
 
 // EnableResourceSizeEstimation implements storage.Interface. Sizes are not estimated.
@@ -253,8 +257,8 @@ func (s *Store) CompactRevision() int64 {
 	return int64(oldest)
 }
 
-// key checks a key from the registry, and makes it end in a slash if, and only if, it stands for a
-// collection.
+// key validates a key of the registry, and makes it end in a slash if and only if it is a
+// collection's.
 func (s *Store) key(key string, collection bool) (string, error) {
 	key, err := apistorage.PrepareKey(s.prefix, key, collection)
 	if !collection {

@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestUpdate says what an update does with what it finds.
+// TestUpdate updates objects that exist and that do not.
 func TestUpdate(t *testing.T) {
 	key := podKey(newPod(1))
 	uid, otherUID, version := types.UID("uid-web-000001"), types.UID("other"), "2"
@@ -71,7 +71,8 @@ func TestUpdate(t *testing.T) {
 		{name: "changes", key: key, change: label, wantVersion: "3"},
 		{name: "changes nothing", key: key, change: func(*corev1.Pod) error { return nil }, wantVersion: "2"},
 		{name: "changes what is not stored", key: key, wantVersion: "2", change: func(pod *corev1.Pod) error {
-			pod.ResourceVersion, pod.SelfLink = "17", "link"
+			pod.ResourceVersion = "17"
+			pod.SetSelfLink("link")
 			return nil
 		}},
 		{name: "absent", key: "/core/pods/ns/absent", change: label, wantErr: apistorage.IsNotFound},
@@ -90,7 +91,7 @@ func TestUpdate(t *testing.T) {
 				func(obj runtime.Object, meta apistorage.ResponseMeta) (runtime.Object, *uint64, error) {
 					pod := obj.(*corev1.Pod)
 					if pod.Name != "" && meta.ResourceVersion != 2 {
-						t.Errorf("%s is said to be of version %d", pod.Name, meta.ResourceVersion)
+						t.Errorf("%s has version %d in the ResponseMeta", pod.Name, meta.ResourceVersion)
 					}
 					return pod, nil, test.change(pod)
 				}, nil)
@@ -101,15 +102,15 @@ func TestUpdate(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || out.ResourceVersion != test.wantVersion || out.SelfLink != "" {
-				t.Errorf("got version %s and link %q, %v; want %s", out.ResourceVersion, out.SelfLink, err, test.wantVersion)
+			if err != nil || out.ResourceVersion != test.wantVersion || out.GetSelfLink() != "" {
+				t.Errorf("got version %s and link %q, %v; want %s", out.ResourceVersion, out.GetSelfLink(), err, test.wantVersion)
 			}
 		})
 	}
 }
 
-// TestUpdateConflict lets others write while an update is at work: each time it is asked again, with what
-// is there then.
+// TestUpdateConflict writes while an update is computed: it is computed again each time, with the
+// current object.
 func TestUpdateConflict(t *testing.T) {
 	s, _ := podStore(t, memory.Options{})
 	key := podKey(createPod(t, s, newPod(1)))
@@ -132,35 +133,55 @@ func TestUpdateConflict(t *testing.T) {
 	}
 }
 
-// TestOwnership changes whatever can be reached from the results, and expects that nobody else can see it.
+// TestUpdateOfDeleted deletes an object while an update of it is computed: the update fails, and
+// does not create the object again.
+func TestUpdateOfDeleted(t *testing.T) {
+	s, _ := podStore(t, memory.Options{})
+	key := podKey(createPod(t, s, newPod(1)))
+	err := s.GuaranteedUpdate(t.Context(), key, &corev1.Pod{}, false, nil,
+		apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			obj.(*corev1.Pod).Labels = map[string]string{"by": "me"}
+			deletePod(t, s, key)
+			return obj, nil
+		}), nil)
+	if !apistorage.IsNotFound(err) {
+		t.Errorf("update: %v; want not found", err)
+	}
+	if err := s.Get(t.Context(), key, apistorage.GetOptions{}, &corev1.Pod{}); !apistorage.IsNotFound(err) {
+		t.Errorf("get: %v; want not found", err)
+	}
+}
+
+// TestOwnership changes whatever can be reached from the results, and expects that no other reader
+// sees it.
 func TestOwnership(t *testing.T) {
 	s, backend := podStore(t, memory.Options{})
-	spoil := func(pod *corev1.Pod) {
-		pod.Labels["app"] = "spoilt"
-		pod.Spec.Containers[0].Image = "spoilt"
-		pod.ManagedFields[0].FieldsV1.Raw[0] = '?'
-		pod.OwnerReferences[0].Name = "spoilt"
+	modify := func(pod *corev1.Pod) {
+		pod.Labels["app"] = "modified"
+		pod.Spec.Containers[0].Image = "modified"
+		pod.ManagedFields[0].FieldsV1.GetRawBytes()[0] = '?'
+		pod.OwnerReferences[0].Name = "modified"
 	}
 	in := newPod(1)
 	key := podKey(in)
-	spoil(createPod(t, s, in))
-	spoil(in)
+	modify(createPod(t, s, in))
+	modify(in)
 	got := &corev1.Pod{}
 	if err := s.Get(t.Context(), key, apistorage.GetOptions{}, got); err != nil {
 		t.Fatal(err)
 	}
-	spoil(got)
-	spoil(updatePod(t, s, key, func(p *corev1.Pod) { p.Generation++ }))
+	modify(got)
+	modify(updatePod(t, s, key, func(p *corev1.Pod) { p.Generation++ }))
 	err := s.GuaranteedUpdate(t.Context(), key, &corev1.Pod{}, false, nil,
 		apistorage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
-			spoil(obj.(*corev1.Pod))
+			modify(obj.(*corev1.Pod))
 			return nil, errors.New("never mind")
 		}), nil)
 	if err == nil {
 		t.Error("the update has succeeded")
 	}
 	item := &listPods(t, s, "/core/pods", apistorage.ListOptions{}).Items[0]
-	item.Labels, item.Kind, item.ResourceVersion = nil, "spoilt", "spoilt" // as far as one may go with lists
+	item.Labels, item.Kind, item.ResourceVersion = nil, "modified", "modified" // which callers may set
 
 	w, err := s.Watch(t.Context(), "/core/pods", apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything})
 	if err != nil {
@@ -170,7 +191,7 @@ func TestOwnership(t *testing.T) {
 	object := receive(t, w).Object
 	object.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Spoilt"))
 	event := object.(runtime.CacheableObject)
-	spoil(event.GetObject().(*corev1.Pod))
+	modify(event.GetObject().(*corev1.Pod))
 
 	if err := store.Verify(t.Context(), backend); err != nil {
 		t.Error(err)
@@ -182,12 +203,12 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// TestVerify breaks the rule that lists must not be reached into, and expects to be found out.
+// TestVerify modifies the items of a list, which Verify must detect.
 func TestVerify(t *testing.T) {
 	s, backend := podStore(t, memory.Options{})
 	createPod(t, s, newPod(1))
 	createPod(t, s, newPod(2))
-	listPods(t, s, "/core/pods", apistorage.ListOptions{}).Items[1].Labels["app"] = "spoilt"
+	listPods(t, s, "/core/pods", apistorage.ListOptions{}).Items[1].Labels["app"] = "modified"
 	if err := store.Verify(t.Context(), backend); err == nil || !strings.Contains(err.Error(), "web-000002") {
 		t.Errorf("Verify: %v", err)
 	}
@@ -201,7 +222,7 @@ func TestUnstructured(t *testing.T) {
 	if err := s.Create(t.Context(), "/example.com/widgets/default/w", newWidget("w"), out, 0); err != nil {
 		t.Fatal(err)
 	}
-	out.SetLabels(map[string]string{"spoilt": "yes"})
+	out.SetLabels(map[string]string{"modified": "yes"})
 
 	list := &unstructured.UnstructuredList{}
 	opts := apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}
@@ -236,7 +257,8 @@ func TestUnstructured(t *testing.T) {
 	}
 }
 
-// TestSharedPrefix has the same objects decoded by two stores, as when a kind is served in two versions.
+// TestSharedPrefix has the same objects decoded by two stores, as when a kind is served in two
+// versions.
 func TestSharedPrefix(t *testing.T) {
 	one, backend := podStore(t, memory.Options{})
 	two := podStoreOn(backend)
@@ -308,7 +330,7 @@ func TestTTL(t *testing.T) {
 	})
 }
 
-// TestTooLarge asks for what is not there yet, which is waited for, but not long.
+// TestTooLarge reads at resource versions in the future, which are waited for, with a timeout.
 func TestTooLarge(t *testing.T) {
 	for name, read := range map[string]func(context.Context, apistorage.Interface) error{
 		"get": func(ctx context.Context, s apistorage.Interface) error {

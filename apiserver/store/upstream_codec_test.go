@@ -66,7 +66,7 @@ func (s *transforming) swap(to value.Transformer) (back func()) {
 		panic(err)
 	}
 	for _, r := range page.Records {
-		r.Forget()
+		r.DropCached()
 	}
 	from := s.codec.transformer.Swap(&to)
 	return func() { s.codec.transformer.Store(from) }
@@ -83,7 +83,7 @@ func (s *transforming) UpdateTransformer(modify storagetesting.TransformerModifi
 	return s.swap(modify(*s.codec.transformer.Load()))
 }
 
-// failing is a codec that cannot decode when it is told so.
+// failing is a codec that can be made to fail decoding.
 type failing struct {
 	runtime.Codec
 	now atomic.Bool

@@ -29,23 +29,23 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// This is upstream's suite for implementations of storage.Interface, run as for etcd and as for the watch
-// cache.
+// This is upstream's suite for implementations of storage.Interface, run as for etcd and as for the
+// watch cache.
 
 // notRun are the functions of the suite that do not apply, with the reason. Upstream's store has a
-// value.Transformer between its codec and etcd, which these swap under what is stored. Here a codec is all
-// there is, and what has been decoded is not read again.
+// value.Transformer between its codec and etcd, which these swap under what is stored. Here a codec
+// is all there is, and what has been decoded is not read again.
 var notRun = map[string]string{
 	"RunTestGuaranteedUpdate":                 "wants a write because a transformer says that the stored form is stale; see TestUpdate",
 	"RunTestGuaranteedUpdateChecksStoredData": "wants a write because a transformer says that the stored form is stale; see TestUpdate",
 	"RunTestListResourceVersionMatch":         "writes whenever a transformer reads, and writes are read back here",
 	"RunTestTransformationFailure":            "wants the error of a transformer, as without AllowUnsafeMalformedObjectDeletion; see TestCorrupt",
-	"RunTestGetListWithErrorAggregation":      "tells errors of a transformer from corrupt objects; see TestCorrupt",
+	"RunTestGetListWithErrorAggregation":      "distinguishes errors of a transformer from corrupt objects; see TestCorrupt",
 	"RunTestGetListWithoutErrorAggregation":   "is without AllowUnsafeMalformedObjectDeletion, which is on by default; see TestCorrupt",
 }
 
-// TestUpstreamComplete checks that every function of the suite is run in this package, or is in notRun and in
-// the architecture document.
+// TestUpstreamComplete checks that every function of the suite is run in this package, or is in
+// notRun and in the architecture document.
 func TestUpstreamComplete(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()
 	if err != nil {
@@ -171,8 +171,8 @@ func stored(backend storage.Store) storagetesting.KeyValidation {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
-			t.Errorf("stored with resource version %q and self link %q", pod.ResourceVersion, pod.SelfLink)
+		if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.GetSelfLink() != "" {
+			t.Errorf("stored with resource version %q and self link %q", pod.ResourceVersion, pod.GetSelfLink())
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"flyball.dev/storage"
 )
 
-// Verify checks that nobody has changed a shared object: each that is kept with a record of the backend must
-// still be what the record's bytes decode to. It is meant for the end of tests.
+// Verify checks that no shared object was modified: each that is cached with a record of the
+// backend must still equal what the record's bytes decode to. It is meant for the end of tests.
 func Verify(ctx context.Context, backend storage.Store) error {
 	page, err := backend.Range(ctx, storage.Query{})
 	if err != nil {
 		return err
 	}
 	for _, record := range page.Records {
-		for owner, memo := range record.Memos() {
+		for owner, cached := range record.AllCached() {
 			s, ok := owner.(*Store)
 			if !ok {
 				continue
@@ -27,7 +27,7 @@ func Verify(ctx context.Context, backend storage.Store) error {
 				return fmt.Errorf("%s: %w", record.Key, err)
 			}
 			s.setVersion(want, record.Revision)
-			if got := memo.(*object).Object; !equality.Semantic.DeepEqual(got, want) {
+			if got := cached.(*object).Object; !equality.Semantic.DeepEqual(got, want) {
 				return fmt.Errorf("%s was changed after it had been read: is %+v, was %+v", record.Key, got, want)
 			}
 		}

@@ -8,8 +8,7 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// versioner is upstream's, but that a resource version which is no number is the client's mistake and not
-// the server's.
+// versioner is upstream's, except that a resource version that is not a number is a client error.
 type versioner struct{ apistorage.APIObjectVersioner }
 
 // ObjectResourceVersion implements storage.Versioner.

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// heartbeat is the time between bookmarks, and farewell how long before the end of a watch the last
-	// one is sent.
-	heartbeat = time.Minute
-	farewell  = 2 * time.Second
-	// window is how many events a client may be behind before its watch waits for it.
-	window = 64
+	// bookmarkFrequency is the time between bookmarks, and finalBookmark how long before the
+	// deadline of a watch the last one is sent.
+	bookmarkFrequency = time.Minute
+	finalBookmark     = 2 * time.Second
+	// resultBuffer is how many events are buffered for a slow client.
+	resultBuffer = 64
 )
 
+// drainKey is the key of WithDrain's channel in a context.
 type drainKey struct{}
 
-// WithDrain returns a context under which a watch ends when done is closed, but not before it has sent
-// every event that was written by then.
+// WithDrain returns a context under which a watch ends when done is closed, but not before it has
+// sent every event that was written by then.
 func WithDrain(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, drainKey{}, done)
 }
@@ -45,12 +46,11 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 		selector:  newSelector(opts.Predicate),
 		bookmarks: opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify,
 		position:  after,
-		results:   make(chan watch.Event, window),
+		results:   make(chan watch.Event, resultBuffer),
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	w.drain, _ = ctx.Value(drainKey{}).(<-chan struct{})
-	// What is wrong from here on is said by an event, as the client is told of everything that happens
-	// to a watch.
+	// Errors from here on are events, as for a watch that has begun.
 	if err := w.open(path, opts); err != nil {
 		w.results <- watch.Event{Type: watch.Error, Object: status(err)}
 		w.finish()
@@ -61,23 +61,23 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 	return w, nil
 }
 
-// watcher sends the events of a path that are about selected objects.
+// watcher sends the events of the selected objects below a path.
 type watcher struct {
 	store     *Store
 	selector  selector
-	bookmarks bool // are wanted now and then
+	bookmarks bool // are sent periodically
 	source    storage.Watcher
 	results   chan watch.Event
 	ctx       context.Context
 	cancel    context.CancelFunc
-	drain     <-chan struct{} // nil, or closed when the watch is to end after all that was written
+	drain     <-chan struct{} // closed when the watch has to end with the latest write; may be nil
 
-	initial  []*storage.Record // to be sent first, as if they were created now
-	announce bool              // that the initial events have been sent
-	position uint64            // the revision up to which everything was sent
+	initial  []*storage.Record // to be sent first, as ADDED
+	announce bool              // with a bookmark that the initial events have been sent
+	position uint64            // the revision up to which all events were sent
 }
 
-// open finds where the watch begins: with the objects that there are, or after a revision.
+// open starts the watch, with the existing objects or after a revision.
 func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 	s, after := w.store, w.position
 	fresh := after == 0
@@ -100,7 +100,7 @@ func (w *watcher) open(path string, opts apistorage.ListOptions) (err error) {
 	return w.explain(err)
 }
 
-// explain turns an error of the source into what the client is told.
+// explain translates an error of the source to the one that the client gets.
 func (w *watcher) explain(err error) error {
 	if errors.Is(err, storage.ErrCompacted) {
 		_, oldest, err := w.store.backend.Revisions(w.ctx)
@@ -138,7 +138,7 @@ func (w *watcher) run() {
 
 func (w *watcher) sendInitial() error {
 	for i, record := range w.initial {
-		w.initial[i] = nil // the client may be slow, and the record be replaced by then
+		w.initial[i] = nil // a slow client should not keep records that are replaced alive
 		o, err := w.store.object(record)
 		if err != nil {
 			return err
@@ -158,11 +158,11 @@ func (w *watcher) sendInitial() error {
 	return w.ctx.Err()
 }
 
-// sendEvents sends what happens until the watch ends, and bookmarks in between.
+// sendEvents sends events and bookmarks until the watch ends.
 func (w *watcher) sendEvents() error {
-	heart := newPulse(w.ctx, w.bookmarks)
-	defer heart.stop()
-	for due, last := false, false; ; {
+	timer := newBookmarkTimer(w.ctx, w.bookmarks)
+	defer timer.stop()
+	for bookmark, last := false, false; ; {
 		events, revision, err := w.source.Next()
 		if err != nil {
 			return w.explain(err)
@@ -173,10 +173,10 @@ func (w *watcher) sendEvents() error {
 			}
 		}
 		w.position = revision
-		if due {
+		if bookmark {
 			w.send(watch.Bookmark, w.bookmark())
-			heart.next(w.ctx)
-			due = false
+			timer.next(w.ctx)
+			bookmark = false
 		}
 		if len(events) > 0 {
 			continue
@@ -186,18 +186,18 @@ func (w *watcher) sendEvents() error {
 		}
 		select {
 		case <-w.drain:
-			last = true // once more, for what came between the last look and the end
+			last = true // read once more, for writes before drain was closed
 		case <-w.source.Ready():
-		case <-heart.beat:
-			due = true
+		case <-timer.due:
+			bookmark = true
 		case <-w.ctx.Done():
 			return w.ctx.Err()
 		}
 	}
 }
 
-// sendEvent sends what a write is to this watcher. An object that comes to be selected has been
-// added as far as the client can see, and one that no longer does has been deleted.
+// sendEvent sends the event of a write if the object is or was selected: ADDED if it was not
+// before, and DELETED if it is not any more.
 func (w *watcher) sendEvent(e *storage.Event) error {
 	var now, before *object
 	var is, was bool
@@ -236,14 +236,14 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 	return nil
 }
 
-// bookmark returns an object that has nothing but the resource version the watch has come to.
+// bookmark returns an empty object with the resource version of the watch.
 func (w *watcher) bookmark() runtime.Object {
 	obj := w.store.newObject()
 	w.store.setVersion(obj, w.position)
 	return obj
 }
 
-// send hands an event to the client, and says whether it was still there.
+// send sends an event, and reports whether it did so before the watch ended.
 func (w *watcher) send(t watch.EventType, obj runtime.Object) bool {
 	select {
 	case <-w.ctx.Done():
@@ -258,14 +258,15 @@ func (w *watcher) send(t watch.EventType, obj runtime.Object) bool {
 	}
 }
 
-// pulse says when a bookmark is due: each minute, and shortly before the watch ends by its deadline.
-type pulse struct {
-	beat  <-chan time.Time // nil if there are no bookmarks
+// bookmarkTimer fires when a bookmark is due: each minute, and shortly before the deadline of the
+// watch.
+type bookmarkTimer struct {
+	due   <-chan time.Time // nil if there are no bookmarks
 	timer *time.Timer
 }
 
-func newPulse(ctx context.Context, wanted bool) *pulse {
-	p := &pulse{}
+func newBookmarkTimer(ctx context.Context, wanted bool) *bookmarkTimer {
+	p := &bookmarkTimer{}
 	if wanted {
 		p.timer = time.NewTimer(0)
 		p.next(ctx)
@@ -273,19 +274,20 @@ func newPulse(ctx context.Context, wanted bool) *pulse {
 	return p
 }
 
-func (p *pulse) next(ctx context.Context) {
-	wait := heartbeat
+// next sets the timer for the next bookmark.
+func (p *bookmarkTimer) next(ctx context.Context) {
+	wait := bookmarkFrequency
 	if deadline, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(deadline)-farewell)
+		wait = min(wait, time.Until(deadline)-finalBookmark)
 	}
 	p.timer.Stop()
-	if p.beat = nil; wait > 0 {
+	if p.due = nil; wait > 0 {
 		p.timer.Reset(wait)
-		p.beat = p.timer.C
+		p.due = p.timer.C
 	}
 }
 
-func (p *pulse) stop() {
+func (p *bookmarkTimer) stop() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}

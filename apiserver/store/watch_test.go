@@ -41,7 +41,7 @@ func watchPods(t testing.TB, ctx context.Context, s apistorage.Interface, opts a
 	return w
 }
 
-// describeEvent says what a client can see of an event.
+// describeEvent returns what a client sees of an event.
 func describeEvent(t testing.TB, e watch.Event) string {
 	t.Helper()
 	m, err := meta.Accessor(e.Object)
@@ -152,7 +152,8 @@ func TestBookmarks(t *testing.T) {
 	})
 }
 
-// TestBookmarksWhileBusy checks that bookmarks come although there is always something else to send.
+// TestBookmarksWhileBusy checks that bookmarks come although there is always something else to
+// send.
 func TestBookmarksWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := podStore(t, memory.Options{})
@@ -206,8 +207,8 @@ func TestWatchTooOld(t *testing.T) {
 	expectEvents(t, watchPods(t, t.Context(), s, apistorage.ListOptions{ResourceVersion: "4"}), "ADDED web-000003@5", "ADDED web-000004@6")
 }
 
-// TestSlowClient lets a client fall behind the history: it gets the events in order, and then is told that
-// there are gaps.
+// TestSlowClient lets a client fall behind the history: it gets the events in order, and then an
+// error that there are gaps.
 func TestSlowClient(t *testing.T) {
 	s, _ := podStore(t, memory.Options{History: 100_000})
 	key := podKey(createPod(t, s, newPod(1)))
@@ -229,8 +230,8 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// TestEncodeOnce has many watchers encode the same events while others list and encode the lists: each event
-// is encoded once, and nobody is disturbed by it.
+// TestEncodeOnce has many watchers encode the same events while others list and encode the lists:
+// each event is encoded once, without a data race.
 func TestEncodeOnce(t *testing.T) {
 	const watchers, writes = 20, 50
 	s, _ := podStore(t, memory.Options{})
@@ -284,8 +285,8 @@ func TestEncodeOnce(t *testing.T) {
 	}
 }
 
-// TestContinueAfterCompaction follows a list whose revision is no longer known: the answer has a token to go
-// on with, and then the list is as of now.
+// TestContinueAfterCompaction follows a list whose revision is no longer known: the answer has a
+// token to go on with, and then the list is as of now.
 func TestContinueAfterCompaction(t *testing.T) {
 	s, backend := podStore(t, memory.Options{})
 	for i := range 5 {
@@ -315,7 +316,7 @@ func TestContinueAfterCompaction(t *testing.T) {
 	p.Continue = status.Status().ListMeta.Continue
 	page = listPods(t, s, "/core/pods", apistorage.ListOptions{Predicate: p})
 	if len(page.Items) != 2 || page.Items[1].Name != "web-000004" || page.ResourceVersion != "7" {
-		t.Errorf("gone on with: %v", page.Items)
+		t.Errorf("continued with: %v", page.Items)
 	}
 	exact := apistorage.ListOptions{ResourceVersion: "6", ResourceVersionMatch: metav1.ResourceVersionMatchExact, Recursive: true, Predicate: apistorage.Everything}
 	if err := s.GetList(t.Context(), "/core/pods", exact, &corev1.PodList{}); !apierrors.IsResourceExpired(err) {

@@ -11,8 +11,8 @@ import (
 type Cost struct {
 	Time time.Duration
 	// CPU is the time of processors, including that of the garbage collector. A
-	// busy machine changes it much less than Time. It is zero where the system
-	// does not tell it.
+	// busy machine changes it much less than Time. It is zero on systems
+	// that do not report it.
 	CPU    time.Duration
 	Allocs float64
 	Bytes  float64

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// scripted is a side that returns one value after the other and says its turn.
+// scripted is a side that returns one value after the other and records its turns.
 func scripted(name string, turns *[]string, values ...float64) Side {
 	return Side{Name: name, Run: func(context.Context) (Sample, error) {
 		*turns = append(*turns, name)
@@ -24,13 +24,13 @@ func atOnce(_ Turn, run func() error) error { return run() }
 func TestRunAlternates(t *testing.T) {
 	var turns []string
 	torndown := false
-	job := Job{
-		Name: "group/job", About: "what is done",
-		Figures: []Figure{{Name: "time", Unit: Time, Reach: 0.5}},
+	benchmark := Benchmark{
+		Name: "group/benchmark", About: "what is done",
+		Metrics: []Metric{{Name: "time", Unit: Time, Target: 0.5}},
 		Setup:   func(context.Context) (func(), error) { return func() { torndown = true }, nil },
 		Sides:   []Side{scripted("ours", &turns, 10, 30, 90), scripted("theirs", &turns, 100, 100, 100)},
 	}
-	r, err := Run(t.Context(), job, 3, atOnce)
+	r, err := Run(t.Context(), benchmark, 3, atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func TestRunAlternates(t *testing.T) {
 		t.Errorf("turns were %v, want %v", turns, want)
 	}
 	if !torndown {
-		t.Error("the job was not torn down")
+		t.Error("the benchmark was not torn down")
 	}
-	f := r.Figures[0]
+	f := r.Metrics[0]
 	if !slices.Equal(f.Medians, []float64{30, 100}) || f.Ratios[0] != (Ratio{0.3, 0.1, 0.9}) || f.Missed {
 		t.Errorf("got %+v", f)
 	}
@@ -49,8 +49,8 @@ func TestRunAlternates(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-group/job: what is done
-        ours   theirs  ratio  range       reach
+group/benchmark: what is done
+        ours   theirs  ratio  range       target
   time  30 ns  100 ns  0.30   0.10..0.90  0.50  ok
 `
 	if b.String() != want {
@@ -60,21 +60,21 @@ group/job: what is done
 
 func TestMissed(t *testing.T) {
 	for name, c := range map[string]struct {
-		figure       Figure
+		metric       Metric
 		ours, theirs float64
 		missed       bool
 	}{
-		"nothing to reach":   {Figure{}, 100, 1, false},
-		"ratio":              {Figure{Reach: 0.5}, 6, 10, true},
-		"ratio, rounded":     {Figure{Reach: 0.5}, 5.04, 10, false},
-		"ratio to nothing":   {Figure{Reach: 0.5}, 5, 0, false},
-		"value":              {Figure{Most: 1}, 1.1, 10, true},
-		"value, just so":     {Figure{Most: 1}, 1, 0.1, false},
-		"one of both":        {Figure{Most: 9, Reach: 0.1}, 5, 10, true},
-		"neither of the two": {Figure{Most: 9, Reach: 0.6}, 5, 10, false},
+		"no target":          {Metric{}, 100, 1, false},
+		"ratio":              {Metric{Target: 0.5}, 6, 10, true},
+		"ratio, rounded":     {Metric{Target: 0.5}, 5.04, 10, false},
+		"ratio to nothing":   {Metric{Target: 0.5}, 5, 0, false},
+		"value":              {Metric{Limit: 1}, 1.1, 10, true},
+		"value, just so":     {Metric{Limit: 1}, 1, 0.1, false},
+		"one of both":        {Metric{Limit: 9, Target: 0.1}, 5, 10, true},
+		"neither of the two": {Metric{Limit: 9, Target: 0.6}, 5, 10, false},
 	} {
-		c.figure.Name = "it"
-		r := c.figure.summary([][]Sample{{{"it": c.ours}}, {{"it": c.theirs}}})
+		c.metric.Name = "it"
+		r := c.metric.summary([][]Sample{{{"it": c.ours}}, {{"it": c.theirs}}})
 		if r.Missed != c.missed {
 			t.Errorf("%s: missed is %t", name, r.Missed)
 		}
@@ -86,12 +86,12 @@ func TestRunFails(t *testing.T) {
 	side := func(s Sample, err error) []Side {
 		return []Side{{Name: "ours", Run: func(context.Context) (Sample, error) { return s, err }}}
 	}
-	for name, job := range map[string]Job{
+	for name, benchmark := range map[string]Benchmark{
 		"side":   {Sides: side(nil, broken)},
 		"setup":  {Setup: func(context.Context) (func(), error) { return nil, broken }, Sides: side(nil, nil)},
-		"sample": {Sides: side(Sample{"other": 1}, nil), Figures: []Figure{{Name: "time"}}},
+		"sample": {Sides: side(Sample{"other": 1}, nil), Metrics: []Metric{{Name: "time"}}},
 	} {
-		if _, err := Run(t.Context(), job, 1, atOnce); err == nil {
+		if _, err := Run(t.Context(), benchmark, 1, atOnce); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Write writes what came of a job as a table: the median of each side and, beside
+// Write writes the result of a benchmark as a table: the median of each side and, beside
 // each peer, the ratio to it with its range over the rounds.
 func Write(w io.Writer, r Result) error {
-	fmt.Fprintf(w, "\n%s: %s\n", r.Job, r.About)
+	fmt.Fprintf(w, "\n%s: %s\n", r.Benchmark, r.About)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, heading(r.Sides))
-	for _, f := range r.Figures {
+	for _, f := range r.Metrics {
 		fmt.Fprintln(t, f.row())
 	}
 	return t.Flush()
 }
 
-// WriteVerdict writes which of the figures that were to be reached were not.
-func WriteVerdict(w io.Writer, results []Result) {
-	reaches, missed := 0, []string(nil)
+// WriteSummary writes how many targets and limits were met, and which were not.
+func WriteSummary(w io.Writer, results []Result) {
+	targets, missed := 0, []string(nil)
 	for _, r := range results {
-		for _, f := range r.Figures {
-			if f.reach() != "" {
-				reaches++
+		for _, f := range r.Metrics {
+			if f.target() != "" {
+				targets++
 			}
 			if f.Missed {
-				missed = append(missed, r.Job+" "+f.Name)
+				missed = append(missed, r.Benchmark+" "+f.Name)
 			}
 		}
 	}
-	fmt.Fprintf(w, "\nreached %d of %d\n", reaches-len(missed), reaches)
+	fmt.Fprintf(w, "\n%d of %d targets met\n", targets-len(missed), targets)
 	for _, m := range missed {
 		fmt.Fprintln(w, "  missed:", m)
 	}
@@ -44,10 +44,10 @@ func heading(sides []string) string {
 	for _, peer := range sides[1:] {
 		cells = append(cells, peer, "ratio", "range")
 	}
-	return "  " + strings.Join(append(cells, "reach"), "\t")
+	return "  " + strings.Join(append(cells, "target"), "\t")
 }
 
-func (f FigureResult) row() string {
+func (f MetricResult) row() string {
 	cells := []string{f.Name, f.Unit.format(f.Medians[0])}
 	for i, ratio := range f.Ratios {
 		cells = append(cells, f.Unit.format(f.Medians[i+1]))
@@ -57,17 +57,17 @@ func (f FigureResult) row() string {
 		}
 		cells = append(cells, fmt.Sprintf("%.2f", ratio.Median), fmt.Sprintf("%.2f..%.2f", ratio.Low, ratio.High))
 	}
-	return "  " + strings.Join(append(cells, f.reach()), "\t")
+	return "  " + strings.Join(append(cells, f.target()), "\t")
 }
 
-// reach says what was to be reached and whether it was.
-func (f FigureResult) reach() string {
+// target returns the target and the limit, and whether they were met.
+func (f MetricResult) target() string {
 	var marks []string
-	if f.Reach > 0 && len(f.Ratios) > 0 {
-		marks = append(marks, fmt.Sprintf("%.2f", f.Reach))
+	if f.Target > 0 && len(f.Ratios) > 0 {
+		marks = append(marks, fmt.Sprintf("%.2f", f.Target))
 	}
-	if f.Most > 0 {
-		marks = append(marks, f.Unit.format(f.Most))
+	if f.Limit > 0 {
+		marks = append(marks, f.Unit.format(f.Limit))
 	}
 	switch {
 	case len(marks) == 0:

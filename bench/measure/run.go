@@ -9,25 +9,25 @@ import (
 	"slices"
 )
 
-// Result is what came of a job.
+// Result is the result of a benchmark.
 type Result struct {
-	Job     string         `json:"job"`
-	About   string         `json:"about"`
-	Sides   []string       `json:"sides"`
-	Figures []FigureResult `json:"figures"`
+	Benchmark string         `json:"benchmark"`
+	About     string         `json:"about"`
+	Sides     []string       `json:"sides"`
+	Metrics   []MetricResult `json:"metrics"`
 }
 
-// FigureResult is what came of a figure. Its slices are in the order of the
+// MetricResult is the result of a metric. Its slices are in the order of the
 // sides; Ratios leaves the first one out.
-type FigureResult struct {
+type MetricResult struct {
 	Name    string      `json:"name"`
 	Unit    Unit        `json:"unit"`
 	Values  [][]float64 `json:"values"`
 	Medians []float64   `json:"medians"`
 	Ratios  []Ratio     `json:"ratios,omitempty"`
-	Reach   float64     `json:"reach,omitempty"`
-	Most    float64     `json:"most,omitempty"`
-	// Missed is set if what was to be reached was not.
+	Target  float64     `json:"target,omitempty"`
+	Limit   float64     `json:"limit,omitempty"`
+	// Missed is set if the target or the limit was not met.
 	Missed bool `json:"missed,omitempty"`
 }
 
@@ -39,47 +39,47 @@ type Ratio struct {
 	High   float64 `json:"high"`
 }
 
-// Turn is one side's run of a job, for those who want to look on.
+// Turn identifies one run of a benchmark on one side.
 type Turn struct {
-	Job, Side string
+	Benchmark, Side string
 	// Round counts from 1 to Rounds.
 	Round, Rounds int
 }
 
-// Run does a job. Around is called with every turn and must call its function
-// once, which does the work.
-func Run(ctx context.Context, job Job, rounds int, around func(Turn, func() error) error) (Result, error) {
-	if job.Setup != nil {
-		teardown, err := job.Setup(ctx)
+// Run runs a benchmark. around is called with every turn and must call its function, which does the
+// work, once.
+func Run(ctx context.Context, benchmark Benchmark, rounds int, around func(Turn, func() error) error) (Result, error) {
+	if benchmark.Setup != nil {
+		teardown, err := benchmark.Setup(ctx)
 		if err != nil {
-			return Result{}, fmt.Errorf("%s: preparing: %w", job.Name, err)
+			return Result{}, fmt.Errorf("%s: preparing: %w", benchmark.Name, err)
 		}
 		if teardown != nil {
 			defer teardown()
 		}
 	}
-	samples := make([][]Sample, len(job.Sides))
+	samples := make([][]Sample, len(benchmark.Sides))
 	for round := range rounds {
-		for turn := range job.Sides {
-			i := (round + turn) % len(job.Sides)
-			side := job.Sides[i]
+		for turn := range benchmark.Sides {
+			i := (round + turn) % len(benchmark.Sides)
+			side := benchmark.Sides[i]
 			runtime.GC() // of what the others left
-			err := around(Turn{job.Name, side.Name, round + 1, rounds}, func() error {
+			err := around(Turn{benchmark.Name, side.Name, round + 1, rounds}, func() error {
 				sample, err := side.Run(ctx)
 				samples[i] = append(samples[i], sample)
-				return errors.Join(err, job.check(sample))
+				return errors.Join(err, benchmark.check(sample))
 			})
 			if err != nil {
-				return Result{}, fmt.Errorf("%s on %s: %w", job.Name, side.Name, err)
+				return Result{}, fmt.Errorf("%s on %s: %w", benchmark.Name, side.Name, err)
 			}
 		}
 	}
-	return summary(job, samples), nil
+	return summary(benchmark, samples), nil
 }
 
-// check tells whether a sample has all the figures.
-func (job Job) check(s Sample) error {
-	for _, f := range job.Figures {
+// check fails if a sample lacks a metric.
+func (benchmark Benchmark) check(s Sample) error {
+	for _, f := range benchmark.Metrics {
 		if _, ok := s[f.Name]; !ok {
 			return fmt.Errorf("%q was not measured", f.Name)
 		}
@@ -87,19 +87,19 @@ func (job Job) check(s Sample) error {
 	return nil
 }
 
-func summary(job Job, samples [][]Sample) Result {
-	r := Result{Job: job.Name, About: job.About}
-	for _, side := range job.Sides {
+func summary(benchmark Benchmark, samples [][]Sample) Result {
+	r := Result{Benchmark: benchmark.Name, About: benchmark.About}
+	for _, side := range benchmark.Sides {
 		r.Sides = append(r.Sides, side.Name)
 	}
-	for _, f := range job.Figures {
-		r.Figures = append(r.Figures, f.summary(samples))
+	for _, f := range benchmark.Metrics {
+		r.Metrics = append(r.Metrics, f.summary(samples))
 	}
 	return r
 }
 
-func (f Figure) summary(samples [][]Sample) FigureResult {
-	r := FigureResult{Name: f.Name, Unit: f.Unit, Reach: f.Reach, Most: f.Most}
+func (f Metric) summary(samples [][]Sample) MetricResult {
+	r := MetricResult{Name: f.Name, Unit: f.Unit, Target: f.Target, Limit: f.Limit}
 	for i, rounds := range samples {
 		values := make([]float64, len(rounds))
 		for round, sample := range rounds {
@@ -111,12 +111,12 @@ func (f Figure) summary(samples [][]Sample) FigureResult {
 			r.Ratios = append(r.Ratios, ratio(r.Values[0], values))
 		}
 	}
-	r.Missed = f.Most > 0 && r.Medians[0] > f.Most ||
-		f.Reach > 0 && len(r.Ratios) > 0 && rounded(r.Ratios[0].Median) > f.Reach
+	r.Missed = f.Limit > 0 && r.Medians[0] > f.Limit ||
+		f.Target > 0 && len(r.Ratios) > 0 && rounded(r.Ratios[0].Median) > f.Target
 	return r
 }
 
-// rounded is a ratio as precisely as it is reported.
+// rounded is a ratio with the precision of the report.
 func rounded(ratio float64) float64 { return math.Round(ratio*100) / 100 }
 
 func ratio(values, peer []float64) Ratio {

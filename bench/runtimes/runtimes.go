@@ -1,8 +1,7 @@
-// Package runtimes is what the jobs need of a controller runtime.
+// Package runtimes is the API that the benchmarks use of a controller runtime.
 //
-// Its two implementations are the same text with other imports, since both
-// runtimes have the same API: what is compared does the same thing on both
-// sides, call by call.
+// Its two implementations are the same source text with different imports, since both runtimes have
+// the same API: every benchmark makes the same calls on both sides.
 package runtimes
 
 import (
@@ -20,7 +19,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Names that both runtimes know by another name each.
+// Types for which each runtime has a name of its own.
 type (
 	// Key is a client.ObjectKey.
 	Key = types.NamespacedName
@@ -54,11 +53,11 @@ const (
 	DefaultPath  = "/default"
 )
 
-// Server is where a runtime finds its objects.
+// Server is the API server that a runtime connects to.
 type Server struct {
 	Config *rest.Config
 	Scheme *runtime.Scheme
-	// Mapper maps kinds to resources. Nil asks the server.
+	// Mapper maps kinds to resources. If nil, discovery does.
 	Mapper meta.RESTMapper
 	// Namespace restricts the runtime to one, if it is not empty.
 	Namespace string
@@ -76,7 +75,7 @@ type Reader interface {
 	List(ctx context.Context, out ObjectList, s Selection) error
 }
 
-// Selection says which objects to list. The zero Selection means all.
+// Selection selects the objects to list. The zero Selection selects all.
 type Selection struct {
 	Namespace string
 	Labels    labels.Selector
@@ -88,7 +87,7 @@ type Selection struct {
 // Cache is a cache.Cache.
 type Cache interface {
 	Reader
-	// Watch makes the informer of a kind without waiting for it.
+	// Watch creates the informer of a kind without waiting for it.
 	Watch(ctx context.Context, obj Object) error
 	// Handle is Watch with a handler for the events.
 	Handle(ctx context.Context, obj Object, handler toolscache.ResourceEventHandler) error
@@ -115,7 +114,7 @@ type Controller struct {
 	Owns []Object
 	// Workers is how many requests are reconciled at once.
 	Workers int
-	// Updated says whether an object is to be reconciled because it was updated.
+	// Updated reports whether an object that was updated is to be reconciled.
 	// Nil means always.
 	Updated   func(Object) bool
 	Reconcile func(ctx context.Context, key Key) error

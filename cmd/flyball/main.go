@@ -1,4 +1,4 @@
-// Command flyball runs and serves control planes, and helps to write operators.
+// Command flyball runs a Kubernetes control plane in one process.
 package main
 
 import (
@@ -20,10 +20,11 @@ func main() {
 	}
 }
 
+// root returns the root command.
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "flyball",
-		Short:         "A Kubernetes control plane in one process, and tools for those who write operators",
+		Short:         "A Kubernetes control plane in one process",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"flyball.dev/internal/kubeconfig"
 )
 
+// up returns the command "flyball up".
 func up() *cobra.Command {
 	var file, listen string
 	var verbosity int
@@ -24,46 +26,47 @@ func up() *cobra.Command {
 		Short: "Run a control plane until Ctrl-C",
 		Long: `Run a control plane in this process, in memory, over HTTPS with client certificates.
 
-It writes a kubeconfig for an administrator, says in one line when it is ready, and
-stops cleanly on Ctrl-C or SIGTERM. What was stored is then gone.
+It writes a kubeconfig for an administrator, prints one line when it is ready, and
+stops on Ctrl-C or SIGTERM, when all objects are lost.
 
-Errors and warnings, of the API server and of the controllers, are logged to standard
-error; -v shows more.`,
+The API server and the controllers log errors and warnings to standard error; -v logs
+more.`,
 		Example: `  flyball up
   flyball up --listen 127.0.0.1:6443 --kubeconfig /tmp/kubeconfig
   kubectl --kubeconfig .flyball/kubeconfig get namespaces`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logTo(verbosity)
+			setUpLogging(verbosity)
 			return runUp(cmd.Context(), cmd.OutOrStdout(), file, listen)
 		},
 	}
 	cmd.Flags().StringVar(&file, "kubeconfig", kubeconfig.DefaultPath, "the file to write the administrator's kubeconfig to")
-	cmd.Flags().IntVarP(&verbosity, "v", "v", 0, "how much to log to standard error: 0 is errors and warnings, 1 also that controllers start and stop, 2 also the events they record, up to 10")
+	cmd.Flags().IntVarP(&verbosity, "v", "v", 0, "log level: 0 logs errors and warnings, 1 also the start and stop of controllers, 2 also the events that they record; up to 10")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the address and port to listen on; port 0 takes a free one")
 	return cmd
 }
 
-// logTo has everything in the process log to standard error, through klog as Kubernetes' own libraries do.
-func logTo(verbosity int) {
+// setUpLogging makes all loggers in the process log to standard error through klog, which
+// Kubernetes' libraries use.
+func setUpLogging(verbosity int) {
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)
 	_ = flags.Set("v", strconv.Itoa(verbosity)) // a number is always valid
 	log.SetLogger(klog.Background())
 }
 
+// runUp runs a control plane until ctx ends or it fails.
 func runUp(ctx context.Context, out io.Writer, file, listen string) error {
-	began := time.Now()
+	start := time.Now()
 	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: listen})
 	if err != nil {
 		return err
 	}
 	if err := kubeconfig.Write(file, plane.Kubeconfig()); err != nil {
-		plane.Stop()
-		return err
+		return errors.Join(err, plane.Stop())
 	}
 	fmt.Fprintf(out, "ready in %d ms at %s; try: kubectl --kubeconfig %s get namespaces\n",
-		time.Since(began).Milliseconds(), plane.URL(), file)
-	<-ctx.Done()
-	return plane.Stop()
+		time.Since(start).Milliseconds(), plane.URL(), file)
+	<-plane.Done()
+	return plane.Err()
 }

@@ -1,8 +1,8 @@
-// Package deployment rolls out Deployments: it keeps a ReplicaSet for the present pod template and
-// moves replicas to it from the sets of earlier templates.
+// Package deployment rolls out Deployments: it creates a ReplicaSet for the current pod template
+// and scales it up while it scales the ReplicaSets of earlier templates down.
 //
-// What to do next is a pure function of the deployment and its sets. Each pass takes one step; the
-// change that it makes brings the next pass.
+// The next step is a pure function of the Deployment and its ReplicaSets. Each reconcile executes
+// one step; the changes that it makes trigger the next one.
 package deployment
 
 import (
@@ -32,6 +32,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
+// kind is the kind of the owners.
 var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // AddToManager adds the controller.
@@ -39,38 +40,43 @@ func AddToManager(mgr manager.Manager) error {
 	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &appsv1.ReplicaSet{}); err != nil {
 		return err
 	}
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorderFor("deployment-controller")}
+	//lint:ignore SA1019 kube-controller-manager records core events here too
+	recorder := mgr.GetEventRecorderFor("deployment-controller")
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
 	return builder.ControllerManagedBy(mgr).
 		Named("deployment").
 		For(&appsv1.Deployment{}).
 		Owns(&appsv1.ReplicaSet{}).
-		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(r.wouldAdopt)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.recreated), builder.WithPredicates(onlyDeletes)).
+		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.awaitingPodDeletion), builder.WithPredicates(onlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
 }
 
+// onlyDeletes is a predicate for delete events.
 var onlyDeletes = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
+// reconciler reconciles Deployments.
 type reconciler struct {
 	client   client.Client
 	live     client.Reader
 	recorder record.EventRecorder
 }
 
-// wouldAdopt names the deployments whose selector matches a set that nobody controls.
-func (r *reconciler) wouldAdopt(ctx context.Context, rs client.Object) []reconcile.Request {
+// adopters returns the Deployments that would adopt a ReplicaSet.
+func (r *reconciler) adopters(ctx context.Context, rs client.Object) []reconcile.Request {
 	return claim.Adopters(ctx, r.client, &appsv1.DeploymentList{}, rs, func(d *appsv1.Deployment) *metav1.LabelSelector {
 		return d.Spec.Selector
 	})
 }
 
-// recreated names the deployments that may wait for a pod to be gone before they start new ones.
-func (r *reconciler) recreated(ctx context.Context, pod client.Object) []reconcile.Request {
+// awaitingPodDeletion returns the Deployments with the strategy Recreate that may wait for the
+// deletion of a pod.
+func (r *reconciler) awaitingPodDeletion(ctx context.Context, pod client.Object) []reconcile.Request {
 	return claim.Selecting(ctx, r.client, &appsv1.DeploymentList{}, pod, func(d *appsv1.Deployment) *metav1.LabelSelector {
 		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 			return nil
@@ -79,7 +85,7 @@ func (r *reconciler) recreated(ctx context.Context, pod client.Object) []reconci
 	})
 }
 
-// Reconcile takes the next step of one deployment and says in its status how far it is.
+// Reconcile executes the next step of one Deployment and updates its status.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	d := &appsv1.Deployment{}
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
@@ -91,39 +97,39 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if selector.Empty() {
 		r.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll", "This deployment is selecting all pods. A non-empty selector is required.")
-		return reconcile.Result{}, nil // it would claim every set there is
+		return reconcile.Result{}, nil // it would adopt every ReplicaSet
 	}
 	sets, err := claim.Claim[*appsv1.ReplicaSet](ctx, r.client, r.live, d, kind, selector, &appsv1.ReplicaSetList{})
-	if errors.As(err, &claim.Going{}) {
+	if errors.As(err, &claim.OwnerDeleted{}) {
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	oldPods, err := r.oldPods(ctx, d, selector, sets)
+	oldPods, err := r.oldPodsRunning(ctx, d, selector, sets)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	p, err := planFor(d, sets, oldPods)
+	next, err := nextStep(d, sets, oldPods)
 	if err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	if sets, err = r.carryOut(ctx, d, p, sets); err != nil {
+	if sets, err = r.apply(ctx, d, next, sets); err != nil {
 		if errors.Is(err, errCollision) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			err = nil // the status brings the next try; or there will be no more sets here
+			err = nil // the update of the status causes a retry; or nothing can be created in the namespace
 		}
 		return reconcile.Result{}, err
 	}
-	return r.report(ctx, d, sets, p.create != nil)
+	return r.syncStatus(ctx, d, sets, next.create != nil)
 }
 
-// oldPods reports whether a deployment that is recreated still has pods of old sets, if only on
-// their way out.
-func (r *reconciler) oldPods(ctx context.Context, d *appsv1.Deployment, selector labels.Selector, sets []*appsv1.ReplicaSet) (bool, error) {
+// oldPodsRunning reports whether a Deployment with the strategy Recreate still has pods of old
+// ReplicaSets that have not terminated.
+func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, selector labels.Selector, sets []*appsv1.ReplicaSet) (bool, error) {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return false, nil
 	}
-	_, old := split(d, sets)
+	_, old := findNewAndOld(d, sets)
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods, client.InNamespace(d.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return false, err
@@ -133,52 +139,53 @@ func (r *reconciler) oldPods(ctx context.Context, d *appsv1.Deployment, selector
 	}), nil
 }
 
-// carryOut does what the plan says and returns the sets as they then are.
-func (r *reconciler) carryOut(ctx context.Context, d *appsv1.Deployment, p plan, sets []*appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
-	for _, rs := range p.update {
+// apply executes a step and returns the ReplicaSets after it.
+func (r *reconciler) apply(ctx context.Context, d *appsv1.Deployment, next step, sets []*appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
+	for _, rs := range next.update {
 		if err := r.client.Update(ctx, rs); err != nil {
 			return nil, err
 		}
 		i := slices.IndexFunc(sets, func(s *appsv1.ReplicaSet) bool { return s.UID == rs.UID })
-		r.scaled(d, rs, replicas(sets[i]))
+		r.recordScaling(d, rs, replicas(sets[i]))
 		sets[i] = rs
 	}
-	for _, rs := range p.delete {
+	for _, rs := range next.delete {
 		if err := r.client.Delete(ctx, rs, client.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion}); client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 	}
-	if p.create != nil {
-		if err := r.create(ctx, d, p.create); err != nil {
+	if next.create != nil {
+		if err := r.createReplicaSet(ctx, d, next.create); err != nil {
 			return nil, err
 		}
-		sets = append(sets, p.create)
+		sets = append(sets, next.create)
 	}
 	return sets, nil
 }
 
-// scaled records that a set has another number of replicas than before.
-func (r *reconciler) scaled(d *appsv1.Deployment, rs *appsv1.ReplicaSet, before int32) {
-	way := "up"
+// recordScaling records an event if the number of replicas of a ReplicaSet has changed.
+func (r *reconciler) recordScaling(d *appsv1.Deployment, rs *appsv1.ReplicaSet, before int32) {
+	direction := "up"
 	switch {
 	case replicas(rs) == before:
 		return
 	case replicas(rs) < before:
-		way = "down"
+		direction = "down"
 	}
-	r.recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", way, rs.Name, before, replicas(rs))
+	r.recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", direction, rs.Name, before, replicas(rs))
 }
 
-// errCollision says that the name of a new set is taken.
+// errCollision is the error if the name of a new ReplicaSet is taken.
 var errCollision = errors.New("the name of the ReplicaSet is taken")
 
-// create makes the set for the present template. If its name is taken by anything but itself, the
-// collision is counted in the status, which gives the next try another name, and errCollision returned.
-func (r *reconciler) create(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
+// createReplicaSet creates the ReplicaSet for the current template. If its name is taken by another
+// object, it increments the collision count in the status, so that the next name is different, and
+// returns errCollision.
+func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment, rs *appsv1.ReplicaSet) error {
 	err := r.client.Create(ctx, rs)
 	switch {
 	case err == nil:
-		r.scaled(d, rs, 0)
+		r.recordScaling(d, rs, 0)
 		return nil
 	case !apierrors.IsAlreadyExists(err):
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -186,12 +193,12 @@ func (r *reconciler) create(ctx context.Context, d *appsv1.Deployment, rs *appsv
 		}
 		return err
 	}
-	there := &appsv1.ReplicaSet{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(rs), there); err != nil {
+	existing := &appsv1.ReplicaSet{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(rs), existing); err != nil {
 		return err
 	}
-	if metav1.IsControlledBy(there, d) && sameTemplate(&d.Spec.Template, &there.Spec.Template) {
-		*rs = *there
+	if metav1.IsControlledBy(existing, d) && sameTemplate(&d.Spec.Template, &existing.Spec.Template) {
+		*rs = *existing
 		return nil
 	}
 	n := int32(1)
@@ -202,18 +209,19 @@ func (r *reconciler) create(ctx context.Context, d *appsv1.Deployment, rs *appsv
 	return cmp.Or(r.client.Status().Update(ctx, d), errCollision)
 }
 
-// report writes the status, with the number of the revision, if there is anything new, and comes back
-// when the deadline of a rollout is over. Written with the status, the revision is no new generation.
-func (r *reconciler) report(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet, created bool) (reconcile.Result, error) {
+// syncStatus updates the status, and the revision in the annotations, if they have changed, and
+// requeues the Deployment for its progress deadline. Updated with the status, the revision does not
+// increment the generation.
+func (r *reconciler) syncStatus(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet, created bool) (reconcile.Result, error) {
 	now := time.Now()
 	status := statusOf(d, sets)
 	status.Conditions = conditionsOf(d, sets, status, created, now)
-	current, _ := split(d, sets)
-	revised := current != nil && revisionOf(current) != revisionOf(d)
-	if revised {
-		metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, current.Annotations[revisionAnnotation])
+	newRS, _ := findNewAndOld(d, sets)
+	revisionChanged := newRS != nil && revisionOf(newRS) != revisionOf(d)
+	if revisionChanged {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, newRS.Annotations[revisionAnnotation])
 	}
-	if revised || !equality.Semantic.DeepEqual(status, d.Status) {
+	if revisionChanged || !equality.Semantic.DeepEqual(status, d.Status) {
 		d.Status = status
 		if err := r.client.Status().Update(ctx, d); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)

@@ -20,38 +20,39 @@ import (
 const (
 	revisionAnnotation        = "deployment.kubernetes.io/revision"
 	revisionHistoryAnnotation = "deployment.kubernetes.io/revision-history"
-	desiredAnnotation         = "deployment.kubernetes.io/desired-replicas"
-	maximumAnnotation         = "deployment.kubernetes.io/max-replicas"
+	desiredReplicasAnnotation = "deployment.kubernetes.io/desired-replicas"
+	maxReplicasAnnotation     = "deployment.kubernetes.io/max-replicas"
 )
 
-// ownAnnotations are not copied from a deployment to its sets.
-var ownAnnotations = []string{
+// notCopiedAnnotations are not copied from a Deployment to its ReplicaSets.
+var notCopiedAnnotations = []string{
 	corev1.LastAppliedConfigAnnotation, revisionAnnotation, revisionHistoryAnnotation,
-	desiredAnnotation, maximumAnnotation, appsv1.DeprecatedRollbackTo,
+	desiredReplicasAnnotation, maxReplicasAnnotation, appsv1.DeprecatedRollbackTo,
 }
 
-// split finds the set that has the deployment's present template, the oldest if there are several.
-// old are all others, the oldest first.
-func split(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
+// findNewAndOld returns the ReplicaSet with the current template of the Deployment, the oldest one
+// if there are several, or nil, and the others, the oldest first.
+func findNewAndOld(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	sets = slices.Clone(sets)
 	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	for _, rs := range sets {
-		if current == nil && sameTemplate(&d.Spec.Template, &rs.Spec.Template) {
-			current = rs
+		if newRS == nil && sameTemplate(&d.Spec.Template, &rs.Spec.Template) {
+			newRS = rs
 		} else {
 			old = append(old, rs)
 		}
 	}
-	return current, old
+	return newRS, old
 }
 
-// sameTemplate compares two templates, but for the label that tells the sets of a deployment apart.
+// sameTemplate reports whether two templates are equal but for the label pod-template-hash.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(withoutHash(a), withoutHash(b))
 }
 
+// withoutHash returns a template without the label pod-template-hash.
 func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	if _, ok := t.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; !ok {
 		return t
@@ -62,7 +63,7 @@ func withoutHash(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return &c
 }
 
-// hashOf is a short name for a template. After a collision it is another one.
+// hashOf returns the pod-template-hash of a template, which depends on the collision count.
 func hashOf(t *corev1.PodTemplateSpec, collisions *int32) (string, error) {
 	data, err := json.Marshal(t)
 	if err != nil {
@@ -76,8 +77,8 @@ func hashOf(t *corev1.PodTemplateSpec, collisions *int32) (string, error) {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10)), nil
 }
 
-// newSet makes the set for the deployment's present template.
-func newSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
+// newReplicaSet returns the ReplicaSet for the current template of a Deployment.
+func newReplicaSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
 	hash, err := hashOf(&d.Spec.Template, d.Status.CollisionCount)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func newSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.ReplicaSet,
 		selector.MatchLabels = map[string]string{}
 	}
 	selector.MatchLabels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
-	replicas := firstReplicas(d, old)
+	replicas := newReplicaSetReplicas(d, old)
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            d.Name + "-" + hash,
@@ -107,28 +108,28 @@ func newSet(d *appsv1.Deployment, old []*appsv1.ReplicaSet) (*appsv1.ReplicaSet,
 			Template:        *template,
 		},
 	}
-	annotate(d, rs, nextRevision(old))
-	noteReplicas(d, rs)
+	setNewReplicaSetAnnotations(d, rs, nextRevision(old))
+	setReplicasAnnotations(d, rs)
 	return rs, nil
 }
 
-// annotate gives a current set the deployment's annotations and its revision; a revision that it had
-// before goes to its history.
-func annotate(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) {
+// setNewReplicaSetAnnotations sets the annotations of the Deployment and the revision on the new
+// ReplicaSet. Its earlier revision is appended to its revision history.
+func setNewReplicaSetAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) {
 	if rs.Annotations == nil {
 		rs.Annotations = map[string]string{}
 	}
 	for k, v := range d.Annotations {
-		if !slices.Contains(ownAnnotations, k) {
+		if !slices.Contains(notCopiedAnnotations, k) {
 			rs.Annotations[k] = v
 		}
 	}
-	had := revisionOf(rs)
-	if had >= revision {
+	oldRevision := revisionOf(rs)
+	if oldRevision >= revision {
 		return
 	}
-	if had > 0 {
-		history := strconv.FormatInt(had, 10)
+	if oldRevision > 0 {
+		history := strconv.FormatInt(oldRevision, 10)
 		if before := rs.Annotations[revisionHistoryAnnotation]; before != "" {
 			history = before + "," + history
 		}
@@ -137,22 +138,23 @@ func annotate(d *appsv1.Deployment, rs *appsv1.ReplicaSet, revision int64) {
 	rs.Annotations[revisionAnnotation] = strconv.FormatInt(revision, 10)
 }
 
-// noteReplicas writes on a set how many replicas the whole deployment wants and may have. A set
-// where this differs has not been scaled since the deployment was.
-func noteReplicas(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
+// setReplicasAnnotations sets on a ReplicaSet how many replicas the whole Deployment should have,
+// and may have at most. A ReplicaSet with another number was not scaled since the Deployment was.
+func setReplicasAnnotations(d *appsv1.Deployment, rs *appsv1.ReplicaSet) {
 	if rs.Annotations == nil {
 		rs.Annotations = map[string]string{}
 	}
-	rs.Annotations[desiredAnnotation] = strconv.Itoa(int(desired(d)))
-	rs.Annotations[maximumAnnotation] = strconv.Itoa(int(desired(d) + maxSurge(d)))
+	rs.Annotations[desiredReplicasAnnotation] = strconv.Itoa(int(desired(d)))
+	rs.Annotations[maxReplicasAnnotation] = strconv.Itoa(int(desired(d) + maxSurge(d)))
 }
 
-// rescaled reports whether the deployment was scaled since the set was.
-func rescaled(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
-	noted, err := strconv.Atoi(rs.Annotations[desiredAnnotation])
-	return err == nil && int32(noted) != desired(d)
+// isScalingEvent reports whether the Deployment was scaled since the ReplicaSet was.
+func isScalingEvent(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
+	annotated, err := strconv.Atoi(rs.Annotations[desiredReplicasAnnotation])
+	return err == nil && int32(annotated) != desired(d)
 }
 
+// revisionOf returns the revision of a Deployment or a ReplicaSet, or 0.
 func revisionOf(o metav1.Object) int64 {
 	n, err := strconv.ParseInt(o.GetAnnotations()[revisionAnnotation], 10, 64)
 	if err != nil {
@@ -161,6 +163,7 @@ func revisionOf(o metav1.Object) int64 {
 	return n
 }
 
+// nextRevision returns the revision of the new ReplicaSet.
 func nextRevision(old []*appsv1.ReplicaSet) int64 {
 	highest := int64(0)
 	for _, rs := range old {

@@ -9,42 +9,43 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// plan is one step of a rollout. The next one follows when this one shows in the sets' status.
-type plan struct {
-	// create is the set for the present template, which does not exist yet.
+// step is the next change of the ReplicaSets of a Deployment. The one after it follows from their
+// status.
+type step struct {
+	// create is the ReplicaSet for the current template, which does not exist yet, or nil.
 	create *appsv1.ReplicaSet
-	// update are sets as they ought to be.
+	// update are the ReplicaSets to be updated.
 	update []*appsv1.ReplicaSet
-	// delete are sets that are older than the history goes back.
+	// delete are the ReplicaSets beyond the revision history limit.
 	delete []*appsv1.ReplicaSet
 }
 
-// planFor decides the next step. oldPods tells whether pods of old sets still exist, which matters to
-// a deployment that is recreated. The arguments are left as they are.
-func planFor(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (plan, error) {
+// nextStep returns the next step. oldPods is whether pods of old ReplicaSets are left, for the
+// strategy Recreate. It does not change the arguments.
+func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (step, error) {
 	if d.DeletionTimestamp != nil {
-		return plan{}, nil
+		return step{}, nil
 	}
-	s := &step{d: d, changed: map[*appsv1.ReplicaSet]*appsv1.ReplicaSet{}}
-	s.current, s.old = split(d, sets)
-	if s.current != nil {
-		rs := s.change(s.current)
-		annotate(d, rs, nextRevision(s.old))
+	s := &rollout{d: d, changed: map[*appsv1.ReplicaSet]*appsv1.ReplicaSet{}}
+	s.newRS, s.oldRSs = findNewAndOld(d, sets)
+	if s.newRS != nil {
+		rs := s.mutable(s.newRS)
+		setNewReplicaSetAnnotations(d, rs, nextRevision(s.oldRSs))
 		rs.Spec.MinReadySeconds = d.Spec.MinReadySeconds
 	}
 	switch {
-	case d.Spec.Paused || slices.ContainsFunc(active(sets), func(rs *appsv1.ReplicaSet) bool { return rescaled(d, rs) }):
-		s.resize(sets)
+	case d.Spec.Paused || slices.ContainsFunc(active(sets), func(rs *appsv1.ReplicaSet) bool { return isScalingEvent(d, rs) }):
+		s.scaleProportionally(sets)
 	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
 		s.recreate(oldPods)
 	default:
-		s.roll()
+		s.rollingUpdate()
 	}
-	p := plan{}
+	p := step{}
 	if s.create && !d.Spec.Paused {
 		var err error
-		if p.create, err = newSet(d, s.old); err != nil {
-			return plan{}, err
+		if p.create, err = newReplicaSet(d, s.oldRSs); err != nil {
+			return step{}, err
 		}
 	}
 	for _, rs := range sets {
@@ -52,89 +53,91 @@ func planFor(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (pla
 			p.update = append(p.update, c)
 		}
 	}
-	if d.Spec.Paused || s.current != nil && complete(d, statusOf(d, sets)) {
-		p.delete = beyondHistory(d, s.old)
+	if d.Spec.Paused || s.newRS != nil && complete(d, statusOf(d, sets)) {
+		p.delete = beyondHistoryLimit(d, s.oldRSs)
 	}
 	return p, nil
 }
 
-// step is a plan in the making.
-type step struct {
+// rollout computes a step.
+type rollout struct {
 	d       *appsv1.Deployment
-	current *appsv1.ReplicaSet
-	old     []*appsv1.ReplicaSet
+	newRS   *appsv1.ReplicaSet
+	oldRSs  []*appsv1.ReplicaSet
 	create  bool
 	changed map[*appsv1.ReplicaSet]*appsv1.ReplicaSet
 }
 
-// change returns the copy of a set that this step may change.
-func (s *step) change(rs *appsv1.ReplicaSet) *appsv1.ReplicaSet {
+// mutable returns the copy of a ReplicaSet that the step may change.
+func (s *rollout) mutable(rs *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	if s.changed[rs] == nil {
 		s.changed[rs] = rs.DeepCopy()
 	}
 	return s.changed[rs]
 }
 
-func (s *step) scale(rs *appsv1.ReplicaSet, to int32) {
-	c := s.change(rs)
+// scale sets the replicas of a ReplicaSet.
+func (s *rollout) scale(rs *appsv1.ReplicaSet, to int32) {
+	c := s.mutable(rs)
 	c.Spec.Replicas = &to
-	noteReplicas(s.d, c)
+	setReplicasAnnotations(s.d, c)
 }
 
-// recreate takes down all that is old before anything new comes up.
-func (s *step) recreate(oldPods bool) {
-	down := false
-	for _, rs := range s.old {
+// recreate scales the old ReplicaSets to zero and, when they have no pods left, creates or scales
+// up the new one.
+func (s *rollout) recreate(oldPods bool) {
+	scaledDown := false
+	for _, rs := range s.oldRSs {
 		if replicas(rs) > 0 {
 			s.scale(rs, 0)
-			down = true
+			scaledDown = true
 		}
 	}
 	switch {
-	case down || oldPods:
-	case s.current == nil:
+	case scaledDown || oldPods:
+	case s.newRS == nil:
 		s.create = true
 	default:
-		s.scale(s.current, desired(s.d))
+		s.scale(s.newRS, desired(s.d))
 	}
 }
 
-// roll moves replicas from the old sets to the current one, within what may be missing and what may
-// be too many. It scales up or down, never both.
-func (s *step) roll() {
-	if s.current == nil {
+// rollingUpdate scales the new ReplicaSet up or the old ones down, within maxSurge and
+// maxUnavailable.
+func (s *rollout) rollingUpdate() {
+	if s.newRS == nil {
 		s.create = true
 		return
 	}
-	want, have := desired(s.d), replicas(s.current)
-	total := have + sum(s.old, replicas)
+	want, have := desired(s.d), replicas(s.newRS)
+	total := have + sum(s.oldRSs, replicas)
 	switch {
 	case have > want:
-		s.scale(s.current, want)
+		s.scale(s.newRS, want)
 	case have < want && total < want+maxSurge(s.d):
-		s.scale(s.current, have+min(want+maxSurge(s.d)-total, want-have))
+		s.scale(s.newRS, have+min(want+maxSurge(s.d)-total, want-have))
 	default:
 		s.rollDown(total)
 	}
 }
 
-// rollDown takes from the old sets what is not needed to keep enough available. total counts what the
-// sets were last told to have, so that what was already taken down but still shows in their status is
-// not taken twice.
-func (s *step) rollDown(total int32) {
-	least := desired(s.d) - maxUnavailable(s.d)
-	budget := total - least - (replicas(s.current) - available(s.current))
+// rollDown scales the old ReplicaSets down as far as enough pods stay available. total is the sum
+// of the replicas in the specs, because the status still has replicas that were scaled down
+// already.
+func (s *rollout) rollDown(total int32) {
+	minAvailable := desired(s.d) - maxUnavailable(s.d)
+	budget := total - minAvailable - (replicas(s.newRS) - available(s.newRS))
 	left := map[*appsv1.ReplicaSet]int32{}
-	// What is not available is no loss.
-	for _, rs := range s.old {
+	// Pods that are not available are deleted first.
+	for _, rs := range s.oldRSs {
 		left[rs] = replicas(rs)
 		if n := min(replicas(rs)-available(rs), budget); n > 0 {
 			left[rs] -= n
 			budget -= n
 		}
 	}
-	spare := available(s.current) + sum(s.old, available) - least
-	for _, rs := range s.old {
+	spare := available(s.newRS) + sum(s.oldRSs, available) - minAvailable
+	for _, rs := range s.oldRSs {
 		if n := min(left[rs], spare, budget); n > 0 {
 			left[rs] -= n
 			spare -= n
@@ -146,18 +149,19 @@ func (s *step) rollDown(total int32) {
 	}
 }
 
-// resize follows a change of the number of replicas, or scales what is paused: in proportion to what
-// the sets have, so that a rollout under way stays as far as it is.
-func (s *step) resize(sets []*appsv1.ReplicaSet) {
+// scaleProportionally follows a change of the Deployment's replicas, or scales a paused Deployment:
+// in proportion to the replicas of the ReplicaSets, so that the progress of a rollout stays the
+// same.
+func (s *rollout) scaleProportionally(sets []*appsv1.ReplicaSet) {
 	running := active(sets)
 	if len(running) <= 1 {
-		if only := cmp.Or(first(running), s.current, newest(s.old)); only != nil {
+		if only := cmp.Or(first(running), s.newRS, newest(s.oldRSs)); only != nil {
 			s.scale(only, desired(s.d))
 		}
 		return
 	}
-	if s.current != nil && replicas(s.current) == desired(s.d) && available(s.current) == desired(s.d) {
-		for _, rs := range s.old {
+	if s.newRS != nil && replicas(s.newRS) == desired(s.d) && available(s.newRS) == desired(s.d) {
+		for _, rs := range s.oldRSs {
 			s.scale(rs, 0)
 		}
 		return
@@ -166,31 +170,31 @@ func (s *step) resize(sets []*appsv1.ReplicaSet) {
 	if desired(s.d) > 0 {
 		allowed = desired(s.d) + maxSurge(s.d)
 	}
-	for rs, n := range proportion(running, allowed) {
+	for rs, n := range proportions(running, allowed) {
 		s.scale(rs, n)
 	}
 }
 
-// proportion shares out to among the sets as they share what they have now. What does not divide
-// goes to the largest; of equals, to the newest.
-func proportion(sets []*appsv1.ReplicaSet, to int32) map[*appsv1.ReplicaSet]int32 {
+// proportions divides a number of replicas among the ReplicaSets in proportion to what they have
+// now. The remainder goes to the largest, or to the newest of several.
+func proportions(sets []*appsv1.ReplicaSet, to int32) map[*appsv1.ReplicaSet]int32 {
 	sets = slices.Clone(sets)
 	slices.SortStableFunc(sets, func(a, b *appsv1.ReplicaSet) int {
 		return cmp.Or(cmp.Compare(replicas(b), replicas(a)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time))
 	})
 	total := int64(sum(sets, replicas))
 	share := map[*appsv1.ReplicaSet]int32{}
-	rest := to
+	remainder := to
 	for _, rs := range sets {
 		share[rs] = int32(int64(replicas(rs)) * int64(to) / total)
-		rest -= share[rs]
+		remainder -= share[rs]
 	}
-	share[sets[0]] += rest
+	share[sets[0]] += remainder
 	return share
 }
 
-// beyondHistory are the old sets that a deployment no longer keeps for going back.
-func beyondHistory(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+// beyondHistoryLimit returns the old ReplicaSets beyond the revision history limit.
+func beyondHistoryLimit(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	if d.Spec.RevisionHistoryLimit == nil {
 		return nil
 	}
@@ -204,14 +208,15 @@ func beyondHistory(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv1.Rep
 	return idle[:max(0, len(idle)-int(*d.Spec.RevisionHistoryLimit))]
 }
 
-// firstReplicas is the size with which the current set begins.
-func firstReplicas(d *appsv1.Deployment, old []*appsv1.ReplicaSet) int32 {
+// newReplicaSetReplicas returns the replicas with which the new ReplicaSet is created.
+func newReplicaSetReplicas(d *appsv1.Deployment, old []*appsv1.ReplicaSet) int32 {
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return desired(d)
 	}
 	return max(0, min(desired(d), desired(d)+maxSurge(d)-sum(old, replicas)))
 }
 
+// desired returns the replicas that a Deployment should have.
 func desired(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
@@ -219,6 +224,7 @@ func desired(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
+// maxSurge returns how many pods there may be beyond the desired replicas.
 func maxSurge(d *appsv1.Deployment) int32 {
 	if r := d.Spec.Strategy.RollingUpdate; r != nil && d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return resolve(r.MaxSurge, desired(d), true)
@@ -226,7 +232,8 @@ func maxSurge(d *appsv1.Deployment) int32 {
 	return 0
 }
 
-// maxUnavailable is at least one where nothing may be too many, or no rollout would ever begin.
+// maxUnavailable returns how many pods may be unavailable: at least one if maxSurge is zero, or no
+// rollout would ever make progress.
 func maxUnavailable(d *appsv1.Deployment) int32 {
 	r := d.Spec.Strategy.RollingUpdate
 	if r == nil || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType || desired(d) == 0 {
@@ -239,14 +246,16 @@ func maxUnavailable(d *appsv1.Deployment) int32 {
 	return min(n, desired(d))
 }
 
+// resolve returns a number, or a percentage of a number.
 func resolve(v *intstr.IntOrString, of int32, up bool) int32 {
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(v, intstr.FromInt32(0)), int(of), up)
 	if err != nil {
-		return 0 // the server lets nothing else through than numbers and percentages
+		return 0 // validation accepts only numbers and percentages
 	}
 	return int32(n)
 }
 
+// replicas returns the replicas that a ReplicaSet should have.
 func replicas(rs *appsv1.ReplicaSet) int32 {
 	if rs.Spec.Replicas == nil {
 		return 1
@@ -256,6 +265,7 @@ func replicas(rs *appsv1.ReplicaSet) int32 {
 
 func available(rs *appsv1.ReplicaSet) int32 { return rs.Status.AvailableReplicas }
 
+// active returns the ReplicaSets that should have replicas.
 func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	var list []*appsv1.ReplicaSet
 	for _, rs := range sets {
@@ -266,6 +276,7 @@ func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return list
 }
 
+// sum returns the sum of a number over the ReplicaSets.
 func sum(sets []*appsv1.ReplicaSet, of func(*appsv1.ReplicaSet) int32) (n int32) {
 	for _, rs := range sets {
 		n += of(rs)

@@ -55,7 +55,8 @@ func rolling(surge, unavailable intstr.IntOrString) func(*appsv1.Deployment) {
 	}
 }
 
-// setOf makes the set for an image; its name is the image, its age grows with its revision.
+// setOf returns a ReplicaSet whose name is its image, and whose creation time follows from its
+// revision.
 func setOf(image string, revision int, replicas, available int32, change ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
 	d := deploymentOf(replicas, image)
 	rs := &appsv1.ReplicaSet{
@@ -75,21 +76,22 @@ func setOf(image string, revision int, replicas, available int32, change ...func
 	return rs
 }
 
-func notedFor(replicas int32) func(*appsv1.ReplicaSet) {
+func annotatedFor(replicas int32) func(*appsv1.ReplicaSet) {
 	return func(rs *appsv1.ReplicaSet) {
-		rs.Annotations[desiredAnnotation] = strconv.Itoa(int(replicas))
+		rs.Annotations[desiredReplicasAnnotation] = strconv.Itoa(int(replicas))
 	}
 }
 
-// said is a plan in the fewest words: the image and replicas of the new set, and those that change.
-type said struct {
+// summary has the ReplicaSets of a step, each by its image and replicas.
+type summary struct {
 	Create string
 	Scale  map[string]int32
 	Delete []string
 }
 
-func say(p plan, sets []*appsv1.ReplicaSet) said {
-	s := said{}
+// summarize returns the summary of a step.
+func summarize(p step, sets []*appsv1.ReplicaSet) summary {
+	s := summary{}
 	if p.create != nil {
 		s.Create = fmt.Sprint(p.create.Spec.Template.Spec.Containers[0].Image, " ", replicas(p.create))
 	}
@@ -108,70 +110,70 @@ func say(p plan, sets []*appsv1.ReplicaSet) said {
 	return s
 }
 
-func TestPlan(t *testing.T) {
+func TestNextStep(t *testing.T) {
 	zero := intstr.FromInt32(0)
 	for _, tt := range []struct {
 		name    string
 		d       *appsv1.Deployment
 		sets    []*appsv1.ReplicaSet
 		oldPods bool
-		want    said
+		want    summary
 	}{
-		{name: "begins", d: deploymentOf(3, "a"), want: said{Create: "a 3"}},
-		{name: "is done", d: deploymentOf(3, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3)}},
-		{name: "is going", d: deploymentOf(3, "b", func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }),
+		{name: "new", d: deploymentOf(3, "a"), want: summary{Create: "a 3"}},
+		{name: "complete", d: deploymentOf(3, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3)}},
+		{name: "being deleted", d: deploymentOf(3, "b", func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3)}},
 		{name: "new template: the surge", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 4)},
-			want: said{Create: "b 1"}},
+			want: summary{Create: "b 1"}},
 		{name: "new template, no surge: an empty set", d: deploymentOf(4, "b", rolling(zero, intstr.FromInt32(1))), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 4)},
-			want: said{Create: "b 0"}},
+			want: summary{Create: "b 0"}},
 		{name: "no surge: down first", d: deploymentOf(4, "b", rolling(zero, intstr.FromInt32(1))),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 4), setOf("b", 2, 0, 0)},
-			want: said{Scale: map[string]int32{"a": 3}}},
-		{name: "neither surge nor unavailable: one may be", d: deploymentOf(4, "b", rolling(zero, zero)),
+			want: summary{Scale: map[string]int32{"a": 3}}},
+		{name: "neither surge nor unavailable: one is unavailable", d: deploymentOf(4, "b", rolling(zero, zero)),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 4), setOf("b", 2, 0, 0)},
-			want: said{Scale: map[string]int32{"a": 3}}},
+			want: summary{Scale: map[string]int32{"a": 3}}},
 		{name: "up before down", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3), setOf("b", 2, 1, 0)},
-			want: said{Scale: map[string]int32{"b": 2}}},
+			want: summary{Scale: map[string]int32{"b": 2}}},
 		{name: "waits for the new to be available", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3), setOf("b", 2, 2, 0)}},
 		{name: "down as far as the new is available", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3), setOf("b", 2, 2, 2)},
-			want: said{Scale: map[string]int32{"a": 1}}},
-		{name: "what is not available is no loss", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 1), setOf("b", 2, 2, 2)},
-			want: said{Scale: map[string]int32{"a": 1}}},
-		{name: "the last ones", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 1, 1), setOf("b", 2, 4, 4)},
-			want: said{Scale: map[string]int32{"a": 0}}},
+			want: summary{Scale: map[string]int32{"a": 1}}},
+		{name: "unavailable pods first", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 1), setOf("b", 2, 2, 2)},
+			want: summary{Scale: map[string]int32{"a": 1}}},
+		{name: "the last replicas", d: deploymentOf(4, "b"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 1, 1), setOf("b", 2, 4, 4)},
+			want: summary{Scale: map[string]int32{"a": 0}}},
 		{name: "back to an old template", d: deploymentOf(4, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 4, 4)},
-			want: said{Scale: map[string]int32{"a": 1}}},
-		{name: "a third template before the second is done: the oldest goes first", d: deploymentOf(4, "c"),
+			want: summary{Scale: map[string]int32{"a": 1}}},
+		{name: "a third template before the second is complete: the oldest is scaled down first", d: deploymentOf(4, "c"),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 2, 2), setOf("b", 2, 2, 2), setOf("c", 3, 1, 1)},
-			want: said{Scale: map[string]int32{"a": 0}}},
-		{name: "scaled", d: deploymentOf(6, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3, notedFor(3))},
-			want: said{Scale: map[string]int32{"a": 6}}},
-		{name: "scaled to nothing", d: deploymentOf(0, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3, notedFor(3))},
-			want: said{Scale: map[string]int32{"a": 0}}},
-		{name: "scaled in the middle of a rollout", d: deploymentOf(12, "b"),
-			sets: []*appsv1.ReplicaSet{setOf("a", 1, 6, 6, notedFor(8)), setOf("b", 2, 4, 2, notedFor(8))},
-			want: said{Scale: map[string]int32{"a": 9, "b": 6}}},
+			want: summary{Scale: map[string]int32{"a": 0}}},
+		{name: "scaled", d: deploymentOf(6, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3, annotatedFor(3))},
+			want: summary{Scale: map[string]int32{"a": 6}}},
+		{name: "scaled to zero", d: deploymentOf(0, "a"), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3, annotatedFor(3))},
+			want: summary{Scale: map[string]int32{"a": 0}}},
+		{name: "scaled during a rollout", d: deploymentOf(12, "b"),
+			sets: []*appsv1.ReplicaSet{setOf("a", 1, 6, 6, annotatedFor(8)), setOf("b", 2, 4, 2, annotatedFor(8))},
+			want: summary{Scale: map[string]int32{"a": 9, "b": 6}}},
 		{name: "paused", d: deploymentOf(4, "b", paused), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 4)}},
 		{name: "paused and scaled", d: deploymentOf(6, "b", paused), sets: []*appsv1.ReplicaSet{setOf("a", 1, 4, 4)},
-			want: said{Scale: map[string]int32{"a": 6}}},
-		{name: "recreated: first down", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3)}, oldPods: true,
-			want: said{Scale: map[string]int32{"a": 0}}},
-		{name: "recreated: waits for the pods to be gone", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)}, oldPods: true},
-		{name: "recreated: then up", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
-			want: said{Create: "b 3"}},
+			want: summary{Scale: map[string]int32{"a": 6}}},
+		{name: "Recreate: first down", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 3, 3)}, oldPods: true,
+			want: summary{Scale: map[string]int32{"a": 0}}},
+		{name: "Recreate: waits for the deletion of the pods", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)}, oldPods: true},
+		{name: "Recreate: then up", d: deploymentOf(3, "b", recreate), sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0)},
+			want: summary{Create: "b 3"}},
 		{name: "history", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr(int32(1)) }),
 			sets: []*appsv1.ReplicaSet{setOf("c", 3, 0, 0), setOf("a", 1, 0, 0), setOf("b", 2, 0, 0), setOf("d", 4, 3, 3)},
-			want: said{Delete: []string{"a", "b"}}},
-		{name: "history is kept while a rollout goes on", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr(int32(0)) }),
+			want: summary{Delete: []string{"a", "b"}}},
+		{name: "history is kept during a rollout", d: deploymentOf(3, "d", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr(int32(0)) }),
 			sets: []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("d", 4, 3, 2)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p, err := planFor(tt.d, tt.sets, tt.oldPods)
+			p, err := nextStep(tt.d, tt.sets, tt.oldPods)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, say(p, tt.sets)); d != "" {
+			if d := cmp.Diff(tt.want, summarize(p, tt.sets)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -180,19 +182,19 @@ func TestPlan(t *testing.T) {
 
 func TestRevisions(t *testing.T) {
 	d := deploymentOf(1, "a", func(d *appsv1.Deployment) { d.Annotations = map[string]string{"note": "x", revisionAnnotation: "2"} })
-	p, err := planFor(d, []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 1, 1)}, false)
+	p, err := nextStep(d, []*appsv1.ReplicaSet{setOf("a", 1, 0, 0), setOf("b", 2, 1, 1)}, false)
 	if err != nil || len(p.update) == 0 {
 		t.Fatalf("%v %v", p, err)
 	}
-	want := map[string]string{"note": "x", revisionAnnotation: "3", revisionHistoryAnnotation: "1", desiredAnnotation: "1", maximumAnnotation: "2"}
+	want := map[string]string{"note": "x", revisionAnnotation: "3", revisionHistoryAnnotation: "1", desiredReplicasAnnotation: "1", maxReplicasAnnotation: "2"}
 	if d := cmp.Diff(want, p.update[0].Annotations); d != "" {
 		t.Error(d)
 	}
 }
 
-// TestRolloutsKeepTheirPromises rolls at random, with pods that take their time, and looks at every
-// step whether enough are available and not too many are there.
-func TestRolloutsKeepTheirPromises(t *testing.T) {
+// TestRolloutInvariants runs random rollouts, with pods that become available at random, and checks
+// after every step that enough pods are available and that there are not too many.
+func TestRolloutInvariants(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		d := deploymentOf(1+int32(r.IntN(10)), "i0", rolling(intstr.FromInt32(int32(r.IntN(4))), intstr.FromInt32(int32(r.IntN(4)))))
@@ -204,7 +206,7 @@ func TestRolloutsKeepTheirPromises(t *testing.T) {
 				if steps > 1000 {
 					t.Fatalf("seed %d: round %d does not end: %v", seed, round, sets)
 				}
-				p, err := planFor(d, sets, false)
+				p, err := nextStep(d, sets, false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -220,7 +222,7 @@ func TestRolloutsKeepTheirPromises(t *testing.T) {
 				if s := statusOf(d, sets); complete(d, s) && len(p.update) == 0 && p.create == nil {
 					break
 				}
-				liveOn(sets, r)
+				simulate(sets, r)
 				spec, avail := sum(sets, replicas), sum(sets, available)
 				if most := desired(d) + maxSurge(d); spec > most {
 					t.Fatalf("seed %d: %d replicas wanted, at most %d allowed", seed, spec, most)
@@ -233,8 +235,8 @@ func TestRolloutsKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// liveOn lets each set take a step towards what it is to have; the available are the last to go.
-func liveOn(sets []*appsv1.ReplicaSet, r *rand.Rand) {
+// simulate moves the status of each ReplicaSet towards its spec; available pods are deleted last.
+func simulate(sets []*appsv1.ReplicaSet, r *rand.Rand) {
 	for _, rs := range sets {
 		switch r.IntN(3) {
 		case 0:

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// statusOf counts what the sets of a deployment have, without the conditions.
+// statusOf returns the status of a Deployment without its conditions.
 func statusOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) appsv1.DeploymentStatus {
-	current, _ := split(d, sets)
+	newRS, _ := findNewAndOld(d, sets)
 	s := appsv1.DeploymentStatus{ObservedGeneration: d.Generation, CollisionCount: d.Status.CollisionCount}
 	terminating := int32(0)
 	for _, rs := range sets {
@@ -26,20 +26,20 @@ func statusOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) appsv1.Deployment
 	}
 	s.TerminatingReplicas = &terminating
 	s.UnavailableReplicas = max(0, sum(sets, replicas)-s.AvailableReplicas)
-	if current != nil {
-		s.UpdatedReplicas = current.Status.Replicas
+	if newRS != nil {
+		s.UpdatedReplicas = newRS.Status.Replicas
 	}
 	return s
 }
 
-// complete reports whether everything that runs has the present template and is available.
+// complete reports whether all replicas have the current template and are available.
 func complete(d *appsv1.Deployment, s appsv1.DeploymentStatus) bool {
 	want := desired(d)
 	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want &&
 		s.ObservedGeneration >= d.Generation
 }
 
-// progressed reports whether a rollout has moved between two statuses.
+// progressed reports whether a rollout has made progress between two statuses.
 func progressed(was, is appsv1.DeploymentStatus) bool {
 	return is.UpdatedReplicas > was.UpdatedReplicas ||
 		is.Replicas-is.UpdatedReplicas < was.Replicas-was.UpdatedReplicas ||
@@ -47,7 +47,8 @@ func progressed(was, is appsv1.DeploymentStatus) bool {
 		is.AvailableReplicas > was.AvailableReplicas
 }
 
-// conditionsOf says how a deployment does. created tells whether this pass made the current set.
+// conditionsOf returns the conditions of a Deployment. created is whether this reconcile has
+// created the new ReplicaSet.
 func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool, now time.Time) []appsv1.DeploymentCondition {
 	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
 	if s.AvailableReplicas >= desired(d)-maxUnavailable(d) {
@@ -67,18 +68,20 @@ func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.Depl
 	return c.list
 }
 
+// conditions are the conditions of a Deployment, to be updated.
 type conditions struct {
 	list []appsv1.DeploymentCondition
 	now  metav1.Time
 }
 
+// progress sets the condition Progressing.
 func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool) {
 	const kind = appsv1.DeploymentProgressing
 	was := c.get(kind)
 	name := fmt.Sprintf("Deployment %q", d.Name)
-	current, _ := split(d, sets)
-	if current != nil {
-		name = fmt.Sprintf("ReplicaSet %q", current.Name)
+	newRS, _ := findNewAndOld(d, sets)
+	if newRS != nil {
+		name = fmt.Sprintf("ReplicaSet %q", newRS.Name)
 	}
 	switch {
 	case d.Spec.Paused:
@@ -88,19 +91,20 @@ func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s
 	case was != nil && was.Reason == "DeploymentPaused":
 		c.set(kind, corev1.ConditionUnknown, "DeploymentResumed", "Deployment is resumed")
 	case created:
-		c.set(kind, corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", current.Name))
+		c.set(kind, corev1.ConditionTrue, "NewReplicaSetCreated", fmt.Sprintf("Created new replica set %q", newRS.Name))
 	case was != nil && was.Reason == "NewReplicaSetAvailable" && s.Replicas == s.UpdatedReplicas:
-		// The rollout is done; a pod that is lost later is no rollout.
+		// The rollout is complete; the replacement of a pod is not a rollout.
 	case complete(d, s):
 		c.set(kind, corev1.ConditionTrue, "NewReplicaSetAvailable", name+" has successfully progressed.")
 	case was == nil, progressed(d.Status, s), was.Reason == "NewReplicaSetAvailable":
-		c.touch(kind, corev1.ConditionTrue, "ReplicaSetUpdated", name+" is progressing.")
+		c.update(kind, corev1.ConditionTrue, "ReplicaSetUpdated", name+" is progressing.")
 	case deadline(d, *was).After(c.now.Time):
 	default:
 		c.set(kind, corev1.ConditionFalse, "ProgressDeadlineExceeded", name+" has timed out progressing.")
 	}
 }
 
+// get returns the condition of that type, or nil.
 func (c *conditions) get(kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
 	for i := range c.list {
 		if c.list[i].Type == kind {
@@ -110,16 +114,16 @@ func (c *conditions) get(kind appsv1.DeploymentConditionType) *appsv1.Deployment
 	return nil
 }
 
-// set leaves a condition as it is if it says the same already.
+// set sets a condition, unless it has that status, reason and message already.
 func (c *conditions) set(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
 	if was := c.get(kind); was != nil && was.Status == status && was.Reason == reason && was.Message == message {
 		return
 	}
-	c.touch(kind, status, reason, message)
+	c.update(kind, status, reason, message)
 }
 
-// touch sets a condition and the time of its last update, whatever it said before.
-func (c *conditions) touch(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
+// update sets a condition and the time of its last update.
+func (c *conditions) update(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
 	is := appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: c.now, LastTransitionTime: c.now}
 	was := c.get(kind)
 	if was == nil {
@@ -136,11 +140,12 @@ func (c *conditions) remove(kind appsv1.DeploymentConditionType) {
 	c.list = slices.DeleteFunc(c.list, func(c appsv1.DeploymentCondition) bool { return c.Type == kind })
 }
 
-// failure is the trouble of the current set with its pods, or of any other set.
+// failure returns the condition ReplicaFailure of the new ReplicaSet, or else of an old one, or
+// nil.
 func failure(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSetCondition {
-	current, old := split(d, sets)
-	if current != nil {
-		old = append([]*appsv1.ReplicaSet{current}, old...)
+	newRS, old := findNewAndOld(d, sets)
+	if newRS != nil {
+		old = append([]*appsv1.ReplicaSet{newRS}, old...)
 	}
 	for _, rs := range old {
 		for i := range rs.Status.Conditions {
@@ -152,15 +157,18 @@ func failure(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSet
 	return nil
 }
 
+// hasDeadline reports whether a Deployment has a progress deadline.
 func hasDeadline(d *appsv1.Deployment) bool {
 	return d.Spec.ProgressDeadlineSeconds != nil && *d.Spec.ProgressDeadlineSeconds != math.MaxInt32
 }
 
+// deadline returns the progress deadline.
 func deadline(d *appsv1.Deployment, progress appsv1.DeploymentCondition) time.Time {
 	return progress.LastUpdateTime.Add(time.Duration(*d.Spec.ProgressDeadlineSeconds) * time.Second)
 }
 
-// untilDeadline is how long a rollout under way still has, or zero if there is nothing to wait for.
+// untilDeadline returns the time until the progress deadline of a rollout, or zero if there is
+// none.
 func untilDeadline(d *appsv1.Deployment, now time.Time) time.Duration {
 	c := &conditions{list: d.Status.Conditions}
 	p := c.get(appsv1.DeploymentProgressing)

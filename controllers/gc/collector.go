@@ -1,18 +1,19 @@
 // Package gc is the garbage collector: it deletes objects whose owners no longer exist.
 //
-// It keeps a graph of the owner references of all objects, by UID, but does not rely on it alone. An
-// owner is absent only once a live get by name found no object, or one with another UID. If the
-// server does not serve the owner's kind, the dependent stays until it does, unless an informer has
-// delivered the owner's deletion before. Every write has the UID and the resource version of the
-// object as preconditions, so that a change of the object in between causes a conflict and a new plan.
+// It keeps a graph of the owner references of all objects, by UID, but does not rely on it alone.
+// An owner is absent only if a live get by name finds no object, or one with another UID. If the
+// server does not serve the owner's kind, the dependent is kept until it does, unless an informer
+// has delivered the deletion of the owner before. Every write has the UID and the resource version
+// of the object as preconditions, so if the object has changed, the write is a conflict and the
+// action is computed again.
 //
 // There are the three propagation policies of Kubernetes, of which two are finalizers of the owner.
-// Background: the owner is removed at once, and its dependents are deleted afterwards. Foreground: the
-// owner is terminating until no dependent with blockOwnerDeletion is left. Orphan: the references of the
-// dependents are removed before the owner is.
+// Background: the owner is deleted at once, and its dependents afterwards. Foreground: the owner is
+// terminating until no dependent with blockOwnerDeletion is left. Orphan: the references of the
+// dependents are removed before the owner is deleted.
 //
-// An owner is either cluster-scoped or in the namespace of its dependent. Any other reference is
-// reported with an event, OwnerRefInvalidNamespace. Such an owner counts as absent for a namespaced
+// An owner is either cluster-scoped or in the namespace of its dependent. For any other reference
+// the event OwnerRefInvalidNamespace is recorded. Such an owner counts as absent for a namespaced
 // dependent, while a cluster-scoped dependent with one is never collected.
 package gc
 
@@ -39,18 +40,19 @@ import (
 
 const (
 	workers = 8
-	// initialSync bounds how long the collector waits for the informers of all kinds to sync before it
-	// starts. An incomplete graph is safe, and only costs more live reads.
-	initialSync = 30 * time.Second
-	// notFollowed is after how long a dependent is reconciled again whose owner exists but is not in the
-	// graph: it may be of a kind that cannot be watched.
-	notFollowed = time.Minute
+	// initialSyncTimeout is how long the collector waits for the informers of all kinds to sync
+	// before it starts. An incomplete graph is safe, but causes more live reads.
+	initialSyncTimeout = 30 * time.Second
+	// unobservedInterval is how often a dependent is reconciled whose owner exists but is not in
+	// the graph. No watch may ever deliver the owner's deletion: its kind may not have the verb
+	// watch.
+	unobservedInterval = time.Minute
 )
 
-// AddToManager adds the garbage collector, which follows the objects of the inventory.
+// AddToManager adds the garbage collector of the objects in the inventory.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	c := &collector{
-		server: server{
+		operations: operations{
 			client:   mgr.GetClient(),
 			live:     mgr.GetAPIReader(),
 			mapper:   mgr.GetRESTMapper(),
@@ -58,7 +60,7 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		},
 		inventory: objects,
 		graph:     newGraph(),
-		parked:    map[types.UID]struct{}{},
+		deferred:  map[types.UID]struct{}{},
 	}
 	objects.AddHandler(c)
 	return builder.TypedControllerManagedBy[types.UID](mgr).
@@ -68,50 +70,52 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		Complete(c)
 }
 
-// collector is a controller whose requests are UIDs: its handler and source fill the queue, its
-// reconciler carries out the graph's plans.
+// collector is a controller whose requests are UIDs. As a handler of the inventory it updates the
+// graph and enqueues the objects that are affected; as a reconciler it executes the actions that
+// the graph returns.
 type collector struct {
-	server
+	operations
 	inventory *inventory.Inventory
 	graph     *graph
 
-	mu    sync.Mutex
-	queue workqueue.TypedRateLimitingInterface[types.UID]
-	early []types.UID // what was enqueued before Start
-	// parked are the objects for which nothing can be done until discovery changes.
-	parked map[types.UID]struct{}
-	epoch  int // counts the calls of unpark
+	mu      sync.Mutex
+	queue   workqueue.TypedRateLimitingInterface[types.UID]
+	pending []types.UID // enqueued before Start
+	// deferred are the objects with owners of kinds that are not served, until discovery changes.
+	deferred map[types.UID]struct{}
+	epoch    int // the number of calls of takeDeferred
 }
 
 // Start implements source.TypedSource.
 func (c *collector) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[types.UID]) error {
 	c.mu.Lock()
 	c.queue = queue
-	early := c.early
-	c.early = nil
+	early := c.pending
+	c.pending = nil
 	c.mu.Unlock()
-	c.look(early)
+	c.enqueue(early)
 	return nil
 }
 
 // WaitForSync implements source.TypedSyncingSource.
 func (c *collector) WaitForSync(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, initialSync)
+	within, cancel := context.WithTimeout(ctx, initialSyncTimeout)
 	defer cancel()
 	if err := c.inventory.Wait(within); err != nil && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "Not all objects could be listed; collecting garbage all the same")
+		log.FromContext(ctx).Error(err, "Not all kinds have synced; starting anyway")
 	}
 	return nil
 }
 
+// String names the source in logs.
 func (c *collector) String() string { return "all objects" }
 
-// look enqueues UIDs.
-func (c *collector) look(uids []types.UID) {
+// enqueue adds UIDs to the queue, or keeps them until there is one.
+func (c *collector) enqueue(uids []types.UID) {
 	c.mu.Lock()
 	queue := c.queue
 	if queue == nil {
-		c.early = append(c.early, uids...)
+		c.pending = append(c.pending, uids...)
 	}
 	c.mu.Unlock()
 	if queue == nil {
@@ -124,242 +128,250 @@ func (c *collector) look(uids []types.UID) {
 
 // OnUpdate implements inventory.Handler.
 func (c *collector) OnUpdate(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
-	c.look(c.graph.see(objectOf(r.Kind, obj)))
+	c.enqueue(c.graph.update(newNode(r.Kind, obj)))
 }
 
 // OnDelete implements inventory.Handler.
 func (c *collector) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
-	c.look(c.graph.forget(obj.UID))
+	c.enqueue(c.graph.remove(obj.UID))
 	c.mu.Lock()
-	delete(c.parked, obj.UID)
+	delete(c.deferred, obj.UID)
 	c.mu.Unlock()
 }
 
-// OnFollow implements inventory.Handler.
-func (c *collector) OnFollow(r inventory.Resource) { c.graph.doubt(r.Kind.GroupKind()) }
+// MonitorStarted implements inventory.Handler.
+func (c *collector) MonitorStarted(r inventory.Resource) { c.graph.markUnverified(r.Kind.GroupKind()) }
 
-// OnSynced implements inventory.Handler.
-func (c *collector) OnSynced(r inventory.Resource) {
-	c.look(c.graph.doubtful(r.Kind.GroupKind()))
-	c.look(c.unpark())
+// MonitorSynced implements inventory.Handler.
+func (c *collector) MonitorSynced(r inventory.Resource) {
+	c.enqueue(c.graph.unverified(r.Kind.GroupKind()))
+	c.enqueue(c.takeDeferred())
 }
 
-// OnDiscovery implements inventory.Handler.
-func (c *collector) OnDiscovery() {
-	c.look(c.unpark())
+// ResourcesChanged implements inventory.Handler.
+func (c *collector) ResourcesChanged() {
+	c.enqueue(c.takeDeferred())
 }
 
-// park sets an object aside until unpark is called, or enqueues it if unpark was called since epoch.
-func (c *collector) park(uid types.UID, epoch int) {
+// deferUntilDiscovery keeps an object until takeDeferred is called. If that was called since the
+// epoch, the object is enqueued instead.
+func (c *collector) deferUntilDiscovery(uid types.UID, epoch int) {
 	c.mu.Lock()
 	current := epoch == c.epoch
 	if current && c.graph.has(uid) { // or it was deleted in the meantime
-		c.parked[uid] = struct{}{}
+		c.deferred[uid] = struct{}{}
 	}
 	c.mu.Unlock()
 	if !current {
-		c.look([]types.UID{uid})
+		c.enqueue([]types.UID{uid})
 	}
 }
 
-// unpark returns the parked objects, which are then no longer parked.
-func (c *collector) unpark() []types.UID {
+// takeDeferred returns the deferred objects and begins another epoch.
+func (c *collector) takeDeferred() []types.UID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.epoch++
 	var uids []types.UID
-	for uid := range c.parked {
+	for uid := range c.deferred {
 		uids = append(uids, uid)
 	}
-	clear(c.parked)
+	clear(c.deferred)
 	return uids
 }
 
-func objectOf(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *object {
-	return &object{
+// newNode returns a node with the metadata of an object.
+func newNode(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *node {
+	return &node{
 		uid:             m.UID,
 		kind:            kind,
 		namespace:       m.Namespace,
 		name:            m.Name,
 		resourceVersion: m.ResourceVersion,
-		owners:          m.OwnerReferences,
+		ownerReferences: m.OwnerReferences,
 		finalizers:      m.Finalizers,
-		deleting:        m.DeletionTimestamp != nil,
+		beingDeleted:    m.DeletionTimestamp != nil,
 	}
 }
 
-// Reconcile plans and makes the next change of one object.
+// Reconcile executes the next action for one object. An object whose owner is of a kind that is not
+// served is deferred.
 func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 	c.mu.Lock()
 	epoch := c.epoch
 	c.mu.Unlock()
-	result, err := c.collect(ctx, uid)
+	result, err := c.processItem(ctx, uid)
 	if isUnserved(err) {
 		log.FromContext(ctx).V(1).Info("Waiting for other kinds to be served", "reason", err.Error())
-		c.park(uid, epoch)
+		c.deferUntilDiscovery(uid, epoch)
 		return reconcile.Result{}, nil
 	}
 	return result, err
 }
 
-func (c *collector) collect(ctx context.Context, uid types.UID) (reconcile.Result, error) {
-	p := c.graph.plan(uid, nil)
+// processItem executes the next action for one object, after live reads of what the graph does not
+// know.
+func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.Result, error) {
+	p := c.graph.nextAction(uid, nil)
 	if p.verify {
-		return reconcile.Result{}, c.verify(ctx, &p.object)
+		return reconcile.Result{}, c.verify(ctx, &p.node)
 	}
-	var found verdicts
+	var found ownerStates
 	if len(p.lookup) > 0 {
 		var err error
-		if found, err = c.lookUp(ctx, &p.object, p.lookup); err != nil {
+		if found, err = c.getOwnerStates(ctx, &p.node, p.lookup); err != nil {
 			return reconcile.Result{}, err
 		}
-		p = c.graph.plan(uid, found)
+		p = c.graph.nextAction(uid, found)
 	}
-	if p.final {
-		if err := c.searchDependents(ctx, &p); err != nil {
+	if p.removesFinalizer {
+		if err := c.listMissingDependents(ctx, &p); err != nil {
 			return reconcile.Result{}, err
 		}
-		p = c.graph.plan(uid, nil)
+		p = c.graph.nextAction(uid, nil)
 	}
-	for _, ref := range p.invalid {
-		c.reportInvalid(&p.object, ref)
+	for _, ref := range p.invalidOwners {
+		c.reportInvalid(&p.node, ref)
 	}
 	if p.unresolved {
 		return reconcile.Result{}, errUnresolved
 	}
-	c.look(p.wake)
-	for _, r := range p.release {
+	c.enqueue(p.enqueue)
+	for _, r := range p.orphans {
 		if err := c.patch(ctx, &r.dependent, &r.patch); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
 	switch {
-	case len(p.release) > 0:
-		c.look([]types.UID{uid}) // to remove the finalizer
+	case len(p.orphans) > 0:
+		c.enqueue([]types.UID{uid}) // to remove the finalizer
 		return reconcile.Result{}, nil
 	case p.patch != nil:
-		return reconcile.Result{}, c.patch(ctx, &p.object, p.patch)
+		return reconcile.Result{}, c.patch(ctx, &p.node, p.patch)
 	case p.delete != "":
-		return reconcile.Result{}, c.delete(ctx, &p.object, p.delete)
+		return reconcile.Result{}, c.delete(ctx, &p.node, p.delete)
 	}
-	return c.awaitOwners(found), nil
+	return c.requeueUnobserved(found), nil
 }
 
-// awaitOwners requeues an object with an owner that exists but is not in the graph, because no event of
-// the inventory may ever do so.
-func (c *collector) awaitOwners(found verdicts) reconcile.Result {
+// requeueUnobserved requeues an object after an interval if it has an owner that exists but is not
+// in the graph, because the inventory may never deliver the owner's deletion.
+func (c *collector) requeueUnobserved(found ownerStates) reconcile.Result {
 	for owner, v := range found {
-		if (v == present || v == waiting) && !c.graph.has(owner.uid) {
-			return reconcile.Result{RequeueAfter: notFollowed}
+		if (v == ownerPresent || v == ownerWaiting) && !c.graph.has(owner.uid) {
+			return reconcile.Result{RequeueAfter: unobservedInterval}
 		}
 	}
 	return reconcile.Result{}
 }
 
-// lookUp asks the server whether the owners of o exist.
-func (c *collector) lookUp(ctx context.Context, o *object, owners []metav1.OwnerReference) (verdicts, error) {
-	found := verdicts{}
+// getOwnerStates reads owners of o live.
+func (c *collector) getOwnerStates(ctx context.Context, o *node, owners []metav1.OwnerReference) (ownerStates, error) {
+	found := ownerStates{}
 	for _, ref := range owners {
-		v, err := c.ask(ctx, o, ref)
+		v, err := c.getOwnerState(ctx, o, ref)
 		if err != nil {
 			return nil, err
 		}
-		if v == absent {
-			c.graph.confirm(ref, o.namespace)
+		if v == ownerAbsent {
+			c.graph.confirmAbsent(ref, o.namespace)
 		}
 		found[coordinatesOf(ref)] = v
 	}
 	return found, nil
 }
 
-// searchDependents lists live the dependents that may be missing in the graph, before the finalizer of
-// their owner is removed. To orphan them, all must be found, as the others would be collected later; so
-// it lists every kind. To wait for them, it is enough to list the kinds that have not synced.
-func (c *collector) searchDependents(ctx context.Context, p *plan) error {
+// listMissingDependents adds the dependents that may be missing in the graph, by live lists, before
+// the finalizer of their owner is removed. To orphan dependents it lists every kind, as one that is
+// missed would be deleted later. To delete them it lists only the kinds that have not synced.
+func (c *collector) listMissingDependents(ctx context.Context, p *action) error {
 	all, undiscovered, unparsed := c.inventory.Discover()
 	if err := errors.Join(undiscovered, unparsed); err != nil {
 		return err
 	}
 	for _, r := range all {
 		switch {
-		case !r.Followed(), p.object.namespace != "" && !r.Namespaced:
+		case !r.Monitored(), p.node.namespace != "" && !r.Namespaced:
 			continue
-		case !p.object.orphansDependents() && c.inventory.Synced(r.Kind.GroupKind()):
+		case !p.node.isOrphaningDependents() && c.inventory.Synced(r.Kind.GroupKind()):
 			continue
 		}
-		dependents, err := c.dependentsOf(ctx, &p.object, r.Kind)
+		dependents, err := c.listDependents(ctx, &p.node, r.Kind)
 		if err != nil {
 			return err
 		}
 		for _, d := range dependents {
-			c.look(c.graph.see(d))
+			c.enqueue(c.graph.update(d))
 		}
 	}
 	return nil
 }
 
-// verify reads an object live, and updates the graph with the result.
-func (c *collector) verify(ctx context.Context, o *object) error {
+// verify updates the graph with a live read of an object.
+func (c *collector) verify(ctx context.Context, o *node) error {
 	now, err := c.get(ctx, o)
 	if err != nil {
 		return err
 	}
-	c.update(o.uid, now)
-	c.look([]types.UID{o.uid})
+	c.updateGraph(o.uid, now)
+	c.enqueue([]types.UID{o.uid})
 	return nil
 }
 
-// update updates the graph with an object that was read live, nil if it does not exist.
-func (c *collector) update(uid types.UID, now *object) {
+// updateGraph updates the graph with the result of a live read, nil if the object does not exist.
+func (c *collector) updateGraph(uid types.UID, now *node) {
 	if now == nil {
-		c.look(c.graph.forget(uid))
+		c.enqueue(c.graph.remove(uid))
 		return
 	}
-	c.look(c.graph.refresh(now))
+	c.enqueue(c.graph.updateExisting(now))
 }
 
-// patch replaces a list in the metadata of an object, if it is still the object that the graph knows.
-func (c *collector) patch(ctx context.Context, o *object, p *patch) error {
-	now, err := c.server.patch(ctx, o, p)
+// patch replaces a list in the metadata of an object, if it has not changed since the graph was
+// updated.
+func (c *collector) patch(ctx context.Context, o *node, p *patch) error {
+	now, err := c.operations.patch(ctx, o, p)
 	if err != nil {
-		return c.catchUp(ctx, o, err)
+		return c.handleWriteError(ctx, o, err)
 	}
-	c.update(o.uid, now)
+	c.updateGraph(o.uid, now)
 	return nil
 }
 
-// delete deletes an object, if it is still the object that the graph knows.
-func (c *collector) delete(ctx context.Context, o *object, how metav1.DeletionPropagation) error {
-	log.FromContext(ctx).V(1).Info("Deleting an object whose owners are gone",
+// delete deletes an object, if it has not changed since the graph was updated, but for changes that
+// do not concern its owners.
+func (c *collector) delete(ctx context.Context, o *node, how metav1.DeletionPropagation) error {
+	log.FromContext(ctx).V(1).Info("Deleting an object whose owners do not exist",
 		"kind", o.kind, "namespace", o.namespace, "name", o.name, "uid", o.uid, "propagation", how)
-	err := c.server.delete(ctx, o, how)
+	err := c.operations.delete(ctx, o, how)
 	if apierrors.IsConflict(err) {
-		// An object that changes all the time could otherwise never be deleted.
+		// Otherwise, an object that is updated all the time could never be deleted.
 		now, unknown := c.get(ctx, o)
-		if unknown == nil && now != nil && slices.EqualFunc(now.owners, o.owners, sameReference) {
+		if unknown == nil && now != nil && slices.EqualFunc(now.ownerReferences, o.ownerReferences, sameReference) {
 			now.resourceVersion = ""
-			err = c.server.delete(ctx, now, how)
+			err = c.operations.delete(ctx, now, how)
 		}
 	}
 	if err != nil {
-		return c.catchUp(ctx, o, err)
+		return c.handleWriteError(ctx, o, err)
 	}
 	return nil
 }
 
-// catchUp handles the error of a write. If the graph was stale it is updated, and the error returned so
-// that the controller retries, unless the object no longer exists.
-func (c *collector) catchUp(ctx context.Context, o *object, refused error) error {
-	if !isOutdated(refused) {
-		return refused
+// handleWriteError handles the error of a write. If the graph was stale, it updates the graph and
+// returns the error, so that the controller retries; if the object no longer exists, it returns
+// nil.
+func (c *collector) handleWriteError(ctx context.Context, o *node, writeErr error) error {
+	if !isStale(writeErr) {
+		return writeErr
 	}
 	now, err := c.get(ctx, o)
 	if err != nil {
 		return err
 	}
-	c.update(o.uid, now)
+	c.updateGraph(o.uid, now)
 	if now == nil {
 		return nil
 	}
-	return refused
+	return writeErr
 }

@@ -9,27 +9,28 @@ import (
 	"flyball.dev/controllers/internal/inventory"
 )
 
-// Objects with owners of kinds that are never served come and go; what is kept of them must go too.
-func TestParkedObjectsThatAreDeleted(t *testing.T) {
-	for _, parkedLast := range []bool{false, true} {
-		c := &collector{graph: newGraph(), parked: map[types.UID]struct{}{}}
+// TestDeferredObjectsThatAreDeleted: nothing is kept of deleted objects with owners of kinds that
+// are not served.
+func TestDeferredObjectsThatAreDeleted(t *testing.T) {
+	for _, deferredLast := range []bool{false, true} {
+		c := &collector{graph: newGraph(), deferred: map[types.UID]struct{}{}}
 		r := inventory.Resource{Kind: widgets}
 		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "x", UID: "x", OwnerReferences: []metav1.OwnerReference{ref("a")},
 		}}
 		c.OnUpdate(r, obj)
-		if c.park("x", c.epoch); len(c.parked) != 1 {
-			t.Fatal("an object that exists is not parked")
+		if c.deferUntilDiscovery("x", c.epoch); len(c.deferred) != 1 {
+			t.Fatal("an object that exists is not deferred")
 		}
-		if parkedLast {
-			clear(c.parked)
+		if deferredLast {
+			clear(c.deferred)
 		}
 		c.OnDelete(r, obj)
-		if parkedLast {
-			c.park("x", c.epoch) // by a worker that began before
+		if deferredLast {
+			c.deferUntilDiscovery("x", c.epoch) // by a worker that started before
 		}
-		if len(c.parked) != 0 {
-			t.Errorf("parked last %v: a deleted object is still parked", parkedLast)
+		if len(c.deferred) != 0 {
+			t.Errorf("deferred last %v: a deleted object is still deferred", deferredLast)
 		}
 	}
 }

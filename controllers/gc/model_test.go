@@ -13,28 +13,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// world is the dumbest server there is: a map, and for each of three streams the events that have
-// not been delivered yet. Streams say nothing about each other's order.
-type world struct {
-	objects map[types.UID]*object
+// fakeServer is the simplest model of an API server: a map, and for each of three streams the
+// events that have not been delivered yet. There is no order between streams.
+type fakeServer struct {
+	objects map[types.UID]*node
 	version int
 	streams [3][]event
 }
 
+// event is an event of a stream.
 type event struct {
-	object object
-	gone   bool
+	object  node
+	deleted bool
 }
 
-func (w *world) emit(o *object, gone bool) {
+func (w *fakeServer) emit(o *node, gone bool) {
 	n := int(o.uid[len(o.uid)-1]) % len(w.streams)
 	w.streams[n] = append(w.streams[n], event{*o, gone})
 }
 
-func (w *world) put(o object) {
+func (w *fakeServer) write(o node) {
 	w.version++
 	o.resourceVersion = strconv.Itoa(w.version)
-	if o.deleting && len(o.finalizers) == 0 {
+	if o.beingDeleted && len(o.finalizers) == 0 {
 		delete(w.objects, o.uid)
 		w.emit(&o, true)
 		return
@@ -43,9 +44,9 @@ func (w *world) put(o object) {
 	w.emit(&o, false)
 }
 
-func (w *world) remove(uid types.UID, how metav1.DeletionPropagation) {
+func (w *fakeServer) delete(uid types.UID, how metav1.DeletionPropagation) {
 	o := *w.objects[uid]
-	o.deleting = true
+	o.beingDeleted = true
 	o.finalizers = slices.Clone(o.finalizers)
 	switch how {
 	case metav1.DeletePropagationForeground:
@@ -53,31 +54,31 @@ func (w *world) remove(uid types.UID, how metav1.DeletionPropagation) {
 	case metav1.DeletePropagationOrphan:
 		o.finalizers = append(o.finalizers, metav1.FinalizerOrphanDependents)
 	}
-	w.put(o)
+	w.write(o)
 }
 
-// current finds the object that a plan was made for, if nothing has happened to it since.
-func (w *world) current(o object) (object, bool) {
+// current returns an object, if it has not changed since the action was computed.
+func (w *fakeServer) current(o node) (node, bool) {
 	now := w.objects[o.uid]
 	if now == nil || now.resourceVersion != o.resourceVersion {
-		return object{}, false
+		return node{}, false
 	}
 	return *now, true
 }
 
-func (w *world) verdict(ref metav1.OwnerReference) verdict {
+func (w *fakeServer) ownerState(ref metav1.OwnerReference) ownerState {
 	switch o := w.objects[ref.UID]; {
 	case o == nil:
-		return absent
-	case o.waitsForDependents():
-		return waiting
+		return ownerAbsent
+	case o.isDeletingDependents():
+		return ownerWaiting
 	default:
-		return present
+		return ownerPresent
 	}
 }
 
-// settle delivers events and carries out plans, in random order, until there is nothing to do.
-func (w *world) settle(g *graph, r *rand.Rand) {
+// runUntilIdle delivers events and executes actions, in random order, until there is nothing to do.
+func (w *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
 	todo := map[types.UID]bool{}
 	for {
 		var ready []int
@@ -93,11 +94,11 @@ func (w *world) settle(g *graph, r *rand.Rand) {
 			i := ready[r.IntN(len(ready))]
 			e := w.streams[i][0]
 			w.streams[i] = w.streams[i][1:]
-			look := g.see
-			if e.gone {
-				look = func(o *object) []types.UID { return g.forget(o.uid) }
+			apply := g.update
+			if e.deleted {
+				apply = func(o *node) []types.UID { return g.remove(o.uid) }
 			}
-			for _, uid := range look(&e.object) {
+			for _, uid := range apply(&e.object) {
 				todo[uid] = true
 			}
 			continue
@@ -105,52 +106,53 @@ func (w *world) settle(g *graph, r *rand.Rand) {
 		uids := slices.Sorted(maps.Keys(todo))
 		uid := uids[r.IntN(len(uids))]
 		delete(todo, uid)
-		if w.carryOut(g, uid, todo) {
-			todo[uid] = len(ready) > 0 || todo[uid] // a conflict: once more when the event has come
+		if w.execute(g, uid, todo) {
+			todo[uid] = len(ready) > 0 || todo[uid] // a conflict: retry after the event is delivered
 		}
 		maps.DeleteFunc(todo, func(_ types.UID, again bool) bool { return !again })
 	}
 }
 
-// carryOut does what the plan for an object says, and reports whether something was out of date.
-func (w *world) carryOut(g *graph, uid types.UID, todo map[types.UID]bool) (stale bool) {
-	p := g.plan(uid, nil)
+// execute executes the next action for an object, and reports whether an object had changed
+// meanwhile.
+func (w *fakeServer) execute(g *graph, uid types.UID, todo map[types.UID]bool) (stale bool) {
+	p := g.nextAction(uid, nil)
 	if len(p.lookup) > 0 {
-		found := verdicts{}
+		found := ownerStates{}
 		for _, ref := range p.lookup {
-			found[coordinatesOf(ref)] = w.verdict(ref)
+			found[coordinatesOf(ref)] = w.ownerState(ref)
 			if w.objects[ref.UID] == nil {
-				g.confirm(ref, p.object.namespace)
+				g.confirmAbsent(ref, p.node.namespace)
 			}
 		}
-		p = g.plan(uid, found)
+		p = g.nextAction(uid, found)
 	}
-	for _, uid := range p.wake {
+	for _, uid := range p.enqueue {
 		todo[uid] = true
 	}
-	change := func(o object, p patch) {
+	change := func(o node, p patch) {
 		now, ok := w.current(o)
 		if !ok {
 			stale = true
 			return
 		}
-		if p.owners != nil {
-			now.owners = p.owners
+		if p.ownerReferences != nil {
+			now.ownerReferences = p.ownerReferences
 		}
 		if p.finalizers != nil {
 			now.finalizers = p.finalizers
 		}
-		w.put(now)
+		w.write(now)
 	}
-	for _, r := range p.release {
+	for _, r := range p.orphans {
 		change(r.dependent, r.patch)
 	}
 	if p.patch != nil {
-		change(p.object, *p.patch)
+		change(p.node, *p.patch)
 	}
 	if p.delete != "" {
-		if _, ok := w.current(p.object); ok {
-			w.remove(uid, p.delete)
+		if _, ok := w.current(p.node); ok {
+			w.delete(uid, p.delete)
 		} else {
 			stale = true
 		}
@@ -158,12 +160,13 @@ func (w *world) carryOut(g *graph, uid types.UID, todo map[types.UID]bool) (stal
 	return stale
 }
 
-// left is the oracle: what must be left, with which owners, after root was deleted.
-func left(before map[types.UID]*object, root types.UID, how metav1.DeletionPropagation) string {
+// survivors is the oracle: the objects, with their owners, that must be left after the deletion of
+// root.
+func survivors(before map[types.UID]*node, root types.UID, how metav1.DeletionPropagation) string {
 	owners := map[types.UID][]types.UID{}
 	for uid, o := range before {
 		owners[uid] = nil
-		for _, ref := range o.owners {
+		for _, ref := range o.ownerReferences {
 			owners[uid] = append(owners[uid], ref.UID)
 		}
 	}
@@ -200,18 +203,18 @@ func describe(owners map[types.UID][]types.UID) string {
 func TestRandomGraphsAgainstOracle(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		w, g := &world{objects: map[types.UID]*object{}}, newGraph()
+		w, g := &fakeServer{objects: map[types.UID]*node{}}, newGraph()
 		n := 2 + r.IntN(12)
 		for i := range n {
-			o := thing(fmt.Sprintf("o%02d", i))
+			o := newTestNode(fmt.Sprintf("o%02d", i))
 			for range r.IntN(3) {
-				// Mostly older objects own younger ones; now and then there is a circle.
+				// Mostly older objects own younger ones; sometimes there is a cycle.
 				owner := r.IntN(max(i, 1))
 				if r.IntN(10) == 0 {
 					owner = r.IntN(n)
 				}
 				name := fmt.Sprintf("o%02d", owner)
-				if owner == i || slices.ContainsFunc(o.owners, func(ref metav1.OwnerReference) bool { return ref.Name == name }) {
+				if owner == i || slices.ContainsFunc(o.ownerReferences, func(ref metav1.OwnerReference) bool { return ref.Name == name }) {
 					continue
 				}
 				if r.IntN(2) == 0 {
@@ -220,11 +223,11 @@ func TestRandomGraphsAgainstOracle(t *testing.T) {
 					ownedBy(name)(o)
 				}
 			}
-			w.put(*o)
+			w.write(*o)
 		}
-		// Owners are there before dependents are looked at, as when one creates things in order.
+		// All events are delivered first, as when owners are created before their dependents.
 		for range 3 {
-			w.settle(g, r)
+			w.runUntilIdle(g, r)
 			if len(w.objects) == 0 {
 				break
 			}
@@ -233,21 +236,21 @@ func TestRandomGraphsAgainstOracle(t *testing.T) {
 			how := []metav1.DeletionPropagation{
 				metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 			}[r.IntN(3)]
-			w.remove(root, how)
-			w.settle(g, r)
+			w.delete(root, how)
+			w.runUntilIdle(g, r)
 
 			got := map[types.UID][]types.UID{}
 			for uid, o := range w.objects {
 				got[uid] = nil
-				for _, ref := range o.owners {
+				for _, ref := range o.ownerReferences {
 					got[uid] = append(got[uid], ref.UID)
 				}
 			}
-			if want := left(before, root, how); describe(got) != want {
+			if want := survivors(before, root, how); describe(got) != want {
 				t.Fatalf("seed %d: after %s deletion of %s:\n%s\nwant:\n%s", seed, how, root, describe(got), want)
 			}
-			if len(g.objects) != len(w.objects) || len(g.deleted) > 0 {
-				t.Fatalf("seed %d: the graph has %d objects and %d tombstones, the world has %d", seed, len(g.objects), len(g.deleted), len(w.objects))
+			if len(g.uidToNode) != len(w.objects) || len(g.tombstones) > 0 {
+				t.Fatalf("seed %d: the graph has %d objects and %d tombstones, the server has %d", seed, len(g.uidToNode), len(g.tombstones), len(w.objects))
 			}
 		}
 	}

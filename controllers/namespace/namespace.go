@@ -1,4 +1,5 @@
-// Package namespace deletes the content of terminating namespaces, and finalizes them when they are empty.
+// Package namespace deletes the content of terminating namespaces, and finalizes them when they are
+// empty.
 package namespace
 
 import (
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -24,16 +26,13 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// A namespace that is not empty is reconciled again when the inventory delivers the deletion of an object in
-// it. These intervals are for kinds that the inventory does not follow, and for deletions that it missed.
-const (
-	again           = time.Minute
-	againUnfollowed = 5 * time.Second
-)
+// unmonitoredInterval is how often a terminating namespace is reconciled that still has objects of
+// kinds which the inventory does not watch. It delivers the changes of all others.
+const unmonitoredInterval = 5 * time.Second
 
-// AddToManager adds the controller. It is a handler of the inventory's deletions.
+// AddToManager adds the controller, which is a handler of the inventory.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover, monitored: objects.Synced}
 	objects.AddHandler(&r.waiting)
 	return builder.ControllerManagedBy(mgr).
 		Named("namespace").
@@ -43,14 +42,17 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 		Complete(r)
 }
 
+// reconciler reconciles namespaces.
 type reconciler struct {
-	client   client.Client
-	live     client.Reader
-	discover func() (all []inventory.Resource, undiscovered, unparsed error)
-	waiting  waiting
+	client    client.Client
+	live      client.Reader
+	discover  func() (all []inventory.Resource, undiscovered, unparsed error)
+	monitored func(kind schema.GroupKind) bool
+	waiting   waiting
 }
 
-// Reconcile deletes what is left in a terminating namespace, and finalizes it if that is nothing.
+// Reconcile deletes the content of a terminating namespace, and finalizes it when there is none
+// left.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns, err := r.terminating(ctx, req.NamespacedName)
 	if ns == nil || err != nil {
@@ -58,29 +60,26 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	r.waiting.add(req.Name)
-	left, err := r.empty(ctx, ns.Name)
-	if err == nil && left.none() {
+	result, err := r.deleteAllContent(ctx, ns.Name)
+	if err == nil && result.empty() {
 		log.FromContext(ctx).V(1).Info("The namespace is empty; removing its finalizer")
 		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
 	}
-	conditions := left.conditions(ns.Status.Conditions, metav1.Now())
+	conditions := result.conditions(ns.Status.Conditions, metav1.Now())
 	if !equality.Semantic.DeepEqual(conditions, ns.Status.Conditions) {
 		ns.Status.Conditions = conditions
 		err = errors.Join(err, client.IgnoreNotFound(r.client.Status().Update(ctx, ns)))
 	}
-	switch {
-	case err != nil:
-		return reconcile.Result{}, err
-	case left.unfollowed:
-		return reconcile.Result{RequeueAfter: againUnfollowed}, nil
-	default:
-		return reconcile.Result{RequeueAfter: again}, nil
+	if err == nil && result.unmonitored {
+		return reconcile.Result{RequeueAfter: unmonitoredInterval}, nil
 	}
+	return reconcile.Result{}, err
 }
 
-// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or nil. It is
-// confirmed with a live read, as the cache may be stale and a new namespace may have the same name.
+// terminating returns the namespace if it is terminating and has the finalizer "kubernetes", or
+// nil. A live read confirms it, as the cache may be stale and a new namespace may have the same
+// name.
 func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) (ns *corev1.Namespace, err error) {
 	for _, reader := range []client.Reader{r.client, r.live} {
 		ns = &corev1.Namespace{}
@@ -94,14 +93,16 @@ func (r *reconciler) terminating(ctx context.Context, key types.NamespacedName) 
 	return ns, nil
 }
 
-// waiting are the terminating namespaces that are not empty yet. As a handler of the inventory it enqueues
-// a namespace when an object in it was deleted, and all of them when the served kinds changed.
+// waiting are the terminating namespaces that are not empty yet. As a handler of the inventory it
+// enqueues a namespace when an object in it was deleted or has other finalizers, and all of them
+// when the served kinds have changed or another kind is watched.
 type waiting struct {
 	mu    sync.Mutex
 	names map[string]bool
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
+// start is a source, which receives the queue.
 func (w *waiting) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,18 +127,23 @@ func (w *waiting) remove(namespace string) {
 
 // OnDelete implements inventory.Handler.
 func (w *waiting) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
+	w.enqueue(obj.Namespace)
+}
+
+// enqueue enqueues a namespace if it is waiting.
+func (w *waiting) enqueue(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.names[obj.Namespace] {
-		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: obj.Namespace}})
+	if w.names[namespace] {
+		w.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}})
 	}
 }
 
-// OnDiscovery implements inventory.Handler.
-func (w *waiting) OnDiscovery() { w.enqueueAll() }
+// ResourcesChanged implements inventory.Handler.
+func (w *waiting) ResourcesChanged() { w.enqueueAll() }
 
-// OnSynced implements inventory.Handler.
-func (w *waiting) OnSynced(inventory.Resource) { w.enqueueAll() }
+// MonitorSynced implements inventory.Handler.
+func (w *waiting) MonitorSynced(inventory.Resource) { w.enqueueAll() }
 
 func (w *waiting) enqueueAll() {
 	w.mu.Lock()
@@ -147,8 +153,13 @@ func (w *waiting) enqueueAll() {
 	}
 }
 
-// OnUpdate implements inventory.Handler.
-func (w *waiting) OnUpdate(inventory.Resource, *metav1.PartialObjectMetadata) {}
+// OnUpdate implements inventory.Handler. The conditions of the namespace have the finalizers of
+// objects that are being deleted.
+func (w *waiting) OnUpdate(_ inventory.Resource, obj *metav1.PartialObjectMetadata) {
+	if obj.DeletionTimestamp != nil && len(obj.Finalizers) > 0 {
+		w.enqueue(obj.Namespace)
+	}
+}
 
-// OnFollow implements inventory.Handler.
-func (w *waiting) OnFollow(inventory.Resource) {}
+// MonitorStarted implements inventory.Handler.
+func (w *waiting) MonitorStarted(inventory.Resource) {}

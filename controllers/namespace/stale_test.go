@@ -15,7 +15,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// reader answers with one namespace, and says of all else that it is not served.
+// reader returns one namespace, and for lists of all kinds that they are not served.
 type reader struct {
 	client.Client
 	namespace corev1.Namespace
@@ -30,7 +30,7 @@ func (r reader) List(context.Context, client.ObjectList, ...client.ListOption) e
 	return apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "widgets"}, "", "404 page not found", 0, true)
 }
 
-// TestUnservedIsNotEmpty: a kind that was discovered and then cannot be listed may have objects.
+// TestUnservedIsNotEmpty: a kind that was discovered and then is not served may have objects.
 func TestUnservedIsNotEmpty(t *testing.T) {
 	r := &reconciler{live: reader{}, discover: func() ([]inventory.Resource, error, error) {
 		return []inventory.Resource{{
@@ -38,22 +38,23 @@ func TestUnservedIsNotEmpty(t *testing.T) {
 			Plural: "widgets", Namespaced: true, Verbs: []string{"list", "delete"},
 		}}, nil, nil
 	}}
-	left, err := r.empty(t.Context(), "doomed")
-	if err == nil || left.none() || len(left.undeleted) != 1 {
-		t.Errorf("left is %+v, error %v", left, err)
+	result, err := r.deleteAllContent(t.Context(), "doomed")
+	if err == nil || result.empty() || len(result.contentErrs) != 1 {
+		t.Errorf("result is %+v, error %v", result, err)
 	}
 }
 
-// TestLiveNamespaceIsNotEmptied: the cache may still have a namespace that was deleted and made again.
+// TestLiveNamespaceIsNotEmptied: the cache may still have a namespace that was deleted and created
+// again.
 func TestLiveNamespaceIsNotEmptied(t *testing.T) {
-	alive := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}}}
-	going := *alive.DeepCopy()
-	going.UID, going.DeletionTimestamp = "1", &metav1.Time{Time: time.Unix(1, 0)}
+	active := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}}}
+	terminating := *active.DeepCopy()
+	terminating.UID, terminating.DeletionTimestamp = "1", &metav1.Time{Time: time.Unix(1, 0)}
 	for _, tt := range []struct {
 		name         string
 		cached, live corev1.Namespace
 		want         bool
-	}{{"alive", alive, alive, false}, {"made again", going, alive, false}, {"going", going, going, true}} {
+	}{{"active", active, active, false}, {"created again", terminating, active, false}, {"terminating", terminating, terminating, true}} {
 		r := &reconciler{client: reader{namespace: tt.cached}, live: reader{namespace: tt.live}}
 		ns, err := r.terminating(t.Context(), types.NamespacedName{Name: "n"})
 		if err != nil || (ns != nil) != tt.want {

@@ -1,5 +1,5 @@
-// Package nodelifecycle taints nodes by what their conditions say, so that pods are not scheduled to
-// nodes that are not ready or are cordoned. Nobody is evicted.
+// Package nodelifecycle taints nodes by their conditions, so that pods are not scheduled to nodes
+// that are not ready or are cordoned. No pod is evicted.
 package nodelifecycle
 
 import (
@@ -23,9 +23,10 @@ func AddToManager(mgr manager.Manager) error {
 		Complete(&reconciler{mgr.GetClient()})
 }
 
+// reconciler reconciles the taints of nodes.
 type reconciler struct{ client client.Client }
 
-// Reconcile gives one node the taints that it ought to have.
+// Reconcile sets the taints of one node.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := r.client.Get(ctx, req.NamespacedName, node); err != nil || node.DeletionTimestamp != nil {

@@ -1,9 +1,9 @@
-// Package podgc is the pod garbage collector. It deletes orphaned pods, which are bound to nodes that do
-// not exist, terminating pods that were never bound or are on nodes with the out-of-service taint, and
-// the oldest terminated pods once there are more than a threshold.
+// Package podgc is the pod garbage collector. It deletes orphaned pods, which are bound to nodes
+// that do not exist, terminating pods that were never bound or are on nodes with the out-of-service
+// taint, and the oldest terminated pods if there are more than a threshold.
 //
-// It sets the phase of a pod to Failed, unless the pod has terminated, and then deletes it with a grace
-// period of zero, as no kubelet will confirm the deletion.
+// It sets the phase of a pod to Failed, unless the pod has terminated, and then deletes it with a
+// grace period of zero, as no kubelet will confirm the deletion.
 package podgc
 
 import (
@@ -30,8 +30,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// Quarantine is how long a pod may be bound to a node that does not exist, as in a real cluster: the
-// node may have yet to be registered, or may be registered again.
+// Quarantine is how long a pod may be bound to a node that does not exist, as in
+// kube-controller-manager: the node may be registered later, or again.
 const Quarantine = 40 * time.Second
 
 // DefaultTerminatedPodThreshold is the threshold of kube-controller-manager.
@@ -62,25 +62,28 @@ func AddToManager(mgr manager.Manager, o Options) error {
 		Complete(r)
 }
 
-// reconciler handles one pod, or, for the request allTerminated, all terminated pods. Most pods are never
-// enqueued, as the event handlers enqueue only those that may have to be deleted.
+// reconciler reconciles one pod or, for the request allTerminated, all terminated pods. The event
+// handlers enqueue only the pods that may have to be deleted.
 type reconciler struct {
 	client    client.Client
 	live      client.Reader
 	threshold int
 
 	mu          sync.Mutex
-	nodes       map[string]bool // of those that exist, whether they are in service
+	nodes       map[string]bool // those that exist, and whether they are in service
 	terminated  map[types.NamespacedName]bool
 	quarantined map[types.UID]time.Time // since when the node of a pod is known not to exist
 }
 
+// allTerminated is the request for all terminated pods.
 var allTerminated reconcile.Request
 
+// requests is the queue of the controller.
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
+// podHandler updates the terminated pods, and enqueues pods that may have to be deleted.
 func (r *reconciler) podHandler() handler.EventHandler {
-	seen := func(obj client.Object, queue requests) {
+	observe := func(obj client.Object, queue requests) {
 		pod := obj.(*corev1.Pod)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -95,8 +98,8 @@ func (r *reconciler) podHandler() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requests) { seen(e.Object, queue) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requests) { seen(e.ObjectNew, queue) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requests) { observe(e.Object, queue) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requests) { observe(e.ObjectNew, queue) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ requests) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -106,8 +109,9 @@ func (r *reconciler) podHandler() handler.EventHandler {
 	}
 }
 
+// nodeHandler updates the nodes, and enqueues the pods of nodes that are deleted or out of service.
 func (r *reconciler) nodeHandler() handler.EventHandler {
-	seen := func(ctx context.Context, obj client.Object, queue requests) {
+	observe := func(ctx context.Context, obj client.Object, queue requests) {
 		node := obj.(*corev1.Node)
 		r.mu.Lock()
 		was, known := r.nodes[node.Name]
@@ -115,22 +119,23 @@ func (r *reconciler) nodeHandler() handler.EventHandler {
 		now := r.nodes[node.Name]
 		r.mu.Unlock()
 		if !now && (was || !known) {
-			r.lookAtPodsOn(ctx, node.Name, queue)
+			r.enqueuePodsOn(ctx, node.Name, queue)
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue requests) { seen(ctx, e.Object, queue) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue requests) { seen(ctx, e.ObjectNew, queue) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue requests) { observe(ctx, e.Object, queue) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue requests) { observe(ctx, e.ObjectNew, queue) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue requests) {
 			r.mu.Lock()
 			delete(r.nodes, e.Object.GetName())
 			r.mu.Unlock()
-			r.lookAtPodsOn(ctx, e.Object.GetName(), queue)
+			r.enqueuePodsOn(ctx, e.Object.GetName(), queue)
 		},
 	}
 }
 
-func (r *reconciler) lookAtPodsOn(ctx context.Context, node string, queue requests) {
+// enqueuePodsOn enqueues all pods of a node.
+func (r *reconciler) enqueuePodsOn(ctx context.Context, node string, queue requests) {
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods); err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the pods of a node", "node", node)
@@ -143,7 +148,7 @@ func (r *reconciler) lookAtPodsOn(ctx context.Context, node string, queue reques
 	}
 }
 
-// Reconcile deletes a pod, or the excess terminated pods, if they are due.
+// Reconcile deletes a pod if there is a reason, or the terminated pods in excess of the threshold.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req == allTerminated {
 		return reconcile.Result{}, r.collectTerminated(ctx)
@@ -163,7 +168,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
-	why, after := judge(pod, node, r.missingFor(pod, node))
+	why, after := reasonToDelete(pod, node, r.nodeMissingFor(pod, node))
 	if why == orphaned {
 		// The cache may be stale, so confirm it with a live read.
 		err := r.live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &corev1.Node{})
@@ -171,14 +176,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
-	if why == keep {
+	if why == noReason {
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	return reconcile.Result{}, r.remove(ctx, pod, why)
+	return reconcile.Result{}, r.forceDelete(ctx, pod, why)
 }
 
-// missingFor returns for how long the node of a pod has been known not to exist.
-func (r *reconciler) missingFor(pod *corev1.Pod, node *corev1.Node) time.Duration {
+// nodeMissingFor returns how long the node of a pod has been known not to exist.
+func (r *reconciler) nodeMissingFor(pod *corev1.Pod, node *corev1.Node) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if pod.Spec.NodeName == "" || node != nil {
@@ -199,23 +204,24 @@ func (r *reconciler) collectTerminated(ctx context.Context) error {
 	if err := r.client.List(ctx, pods); err != nil {
 		return err
 	}
-	ended := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podstate.Finished(&p) })
-	slices.SortFunc(ended, firstToGo)
+	terminated := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podstate.Finished(&p) })
+	slices.SortFunc(terminated, compareForDeletion)
 	var errs []error
-	for i := range max(len(ended)-r.threshold, 0) {
-		if !removed(&ended[i]) {
-			errs = append(errs, r.remove(ctx, &ended[i], tooMany))
+	for i := range max(len(terminated)-r.threshold, 0) {
+		if !awaitsFinalizers(&terminated[i]) {
+			errs = append(errs, r.forceDelete(ctx, &terminated[i], overThreshold))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// remove sets the phase of a pod to Failed and deletes it without a grace period.
-func (r *reconciler) remove(ctx context.Context, pod *corev1.Pod, why verdict) error {
-	log.FromContext(ctx).Info("Deleting a pod by force", "pod", client.ObjectKeyFromObject(pod), "node", pod.Spec.NodeName, "reason", why.String())
+// forceDelete sets the phase of a pod to Failed, unless it has terminated, and deletes it without a
+// grace period.
+func (r *reconciler) forceDelete(ctx context.Context, pod *corev1.Pod, why reason) error {
+	log.FromContext(ctx).Info("Force-deleting a pod", "pod", client.ObjectKeyFromObject(pod), "node", pod.Spec.NodeName, "reason", why.String())
 	if !podstate.Finished(pod) {
 		before := pod.DeepCopy()
-		fail(pod, why, time.Now())
+		markFailed(pod, why, time.Now())
 		// The optimistic lock ensures that it is the same pod, unchanged.
 		patch := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
 		if err := r.client.Status().Patch(ctx, pod, patch); err != nil {

@@ -10,12 +10,13 @@ import (
 	"k8s.io/utils/buffer"
 )
 
-// quarantine is how many released addresses are held back before the oldest of them is reused, as long as
-// some were never allocated. A client that still has an old address then hardly ever reaches another pod.
-const quarantine = 1 << 12
+// maxReleased is how many released addresses are kept before the oldest of them is reused, as long
+// as there are some that were never allocated. So a client with the address of a deleted pod hardly
+// ever reaches another pod.
+const maxReleased = 1 << 12
 
-// addresses allocates to each pod an address from one IPv4 network, in amortized constant time however
-// many are allocated. Its methods may be called from several goroutines.
+// addresses allocates an address from one IPv4 network to each pod, in amortized constant time. Its
+// methods may be called from several goroutines at once.
 //
 // Addresses are offsets from the network's own address, which is never allocated.
 type addresses struct {
@@ -23,14 +24,15 @@ type addresses struct {
 	first   uint32
 	size    uint32
 
-	mu       sync.Mutex
-	of       map[types.NamespacedName]uint32
-	taken    bitmap
-	next     uint32 // from here on none was allocated by give, but some may be by keep
-	released buffer.TypedRingGrowing[uint32]
-	waiting  waiting
+	mu        sync.Mutex
+	of        map[types.NamespacedName]uint32
+	allocated bitmap
+	next      uint32 // from here on, addresses were allocated by occupy only, if at all
+	released  buffer.TypedRingGrowing[uint32]
+	waiting   waiting
 }
 
+// newAddresses returns an allocator for a network, of which all addresses are free.
 func newAddresses(network netip.Prefix) *addresses {
 	network = network.Masked()
 	first := network.Addr().As4()
@@ -44,9 +46,9 @@ func newAddresses(network netip.Prefix) *addresses {
 	}
 }
 
-// keep allocates to a pod the address that it has already. Of two pods with the same address the first
-// keeps it, and give returns another for the second.
-func (a *addresses) keep(pod types.NamespacedName, address string) {
+// occupy allocates an address to a pod that has it already. Of two pods with the same address the
+// first one keeps it, and allocate returns another one for the second.
+func (a *addresses) occupy(pod types.NamespacedName, address string) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil || !a.network.Contains(addr) {
 		return
@@ -55,23 +57,23 @@ func (a *addresses) keep(pod types.NamespacedName, address string) {
 	n := binary.BigEndian.Uint32(bytes[:]) - a.first
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ok := a.of[pod]; !ok && n > 0 && n < a.size && !a.taken.has(n) {
-		a.take(pod, n)
+	if _, ok := a.of[pod]; !ok && n > 0 && n < a.size && !a.allocated.has(n) {
+		a.assign(pod, n)
 	}
 }
 
-// give returns the address of a pod, and allocates one if it has none. It returns "" if none is free; the
-// pod then waits until release returns it.
-func (a *addresses) give(pod types.NamespacedName) string {
+// allocate returns the address of a pod, and allocates one if it has none. It returns "" if none is
+// free; the pod waits until release returns it.
+func (a *addresses) allocate(pod types.NamespacedName) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, ok := a.of[pod]
 	if !ok {
-		if n, ok = a.free(); !ok {
+		if n, ok = a.nextFree(); !ok {
 			a.waiting.add(pod)
 			return ""
 		}
-		a.take(pod, n)
+		a.assign(pod, n)
 	}
 	a.waiting.remove(pod)
 	var bytes [4]byte
@@ -79,13 +81,14 @@ func (a *addresses) give(pod types.NamespacedName) string {
 	return netip.AddrFrom4(bytes).String()
 }
 
-// free returns a free address: one that was released long ago, or else one that was never allocated.
-func (a *addresses) free() (uint32, bool) {
-	for a.next < a.size && a.taken.has(a.next) {
+// nextFree returns a free address: one that was never allocated, or the one that was released
+// first.
+func (a *addresses) nextFree() (uint32, bool) {
+	for a.next < a.size && a.allocated.has(a.next) {
 		a.next++
 	}
 	switch {
-	case a.next < a.size && a.released.Len() <= quarantine:
+	case a.next < a.size && a.released.Len() <= maxReleased:
 		a.next++
 		return a.next - 1, true
 	default:
@@ -93,20 +96,21 @@ func (a *addresses) free() (uint32, bool) {
 	}
 }
 
-func (a *addresses) take(pod types.NamespacedName, n uint32) {
+// assign allocates an address to a pod.
+func (a *addresses) assign(pod types.NamespacedName, n uint32) {
 	a.of[pod] = n
-	a.taken.set(n)
+	a.allocated.set(n)
 }
 
-// release frees the address of a pod, if it has one. If an address is free and a pod waits for one, it
-// returns that pod, which must call give again.
+// release frees the address of a pod, if it has one. If an address is free and a pod waits for one,
+// it returns that pod, which must call allocate again.
 func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedName, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiting.remove(pod)
 	if n, ok := a.of[pod]; ok {
 		delete(a.of, pod)
-		a.taken.unset(n)
+		a.allocated.unset(n)
 		if n < a.next {
 			a.released.WriteOne(n)
 		}
@@ -117,7 +121,7 @@ func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedNam
 	return a.waiting.pop()
 }
 
-// waiting are the pods that wait for an address, in the order in which they came.
+// waiting is a queue of the pods that wait for an address.
 type waiting struct {
 	order list.List // of types.NamespacedName
 	at    map[types.NamespacedName]*list.Element
@@ -146,7 +150,7 @@ func (w *waiting) pop() (pod types.NamespacedName, ok bool) {
 	return pod, true
 }
 
-// bitmap is a set of small numbers.
+// bitmap is a set of small integers.
 type bitmap []uint64
 
 func (b bitmap) has(n uint32) bool { return int(n/64) < len(b) && b[n/64]&(1<<(n%64)) != 0 }

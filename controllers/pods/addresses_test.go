@@ -14,37 +14,37 @@ func key(n string) types.NamespacedName { return types.NamespacedName{Name: n} }
 
 func TestAddresses(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/29")) // 1 to 6
-	a.keep(key("old"), "10.0.0.2")
-	a.keep(key("twin"), "10.0.0.2")
-	a.keep(key("far"), "10.0.1.2")
-	a.keep(key("broken"), "none")
-	for _, step := range []struct{ give, want, release, again string }{
-		{give: "old", want: "10.0.0.2"},
-		{give: "x", want: "10.0.0.1"},
-		{give: "x", want: "10.0.0.1"},
-		{give: "twin", want: "10.0.0.3"},
-		{give: "a", want: "10.0.0.4"},
-		{release: "x"}, // there are some that were never given
-		{give: "b", want: "10.0.0.5"},
-		{give: "c", want: "10.0.0.6"},
-		{give: "d", want: "10.0.0.1"},
-		{give: "e", want: ""},
-		{give: "e", want: ""},
-		{give: "f", want: ""},
-		{give: "g", want: ""},
-		{release: "f"}, // waits no more; nothing is free
+	a.occupy(key("old"), "10.0.0.2")
+	a.occupy(key("twin"), "10.0.0.2")
+	a.occupy(key("far"), "10.0.1.2")
+	a.occupy(key("broken"), "none")
+	for _, step := range []struct{ allocate, want, release, again string }{
+		{allocate: "old", want: "10.0.0.2"},
+		{allocate: "x", want: "10.0.0.1"},
+		{allocate: "x", want: "10.0.0.1"},
+		{allocate: "twin", want: "10.0.0.3"},
+		{allocate: "a", want: "10.0.0.4"},
+		{release: "x"}, // some were never allocated
+		{allocate: "b", want: "10.0.0.5"},
+		{allocate: "c", want: "10.0.0.6"},
+		{allocate: "d", want: "10.0.0.1"},
+		{allocate: "e", want: ""},
+		{allocate: "e", want: ""},
+		{allocate: "f", want: ""},
+		{allocate: "g", want: ""},
+		{release: "f"}, // waits no longer; none is free
 		{release: "stranger"},
 		{release: "a", again: "e"},
 		{release: "b", again: "g"},
-		{give: "g", want: "10.0.0.4"},
-		{give: "h", want: "10.0.0.5"}, // before e has come again
-		{give: "e", want: ""},
+		{allocate: "g", want: "10.0.0.4"},
+		{allocate: "h", want: "10.0.0.5"}, // before e calls it again
+		{allocate: "e", want: ""},
 		{release: "old", again: "e"},
-		{release: "e"}, // deleted before it came; nobody waits
-		{give: "i", want: "10.0.0.2"},
+		{release: "e"}, // deleted before it called again; no other pod waits
+		{allocate: "i", want: "10.0.0.2"},
 	} {
-		if step.give != "" {
-			if got := a.give(key(step.give)); got != step.want {
+		if step.allocate != "" {
+			if got := a.allocate(key(step.allocate)); got != step.want {
 				t.Errorf("%+v: got %q", step, got)
 			}
 			continue
@@ -55,29 +55,31 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestAWokenPodThatIsDeletedPassesItOn: an address that is free wakes somebody as long as anybody waits.
-func TestAWokenPodThatIsDeletedPassesItOn(t *testing.T) {
+// TestReturnedPodIsDeleted: as long as an address is free and pods wait, release returns another
+// one.
+func TestReturnedPodIsDeleted(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
 	for _, n := range []string{"a", "b", "c", "d"} {
-		a.give(key(n))
+		a.allocate(key(n))
 	}
 	if again, ok := a.release(key("a")); !ok || again.Name != "c" {
-		t.Fatalf("woke %v, %v", again, ok)
+		t.Fatalf("got %v, %v", again, ok)
 	}
 	if again, ok := a.release(key("c")); !ok || again.Name != "d" {
-		t.Errorf("woke %v, %v", again, ok)
+		t.Errorf("got %v, %v", again, ok)
 	}
 }
 
-// TestWaitingPodsAreForgotten: pods that are deleted while the network is exhausted leave nothing behind.
-func TestWaitingPodsAreForgotten(t *testing.T) {
+// TestWaitingPodsAreRemoved: nothing is kept of pods that are deleted while the network is
+// exhausted.
+func TestWaitingPodsAreRemoved(t *testing.T) {
 	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
 	for _, n := range []string{"a", "b"} {
-		a.give(key(n))
+		a.allocate(key(n))
 	}
 	for i := range 1000 {
 		pod := key(strconv.Itoa(i))
-		if ip := a.give(pod); ip != "" {
+		if ip := a.allocate(pod); ip != "" {
 			t.Fatalf("got %s from an exhausted network", ip)
 		}
 		a.release(pod)
@@ -87,16 +89,16 @@ func TestWaitingPodsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAddressesAgainstModel compares with a plain set: no address is given twice, none is refused while
-// one is free, and a quarter of the pods is there from the start.
+// TestAddressesAgainstModel compares with a plain set: no address is allocated twice, none is
+// refused while one is free, and a quarter of the pods have one at the start.
 func TestAddressesAgainstModel(t *testing.T) {
 	network := netip.MustParsePrefix("10.0.0.0/19")
 	const room = 1<<13 - 2
 	a, random := newAddresses(network), rand.New(rand.NewPCG(1, 2))
 	has, taken := map[string]string{}, map[string]string{}
 	for i := range room / 4 {
-		ip, pod := fmt.Sprintf("10.0.%d.%d", random.IntN(31), 1+random.IntN(250)), "kept"+strconv.Itoa(i)
-		a.keep(key(pod), ip)
+		ip, pod := fmt.Sprintf("10.0.%d.%d", random.IntN(31), 1+random.IntN(250)), "initial"+strconv.Itoa(i)
+		a.occupy(key(pod), ip)
 		if taken[ip] == "" {
 			has[pod], taken[ip] = ip, pod
 		}
@@ -109,7 +111,7 @@ func TestAddressesAgainstModel(t *testing.T) {
 			delete(has, pod)
 			continue
 		}
-		ip := a.give(key(pod))
+		ip := a.allocate(key(pod))
 		switch {
 		case has[pod] != "":
 			if ip != has[pod] {
@@ -117,10 +119,10 @@ func TestAddressesAgainstModel(t *testing.T) {
 			}
 		case ip == "":
 			if len(has) < room {
-				t.Fatalf("%d: none is free for %s, with %d of %d taken", i, pod, len(has), room)
+				t.Fatalf("%d: none is free for %s, with %d of %d allocated", i, pod, len(has), room)
 			}
 		case taken[ip] != "":
-			t.Fatalf("%d: %s is given to %s and %s", i, ip, taken[ip], pod)
+			t.Fatalf("%d: %s is allocated to %s and %s", i, ip, taken[ip], pod)
 		case !network.Contains(netip.MustParseAddr(ip)):
 			t.Fatalf("%d: %s is outside", i, ip)
 		default:
@@ -128,16 +130,16 @@ func TestAddressesAgainstModel(t *testing.T) {
 		}
 	}
 	if len(has) < room*3/4 {
-		t.Errorf("only %d of %d were taken at the end", len(has), room)
+		t.Errorf("only %d of %d were allocated at the end", len(has), room)
 	}
 }
 
-// TestManyAddresses gives more than a /16 has.
+// TestManyAddresses allocates more addresses than a /16 has.
 func TestManyAddresses(t *testing.T) {
 	a := newAddresses(DefaultNetwork)
 	seen := map[string]bool{}
 	for i := range 100_000 {
-		ip := a.give(key(strconv.Itoa(i)))
+		ip := a.allocate(key(strconv.Itoa(i)))
 		if ip == "" || seen[ip] {
 			t.Fatalf("pod %d has the address %q", i, ip)
 		}
@@ -145,7 +147,8 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// BenchmarkAddresses measures a release and the allocation that follows it, with a million taken.
+// BenchmarkAddresses measures a release and the allocation that follows it, with a million
+// allocated.
 func BenchmarkAddresses(b *testing.B) {
 	for _, network := range []string{"10.128.0.0/9", "10.128.0.0/12"} { // the second is then full
 		b.Run(network, func(b *testing.B) {
@@ -154,7 +157,7 @@ func BenchmarkAddresses(b *testing.B) {
 			keys := make([]types.NamespacedName, taken)
 			for i := range keys {
 				keys[i] = types.NamespacedName{Namespace: "default", Name: strconv.Itoa(i)}
-				if a.give(keys[i]) == "" {
+				if a.allocate(keys[i]) == "" {
 					b.Fatal("full")
 				}
 			}
@@ -163,7 +166,7 @@ func BenchmarkAddresses(b *testing.B) {
 			for i := range b.N {
 				k := keys[i%taken]
 				a.release(k)
-				if a.give(k) == "" {
+				if a.allocate(k) == "" {
 					b.Fatal("full")
 				}
 			}

@@ -11,28 +11,28 @@ import (
 
 // containers computes the container statuses of a pod.
 type containers struct {
-	pod     *corev1.Pod
-	up      bool     // they are being started, or were
-	missing []string // patterns of images
-	now     metav1.Time
+	pod           *corev1.Pod
+	started       bool     // the delay before they start has passed
+	missingImages []string // patterns of images that cannot be pulled
+	now           metav1.Time
 }
 
-// statuses returns the statuses of the init containers and of the others, and whether all init containers
-// have completed, or started if they are sidecars.
+// statuses returns the statuses of the init containers and of the others, and whether all init
+// containers have completed, or started if they are sidecars.
 func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initialized bool) {
-	before := "ContainerCreating"
+	reason := "ContainerCreating"
 	if len(c.pod.Spec.InitContainers) > 0 {
-		before = "PodInitializing"
+		reason = "PodInitializing"
 	}
-	initialized = c.up
+	initialized = c.started
 	for i := range c.pod.Spec.InitContainers {
 		spec := &c.pod.Spec.InitContainers[i]
-		s := c.waiting(spec, before)
+		s := c.waitingStatus(spec, reason)
 		if initialized {
-			if restarted(spec) {
-				s = c.run(spec, c.pod.Status.InitContainerStatuses, running)
+			if isSidecar(spec) {
+				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, running)
 			} else {
-				s = c.run(spec, c.pod.Status.InitContainerStatuses, completed)
+				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, completed)
 			}
 		}
 		initialized = initialized && s.State.Waiting == nil
@@ -40,29 +40,31 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 	}
 	for i := range c.pod.Spec.Containers {
 		spec := &c.pod.Spec.Containers[i]
-		s := c.waiting(spec, before)
+		s := c.waitingStatus(spec, reason)
 		if initialized {
-			s = c.run(spec, c.pod.Status.ContainerStatuses, outcomeOf(c.pod))
+			s = c.startedStatus(spec, c.pod.Status.ContainerStatuses, outcomeOf(c.pod))
 		}
 		mains = append(mains, s)
 	}
 	return inits, mains, initialized || len(inits) == 0
 }
 
-func restarted(spec *corev1.Container) bool {
+// isSidecar reports whether an init container is always restarted.
+func isSidecar(spec *corev1.Container) bool {
 	return spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// outcome is the state of a container once it has started.
+// outcome is the state of a container after its start.
 type outcome int
 
 const (
 	running outcome = iota
-	unready         // runs, but is not ready
+	unready         // running, but not ready
 	completed
-	broken
+	failed
 )
 
+// outcomeOf returns the outcome in the annotation of a pod.
 func outcomeOf(pod *corev1.Pod) outcome {
 	switch pod.Annotations[OutcomeAnnotation] {
 	case NeverReady:
@@ -70,21 +72,22 @@ func outcomeOf(pod *corev1.Pod) outcome {
 	case Succeeded:
 		return completed
 	case Failed:
-		return broken
+		return failed
 	}
 	return running
 }
 
-func (c *containers) waiting(spec *corev1.Container, reason string) corev1.ContainerStatus {
+// waitingStatus returns the status of a container that is waiting.
+func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: spec.Name, Image: spec.Image, Started: new(bool),
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
 	}
 }
 
-// run is the status of a container that starts, or has started, with an outcome. If its image was changed
-// it is restarted; if its image cannot be pulled it is waiting.
-func (c *containers) run(spec *corev1.Container, all []corev1.ContainerStatus, out outcome) corev1.ContainerStatus {
+// startedStatus returns the status of a container that starts, or has started, with an outcome. If
+// its image has changed it is restarted; if its image cannot be pulled it is waiting.
+func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus, out outcome) corev1.ContainerStatus {
 	var old corev1.ContainerStatus
 	if i := slices.IndexFunc(all, func(s corev1.ContainerStatus) bool { return s.Name == spec.Name }); i >= 0 {
 		old = all[i]
@@ -100,20 +103,20 @@ func (c *containers) run(spec *corev1.Container, all []corev1.ContainerStatus, o
 			Reason: "Completed", StartedAt: old.State.Running.StartedAt, FinishedAt: c.now, ContainerID: old.ContainerID,
 		}}
 	}
-	if old.State.Terminated == nil && (changed || old.State.Running == nil) && isMissing(spec.Image, c.missing) {
+	if old.State.Terminated == nil && (changed || old.State.Running == nil) && isMissing(spec.Image, c.missingImages) {
 		var was string
 		if old.State.Waiting != nil && !changed {
 			was = old.State.Waiting.Reason
 		}
-		s.State.Waiting = withoutImage(spec, was)
+		s.State.Waiting = pullFailure(spec, was)
 		return s
 	}
-	began, ended := c.now, c.now
+	startedAt, finishedAt := c.now, c.now
 	switch {
 	case old.State.Running != nil && !changed:
-		began = old.State.Running.StartedAt
+		startedAt = old.State.Running.StartedAt
 	case old.State.Terminated != nil:
-		began, ended = old.State.Terminated.StartedAt, old.State.Terminated.FinishedAt
+		startedAt, finishedAt = old.State.Terminated.StartedAt, old.State.Terminated.FinishedAt
 	}
 	s.ImageID = spec.Image
 	s.ContainerID = "flyball://" + string(c.pod.UID) + "/" + spec.Name
@@ -126,19 +129,20 @@ func (c *containers) run(spec *corev1.Container, all []corev1.ContainerStatus, o
 		*s.Started = true
 		fallthrough
 	case unready:
-		s.State.Running = &corev1.ContainerStateRunning{StartedAt: began}
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
 	case completed:
 		s.Ready = slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == spec.Name })
-		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: began, FinishedAt: ended, ContainerID: s.ContainerID}
-	case broken:
-		s.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: began, FinishedAt: ended, ContainerID: s.ContainerID}
+		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: startedAt, FinishedAt: finishedAt, ContainerID: s.ContainerID}
+	case failed:
+		s.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: startedAt, FinishedAt: finishedAt, ContainerID: s.ContainerID}
 	}
 	return s
 }
 
-// withoutImage is the waiting state of a container whose image cannot be pulled: ErrImagePull first, then
-// ImagePullBackOff. was is the reason why it is waiting for the same image now, if it is.
-func withoutImage(spec *corev1.Container, was string) *corev1.ContainerStateWaiting {
+// pullFailure returns the waiting state of a container whose image cannot be pulled: ErrImagePull
+// first, then ImagePullBackOff. was is the reason for which it is already waiting for that image,
+// or "".
+func pullFailure(spec *corev1.Container, was string) *corev1.ContainerStateWaiting {
 	switch {
 	case spec.ImagePullPolicy == corev1.PullNever:
 		return &corev1.ContainerStateWaiting{Reason: errImageNeverPull,

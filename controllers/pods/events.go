@@ -7,14 +7,15 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// containerEvent is an event about one container of a pod, or about the pod if it has no field path.
+// containerEvent is an event about one container of a pod, or about the pod if it has no field
+// path.
 type containerEvent struct {
 	fieldPath         string
 	typ, reason, note string
 }
 
-// recordAll records events about a pod.
-func recordAll(r record.EventRecorder, pod *corev1.Pod, events []containerEvent) {
+// recordEvents records events about a pod and its containers.
+func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEvent) {
 	for _, e := range events {
 		r.Event(&corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
@@ -23,26 +24,26 @@ func recordAll(r record.EventRecorder, pod *corev1.Pod, events []containerEvent)
 	}
 }
 
-// changes are the events that kubelet records when a pod's status changes to this one.
-func changes(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
+// statusEvents returns the events that kubelet records when the status of a pod changes.
+func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	var events []containerEvent
 	was, is := condition(&pod.Status, corev1.PodReadyToStartContainers), condition(status, corev1.PodReadyToStartContainers)
-	if is.Reason == noSandbox && was.Reason != noSandbox {
-		events = append(events, containerEvent{"", corev1.EventTypeWarning, noSandbox, is.Message})
+	if is.Reason == failedCreatePodSandBox && was.Reason != failedCreatePodSandBox {
+		events = append(events, containerEvent{"", corev1.EventTypeWarning, failedCreatePodSandBox, is.Message})
 	}
 	for i := range pod.Spec.InitContainers {
 		spec := &pod.Spec.InitContainers[i]
-		events = append(events, changesOf(spec, initPath(spec), pod.Status.InitContainerStatuses, status.InitContainerStatuses)...)
+		events = append(events, containerEvents(spec, initPath(spec), pod.Status.InitContainerStatuses, status.InitContainerStatuses)...)
 	}
 	for i := range pod.Spec.Containers {
 		spec := &pod.Spec.Containers[i]
-		events = append(events, changesOf(spec, path(spec), pod.Status.ContainerStatuses, status.ContainerStatuses)...)
+		events = append(events, containerEvents(spec, path(spec), pod.Status.ContainerStatuses, status.ContainerStatuses)...)
 	}
 	return events
 }
 
-// killings are the events that kubelet records when it kills a pod.
-func killings(pod *corev1.Pod) []containerEvent {
+// killingEvents returns the events that kubelet records when it kills a pod.
+func killingEvents(pod *corev1.Pod) []containerEvent {
 	var events []containerEvent
 	for i := range pod.Spec.Containers {
 		spec := &pod.Spec.Containers[i]
@@ -53,7 +54,8 @@ func killings(pod *corev1.Pod) []containerEvent {
 	return events
 }
 
-func changesOf(spec *corev1.Container, at string, before, after []corev1.ContainerStatus) []containerEvent {
+// containerEvents returns the events that kubelet records when the status of a container changes.
+func containerEvents(spec *corev1.Container, at string, before, after []corev1.ContainerStatus) []containerEvent {
 	var events []containerEvent
 	add := func(typ, reason, format string, args ...any) {
 		events = append(events, containerEvent{at, typ, reason, fmt.Sprintf(format, args...)})
@@ -96,9 +98,11 @@ func changesOf(spec *corev1.Container, at string, before, after []corev1.Contain
 	return events
 }
 
+// path and initPath return the field path of a container.
 func path(c *corev1.Container) string     { return "spec.containers{" + c.Name + "}" }
 func initPath(c *corev1.Container) string { return "spec.initContainers{" + c.Name + "}" }
 
+// find returns the status of a container, or the zero value.
 func find(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
 	for _, s := range all {
 		if s.Name == name {
@@ -108,6 +112,7 @@ func find(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
+// condition returns a condition, or the zero value.
 func condition(s *corev1.PodStatus, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, c := range s.Conditions {
 		if c.Type == kind {

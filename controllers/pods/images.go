@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// DefaultMissingImages are the patterns of the images that no registry has, unless [Options] say
-// otherwise: those with the tag 404, and those of registries in the top-level domain invalid, which
-// never exist.
+// DefaultMissingImages are the default patterns of images that cannot be pulled: those with the tag
+// 404, and those of registries in the top-level domain invalid, which do not exist.
 var DefaultMissingImages = []string{"*:404", "*.invalid/*", "*.invalid:*/*"}
 
 // The reasons why a container waits for its image, as kubelet gives them.
@@ -27,7 +26,7 @@ func isMissing(image string, patterns []string) bool {
 	return false
 }
 
-// match reports whether a string matches a pattern as a whole, in which * stands for any characters,
+// match reports whether a string matches a pattern as a whole, in which * matches any characters,
 // slashes included.
 func match(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
@@ -43,7 +42,7 @@ func match(pattern, s string) bool {
 	return rest == ""
 }
 
-// pullError is the error of a container runtime that cannot pull an image.
+// pullError returns the error of a container runtime that cannot pull an image.
 func pullError(image string) string {
 	ref := reference(image)
 	host, path, _ := strings.Cut(ref, "/")
@@ -57,7 +56,7 @@ func pullError(image string) string {
 	return fmt.Sprintf("rpc error: code = %s desc = failed to pull and unpack image %q: failed to resolve reference %q: %s", code, ref, ref, why)
 }
 
-// reference is the full name of an image: with its registry and a tag or a digest.
+// reference returns the full name of an image, with its registry and a tag or a digest.
 func reference(image string) string {
 	host, _, ok := strings.Cut(image, "/")
 	switch {
@@ -72,7 +71,7 @@ func reference(image string) string {
 	return image
 }
 
-// split takes the tag or the digest off an image.
+// split splits an image into its name and its tag or digest.
 func split(image string) (name, version string) {
 	if name, digest, ok := strings.Cut(image, "@"); ok {
 		return name, digest

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The node's lease is renewed as often as kubelet does, and for as long.
+// The duration of the node's lease and the interval of its renewal are those of kubelet.
 const (
 	leaseDuration = 40 * time.Second
 	renewInterval = 10 * time.Second
 )
 
-// renew renews the node's lease if it is time to, and returns the time until the next renewal.
+// renew renews the node's lease if it is due, and returns the time until the next renewal.
 func (r *nodeReconciler) renew(ctx context.Context, node *corev1.Node, now time.Time) (time.Duration, error) {
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
@@ -36,7 +36,7 @@ func (r *nodeReconciler) renew(ctx context.Context, node *corev1.Node, now time.
 	return renewInterval, r.client.Update(ctx, lease)
 }
 
-// leaseOf is the node's lease as of its renewal now.
+// leaseOf returns the node's lease when it is renewed now.
 func leaseOf(node *corev1.Node, now time.Time) *coordinationv1.Lease {
 	seconds, at := int32(leaseDuration/time.Second), metav1.NewMicroTime(now)
 	return &coordinationv1.Lease{
@@ -48,7 +48,7 @@ func leaseOf(node *corev1.Node, now time.Time) *coordinationv1.Lease {
 	}
 }
 
-// untilRenewal is zero or less when a lease is due.
+// untilRenewal returns the time until the renewal of a lease is due.
 func untilRenewal(lease *coordinationv1.Lease, now time.Time) time.Duration {
 	if lease.Spec.RenewTime == nil {
 		return 0

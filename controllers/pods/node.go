@@ -20,13 +20,13 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// The node that the pods live on.
+// The node of the pods.
 const (
 	NodeName = "flyball"
 	NodeIP   = "10.0.0.1"
 )
 
-// What the node has, for all its pods together.
+// capacity is the capacity of the node.
 var capacity = corev1.ResourceList{
 	corev1.ResourceCPU:              resource.MustParse("10k"),
 	corev1.ResourceMemory:           resource.MustParse("64Ti"),
@@ -34,28 +34,30 @@ var capacity = corev1.ResourceList{
 	corev1.ResourcePods:             resource.MustParse("1M"),
 }
 
+// nodeRequest is the request for the node.
 var nodeRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: NodeName}}
 
-// addNode adds a controller that sees to it that the node exists, is ready and renews its lease.
+// addNode adds the controller that creates the node, keeps it ready and renews its lease.
 func addNode(mgr manager.Manager) error {
 	isNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == NodeName })
-	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	atStart := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(nodeRequest)
 		return nil
 	})
 	return builder.ControllerManagedBy(mgr).
 		Named("node").
 		For(&corev1.Node{}, builder.WithPredicates(isNode)).
-		WatchesRawSource(once).
+		WatchesRawSource(atStart).
 		Complete(&nodeReconciler{mgr.GetClient(), mgr.GetAPIReader()})
 }
 
+// nodeReconciler reconciles the node and its lease.
 type nodeReconciler struct {
 	client client.Client
 	live   client.Reader
 }
 
-// Reconcile makes the node, keeps it ready, and renews its lease when it is time to.
+// Reconcile creates the node, keeps it ready, and renews its lease when that is due.
 func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	err := r.client.Get(ctx, nodeRequest.NamespacedName, node)
@@ -79,6 +81,7 @@ func (r *nodeReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (re
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
+// newNode returns the node, without its status.
 func newNode() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: NodeName,
@@ -90,7 +93,8 @@ func newNode() *corev1.Node {
 	}}
 }
 
-// nodeStatus is old, made ready. A condition that is as it should be keeps its times.
+// nodeStatus returns the status of the ready node. A condition that does not change keeps its
+// times.
 func nodeStatus(old corev1.NodeStatus, now metav1.Time) corev1.NodeStatus {
 	s := *old.DeepCopy()
 	s.Capacity, s.Allocatable = capacity.DeepCopy(), capacity.DeepCopy()

@@ -1,8 +1,8 @@
-// Package pods simulates a node and its kubelet: it registers one node without a machine, makes the pods
-// that are bound to it start, become ready and terminate, and completes their deletion.
+// Package pods simulates a node and its kubelet: it registers one node without a host, makes the
+// pods that are bound to it start, become ready and terminate, and completes their deletion.
 //
-// The next status of a pod follows from the pod alone, so a restart changes nothing. [Options] and
-// [OutcomeAnnotation] configure it. Pods on other nodes are left to the kubelets of those.
+// The next status of a pod is a function of the pod alone, so a restart changes nothing. [Options]
+// and [OutcomeAnnotation] configure it. Pods on other nodes are left to their kubelets.
 package pods
 
 import (
@@ -31,15 +31,17 @@ func AddToManager(mgr manager.Manager, o Options) error {
 	if n := o.network(); !n.Addr().Is4() || n.Bits() > 30 {
 		return fmt.Errorf("the pods' network %s is not an IPv4 network with room for a pod", n)
 	}
+	//lint:ignore SA1019 kubelet records core events too
+	recorder := mgr.GetEventRecorderFor("kubelet")
 	r := &reconciler{
 		client:    mgr.GetClient(),
-		recorder:  mgr.GetEventRecorderFor("kubelet"),
+		recorder:  recorder,
 		options:   o,
 		addresses: newAddresses(o.network()),
 	}
 	err := builder.ControllerManagedBy(mgr).
 		Named("pods").
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return mine(o.(*corev1.Pod)) }))).
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return isResponsible(o.(*corev1.Pod)) }))).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.queue = q
 			return nil
@@ -52,6 +54,7 @@ func AddToManager(mgr manager.Manager, o Options) error {
 	return addNode(mgr)
 }
 
+// reconciler reconciles the pods on the node.
 type reconciler struct {
 	client    client.Client
 	recorder  record.EventRecorder
@@ -59,11 +62,11 @@ type reconciler struct {
 	addresses *addresses
 	queue     workqueue.TypedRateLimitingInterface[reconcile.Request] // set before the first Reconcile
 
-	mu      sync.Mutex
-	counted bool // the addresses that pods had at the start are allocated
+	mu       sync.Mutex
+	restored bool // restoreAddresses is done
 }
 
-// Reconcile makes the next change of one pod.
+// Reconcile executes the next step of one pod.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
@@ -72,7 +75,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !mine(pod) {
+	if !isResponsible(pod) {
 		return reconcile.Result{}, nil
 	}
 	ip, err := r.address(ctx, req, pod)
@@ -84,13 +87,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case s.remove:
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 		if err == nil {
-			recordAll(r.recorder, pod, killings(pod))
+			recordEvents(r.recorder, pod, killingEvents(pod))
 		}
 	case s.status != nil:
-		events := changes(pod, s.status)
+		events := statusEvents(pod, s.status)
 		pod.Status = *s.status
 		if err = r.client.Status().Update(ctx, pod); err == nil {
-			recordAll(r.recorder, pod, events)
+			recordEvents(r.recorder, pod, events)
 		}
 	}
 	if err != nil {
@@ -99,35 +102,37 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: s.after}, nil
 }
 
-// address returns the address of a pod, or "" if it needs one and none is free; the pod is then reconciled
-// again once one is. A terminated pod has released its address, but keeps it in its status.
+// address returns the address of a pod, or "" if it needs one and none is free; the pod is then
+// enqueued when one is released. A terminated pod has released its address, but keeps it in its
+// status.
 func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *corev1.Pod) (string, error) {
 	switch {
 	case pod.Spec.HostNetwork:
 		return NodeIP, nil
 	case pod.DeletionTimestamp != nil:
 		return pod.Status.PodIP, nil
-	case !lives(pod):
+	case podstate.Finished(pod):
 		r.release(req)
 		return pod.Status.PodIP, nil
 	}
-	if err := r.count(ctx); err != nil {
+	if err := r.restoreAddresses(ctx); err != nil {
 		return "", err
 	}
-	return r.addresses.give(req.NamespacedName), nil
+	return r.addresses.allocate(req.NamespacedName), nil
 }
 
+// release releases the address of a pod, and enqueues a pod that waits for one.
 func (r *reconciler) release(req reconcile.Request) {
 	if waiting, ok := r.addresses.release(req.NamespacedName); ok {
 		r.queue.Add(reconcile.Request{NamespacedName: waiting})
 	}
 }
 
-// count allocates, once, the addresses that pods have already.
-func (r *reconciler) count(ctx context.Context) error {
+// restoreAddresses allocates, once, the addresses that pods have in their status.
+func (r *reconciler) restoreAddresses(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.counted {
+	if r.restored {
 		return nil
 	}
 	all := &corev1.PodList{}
@@ -135,10 +140,10 @@ func (r *reconciler) count(ctx context.Context) error {
 		return err
 	}
 	for i := range all.Items {
-		if pod := &all.Items[i]; mine(pod) && !podstate.Finished(pod) {
-			r.addresses.keep(client.ObjectKeyFromObject(pod), pod.Status.PodIP)
+		if pod := &all.Items[i]; isResponsible(pod) && !podstate.Finished(pod) {
+			r.addresses.occupy(client.ObjectKeyFromObject(pod), pod.Status.PodIP)
 		}
 	}
-	r.counted = true
+	r.restored = true
 	return nil
 }

@@ -12,19 +12,20 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// Options configure the behaviour of pods. With the zero value, a pod whose images can be pulled is ready
-// at once.
+// Options configure the behaviour of pods. With the zero value, a pod whose images can be pulled is
+// ready immediately.
 type Options struct {
-	// Delay is the time from a pod's being bound to its being ready.
+	// Delay is the time between the binding of a pod and its readiness.
 	Delay time.Duration
-	// Jitter is added to the delay, between nothing and all of it; how much depends on the pod's UID.
+	// Jitter is the maximum of what is added to the delay; how much depends on the UID of the pod.
 	Jitter time.Duration
-	// MissingImages are patterns of images that cannot be pulled, in which * stands for any characters.
-	// A container with such an image waits with ErrImagePull and then ImagePullBackOff until its image
-	// is changed. Nil means [DefaultMissingImages]; an empty list means that every image can be pulled.
+	// MissingImages are patterns of images that cannot be pulled, in which * matches any
+	// characters. A container with such an image waits with ErrImagePull and then ImagePullBackOff
+	// until its image is changed. Nil means [DefaultMissingImages]; an empty list means that every
+	// image can be pulled.
 	MissingImages []string
-	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When it is
-	// exhausted, further pods stay Pending until another pod terminates or is deleted.
+	// Network is the IPv4 network of the pods' addresses. By default it is [DefaultNetwork]. When
+	// it is exhausted, further pods stay Pending until another pod terminates or is deleted.
 	Network netip.Prefix
 }
 
@@ -45,54 +46,52 @@ func (o *Options) network() netip.Prefix {
 	return o.Network
 }
 
-// noAddress is the message of a pod without an address, as from kubelet.
+// noAddress returns the message for a pod without an address, as from kubelet.
 func (o *Options) noAddress() string {
 	return fmt.Sprintf("Failed to create pod sandbox: no IP addresses available in %s", o.network())
 }
 
-// OutcomeAnnotation on a pod makes its containers end, or not become ready; without it, they run.
+// OutcomeAnnotation on a pod makes its containers terminate, or not become ready. Without it, they
+// run and are ready.
 const OutcomeAnnotation = "flyball.dev/outcome"
 
 // The values of the outcome annotation.
 const (
 	NeverReady = "NeverReady" // its containers run, but are not ready
-	Succeeded  = "Succeeded"  // its containers run to their end
-	Failed     = "Failed"     // its containers end with an error
+	Succeeded  = "Succeeded"  // its containers terminate successfully
+	Failed     = "Failed"     // its containers terminate with an error
 )
 
-// mine reports whether this controller is responsible for a pod: those on the node, and those that are
-// deleted before they are bound.
-func mine(pod *corev1.Pod) bool {
+// isResponsible reports whether a pod is one of this controller: bound to the node, or deleted
+// before it was bound.
+func isResponsible(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == NodeName || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
 }
 
-// lives reports whether a pod on the node is neither terminating nor terminated, and so needs an address.
-func lives(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !podstate.Finished(pod) }
-
 // step is the next change of a pod.
 type step struct {
-	remove bool              // the deletion is complete
-	status *corev1.PodStatus // to be written, if not nil
-	after  time.Duration     // to be reconciled again, if not zero
+	remove bool              // delete the pod without a grace period
+	status *corev1.PodStatus // update the status, if not nil
+	after  time.Duration     // reconcile it again after that time, if not zero
 }
 
-// next returns the next change of a pod. ip is its address, empty if none is free.
+// next returns the next step of a pod. ip is its address, "" if none is free.
 func next(pod *corev1.Pod, ip string, o *Options, now time.Time) step {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return step{remove: grace(pod) > 0}
-	case !lives(pod):
+	case podstate.Finished(pod):
 		return step{}
 	}
-	up, after := hasStarted(pod, o, now)
-	status := statusOf(pod, up, ip, o, now)
+	started, after := hasStarted(pod, o, now)
+	status := statusOf(pod, started, ip, o, now)
 	if equality.Semantic.DeepEqual(status, pod.Status) {
 		return step{after: after}
 	}
 	return step{status: &status, after: after}
 }
 
-// grace is the grace period of a terminating pod, in seconds.
+// grace returns the grace period of a terminating pod, in seconds.
 func grace(pod *corev1.Pod) int64 {
 	if pod.DeletionGracePeriodSeconds == nil {
 		return 0
@@ -100,7 +99,8 @@ func grace(pod *corev1.Pod) int64 {
 	return *pod.DeletionGracePeriodSeconds
 }
 
-// hasStarted reports whether the delay of a bound pod is over, and if not, how much of it is left.
+// hasStarted reports whether the delay of a bound pod has passed, and returns how much of it is
+// left.
 func hasStarted(pod *corev1.Pod, o *Options, now time.Time) (ok bool, after time.Duration) {
 	delay := o.Delay
 	if o.Jitter > 0 {

@@ -39,7 +39,7 @@ func annotated(outcome string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{OutcomeAnnotation: outcome} }
 }
 
-func going(grace int64) func(*corev1.Pod) {
+func terminating(grace int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: now}, &grace
 	}
@@ -53,9 +53,9 @@ func initImage(image string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = image }
 }
 
-// reported is the pod after its status was written at a time.
-func reported(up bool, at time.Time) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status = statusOf(p, up, someIP, &Options{}, at) }
+// reported sets the status of a pod as of that time.
+func reported(started bool, at time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status = statusOf(p, started, someIP, &Options{}, at) }
 }
 
 func TestMine(t *testing.T) {
@@ -66,11 +66,11 @@ func TestMine(t *testing.T) {
 	}{
 		{"on the node", pod(), true},
 		{"on another", pod(func(p *corev1.Pod) { p.Spec.NodeName = "other" }), false},
-		{"going on another", pod(going(30), func(p *corev1.Pod) { p.Spec.NodeName = "other" }), false},
+		{"terminating on another", pod(terminating(30), func(p *corev1.Pod) { p.Spec.NodeName = "other" }), false},
 		{"not bound", pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), false},
-		{"going before it was bound", pod(going(30), func(p *corev1.Pod) { p.Spec.NodeName = "" }), true},
+		{"terminating before it was bound", pod(terminating(30), func(p *corev1.Pod) { p.Spec.NodeName = "" }), true},
 	} {
-		if got := mine(tt.pod); got != tt.want {
+		if got := isResponsible(tt.pod); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
@@ -88,17 +88,17 @@ func TestNext(t *testing.T) {
 	}{
 		{name: "bound", pod: pod(), report: true},
 		{name: "ready", pod: pod(reported(true, now))},
-		{name: "somebody has changed its status", pod: pod(reported(true, now), func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), report: true},
-		{name: "bound, and slow", pod: pod(), o: slow, report: true, after: 10 * time.Second},
+		{name: "its status was changed by a user", pod: pod(reported(true, now), func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), report: true},
+		{name: "bound, with a delay", pod: pod(), o: slow, report: true, after: 10 * time.Second},
 		{name: "starting", pod: pod(reported(false, now.Add(-4*time.Second))), o: slow, after: 6 * time.Second},
 		{name: "started", pod: pod(reported(false, now.Add(-10*time.Second))), o: slow, report: true},
-		{name: "ended", pod: pod(annotated(Succeeded), reported(true, now))},
-		{name: "going", pod: pod(reported(true, now), going(30)), remove: true},
-		{name: "going, and its grace is over", pod: pod(going(0))},
-		{name: "cannot have its image", pod: pod(image("c:404")), report: true},
-		{name: "could not have its image", pod: pod(image("c:404"), reported(true, now)), report: true},
+		{name: "terminated", pod: pod(annotated(Succeeded), reported(true, now))},
+		{name: "terminating", pod: pod(reported(true, now), terminating(30)), remove: true},
+		{name: "terminating, after its grace period", pod: pod(terminating(0))},
+		{name: "image cannot be pulled", pod: pod(image("c:404")), report: true},
+		{name: "image could not be pulled", pod: pod(image("c:404"), reported(true, now)), report: true},
 		{name: "waits for its image", pod: pod(image("c:404"), reported(true, now), reported(true, now))},
-		{name: "has another image", pod: pod(image("c:404"), reported(true, now), reported(true, now), image("c:1")), report: true},
+		{name: "image was changed", pod: pod(image("c:404"), reported(true, now), reported(true, now), image("c:1")), report: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := next(tt.pod, someIP, &tt.o, now)
@@ -114,27 +114,27 @@ func TestStatusOf(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		pod        *corev1.Pod
-		up         bool
+		started    bool
 		phase      corev1.PodPhase
 		containers bool // ready
 		ready      bool
 	}{
 		{"starting", pod(), false, corev1.PodPending, false, false},
-		{"up", pod(), true, corev1.PodRunning, true, true},
+		{"started", pod(), true, corev1.PodRunning, true, true},
 		{"never ready", pod(annotated(NeverReady)), true, corev1.PodRunning, false, false},
 		{"succeeded", pod(annotated(Succeeded)), true, corev1.PodSucceeded, false, false},
 		{"failed", pod(annotated(Failed)), true, corev1.PodFailed, false, false},
-		{"gate closed", pod(gated), true, corev1.PodRunning, true, false},
-		{"gate open", pod(gated, func(p *corev1.Pod) {
+		{"readiness gate fails", pod(gated), true, corev1.PodRunning, true, false},
+		{"readiness gate passes", pod(gated, func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: "g", Status: corev1.ConditionTrue}}
 		}), true, corev1.PodRunning, true, true},
 		{"no image", pod(image("c:404")), true, corev1.PodPending, false, false},
-		{"no image, and would succeed", pod(image("c:404"), annotated(Succeeded)), true, corev1.PodPending, false, false},
+		{"no image, outcome Succeeded", pod(image("c:404"), annotated(Succeeded)), true, corev1.PodPending, false, false},
 		{"no image for an init container", pod(initImage("i:404")), true, corev1.PodPending, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := tt.pod.DeepCopy()
-			s := statusOf(tt.pod, tt.up, someIP, &Options{}, now)
+			s := statusOf(tt.pod, tt.started, someIP, &Options{}, now)
 			if s.Phase != tt.phase || s.ContainerStatuses[0].Ready != tt.containers || podstate.Ready(&corev1.Pod{Status: s}) != tt.ready {
 				t.Errorf("got %+v", s)
 			}
@@ -145,7 +145,8 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestEachContainerHasItsOwnTimes: one that has ended says nothing about when the next one began.
+// TestEachContainerHasItsOwnTimes: the times of a terminated container are not those of the next
+// one.
 func TestEachContainerHasItsOwnTimes(t *testing.T) {
 	p := pod()
 	ended := metav1.NewTime(now.Add(-time.Hour))
@@ -173,7 +174,7 @@ func TestWithoutAddress(t *testing.T) {
 		t.Errorf("got %+v", p.Status)
 	}
 	if s := next(p, "", &Options{}, now.Add(time.Second)); s.status != nil || s.after != 0 {
-		t.Errorf("it does not wait: %+v", s)
+		t.Errorf("there is another step: %+v", s)
 	}
 	p.Status = statusOf(p, true, someIP, &Options{}, now)
 	if c := podstate.Condition(p, corev1.PodReadyToStartContainers); p.Status.Phase != corev1.PodRunning || c.Message != "" {
@@ -187,7 +188,7 @@ func TestImages(t *testing.T) {
 	for i, step := range []struct {
 		image    string
 		state    string
-		says     string // in the message
+		message  string // a part of it
 		restarts int32
 		phase    corev1.PodPhase
 		events   []string // type, reason and message
@@ -229,18 +230,18 @@ func TestImages(t *testing.T) {
 		p.Spec.Containers[0].Image = step.image
 		s := statusOf(p, true, someIP, &Options{}, now.Add(time.Duration(i)*time.Second))
 		var events []string
-		for _, e := range changes(p, &s) {
+		for _, e := range statusEvents(p, &s) {
 			if e.fieldPath != "spec.containers{c}" {
 				t.Errorf("the event %v is about %q", e, e.fieldPath)
 			}
 			events = append(events, e.typ+" "+e.reason+": "+e.note)
 		}
 		p.Status = s
-		state, says := "running", ""
+		state, message := "running", ""
 		if w := s.ContainerStatuses[0].State.Waiting; w != nil {
-			state, says = w.Reason, w.Message
+			state, message = w.Reason, w.Message
 		}
-		if state != step.state || !strings.Contains(says, step.says) || s.ContainerStatuses[0].RestartCount != step.restarts || s.Phase != step.phase {
+		if state != step.state || !strings.Contains(message, step.message) || s.ContainerStatuses[0].RestartCount != step.restarts || s.Phase != step.phase {
 			t.Errorf("step %d: %s, %+v", i, s.Phase, s.ContainerStatuses[0])
 		}
 		if d := cmp.Diff(step.events, events); d != "" {
@@ -256,7 +257,7 @@ func TestPullPolicies(t *testing.T) {
 	}
 	always := pod(func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways })
 	s := statusOf(always, true, someIP, &Options{}, now)
-	if !slices.ContainsFunc(changes(always, &s), func(e containerEvent) bool { return e.reason == "Pulling" && e.fieldPath == "spec.containers{c}" }) {
+	if !slices.ContainsFunc(statusEvents(always, &s), func(e containerEvent) bool { return e.reason == "Pulling" && e.fieldPath == "spec.containers{c}" }) {
 		t.Error("always: nothing was pulled")
 	}
 	if s := statusOf(pod(image("c:404")), true, someIP, &Options{MissingImages: []string{}}, now); s.Phase != corev1.PodRunning {
@@ -296,15 +297,15 @@ func TestMissingImages(t *testing.T) {
 
 func TestKillings(t *testing.T) {
 	p := pod(reported(true, now))
-	if got := killings(p); len(got) != 1 || got[0].note != "Stopping container c" {
+	if got := killingEvents(p); len(got) != 1 || got[0].note != "Stopping container c" {
 		t.Errorf("got %v", got)
 	}
-	if got := killings(pod(reported(false, now))); len(got) != 0 {
-		t.Errorf("of a pod that does not run: %v", got)
+	if got := killingEvents(pod(reported(false, now))); len(got) != 0 {
+		t.Errorf("of a pod that is not running: %v", got)
 	}
 }
 
-func TestJitterIsThePodsOwn(t *testing.T) {
+func TestJitterDependsOnThePod(t *testing.T) {
 	o := Options{Jitter: time.Minute}
 	seen := map[time.Duration]bool{}
 	for i := range 20 {

@@ -10,13 +10,14 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// noSandbox is kubelet's reason for a pod that cannot start because it has no address.
-const noSandbox = "FailedCreatePodSandBox"
+// failedCreatePodSandBox is the reason, as from kubelet, for a pod that cannot start without an
+// address.
+const failedCreatePodSandBox = "FailedCreatePodSandBox"
 
-// statusOf returns the status of a pod on the node. ip is its address, empty if none is free; up is whether
-// the delay before its containers start is over. Conditions and containers that do not change keep their
-// times.
-func statusOf(pod *corev1.Pod, up bool, ip string, o *Options, at time.Time) corev1.PodStatus {
+// statusOf returns the status of a pod on the node. ip is its address, "" if none is free; started
+// is whether the delay before its containers start has passed. Conditions and containers that do
+// not change keep their times.
+func statusOf(pod *corev1.Pod, started bool, ip string, o *Options, at time.Time) corev1.PodStatus {
 	now := metav1.NewTime(at)
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
@@ -28,23 +29,23 @@ func statusOf(pod *corev1.Pod, up bool, ip string, o *Options, at time.Time) cor
 	if ip != "" {
 		s.PodIP, s.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 	}
-	up = up && ip != ""
-	c := containers{pod: pod, up: up, missing: o.missingImages(), now: now}
+	started = started && ip != ""
+	c := containers{pod: pod, started: started, missingImages: o.missingImages(), now: now}
 	var initialized bool
 	s.InitContainerStatuses, s.ContainerStatuses, initialized = c.statuses()
 	s.Phase = phaseOf(pod, &s, initialized)
-	ended := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
+	terminated := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
 
 	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
 		s.Conditions = withCondition(s.Conditions, corev1.PodCondition{
-			Type: kind, Status: statusIf(ok), Reason: reason, Message: message, LastTransitionTime: now, ObservedGeneration: pod.Generation,
+			Type: kind, Status: conditionStatus(ok), Reason: reason, Message: message, LastTransitionTime: now, ObservedGeneration: pod.Generation,
 		})
 	}
 	set(corev1.PodScheduled, true, "", "")
 	if ip == "" {
-		set(corev1.PodReadyToStartContainers, false, noSandbox, o.noAddress())
+		set(corev1.PodReadyToStartContainers, false, failedCreatePodSandBox, o.noAddress())
 	} else {
-		set(corev1.PodReadyToStartContainers, up && !ended, "", "")
+		set(corev1.PodReadyToStartContainers, started && !terminated, "", "")
 	}
 	if initialized {
 		set(corev1.PodInitialized, true, "", "")
@@ -52,19 +53,20 @@ func statusOf(pod *corev1.Pod, up bool, ip string, o *Options, at time.Time) cor
 		set(corev1.PodInitialized, false, "ContainersNotInitialized", "")
 	}
 	ready, reason, message := true, "", ""
-	if ended {
+	if terminated {
 		ready, reason = false, "PodCompleted"
 	} else if names := unreadyIn(s.ContainerStatuses); len(names) > 0 {
 		ready, reason, message = false, "ContainersNotReady", fmt.Sprintf("containers with unready status: %v", names)
 	}
 	set(corev1.ContainersReady, ready, reason, message)
-	if ready && !gatesOpen(pod) {
+	if ready && !readinessGatesPass(pod) {
 		ready, reason = false, "ReadinessGatesNotReady"
 	}
 	set(corev1.PodReady, ready, reason, message)
 	return s
 }
 
+// unreadyIn returns the names of the containers that are not ready.
 func unreadyIn(list []corev1.ContainerStatus) (names []string) {
 	for i := range list {
 		if !list[i].Ready {
@@ -74,23 +76,23 @@ func unreadyIn(list []corev1.ContainerStatus) (names []string) {
 	return names
 }
 
-// phaseOf derives the phase from the containers: a pod is Pending until all have started once, and Running
-// until all have terminated.
+// phaseOf returns the phase, which follows from the containers: a pod is Pending until all have
+// started once, and Running until all have terminated.
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodPhase {
-	ended, failed := 0, false
+	terminated, failed := 0, false
 	for _, c := range s.ContainerStatuses {
 		switch {
 		case c.State.Waiting != nil && c.LastTerminationState.Terminated == nil:
 			return corev1.PodPending
 		case c.State.Terminated != nil:
-			ended++
+			terminated++
 			failed = failed || c.State.Terminated.ExitCode != 0
 		}
 	}
 	switch {
 	case !initialized:
 		return corev1.PodPending
-	case ended < len(pod.Spec.Containers):
+	case terminated < len(pod.Spec.Containers):
 		return corev1.PodRunning
 	case failed:
 		return corev1.PodFailed
@@ -99,7 +101,8 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, initialized bool) corev1.PodP
 	}
 }
 
-func gatesOpen(pod *corev1.Pod) bool {
+// readinessGatesPass reports whether the conditions of all readiness gates are true.
+func readinessGatesPass(pod *corev1.Pod) bool {
 	for _, gate := range pod.Spec.ReadinessGates {
 		if c := podstate.Condition(pod, gate.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
 			return false
@@ -108,7 +111,8 @@ func gatesOpen(pod *corev1.Pod) bool {
 	return true
 }
 
-func statusIf(ok bool) corev1.ConditionStatus {
+// conditionStatus returns True or False.
+func conditionStatus(ok bool) corev1.ConditionStatus {
 	if ok {
 		return corev1.ConditionTrue
 	}

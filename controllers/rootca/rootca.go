@@ -1,5 +1,5 @@
-// Package rootca publishes the certificate of the control plane's authority into every namespace, in
-// the ConfigMap kube-root-ca.crt, where pods and clients look for it.
+// Package rootca publishes the certificate of the control plane's authority in every namespace, in
+// the ConfigMap kube-root-ca.crt, from which pods and clients read it.
 package rootca
 
 import (
@@ -25,8 +25,8 @@ const (
 	Key  = "ca.crt"
 )
 
-// AddToManager adds the controller, which publishes the certificate in PEM. Of ConfigMaps it caches the
-// metadata only; there may be many, and large ones.
+// AddToManager adds the controller, which publishes a certificate in PEM. It caches only the
+// metadata of ConfigMaps, which can be many and large.
 func AddToManager(mgr manager.Manager, certificate []byte) error {
 	published := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == Name })
 	toNamespace := func(_ context.Context, o client.Object) []reconcile.Request {
@@ -43,13 +43,14 @@ func AddToManager(mgr manager.Manager, certificate []byte) error {
 		})
 }
 
+// reconciler reconciles the ConfigMap of a namespace.
 type reconciler struct {
 	client client.Client
 	live   client.Reader
 	data   map[string]string
 }
 
-// Reconcile makes the ConfigMap of one namespace what it ought to be.
+// Reconcile creates the ConfigMap of one namespace, or restores its data.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns := &corev1.Namespace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ns); err != nil || ns.DeletionTimestamp != nil {
@@ -57,20 +58,21 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	err := r.publish(ctx, ns.Name)
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		err = nil // it was just made or deleted, which brings another event; or the namespace is going
+		err = nil // it was created or deleted meanwhile, which causes another event; or the namespace is terminating
 	}
 	return reconcile.Result{}, err
 }
 
+// publish creates or updates the ConfigMap.
 func (r *reconciler) publish(ctx context.Context, namespace string) error {
-	there := &corev1.ConfigMap{}
-	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Name}, there)
+	existing := &corev1.ConfigMap{}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Name}, existing)
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name}, Data: r.data})
-	case err != nil || equality.Semantic.DeepEqual(there.Data, r.data):
+	case err != nil || equality.Semantic.DeepEqual(existing.Data, r.data):
 		return err
 	}
-	there.Data, there.BinaryData = r.data, nil
-	return r.client.Update(ctx, there)
+	existing.Data, existing.BinaryData = r.data, nil
+	return r.client.Update(ctx, existing)
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// affinityMatches reports whether the node is one that the pod's node selector and its required node affinity
-// allow.
+// affinityMatches reports whether a node matches the pod's node selector and its required node
+// affinity.
 func affinityMatches(pod *corev1.Pod, node *corev1.Node) bool {
 	for k, v := range pod.Spec.NodeSelector {
 		if has, ok := node.Labels[k]; !ok || has != v {
@@ -25,7 +25,8 @@ func affinityMatches(pod *corev1.Pod, node *corev1.Node) bool {
 	})
 }
 
-// matches reports whether all requirements of a term hold. A term without any matches nothing.
+// matches reports whether a node matches all requirements of a term. A term without requirements
+// matches nothing.
 func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	for _, r := range t.MatchExpressions {
 		value, ok := node.Labels[r.Key]
@@ -41,6 +42,7 @@ func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	return len(t.MatchExpressions)+len(t.MatchFields) > 0
 }
 
+// holds reports whether a value, which may not exist, matches a requirement.
 func holds(r corev1.NodeSelectorRequirement, value string, exists bool) bool {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn:

@@ -12,72 +12,74 @@ import (
 	"flyball.dev/controllers/internal/nodestate"
 )
 
-// node is a node with the sum of its pods' requests.
-type node struct {
+// nodeInfo is a node with the sum of the requests of its pods.
+type nodeInfo struct {
 	name         string
-	*corev1.Node // nil if it does not exist and pods are bound to it
+	*corev1.Node // nil if it does not exist, although pods are bound to it
 	taints       []corev1.Taint
-	allocatable  amounts
-	used         amounts
+	allocatable  quantities
+	used         quantities
 	pods         int64
 }
 
 // set sets the state of the node.
-func (n *node) set(object *corev1.Node) {
-	n.Node, n.taints, n.allocatable = object, nodestate.Taints(object), amounts{}
+func (n *nodeInfo) set(object *corev1.Node) {
+	n.Node, n.taints, n.allocatable = object, nodestate.Taints(object), quantities{}
 	n.allocatable.add(object.Status.Allocatable)
 }
 
-// obstacle is a reason why a pod does not fit on a node.
-type obstacle struct {
+// rejection is a reason why a node is not suitable for a pod.
+type rejection struct {
 	reason string
-	// unresolvable: preemption would not help, as it is so without any other pod.
+	// unresolvable is set if preemption would not help, because other pods are not the reason.
 	unresolvable bool
 }
 
-// obstacles returns why a pod with these requests does not fit on a node, or nothing. As in
-// kube-scheduler, only the first filter that fails is reported.
-func obstacles(pod *corev1.Pod, needs []need, n *node) []obstacle {
+// filter returns the reasons why a node is not suitable for a pod with these requests, or none. As
+// in kube-scheduler, they are those of the first filter that fails.
+func filter(pod *corev1.Pod, needs []request, n *nodeInfo) []rejection {
 	unschedulable := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	switch {
 	case n.Spec.Unschedulable && !tolerates(pod, &unschedulable):
-		return []obstacle{{"node(s) were unschedulable", true}}
+		return []rejection{{"node(s) were unschedulable", true}}
 	case slices.ContainsFunc(n.taints, func(t corev1.Taint) bool { return repels(&t) && !tolerates(pod, &t) }):
-		return []obstacle{{"node(s) had untolerated taint(s)", true}}
+		return []rejection{{"node(s) had untolerated taint(s)", true}}
 	case !affinityMatches(pod, n.Node):
-		return []obstacle{{"node(s) didn't match Pod's node affinity/selector", true}}
+		return []rejection{{"node(s) didn't match Pod's node affinity/selector", true}}
 	}
-	var list []obstacle
+	var list []rejection
 	if n.pods+1 > n.allocatable[corev1.ResourcePods] {
-		list = append(list, obstacle{"Too many pods", n.allocatable[corev1.ResourcePods] == 0})
+		list = append(list, rejection{"Too many pods", n.allocatable[corev1.ResourcePods] == 0})
 	}
 	for _, need := range needs {
 		if all := n.allocatable[need.name]; need.amount > all-n.used[need.name] {
-			list = append(list, obstacle{"Insufficient " + string(need.name), need.amount > all})
+			list = append(list, rejection{"Insufficient " + string(need.name), need.amount > all})
 		}
 	}
 	return list
 }
 
+// repels reports whether pods without a toleration of a taint are not scheduled.
 func repels(t *corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }
 
+// tolerates reports whether a pod has a toleration of a taint.
 func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool {
 		return o.ToleratesTaint(klog.Background(), t, true)
 	})
 }
 
-// choose picks a node for a pod: of those where it fits the preferred one, or else the one with the
-// fewest pods. If there is none it says why, in kube-scheduler's words.
-func choose(pod *corev1.Pod, needs []need, nodes []*node, preferred string) (_ *node, why string) {
-	var best *node
+// selectNode selects a node for a pod: of the suitable ones the preferred node, or else the one
+// with the fewest pods. If none is suitable, it returns kube-scheduler's message.
+func selectNode(pod *corev1.Pod, needs []request, nodes []*nodeInfo, preferred string) (_ *nodeInfo, message string) {
+	var best *nodeInfo
 	reasons, preemption := map[string]int{}, map[string]int{}
 	for _, n := range nodes {
-		found := obstacles(pod, needs, n)
+		found := filter(pod, needs, n)
 		if len(found) == 0 {
-			if best == nil || before(n, best, preferred) {
+			if best == nil || preferable(n, best, preferred) {
 				best = n
 			}
 			continue
@@ -100,17 +102,19 @@ func choose(pod *corev1.Pod, needs []need, nodes []*node, preferred string) (_ *
 		return nil, "no nodes available to schedule pods"
 	}
 	none := fmt.Sprintf("0/%d nodes are available: ", len(nodes))
-	return nil, none + histogram(reasons) + ". no new claims to deallocate, preemption: " + none + histogram(preemption) + "."
+	return nil, none + reasonHistogram(reasons) + ". no new claims to deallocate, preemption: " + none + reasonHistogram(preemption) + "."
 }
 
-func before(a, b *node, preferred string) bool {
+// preferable reports whether a is selected rather than b.
+func preferable(a, b *nodeInfo, preferred string) bool {
 	if (a.name == preferred) != (b.name == preferred) {
 		return a.name == preferred
 	}
 	return cmp.Or(cmp.Compare(a.pods, b.pods), strings.Compare(a.name, b.name)) < 0
 }
 
-func histogram(counts map[string]int) string {
+// reasonHistogram formats the number of nodes for each reason, sorted.
+func reasonHistogram(counts map[string]int) string {
 	var list []string
 	for what, n := range counts {
 		list = append(list, fmt.Sprintf("%d %s", n, what))

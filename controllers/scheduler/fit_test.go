@@ -69,7 +69,7 @@ func tolerating(t ...corev1.Toleration) *corev1.Pod {
 	return podWith(func(s *corev1.PodSpec) { s.Tolerations = t })
 }
 
-func TestChoose(t *testing.T) {
+func TestSelectNode(t *testing.T) {
 	anyPod := podWith(func(*corev1.PodSpec) {})
 	const (
 		noVictims  = "No preemption victims found for incoming pod"
@@ -82,14 +82,14 @@ func TestChoose(t *testing.T) {
 		name  string
 		pod   *corev1.Pod
 		nodes []*corev1.Node
-		there []*corev1.Pod // on the node n
+		pods  []*corev1.Pod // on the node n
 		want  string        // the node
 		why   string
 	}{
 		{name: "one node", pod: anyPod, nodes: []*corev1.Node{readyNode("n")}, want: "n"},
 		{name: "no node", pod: anyPod, why: "no nodes available to schedule pods"},
 		{name: "the preferred one", pod: anyPod, nodes: []*corev1.Node{readyNode("a"), readyNode("preferred"), readyNode("z")}, want: "preferred"},
-		{name: "the one with fewer pods", pod: anyPod, nodes: []*corev1.Node{readyNode("n"), readyNode("o")}, there: []*corev1.Pod{anyPod}, want: "o"},
+		{name: "the one with fewer pods", pod: anyPod, nodes: []*corev1.Node{readyNode("n"), readyNode("o")}, pods: []*corev1.Pod{anyPod}, want: "o"},
 		{name: "the only one that is ready", pod: anyPod, nodes: []*corev1.Node{readyNode("a", unready), readyNode("preferred", cordoned), readyNode("z")}, want: "z"},
 
 		{name: "not ready", pod: anyPod, nodes: []*corev1.Node{readyNode("n", unready)}, why: why("1 node(s) had untolerated taint(s)", "1 "+notHelpful)},
@@ -98,10 +98,10 @@ func TestChoose(t *testing.T) {
 			nodes: []*corev1.Node{readyNode("n", cordoned)}, want: "n"},
 		{name: "tainted", pod: anyPod, nodes: []*corev1.Node{readyNode("n", tainted(corev1.TaintEffectNoSchedule))}, why: why("1 node(s) had untolerated taint(s)", "1 "+notHelpful)},
 		{name: "tainted, NoExecute", pod: anyPod, nodes: []*corev1.Node{readyNode("n", tainted(corev1.TaintEffectNoExecute))}, why: why("1 node(s) had untolerated taint(s)", "1 "+notHelpful)},
-		{name: "tainted, but not strictly", pod: anyPod, nodes: []*corev1.Node{readyNode("n", tainted(corev1.TaintEffectPreferNoSchedule))}, want: "n"},
+		{name: "tainted, PreferNoSchedule", pod: anyPod, nodes: []*corev1.Node{readyNode("n", tainted(corev1.TaintEffectPreferNoSchedule))}, want: "n"},
 		{name: "tainted, tolerated", pod: tolerating(corev1.Toleration{Key: "for", Value: "db"}),
 			nodes: []*corev1.Node{readyNode("n", tainted(corev1.TaintEffectNoSchedule))}, want: "n"},
-		{name: "tainted, something else tolerated", pod: tolerating(corev1.Toleration{Key: "for", Value: "web"}),
+		{name: "tainted, with another toleration", pod: tolerating(corev1.Toleration{Key: "for", Value: "web"}),
 			nodes: []*corev1.Node{readyNode("n", tainted(corev1.TaintEffectNoSchedule))}, why: why("1 node(s) had untolerated taint(s)", "1 "+notHelpful)},
 
 		{name: "selected", pod: podWith(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }), nodes: []*corev1.Node{readyNode("n")}, want: "n"},
@@ -109,34 +109,34 @@ func TestChoose(t *testing.T) {
 			why: why("1 node(s) didn't match Pod's node affinity/selector", "1 "+notHelpful)},
 
 		{name: "fits", pod: requesting("cpu", "4", "memory", "1Gi"), nodes: []*corev1.Node{readyNode("n")}, want: "n"},
-		{name: "far too much", pod: requesting("cpu", "99999"), nodes: []*corev1.Node{readyNode("n")}, why: why("1 Insufficient cpu", "1 "+notHelpful)},
-		{name: "too much with what is there", pod: requesting("cpu", "3", "memory", "1"), nodes: []*corev1.Node{readyNode("n")}, there: []*corev1.Pod{requesting("cpu", "1001m")},
+		{name: "more than the node has", pod: requesting("cpu", "99999"), nodes: []*corev1.Node{readyNode("n")}, why: why("1 Insufficient cpu", "1 "+notHelpful)},
+		{name: "more than is free", pod: requesting("cpu", "3", "memory", "1"), nodes: []*corev1.Node{readyNode("n")}, pods: []*corev1.Pod{requesting("cpu", "1001m")},
 			why: why("1 Insufficient cpu", "1 "+noVictims)},
-		{name: "too much of two", pod: requesting("cpu", "3", "memory", "2Gi"), nodes: []*corev1.Node{readyNode("n")}, there: []*corev1.Pod{requesting("cpu", "1001m")},
+		{name: "more than is free, of two resources", pod: requesting("cpu", "3", "memory", "2Gi"), nodes: []*corev1.Node{readyNode("n")}, pods: []*corev1.Pod{requesting("cpu", "1001m")},
 			why: why("1 Insufficient cpu, 1 Insufficient memory", "1 "+notHelpful)},
-		{name: "of what there is none", pod: requesting("example.com/gpu", "1"), nodes: []*corev1.Node{readyNode("n")}, why: why("1 Insufficient example.com/gpu", "1 "+notHelpful)},
-		{name: "nothing of what there is none", pod: requesting("example.com/gpu", "0"), nodes: []*corev1.Node{readyNode("n")}, want: "n"},
-		{name: "too many pods", pod: anyPod, nodes: []*corev1.Node{readyNode("n")}, there: []*corev1.Pod{anyPod, anyPod, anyPod}, why: why("1 Too many pods", "1 "+noVictims)},
+		{name: "a resource that the node does not have", pod: requesting("example.com/gpu", "1"), nodes: []*corev1.Node{readyNode("n")}, why: why("1 Insufficient example.com/gpu", "1 "+notHelpful)},
+		{name: "zero of a resource that the node does not have", pod: requesting("example.com/gpu", "0"), nodes: []*corev1.Node{readyNode("n")}, want: "n"},
+		{name: "too many pods", pod: anyPod, nodes: []*corev1.Node{readyNode("n")}, pods: []*corev1.Pod{anyPod, anyPod, anyPod}, why: why("1 Too many pods", "1 "+noVictims)},
 
 		{name: "several", pod: requesting("cpu", "5"), nodes: []*corev1.Node{readyNode("n"), readyNode("o"), readyNode("p", cordoned)},
 			why: "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 " + notHelpful + "."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var nodes []*node
+			var nodes []*nodeInfo
 			for _, object := range tt.nodes {
-				n := &node{name: object.Name, used: amounts{}}
+				n := &nodeInfo{name: object.Name, used: quantities{}}
 				n.set(object)
 				if n.name == "n" {
-					for _, p := range tt.there {
+					for _, p := range tt.pods {
 						n.pods++
-						for _, need := range requests(&p.Spec) {
+						for _, need := range podRequests(&p.Spec) {
 							n.used[need.name] += need.amount
 						}
 					}
 				}
 				nodes = append(nodes, n)
 			}
-			got, why := choose(tt.pod, requests(&tt.pod.Spec), nodes, "preferred")
+			got, why := selectNode(tt.pod, podRequests(&tt.pod.Spec), nodes, "preferred")
 			name := ""
 			if got != nil {
 				name = got.name
@@ -192,26 +192,26 @@ func TestRequests(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		spec corev1.PodSpec
-		want []need
+		want []request
 	}{
 		"none":       {corev1.PodSpec{Containers: []corev1.Container{{}}}, nil},
-		"containers": {corev1.PodSpec{Containers: []corev1.Container{container("100m"), container("1")}}, []need{{"cpu", 1100}}},
+		"containers": {corev1.PodSpec{Containers: []corev1.Container{container("100m"), container("1")}}, []request{{"cpu", 1100}}},
 		"a large init container": {corev1.PodSpec{
 			Containers: []corev1.Container{container("1")}, InitContainers: []corev1.Container{container("3"), container("2")},
-		}, []need{{"cpu", 3000}}},
+		}, []request{{"cpu", 3000}}},
 		"a sidecar before an init container": {corev1.PodSpec{
 			Containers: []corev1.Container{container("1")}, InitContainers: []corev1.Container{sidecar("2"), container("3")},
-		}, []need{{"cpu", 5000}}},
+		}, []request{{"cpu", 5000}}},
 		"a sidecar after an init container": {corev1.PodSpec{
 			Containers: []corev1.Container{container("2")}, InitContainers: []corev1.Container{container("3"), sidecar("2")},
-		}, []need{{"cpu", 4000}}},
+		}, []request{{"cpu", 4000}}},
 		"the pod as a whole, with overhead": {corev1.PodSpec{
 			Containers: []corev1.Container{container("2")}, Overhead: list("cpu", "1", "memory", "5"),
 			Resources: &corev1.ResourceRequirements{Requests: list("cpu", "500m")},
-		}, []need{{"cpu", 1500}, {"memory", 5}}},
+		}, []request{{"cpu", 1500}, {"memory", 5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(tt.want, requests(&tt.spec), cmp.AllowUnexported(need{})); d != "" {
+			if d := cmp.Diff(tt.want, podRequests(&tt.spec), cmp.AllowUnexported(request{})); d != "" {
 				t.Error(d)
 			}
 		})

@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// amounts are resources by name, in whole units; CPU in thousandths.
-type amounts map[corev1.ResourceName]int64
+// quantities are amounts of resources, in whole units; of CPU, in thousandths.
+type quantities map[corev1.ResourceName]int64
 
-// need is how much a pod requests of one resource.
-type need struct {
+// request is the amount of a resource that a pod requests.
+type request struct {
 	name   corev1.ResourceName
 	amount int64
 }
 
+// amount returns a quantity in the units of quantities.
 func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		return q.MilliValue()
@@ -24,29 +25,31 @@ func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-func (a amounts) add(list corev1.ResourceList) {
+// add adds the quantities of a list.
+func (a quantities) add(list corev1.ResourceList) {
 	for name, q := range list {
 		a[name] += amount(name, q)
 	}
 }
 
-// atLeast raises what is less than in b.
-func (a amounts) atLeast(b amounts) {
+// atLeast raises the quantities to those in b, where they are less.
+func (a quantities) atLeast(b quantities) {
 	for name, n := range b {
 		a[name] = max(a[name], n)
 	}
 }
 
-// requests are the effective requests of a pod, sorted by name: the larger of the sum over its containers
-// and the maximum over its init containers, where sidecars (init containers that are always restarted)
-// count from their start on. Pod-level requests replace those of the containers. The overhead is added.
-func requests(spec *corev1.PodSpec) []need {
-	total := amounts{}
+// podRequests returns the effective requests of a pod, sorted by name: the larger of the sum over
+// its containers and the maximum over its init containers, where sidecars (init containers that are
+// always restarted) count from their start on. Pod-level requests replace those of the containers.
+// The overhead is added.
+func podRequests(spec *corev1.PodSpec) []request {
+	total := quantities{}
 	for i := range spec.Containers {
 		total.add(spec.Containers[i].Resources.Requests)
 	}
 	if len(spec.InitContainers) > 0 {
-		sidecars, start := amounts{}, amounts{}
+		sidecars, start := quantities{}, quantities{}
 		for i := range spec.InitContainers {
 			c := &spec.InitContainers[i]
 			running := maps.Clone(sidecars)
@@ -67,10 +70,10 @@ func requests(spec *corev1.PodSpec) []need {
 		}
 	}
 	total.add(spec.Overhead)
-	var needs []need
+	var needs []request
 	for _, name := range slices.Sorted(maps.Keys(total)) {
 		if n := total[name]; n > 0 {
-			needs = append(needs, need{name, n})
+			needs = append(needs, request{name, n})
 		}
 	}
 	return needs

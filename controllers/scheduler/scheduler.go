@@ -1,10 +1,11 @@
 // Package scheduler binds pods to nodes.
 //
-// It filters nodes by readiness, spec.unschedulable, taints and tolerations, the node selector, required
-// node affinity, and the pods' requests against what is allocatable. A pod that fits nowhere stays
-// Pending, with kube-scheduler's messages in its PodScheduled condition and in an event, and is tried again
-// when a node changes or a pod makes room. Pods with scheduling gates or another scheduler's name are
-// ignored. There is no support for pod affinity, topology spread, host ports, volumes and preemption.
+// It filters nodes by readiness, spec.unschedulable, taints and tolerations, the node selector,
+// required node affinity, and the requests of the pods and the allocatable resources. An
+// unschedulable pod stays Pending, with kube-scheduler's messages in its PodScheduled condition and
+// in an event, and is retried when a node changes or a pod frees resources. Pods with scheduling
+// gates or another scheduler's name are ignored. There is no support for pod affinity, topology
+// spread, host ports, volumes and preemption.
 package scheduler
 
 import (
@@ -30,12 +31,12 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// patience is how long a new pod waits for the first node of a cluster to be ready before it is reported
-// as unschedulable.
-const patience = 2 * time.Second
+// nodeReadyTimeout is how long a new pod waits for the first ready node of the cluster before it is
+// reported as unschedulable.
+const nodeReadyTimeout = 2 * time.Second
 
-// AddToManager adds the scheduler. A pod that fits on the preferred node is bound there, because it is not
-// certain that anything runs the pods of another.
+// AddToManager adds the scheduler. A pod is bound to the preferred node if it fits there, because
+// other nodes may have no kubelet.
 func AddToManager(mgr manager.Manager, preferred string) error {
 	r := &reconciler{
 		client:   mgr.GetClient(),
@@ -44,7 +45,7 @@ func AddToManager(mgr manager.Manager, preferred string) error {
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("scheduler").
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(waits))).
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(needsScheduling))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Watches(&corev1.Node{}, r.nodeEvents()).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
@@ -55,6 +56,7 @@ func AddToManager(mgr manager.Manager, preferred string) error {
 		Complete(r)
 }
 
+// reconciler schedules pods.
 type reconciler struct {
 	client   client.Client
 	recorder recorder.EventRecorder
@@ -62,43 +64,47 @@ type reconciler struct {
 	queue    queue // set before the first Reconcile
 }
 
+// queue is the queue of the controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// podEvents updates the state. The informer calls it in order.
+// podEvents returns the handler that updates the state with pods. It relies on the order of their
+// events.
 func (r *reconciler) podEvents() handler.EventHandler {
-	observe := func(o client.Object, q queue) { again(q, r.state.observe(o.(*corev1.Pod))) }
+	update := func(o client.Object, q queue) { requeue(q, r.state.updatePod(o.(*corev1.Pod))) }
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { observe(e.Object, q) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { update(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
-				again(q, r.state.remove(e.ObjectOld.GetUID()))
+				requeue(q, r.state.removePod(e.ObjectOld.GetUID()))
 			}
-			observe(e.ObjectNew, q)
+			update(e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
-			r.state.drop(client.ObjectKeyFromObject(e.Object))
-			again(q, r.state.remove(e.Object.GetUID()))
+			r.state.removeUnschedulable(client.ObjectKeyFromObject(e.Object))
+			requeue(q, r.state.removePod(e.Object.GetUID()))
 		},
 	}
 }
 
+// nodeEvents returns the handler that updates the state with nodes.
 func (r *reconciler) nodeEvents() handler.EventHandler {
-	observe := func(o client.Object, q queue) { again(q, r.state.observeNode(o.(*corev1.Node))) }
+	update := func(o client.Object, q queue) { requeue(q, r.state.updateNode(o.(*corev1.Node))) }
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { observe(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { observe(e.ObjectNew, q) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { update(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { update(e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ queue) { r.state.removeNode(e.Object.GetName()) },
 	}
 }
 
-func again(q queue, pods []types.NamespacedName) {
+// requeue adds pods to the queue.
+func requeue(q queue, pods []types.NamespacedName) {
 	for _, key := range pods {
 		q.Add(reconcile.Request{NamespacedName: key})
 	}
 }
 
-// waits reports whether a pod waits for this scheduler.
-func waits(o client.Object) bool {
+// needsScheduling reports whether a pod is to be scheduled by this scheduler.
+func needsScheduling(o client.Object) bool {
 	pod := o.(*corev1.Pod)
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
 		pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
@@ -110,19 +116,20 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !waits(pod) {
+	if !needsScheduling(pod) {
 		return reconcile.Result{}, nil
 	}
-	node, why := r.state.assign(pod)
+	node, message := r.state.schedule(pod)
 	if node == "" {
-		if left := time.Until(pod.CreationTimestamp.Add(patience)); left > 0 && !r.state.ready() {
+		if left := time.Until(pod.CreationTimestamp.Add(nodeReadyTimeout)); left > 0 && !r.state.ready() {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
-		return reconcile.Result{}, client.IgnoreNotFound(r.report(ctx, pod, why))
+		return reconcile.Result{}, client.IgnoreNotFound(r.recordUnschedulable(ctx, pod, message))
 	}
 	return reconcile.Result{}, r.bind(ctx, pod, node)
 }
 
+// bind binds a pod to its node. If that fails, the pod is not assumed there any longer.
 func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	err := r.client.SubResource("binding").Create(ctx, pod, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
@@ -132,22 +139,22 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) err
 		r.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", pod.Namespace, pod.Name, node)
 		return nil
 	}
-	again(r.queue, r.state.forget(pod.UID))
+	requeue(r.queue, r.state.forgetPod(pod.UID))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // it was bound, gated or deleted meanwhile, and an event of that follows
+		return nil // it was bound, gated or deleted meanwhile, which causes another event
 	}
 	return err
 }
 
-// report sets the PodScheduled condition to why the pod is unschedulable and records an event, unless the
-// condition has that reason already.
-func (r *reconciler) report(ctx context.Context, pod *corev1.Pod, why string) error {
+// recordUnschedulable sets the PodScheduled condition of a pod to False and records an event,
+// unless the condition has that message already.
+func (r *reconciler) recordUnschedulable(ctx context.Context, pod *corev1.Pod, message string) error {
 	c := podstate.Condition(pod, corev1.PodScheduled)
-	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == why {
+	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message {
 		return nil
 	}
 	now := corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: why,
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
 		LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
 	}
 	switch {
@@ -162,6 +169,6 @@ func (r *reconciler) report(ctx context.Context, pod *corev1.Pod, why string) er
 	if err := r.client.Status().Update(ctx, pod); err != nil {
 		return err
 	}
-	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", why)
+	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", message)
 	return nil
 }

@@ -14,49 +14,50 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 )
 
-// state is the scheduler's cache of the cluster: the nodes, the resources that the pods on them request,
-// and the unschedulable pods. The events of nodes and pods update it, and a pod that is assigned is
-// assumed to be on its node at once.
+// state is the scheduler's cache of the cluster: the nodes, the resources that the pods on them
+// request, and the unschedulable pods. It is updated by the events of nodes and pods. A pod that is
+// scheduled is assumed to be on its node until its binding is observed.
 type state struct {
 	preferred string
 
 	mu            sync.Mutex
-	nodes         map[string]*node
-	placed        map[types.UID]placement
+	nodes         map[string]*nodeInfo
+	pods          map[types.UID]podInfo
 	unschedulable map[types.NamespacedName]struct{}
 }
 
-// placement is what one pod requests on a node.
-type placement struct {
-	node    *node
-	needs   []need
-	assumed bool // assigned here, but the binding was not observed yet
+// podInfo is a pod on a node, with its requests.
+type podInfo struct {
+	node    *nodeInfo
+	needs   []request
+	assumed bool // scheduled, but the binding was not observed yet
 }
 
+// newState returns a state without nodes and pods.
 func newState(preferred string) *state {
 	return &state{
 		preferred:     preferred,
-		nodes:         map[string]*node{},
-		placed:        map[types.UID]placement{},
+		nodes:         map[string]*nodeInfo{},
+		pods:          map[types.UID]podInfo{},
 		unschedulable: map[types.NamespacedName]struct{}{},
 	}
 }
 
-// assign chooses a node for a pod and assumes the pod there. If none fits, it returns why, and the pod is
-// unschedulable until woken returns it.
-func (s *state) assign(pod *corev1.Pod) (node, why string) {
-	needs := requests(&pod.Spec)
+// schedule selects a node for a pod and assumes the pod there. If none is suitable, it returns
+// kube-scheduler's message, and the pod is unschedulable until takeUnschedulable returns it.
+func (s *state) schedule(pod *corev1.Pod) (node, message string) {
+	needs := podRequests(&pod.Spec)
 	key := keyOf(pod)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	there := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), gone)
-	n, why := choose(pod, needs, there, s.preferred)
+	nodes := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), missing)
+	n, message := selectNode(pod, needs, nodes, s.preferred)
 	if n == nil {
 		s.unschedulable[key] = struct{}{}
-		return "", why
+		return "", message
 	}
 	delete(s.unschedulable, key)
-	s.place(pod.UID, placement{n, needs, true})
+	s.addToNode(pod.UID, podInfo{n, needs, true})
 	return n.name, ""
 }
 
@@ -65,139 +66,144 @@ func (s *state) ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nodes {
-		if !gone(n) && nodestate.Ready(n.Node) {
+		if !missing(n) && nodestate.Ready(n.Node) {
 			return true
 		}
 	}
 	return false
 }
 
-func gone(n *node) bool { return n.Node == nil }
+// missing reports whether a node does not exist, although pods are bound to it.
+func missing(n *nodeInfo) bool { return n.Node == nil }
 
-// observe records where a pod is, and returns the pods to be tried again because of that.
-func (s *state) observe(pod *corev1.Pod) []types.NamespacedName {
+// updatePod updates the node and the requests of a pod, and returns the pods to be retried because
+// of that.
+func (s *state) updatePod(pod *corev1.Pod) []types.NamespacedName {
 	if podstate.Finished(pod) {
-		return s.remove(pod.UID)
+		return s.removePod(pod.UID)
 	}
 	if pod.Spec.NodeName == "" {
 		return nil // if it is assumed, it stays so
 	}
-	needs := requests(&pod.Spec)
+	needs := podRequests(&pod.Spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was, ok := s.placed[pod.UID]
+	was, ok := s.pods[pod.UID]
 	if ok && !was.assumed && was.node == s.nodes[pod.Spec.NodeName] && slices.Equal(was.needs, needs) {
 		return nil
 	}
-	s.place(pod.UID, placement{s.node(pod.Spec.NodeName), needs, false})
+	s.addToNode(pod.UID, podInfo{s.node(pod.Spec.NodeName), needs, false})
 	if ok && !slices.Equal(was.needs, needs) {
-		return s.woken() // it was resized
+		return s.takeUnschedulable() // it was resized
 	}
 	return nil
 }
 
-// forget removes an assumed pod that could not be bound from its node, and returns the pods to be tried
-// again because of that. A pod whose binding was observed stays.
-func (s *state) forget(pod types.UID) []types.NamespacedName {
+// forgetPod removes an assumed pod that could not be bound from its node, and returns the pods to
+// be retried because of that. A pod whose binding was observed is not removed.
+func (s *state) forgetPod(pod types.UID) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.placed[pod].assumed {
+	if !s.pods[pod].assumed {
 		return nil
 	}
-	s.displace(pod)
-	return s.woken()
+	s.removeFromNode(pod)
+	return s.takeUnschedulable()
 }
 
-// remove removes a pod from its node, and returns the pods to be tried again because of that.
-func (s *state) remove(pod types.UID) []types.NamespacedName {
+// removePod removes a pod from its node, and returns the pods to be retried because of that.
+func (s *state) removePod(pod types.UID) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.displace(pod) {
+	if !s.removeFromNode(pod) {
 		return nil
 	}
-	return s.woken()
+	return s.takeUnschedulable()
 }
 
-// drop removes a deleted pod from the unschedulable ones.
-func (s *state) drop(pod types.NamespacedName) {
+// removeUnschedulable removes a deleted pod from the unschedulable pods.
+func (s *state) removeUnschedulable(pod types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.unschedulable, pod)
 }
 
-// observeNode records the state of a node, and returns the pods to be tried again because of that.
-func (s *state) observeNode(object *corev1.Node) []types.NamespacedName {
+// updateNode updates a node, and returns the pods to be retried because of that.
+func (s *state) updateNode(object *corev1.Node) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.node(object.Name)
 	was := n.Node
 	n.set(object)
-	if was != nil && sameToPods(was, object) {
+	if was != nil && schedulesTheSame(was, object) {
 		return nil
 	}
-	return s.woken()
+	return s.takeUnschedulable()
 }
 
-// removeNode records the deletion of a node. Its pods stay counted until they are deleted too.
+// removeNode removes a deleted node. Its pods are kept until they are deleted too.
 func (s *state) removeNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.nodes[name]; n != nil {
 		n.Node = nil
-		s.tidy(n)
+		s.removeIfUnused(n)
 	}
 }
 
-// sameToPods reports whether the same pods fit on a node in two states.
-func sameToPods(a, b *corev1.Node) bool {
+// schedulesTheSame reports whether a node in two states is suitable for the same pods.
+func schedulesTheSame(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable && nodestate.Ready(a) == nodestate.Ready(b) &&
 		maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(nodestate.Taints(a), nodestate.Taints(b)) &&
 		equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
-func (s *state) node(name string) *node {
+// node returns the node of that name, and adds it if necessary.
+func (s *state) node(name string) *nodeInfo {
 	n := s.nodes[name]
 	if n == nil {
-		n = &node{name: strings.Clone(name), used: amounts{}}
+		n = &nodeInfo{name: strings.Clone(name), used: quantities{}}
 		s.nodes[n.name] = n
 	}
 	return n
 }
 
-// tidy removes a node that neither exists nor is named by a pod.
-func (s *state) tidy(n *node) {
-	if gone(n) && n.pods == 0 {
+// removeIfUnused removes a node that does not exist if no pod is bound to it.
+func (s *state) removeIfUnused(n *nodeInfo) {
+	if missing(n) && n.pods == 0 {
 		delete(s.nodes, n.name)
 	}
 }
 
-func (s *state) place(pod types.UID, p placement) {
-	if s.displace(pod) {
-		s.nodes[p.node.name] = p.node // should it have been the last one there
+// addToNode adds a pod to a node, or moves it there.
+func (s *state) addToNode(pod types.UID, p podInfo) {
+	if s.removeFromNode(pod) {
+		s.nodes[p.node.name] = p.node // in case the pod was the last one of the node
 	}
-	s.placed[types.UID(strings.Clone(string(pod)))] = p
+	s.pods[types.UID(strings.Clone(string(pod)))] = p
 	p.node.pods++
 	for _, need := range p.needs {
 		p.node.used[need.name] += need.amount
 	}
 }
 
-func (s *state) displace(pod types.UID) bool {
-	p, ok := s.placed[pod]
+// removeFromNode removes a pod from its node, and reports whether it had one.
+func (s *state) removeFromNode(pod types.UID) bool {
+	p, ok := s.pods[pod]
 	if !ok {
 		return false
 	}
-	delete(s.placed, pod)
+	delete(s.pods, pod)
 	p.node.pods--
 	for _, need := range p.needs {
 		p.node.used[need.name] -= need.amount
 	}
-	s.tidy(p.node)
+	s.removeIfUnused(p.node)
 	return true
 }
 
-// woken returns all unschedulable pods, to be tried again, and clears them.
-func (s *state) woken() []types.NamespacedName {
+// takeUnschedulable returns the unschedulable pods, to be retried, and clears them.
+func (s *state) takeUnschedulable() []types.NamespacedName {
 	keys := slices.Collect(maps.Keys(s.unschedulable))
 	clear(s.unschedulable)
 	return keys

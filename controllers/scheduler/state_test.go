@@ -25,92 +25,94 @@ func names(keys []types.NamespacedName) (list []string) {
 	return list
 }
 
-// TestRoom follows the room on one node with 4 CPUs, and who is tried again when there is more.
-func TestRoom(t *testing.T) {
+// TestCapacity schedules pods on one node with 4 CPUs, and checks which pods are retried when some
+// are free.
+func TestCapacity(t *testing.T) {
 	s := newState("")
-	s.observeNode(readyNode("n"))
-	s.observe(numbered(0, "1", "n")) // set by its user
-	if node, why := s.assign(numbered(1, "2", "")); node != "n" {
+	s.updateNode(readyNode("n"))
+	s.updatePod(numbered(0, "1", "n")) // bound by its user
+	if node, why := s.schedule(numbered(1, "2", "")); node != "n" {
 		t.Fatal(why)
 	}
 	for _, n := range []int{2, 3} {
-		if node, _ := s.assign(numbered(n, "2", "")); node != "" {
-			t.Fatalf("pod %d was assigned to %s, which is full", n, node)
+		if node, _ := s.schedule(numbered(n, "2", "")); node != "" {
+			t.Fatalf("pod %d was scheduled to %s, which is full", n, node)
 		}
 	}
 	for _, step := range []struct {
-		name  string
-		woken []types.NamespacedName
-		want  []string
+		name    string
+		retried []types.NamespacedName
+		want    []string
 	}{
-		{"an event older than the assignment", s.observe(numbered(1, "2", "")), nil},
-		{"the binding shows", s.observe(numbered(1, "2", "n")), nil},
-		{"the binding was a conflict, but it is bound", s.forget("1"), nil},
-		{"a pod is resized", s.observe(numbered(0, "500m", "n")), []string{"p2", "p3"}},
-		{"nobody waits any more", s.remove("1"), nil},
+		{"an event older than the scheduling", s.updatePod(numbered(1, "2", "")), nil},
+		{"the binding is observed", s.updatePod(numbered(1, "2", "n")), nil},
+		{"the binding was a conflict, but it is bound", s.forgetPod("1"), nil},
+		{"a pod is resized", s.updatePod(numbered(0, "500m", "n")), []string{"p2", "p3"}},
+		{"there are no unschedulable pods any more", s.removePod("1"), nil},
 	} {
-		if got := names(step.woken); !slices.Equal(got, step.want) {
-			t.Errorf("%s: tried again are %v, want %v", step.name, got, step.want)
+		if got := names(step.retried); !slices.Equal(got, step.want) {
+			t.Errorf("%s: retried are %v, want %v", step.name, got, step.want)
 		}
 	}
 	for _, n := range []int{2, 3} {
-		node, _ := s.assign(numbered(n, "2", ""))
+		node, _ := s.schedule(numbered(n, "2", ""))
 		if fits := node == "n"; fits != (n == 2) {
 			t.Errorf("pod %d: %q", n, node)
 		}
 	}
-	if got := names(s.forget("2")); !slices.Equal(got, []string{"p3"}) {
-		t.Errorf("after a binding that failed, %v are tried again", got)
+	if got := names(s.forgetPod("2")); !slices.Equal(got, []string{"p3"}) {
+		t.Errorf("after a binding that failed, %v are retried", got)
 	}
-	if node, _ := s.assign(numbered(3, "2", "")); node != "n" {
-		t.Error("there is room again")
+	if node, _ := s.schedule(numbered(3, "2", "")); node != "n" {
+		t.Error("there are free CPUs again")
 	}
 	done := numbered(3, "2", "n")
 	done.Status.Phase = corev1.PodSucceeded
-	s.observe(done)
-	if node, _ := s.assign(numbered(4, "3500m", "")); node != "n" {
-		t.Error("a pod that has ended needs nothing")
+	s.updatePod(done)
+	if node, _ := s.schedule(numbered(4, "3500m", "")); node != "n" {
+		t.Error("a terminated pod requests nothing")
 	}
 }
 
-func TestNodesComeAndGo(t *testing.T) {
+func TestNodesAreAddedAndRemoved(t *testing.T) {
 	s := newState("")
-	s.observe(numbered(0, "3", "n")) // its node is heard of later
+	s.updatePod(numbered(0, "3", "n")) // its node is added later
 	if s.ready() {
 		t.Error("there is no node yet")
 	}
-	if _, why := s.assign(numbered(1, "2", "")); why != "no nodes available to schedule pods" {
+	if _, why := s.schedule(numbered(1, "2", "")); why != "no nodes available to schedule pods" {
 		t.Error(why)
 	}
-	if got := names(s.observeNode(readyNode("n", cordoned))); !slices.Equal(got, []string{"p1"}) {
-		t.Errorf("a node comes: %v", got)
+	if got := names(s.updateNode(readyNode("n", cordoned))); !slices.Equal(got, []string{"p1"}) {
+		t.Errorf("a node is added: %v", got)
 	}
-	s.assign(numbered(1, "1", ""))
-	if got := s.observeNode(readyNode("n", cordoned, func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} })); len(got) != 0 {
-		t.Errorf("a node changes in a way that concerns no pod: %v", got)
+	s.schedule(numbered(1, "1", ""))
+	if got := s.updateNode(readyNode("n", cordoned, func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} })); len(got) != 0 {
+		t.Errorf("a node changes in a way that is irrelevant for pods: %v", got)
 	}
-	if got := names(s.observeNode(readyNode("n"))); !slices.Equal(got, []string{"p1"}) {
+	if got := names(s.updateNode(readyNode("n"))); !slices.Equal(got, []string{"p1"}) {
 		t.Errorf("a node is uncordoned: %v", got)
 	}
-	if node, _ := s.assign(numbered(1, "2", "")); node != "" {
-		t.Error("what was there before the node was heard of does not count")
+	if node, _ := s.schedule(numbered(1, "2", "")); node != "" {
+		t.Error("the pods of before the node was added do not count")
 	}
 	s.removeNode("n")
 	if s.ready() {
-		t.Error("the node is gone")
+		t.Error("the node was removed")
 	}
-	s.observeNode(readyNode("n"))
-	if node, _ := s.assign(numbered(1, "2", "")); node != "" {
-		t.Error("the pods of a node that was away do not count")
+	s.updateNode(readyNode("n"))
+	if node, _ := s.schedule(numbered(1, "2", "")); node != "" {
+		t.Error("the pods of a node that was added again do not count")
 	}
-	s.remove("0")
+	s.removePod("0")
 	s.removeNode("n")
-	if len(s.nodes) != 0 || len(s.placed) != 0 {
-		t.Errorf("something is left: %v, %v", s.nodes, s.placed)
+	if len(s.nodes) != 0 || len(s.pods) != 0 {
+		t.Errorf("not removed: %v, %v", s.nodes, s.pods)
 	}
 }
 
-// TestStateAgainstModel replays a random history and compares what is used with a sum over the pods.
+// TestStateAgainstModel replays a random history and compares what is used with a sum over the
+// pods.
 func TestStateAgainstModel(t *testing.T) {
 	random, s := rand.New(rand.NewPCG(1, 2)), newState("")
 	type bound struct {
@@ -124,17 +126,17 @@ func TestStateAgainstModel(t *testing.T) {
 		uid, name := types.UID(strconv.Itoa(n)), nodes[random.IntN(len(nodes))]
 		switch random.IntN(6) {
 		case 0:
-			s.observeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			s.updateNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		case 1:
 			s.removeNode(name)
 		case 2:
-			s.remove(uid)
+			s.removePod(uid)
 			delete(model, uid)
 		case 3:
-			s.observe(numbered(n, "7", ""))
+			s.updatePod(numbered(n, "7", ""))
 		default:
 			cpu := int64(1 + random.IntN(3))
-			s.observe(numbered(n, strconv.FormatInt(cpu, 10), name))
+			s.updatePod(numbered(n, strconv.FormatInt(cpu, 10), name))
 			model[uid] = bound{name, 1000 * cpu}
 		}
 	}
@@ -148,7 +150,7 @@ func TestStateAgainstModel(t *testing.T) {
 		}
 		n := s.nodes[name]
 		if n == nil {
-			n = &node{}
+			n = &nodeInfo{}
 		}
 		if n.used["cpu"] != cpu || n.pods != count {
 			t.Errorf("%s has %d pods with %d, want %d with %d", name, n.pods, n.used["cpu"], count, cpu)
@@ -156,22 +158,22 @@ func TestStateAgainstModel(t *testing.T) {
 	}
 }
 
-// BenchmarkAssign measures a pod that comes and one that goes on a node with 100,000.
-func BenchmarkAssign(b *testing.B) {
+// BenchmarkSchedule removes and schedules a pod on a node with 100,000.
+func BenchmarkSchedule(b *testing.B) {
 	s := newState("")
-	s.observeNode(readyNode("n", func(n *corev1.Node) { n.Status.Allocatable = list("cpu", "1M", "pods", "1M") }))
-	const there = 100_000
-	pods := make([]*corev1.Pod, there)
+	s.updateNode(readyNode("n", func(n *corev1.Node) { n.Status.Allocatable = list("cpu", "1M", "pods", "1M") }))
+	const count = 100_000
+	pods := make([]*corev1.Pod, count)
 	for i := range pods {
 		pods[i] = numbered(i, "100m", "")
-		s.assign(pods[i])
+		s.schedule(pods[i])
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		p := pods[i%there]
-		s.remove(p.UID)
-		if node, why := s.assign(p); node == "" {
+		p := pods[i%count]
+		s.removePod(p.UID)
+		if node, why := s.schedule(p); node == "" {
 			b.Fatal(why)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package serviceaccount sees to it that every namespace has the service account that pods use when
-// they name none.
+// Package serviceaccount creates the service account "default" in every namespace, which pods use
+// that have no other.
 package serviceaccount
 
 import (
@@ -18,6 +18,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
+// name is the name of the service account.
 const name = "default"
 
 // AddToManager adds the controller.
@@ -33,9 +34,10 @@ func AddToManager(mgr manager.Manager) error {
 		Complete(&reconciler{mgr.GetClient()})
 }
 
+// reconciler reconciles the service account of a namespace.
 type reconciler struct{ client client.Client }
 
-// Reconcile makes the account of one namespace if it is not there.
+// Reconcile creates the service account of one namespace if it does not exist.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	ns := &corev1.Namespace{}
 	if err := r.client.Get(ctx, req.NamespacedName, ns); err != nil || ns.DeletionTimestamp != nil {
@@ -47,7 +49,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		err = r.client.Create(ctx, account)
 	}
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		err = nil // somebody was faster, or the namespace is going
+		err = nil // it was created meanwhile, or the namespace is terminating
 	}
 	return reconcile.Result{}, err
 }

@@ -15,11 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 const benchPods = 10_000
 
-// benchPod returns a pod of the usual size.
+// benchPod returns a pod of typical size.
 func benchPod(n int) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fmt.Sprint("ns-", n%10), Name: fmt.Sprint("pod-", n),
@@ -28,7 +29,7 @@ func benchPod(n int) *corev1.Pod {
 		Annotations:     map[string]string{"example.org/revision": "7"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprint("rs-", n/10), UID: "rs-uid", Controller: new(true)}},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`)}}},
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`)}},
 	}}
 	pod.Spec = corev1.PodSpec{NodeName: "node", ServiceAccountName: "default", Containers: []corev1.Container{{
 		Name: "app", Image: "registry.example.org/app:1.2.3",
@@ -48,16 +49,16 @@ func benchInformer(tb testing.TB, pods int) *informer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i, err := c.(*informerCache).newInformer(corev1.SchemeGroupVersion.WithKind("Pod"), typedForm)
+	i, err := c.(*informerCache).newInformer(informerKey{corev1.SchemeGroupVersion.WithKind("Pod"), representation.Typed})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i.tally = &tally{}
-	i.parts[0].Begin()
+	i.stats = &stats{}
+	i.partitions[0].Begin()
 	for n := range pods {
-		i.parts[0].Listed(benchPod(n))
+		i.partitions[0].Listed(benchPod(n))
 	}
-	i.parts[0].Complete(strconv.Itoa(pods))
+	i.partitions[0].Complete(strconv.Itoa(pods))
 	return i
 }
 
@@ -99,8 +100,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkFill is the cost of storing what a list brings, and the memory that
-// the store itself takes beside the objects.
+// BenchmarkFill measures storing the objects of a list, and the memory that the store takes.
 func BenchmarkFill(b *testing.B) {
 	pods := make([]*corev1.Pod, benchPods)
 	for n := range pods {
@@ -112,7 +112,7 @@ func BenchmarkFill(b *testing.B) {
 		before := heap()
 		i := benchInformer(b, 0)
 		for _, pod := range pods {
-			i.parts[0].Listed(pod)
+			i.partitions[0].Listed(pod)
 		}
 		bytes = heap() - before
 		runtime.KeepAlive(i)
@@ -139,7 +139,7 @@ func BenchmarkUpdate(b *testing.B) {
 		pod := *pods[n%benchPods]
 		version++
 		pod.ResourceVersion = strconv.Itoa(version)
-		i.parts[0].Changed(&pod)
-		i.parts[0].Idle()
+		i.partitions[0].Changed(&pod)
+		i.partitions[0].Idle()
 	}
 }

@@ -1,25 +1,22 @@
-// Package cache keeps the objects that a program reads in memory, as the API
-// server's watches tell of them.
+// Package cache keeps the objects that a program reads in memory and up to date by watching the API
+// server.
 //
-// A kind is listed and then watched from its first use on. Its objects stand in
-// one store, indexed by namespace, by the labels that are asked for and by the
-// fields that IndexField names. Typed, unstructured and metadata-only readers of
-// a kind each have a store of their own, holding objects in their form.
+// A kind is listed and watched from its first use on. Its objects are kept in one store, which is
+// indexed by namespace, by the labels that reads select by, and by the fields of IndexField. Typed,
+// unstructured and metadata-only readers of a kind each have a store of their own.
 //
-// What a read returns belongs to the caller, unless deep copies were switched
-// off; only the text of managed fields is shared, so it is replaced by SetRawBytes
-// or SetRawString and never written into. Objects in events are shared and must
-// not be changed; typed ones have no apiVersion and kind there, as in the answers
-// to writes, while those that are read have. The reads of a program that writes
-// through a client over this cache see what was written at once, before the watch
-// brings it back; package client says exactly what is included. For some writes the
-// next read takes a request. Events come from the watch alone.
+// The caller owns the objects that a read returns, unless deep copies are disabled. Only the text
+// of managed fields is shared, so replace it with SetRawBytes or SetRawString and never write into
+// it. The objects of events are shared and must not be modified. Typed ones have no apiVersion and
+// kind there, as in responses to writes; the objects of reads have both. Programs that write
+// through a client with this cache read their own writes immediately, before the watch delivers
+// them; see package client for the exact guarantee. After some writes the next read takes a
+// request. Events come from the watch alone.
 //
-// Lists are ordered by namespace and name. Handlers are called one event at a
-// time, in order, each on a goroutine of its own; what happens to an object
-// while a handler is busy is merged into as few events as tell it all, but no
-// deletion is ever left out. Start returns after everything that the cache
-// started has ended.
+// Lists are ordered by namespace and name. Each event handler is called with one event at a time,
+// in order, on a goroutine of its own. While a handler is busy, further changes of an object
+// coalesce into its pending notification, but no deletion is ever omitted. Start returns after all
+// goroutines of the cache have ended.
 package cache
 
 import (
@@ -39,21 +36,20 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// AllNamespaces, as the key of a namespace map, stands for every namespace
-// that has no key of its own.
+// AllNamespaces, as a key of a map of namespaces, means all namespaces without a key of their own.
 const AllNamespaces = metav1.NamespaceAll
 
-// Cache reads objects from memory and tells of their changes. All methods may
-// be called from several goroutines at once.
+// Cache reads objects from memory and notifies event handlers of their changes. All methods are
+// safe for concurrent use.
 type Cache interface {
 	// Reader reads from memory. A kind is watched from the first read on.
 	client.Reader
 
-	// Informers are the sources of what is in memory.
+	// Informers manages the informers, which keep the objects in memory.
 	Informers
 }
 
-// Names of cacheapi that belong to a cache's surface.
+// Types of cacheapi that are part of the API of this package.
 type (
 	// Informers is cacheapi.Informers.
 	Informers = cacheapi.Informers
@@ -70,103 +66,95 @@ func BlockUntilSynced(shouldBlock bool) InformerGetOption {
 	return cacheapi.BlockUntilSynced(shouldBlock)
 }
 
-// NewCacheFunc makes a cache. New is one.
+// NewCacheFunc creates a cache. New is one.
 type NewCacheFunc func(config *rest.Config, opts Options) (Cache, error)
 
-// Options says what a cache keeps and how. The zero Options keeps everything
-// that is asked for, from all namespaces.
+// Options are the options of a cache. The zero Options caches all kinds that are used, in all
+// namespaces.
 //
-// Of the settings that exist on several levels, the most special one that is
-// set applies: ByObject.Namespaces, ByObject, DefaultNamespaces, Default*.
+// Of the settings that exist on several levels, the most specific one that is set applies:
+// ByObject.Namespaces, ByObject, DefaultNamespaces, Default*.
 type Options struct {
-	// HTTPClient carries the requests. Nil makes one from the rest config.
+	// HTTPClient sends the requests. Nil creates one from the rest config.
 	HTTPClient *http.Client
 
-	// Scheme maps Go types to kinds. Nil means that of client-go.
+	// Scheme maps Go types to kinds. Nil means client-go's scheme.
 	Scheme *runtime.Scheme
 
-	// Mapper maps kinds to resources. Nil makes one that asks the server.
+	// Mapper maps kinds to resources. Nil creates one that uses discovery.
 	Mapper meta.RESTMapper
 
-	// SyncPeriod is the time, give or take 10 %, after which handlers are told
-	// of every object again as an update from itself to itself. It does not
-	// talk to the server. Nil means 10 hours, zero never.
+	// SyncPeriod is the resync period, with a jitter of 10 %: how often handlers are called with every
+	// object again, as an update from itself to itself. A resync makes no requests. Nil means 10
+	// hours, zero disables resyncs.
 	SyncPeriod *time.Duration
 
-	// ReaderFailOnMissingInformer makes Get and List of a kind without an
-	// informer fail with ErrResourceNotCached instead of starting one.
+	// ReaderFailOnMissingInformer makes Get and List of a kind without an informer fail with
+	// ErrResourceNotCached instead of starting one.
 	ReaderFailOnMissingInformer bool
 
-	// DefaultNamespaces, if not empty, restricts the cache to these namespaces.
-	// Cluster-scoped kinds are not affected.
+	// DefaultNamespaces, if not empty, restricts the cache to these namespaces. Cluster-scoped kinds
+	// are not affected.
 	DefaultNamespaces map[string]Config
 
 	// DefaultLabelSelector restricts the cache to objects that match.
 	DefaultLabelSelector labels.Selector
 
-	// DefaultFieldSelector restricts the cache to objects that match. The
-	// server must support the fields for every kind that is cached.
+	// DefaultFieldSelector restricts the cache to objects that match. The server must support the
+	// fields for every kind that is cached.
 	DefaultFieldSelector fields.Selector
 
-	// DefaultTransform changes every object before it is kept. It owns the
-	// object that it is given and returns the one to keep. It must leave name,
-	// namespace, UID and resource version alone, and labels as well if they are
-	// to be selected by. For one kind it is called once at a time, whatever the
-	// form and the namespace; a function that transforms several kinds, or for
-	// several caches, is called for them at once and must be safe for that. It is
-	// called on goroutines of the cache and of those who write, and should not
-	// read or write objects of its own kind: it has to wait for itself then, and
-	// gives up after a second.
+	// DefaultTransform transforms every object before it is stored. It owns the object that is passed
+	// to it and returns the one to store. It must not change name, namespace, UID and resource
+	// version, nor labels that are used in selectors. Calls for one kind are serialized, across
+	// representations and namespaces; calls for different kinds or caches are concurrent. It is called
+	// on goroutines of the cache and of writers. It should not read or write objects of its own kind:
+	// such a call waits for the transform itself, and gives up after one second.
 	DefaultTransform toolscache.TransformFunc
 
-	// DefaultWatchErrorHandler is told of every error of a list or watch,
-	// before the cache backs off and tries again. Nil logs them. Its Reflector
-	// carries the name and the type only; it must not be run.
+	// DefaultWatchErrorHandler is called with every error of a list or watch, before the cache backs
+	// off. Nil logs the errors. The Reflector that it gets has a name and a type only and must not be
+	// run.
 	DefaultWatchErrorHandler toolscache.WatchErrorHandlerWithContext
 
-	// DefaultUnsafeDisableDeepCopy hands out the objects that the cache itself
-	// holds. Whoever changes one of them breaks everybody else's reads.
+	// DefaultUnsafeDisableDeepCopy makes reads return the objects that the cache itself holds. They
+	// are shared with all other readers and must not be modified.
 	DefaultUnsafeDisableDeepCopy *bool
 
-	// DefaultKeepDecoded says what is kept of an object beside its packed form:
-	// true keeps a Go value of every object, false keeps none. Nil, which suits
-	// most, keeps those that were read without a deep copy until they change or
-	// nobody has read them so for some minutes, and all of a kind for which deep
-	// copies are off. A Go value takes about ten times the memory of the packed
-	// form, and only reads without a deep copy gain by it: the others take less
-	// time from the packed form. Flyball only.
+	// DefaultKeepDecoded selects the objects that are kept as decoded Go values in addition to their
+	// packed form: true keeps all, false keeps none. Nil, the recommended setting, keeps those that
+	// are read without a deep copy, until they change or have not been read this way for some minutes,
+	// and all objects of a kind whose deep copies are disabled. A Go value takes about ten times the
+	// memory of the packed form, and benefits only reads without a deep copy: the others are faster
+	// from the packed form. Flyball only.
 	DefaultKeepDecoded *bool
 
-	// OnMutation is told when an object is found to be changed that is shared: one
-	// of an event, or of a read without a deep copy. PanicOnMutation is one. It is
-	// meant for tests: the cache keeps a copy of each such object, and compares
-	// when a handler returns, when the object is read again, and when the cache
-	// stops. OnMutation is called from several goroutines at once. Nil looks for
-	// nothing, at no cost, unless the environment variable
-	// KUBE_CACHE_MUTATION_DETECTOR is true: then it panics. Flyball only.
+	// OnMutation enables the mutation detector. It is called when a shared object was modified: one of
+	// an event, or of a read without a deep copy. PanicOnMutation is one. It is meant for tests: the
+	// cache keeps a copy of each such object, and compares both when a handler returns, when the
+	// object is read again, and when the cache stops. OnMutation is called from several goroutines
+	// concurrently. Nil disables the detector, unless the environment variable
+	// KUBE_CACHE_MUTATION_DETECTOR is true: then mutations panic. Flyball only.
 	OnMutation func(Mutation)
 
-	// DefaultEnableWatchBookmarks asks the server for bookmarks, which keep a
-	// watch of a quiet kind from having to begin anew. Nil means true.
+	// DefaultEnableWatchBookmarks requests watch bookmarks, so that the watch of a kind that changes
+	// rarely can be resumed without a new list. Nil means true.
 	DefaultEnableWatchBookmarks *bool
 
-	// ByObject holds settings by kind. The keys are objects that carry their
-	// kind, either by Go type or by a set apiVersion and kind; the settings
-	// apply to all representations of the kind.
+	// ByObject holds settings by kind. The keys are objects that carry their kind, either by Go type
+	// or by a set apiVersion and kind; the settings apply to all representations of the kind.
 	ByObject map[client.Object]ByObject
 
-	// NewInformer makes informers of another kind than the cache's own, as for a
-	// test. Such an informer only tells the cache what there is: reads, handlers
-	// and resyncs are the cache's own, and GetInformer does not return it.
+	// NewInformer creates custom informers, for example in tests. A custom informer replaces the lists
+	// and watches of the cache only: reads, handlers and resyncs do not use it, and GetInformer does
+	// not return it.
 	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 }
 
-// ByObject holds the settings of one kind. For the fields that Config has too,
-// see there.
+// ByObject holds the settings of one kind. Config describes the fields that it shares.
 type ByObject struct {
-	// Namespaces restricts the kind to these namespaces. Nil means those of
-	// Options.DefaultNamespaces, an empty map all namespaces. It must be nil
-	// for a cluster-scoped kind.
+	// Namespaces restricts the kind to these namespaces. Nil means Options.DefaultNamespaces, an empty
+	// map all namespaces. It must be nil for a cluster-scoped kind.
 	Namespaces map[string]Config
 
 	// Label is Config.LabelSelector.
@@ -184,19 +172,19 @@ type ByObject struct {
 	KeepDecoded *bool
 }
 
-// Config holds the settings of one namespace. What is nil is taken from the
-// next level; see Options, where the settings are described.
+// Config holds the settings of one namespace. Nil fields are taken from the next level. Options
+// describes the settings.
 type Config struct {
-	// LabelSelector is Options.DefaultLabelSelector for the namespace. Use
-	// labels.Everything() to override a default by nothing.
+	// LabelSelector is Options.DefaultLabelSelector for the namespace. labels.Everything() removes the
+	// default.
 	LabelSelector labels.Selector
 
-	// FieldSelector is Options.DefaultFieldSelector for the namespace. Use
-	// fields.Everything() to override a default by nothing.
+	// FieldSelector is Options.DefaultFieldSelector for the namespace. fields.Everything() removes the
+	// default.
 	FieldSelector fields.Selector
 
-	// Transform is Options.DefaultTransform for the namespace. Use a function
-	// that returns its argument to override a default by nothing.
+	// Transform is Options.DefaultTransform for the namespace. A function that returns its argument
+	// removes the default.
 	Transform toolscache.TransformFunc
 
 	UnsafeDisableDeepCopy *bool
@@ -221,9 +209,8 @@ func (e ErrResourceNotCached) Error() string {
 	return e.GVK.String() + " is not cached"
 }
 
-// TransformStripManagedFields returns a transform that drops
-// metadata.managedFields, which take a large part of an object's memory and
-// which few controllers read.
+// TransformStripManagedFields returns a transform that removes metadata.managedFields, which few
+// controllers read.
 func TransformStripManagedFields() toolscache.TransformFunc {
 	return func(in any) (any, error) {
 		if obj, err := meta.Accessor(in); err == nil && obj.GetManagedFields() != nil {

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open returns a cache of a server.
-func open(t *testing.T, s *server, opts Options) *informerCache {
+// newTestCache returns a cache of a server.
+func newTestCache(t *testing.T, s *server, opts Options) *informerCache {
 	t.Helper()
 	opts.HTTPClient = &http.Client{Transport: s}
 	opts.Mapper = mapper()
@@ -39,8 +39,8 @@ func open(t *testing.T, s *server, opts Options) *informerCache {
 	return c
 }
 
-// run starts a cache until the test ends.
-func run(t *testing.T, c Cache) {
+// startCache starts a cache until the test ends.
+func startCache(t *testing.T, c Cache) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -54,8 +54,8 @@ func run(t *testing.T, c Cache) {
 	})
 }
 
-// bubble runs a test in virtual time on a server with some objects.
-func bubble(t *testing.T, f func(*testing.T, *server)) {
+// withServer runs a test in virtual time on a server with some objects.
+func withServer(t *testing.T, f func(*testing.T, *server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -105,10 +105,11 @@ func expect(t *testing.T, got, want string) {
 	}
 }
 
+// Get and List return copies of the cached objects, by namespace and labels.
 func TestReads(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		var cm corev1.ConfigMap
 		if err := c.Get(t.Context(), key("b", "cm-2"), &cm); err != nil {
 			t.Fatal(err)
@@ -137,12 +138,13 @@ func TestReads(t *testing.T) {
 	})
 }
 
+// List respects a limit, rejects unsupported options, and shares objects on request.
 func TestListOptions(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		var list corev1.ConfigMapList
-		// The token says that there are no pages, and is no token, even if there was but one page.
+		// The continue token is always set, and is rejected by the next List.
 		for limit, want := range map[int64]int{2: 2, 12: 12, 0: 12} {
 			if err := c.List(t.Context(), &list, client.Limit(limit)); err != nil || len(list.Items) != want || list.Continue != "continue-not-supported" {
 				t.Errorf("limit %d: got %d items, %q, %v", limit, len(list.Items), list.Continue, err)
@@ -172,10 +174,11 @@ func TestListOptions(t *testing.T) {
 	})
 }
 
-func TestForms(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+// Each representation of a kind is read from a store of its own.
+func TestRepresentations(t *testing.T) {
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(gvk)
@@ -210,13 +213,13 @@ func TestForms(t *testing.T) {
 }
 
 func TestFieldIndexes(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
 		byNumber := func(obj client.Object) []string { return []string{obj.GetLabels()["number"], "any"} }
 		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", byNumber); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", byNumber); err == nil {
 			t.Error("an index was added twice")
 		}
@@ -233,9 +236,10 @@ func TestFieldIndexes(t *testing.T) {
 	})
 }
 
+// Before Start, reads fail and informers do not sync.
 func TestBeforeStart(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
 		var notStarted *ErrCacheNotStarted
 		if err := c.Get(t.Context(), key("a", "cm-1"), &corev1.ConfigMap{}); !errors.As(err, &notStarted) {
 			t.Errorf("got %v", err)
@@ -252,7 +256,7 @@ func TestBeforeStart(t *testing.T) {
 		if c.WaitForCacheSync(expired) {
 			t.Error("a cache that is not started has synced")
 		}
-		run(t, c)
+		startCache(t, c)
 		if !c.WaitForCacheSync(t.Context()) || !i.HasSynced() {
 			t.Error("the cache has not synced")
 		}
@@ -262,9 +266,9 @@ func TestBeforeStart(t *testing.T) {
 	})
 }
 
-func TestStops(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
+func TestStop(t *testing.T) {
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Start(ctx) }()
@@ -277,31 +281,31 @@ func TestStops(t *testing.T) {
 			t.Error(err)
 		}
 		if !i.IsStopped() {
-			t.Error("the informer runs on")
+			t.Error("the informer has not stopped")
 		}
 		if _, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err == nil {
-			t.Error("a handler was added to an informer that has stopped")
+			t.Error("a handler was added to a stopped informer")
 		}
 		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
-			t.Error("a cache that has stopped made an informer")
+			t.Error("a stopped cache created an informer")
 		}
 	})
 }
 
 func TestUnknownKinds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		if err := c.Get(t.Context(), key("a", "x"), &corev1.Service{}); !meta.IsNoMatchError(err) {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-func TestOnlyExistingInformers(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{ReaderFailOnMissingInformer: true})
-		run(t, c)
+func TestReaderFailOnMissingInformer(t *testing.T) {
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{ReaderFailOnMissingInformer: true})
+		startCache(t, c)
 		var notCached *ErrResourceNotCached
 		if err := c.Get(t.Context(), key("a", "cm-1"), &corev1.ConfigMap{}); !errors.As(err, &notCached) || notCached.GVK.Kind != "ConfigMap" {
 			t.Errorf("got %v", err)
@@ -319,9 +323,9 @@ func TestOnlyExistingInformers(t *testing.T) {
 }
 
 func TestRemoveInformer(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		if err != nil {
 			t.Fatal(err)
@@ -330,20 +334,20 @@ func TestRemoveInformer(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if !i.IsStopped() || len(c.all()) != 0 {
+		if !i.IsStopped() || len(c.allInformers()) != 0 {
 			t.Error("the informer is still there")
 		}
 		expect(t, names(t, c, client.InNamespace("a")), "a/cm-0 a/cm-1 a/cm-2 a/cm-3")
 	})
 }
 
-// A kind that the server does not have, though the mapper thought so, is waited
-// for; those who wait for it can give up.
+// The cache retries a kind that the server does not have, until it has it. Waiting for it ends with
+// the context.
 func TestMissingKind(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		s.missing = true
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		s.setMissing(true)
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := c.GetInformer(ctx, &corev1.ConfigMap{}); !apierrors.IsTimeout(err) {
@@ -353,42 +357,42 @@ func TestMissingKind(t *testing.T) {
 		if err != nil || i.HasSynced() {
 			t.Errorf("got %v, %v", i, err)
 		}
-		s.mu.Lock()
-		s.missing = false
-		s.mu.Unlock()
+		s.setMissing(false)
 		<-i.HasSyncedChecker().Done()
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 b/cm-1 c/cm-1")
 	})
 }
 
+// The cache recovers from broken connections and invalid events.
 func TestConnectionFaults(t *testing.T) {
 	for name, rest := range map[string]string{
 		"between events": "",
 		"in an event":    `{"type":"MODIFIED","object":{"kind":"Conf`,
-		"no JSON":        "}}}}\n",
-		"no object":      `{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","data":7}}` + "\n",
+		"invalid JSON":   "}}}}\n",
+		"invalid object": `{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","data":7}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) {
+			withServer(t, func(t *testing.T, s *server) {
 				var faults []error
-				c := open(t, s, Options{DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+				c := newTestCache(t, s, Options{DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 					faults = append(faults, err)
 				}})
-				run(t, c)
+				startCache(t, c)
 				names(t, c)
-				s.breakAll(rest)
+				s.breakWatches(rest)
 				s.put(configMap("a", "missed", "number", "1"))
-				s.remove("configmaps", "b", "cm-1")
+				s.Delete("configmaps", "b", "cm-1")
 				time.Sleep(time.Minute)
 				expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "a/cm-1 a/missed c/cm-1")
 				if len(faults) == 0 {
-					t.Error("nobody was told of the fault")
+					t.Error("the error handler was not called")
 				}
 			})
 		})
 	}
 }
 
+// The namespaces and selectors of the options determine requests and reads.
 func TestNamespaces(t *testing.T) {
 	onlyOne := Config{LabelSelector: labels.SelectorFromSet(labels.Set{"number": "1"})}
 	tests := []struct {
@@ -400,7 +404,7 @@ func TestNamespaces(t *testing.T) {
 		{"default", Options{DefaultNamespaces: map[string]Config{"a": {}, "b": onlyOne}},
 			"a/cm-0 a/cm-1 a/cm-2 a/cm-3 b/cm-1",
 			[]string{`configmaps ns="a" labels="" fields=""`, `configmaps ns="b" labels="number=1" fields=""`}},
-		{"one and the rest", Options{DefaultNamespaces: map[string]Config{"a": {}, AllNamespaces: onlyOne}},
+		{"one and all others", Options{DefaultNamespaces: map[string]Config{"a": {}, AllNamespaces: onlyOne}},
 			"a/cm-0 a/cm-1 a/cm-2 a/cm-3 b/cm-1 c/cm-1",
 			[]string{`configmaps ns="" labels="number=1" fields="metadata.namespace!=a"`, `configmaps ns="a" labels="" fields=""`}},
 		{"by object", Options{
@@ -418,13 +422,12 @@ func TestNamespaces(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) {
-				c := open(t, s, test.opts)
-				run(t, c)
+			withServer(t, func(t *testing.T, s *server) {
+				c := newTestCache(t, s, test.opts)
+				startCache(t, c)
 				expect(t, names(t, c), test.want)
-				slices.Sort(s.requests)
-				if !slices.Equal(s.requests, test.requests) {
-					t.Errorf("requests %q, want %q", s.requests, test.requests)
+				if got := slices.Sorted(slices.Values(s.selections())); !slices.Equal(got, test.requests) {
+					t.Errorf("requests %q, want %q", got, test.requests)
 				}
 				if len(test.opts.DefaultNamespaces) == 0 || test.opts.DefaultNamespaces[AllNamespaces].LabelSelector != nil {
 					return
@@ -445,9 +448,10 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// Objects are transformed before they are stored; failed transforms omit them.
 func TestTransform(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{
 			DefaultTransform: func(obj any) (any, error) {
 				cm := obj.(*corev1.ConfigMap)
 				switch cm.Name {
@@ -460,7 +464,7 @@ func TestTransform(t *testing.T) {
 				return cm, nil
 			},
 		})
-		run(t, c)
+		startCache(t, c)
 		var list corev1.ConfigMapList
 		if err := c.List(t.Context(), &list, client.InNamespace("a")); err != nil {
 			t.Fatal(err)
@@ -488,7 +492,7 @@ func TestStripManagedFields(t *testing.T) {
 	}
 }
 
-func TestSettingsOfUnknownKinds(t *testing.T) {
+func TestInvalidByObject(t *testing.T) {
 	type unknown struct{ corev1.ConfigMap }
 	if _, err := New(&rest.Config{}, Options{Mapper: mapper(), ByObject: map[client.Object]ByObject{&unknown{}: {}}}); err == nil {
 		t.Error("no error")
@@ -498,9 +502,9 @@ func TestSettingsOfUnknownKinds(t *testing.T) {
 		t.Error("no error")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, newServer(), Options{ByObject: map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}})
+		c := newTestCache(t, newServer(), Options{ByObject: map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}})
 		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
-			t.Error("a cluster-scoped kind was given namespaces")
+			t.Error("namespaces were accepted for a cluster-scoped kind")
 		}
 	})
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"flyball.dev/ctrl/client/apiutil"
 )
 
+// defaultSyncPeriod is the resync period if Options.SyncPeriod is nil, as in controller-runtime.
 const defaultSyncPeriod = 10 * time.Hour
 
 const (
@@ -26,26 +28,26 @@ const (
 // byKind is Options.ByObject by kind.
 type byKind map[schema.GroupVersionKind]ByObject
 
+// newByKind indexes Options.ByObject by kind.
 func newByKind(byObject map[client.Object]ByObject, scheme *runtime.Scheme) (byKind, error) {
 	kinds := byKind{}
 	for obj, settings := range byObject {
 		gvk, err := apiutil.GVKForObject(obj, scheme)
 		if err != nil {
-			return nil, fmt.Errorf("the cache has settings for %T, whose kind is not known: %w", obj, err)
+			return nil, fmt.Errorf("unable to get the kind of %T in ByObject: %w", obj, err)
 		}
 		if _, ok := kinds[gvk]; ok {
-			return nil, fmt.Errorf("the cache has settings for %s twice", gvk)
+			return nil, fmt.Errorf("ByObject has several entries for %s", gvk)
 		}
 		kinds[gvk] = settings
 	}
 	return kinds, nil
 }
 
-// configs returns the settings of a kind for each namespace that the cache
-// watches it in.
+// configs returns the settings of a kind for each namespace in which it is cached.
 func (o *Options) configs(settings ByObject, namespaced bool) (map[string]Config, error) {
 	if !namespaced && settings.Namespaces != nil {
-		return nil, fmt.Errorf("the kind is not namespaced, but its settings name namespaces")
+		return nil, errors.New("ByObject.Namespaces must be nil for a cluster-scoped kind")
 	}
 	kind := Config{
 		LabelSelector:         settings.Label,
@@ -68,21 +70,21 @@ func (o *Options) configs(settings ByObject, namespaced bool) (map[string]Config
 		namespaces = o.DefaultNamespaces
 	}
 	if len(namespaces) == 0 {
-		return map[string]Config{AllNamespaces: kind.or(defaults)}, nil
+		return map[string]Config{AllNamespaces: kind.orElse(defaults)}, nil
 	}
 	configs := make(map[string]Config, len(namespaces))
 	for namespace, config := range namespaces {
-		config = config.or(kind).or(o.DefaultNamespaces[namespace]).or(defaults)
+		config = config.orElse(kind).orElse(o.DefaultNamespaces[namespace]).orElse(defaults)
 		if namespace == AllNamespaces {
-			config.FieldSelector = notIn(namespaces, config.FieldSelector)
+			config.FieldSelector = excludeNamespaces(namespaces, config.FieldSelector)
 		}
 		configs[namespace] = config
 	}
 	return configs, nil
 }
 
-// or fills what is nil from the next level.
-func (c Config) or(next Config) Config {
+// orElse returns c with its nil fields taken from the next level.
+func (c Config) orElse(next Config) Config {
 	if c.LabelSelector == nil {
 		c.LabelSelector = next.LabelSelector
 	}
@@ -98,8 +100,9 @@ func (c Config) or(next Config) Config {
 	return c
 }
 
-// notIn leaves the named namespaces out of a watch of all namespaces.
-func notIn(namespaces map[string]Config, selector fields.Selector) fields.Selector {
+// excludeNamespaces returns a field selector that excludes the namespaces with settings of their
+// own from a watch of all namespaces.
+func excludeNamespaces(namespaces map[string]Config, selector fields.Selector) fields.Selector {
 	var terms []fields.Selector
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		if namespace != AllNamespaces {
@@ -112,18 +115,17 @@ func notIn(namespaces map[string]Config, selector fields.Selector) fields.Select
 	return fields.AndSelectors(terms...)
 }
 
-// path returns the namespace to ask the server for: that of the setting or the
-// one that the field selector comes down to, so that a permission for the one
-// namespace is enough.
-func (c Config) path(namespace string) string {
+// requestNamespace returns the namespace of requests: that of the settings, or else the only one
+// that the field selector matches, so that permission for that namespace is sufficient.
+func (c Config) requestNamespace(namespace string) string {
 	if namespace == AllNamespaces && c.FieldSelector != nil {
 		namespace, _ = c.FieldSelector.RequiresExactMatch(namespaceField)
 	}
 	return namespace
 }
 
-// jittered returns a period within 10 % of the given one, so that informers do
-// not resync together.
+// jittered returns a random period within 10 % of the given one, so that informers do not resync
+// together.
 func jittered(period time.Duration) time.Duration {
 	return time.Duration(float64(period) * (0.9 + 0.2*rand.Float64()))
 }

@@ -28,9 +28,10 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
-// gate holds back what watches bring while it is closed.
+// gate holds back the responses of watches while it is shut.
 type gate struct {
 	mu   sync.Mutex
 	open chan struct{}
@@ -60,9 +61,9 @@ func (g *gate) lifted() <-chan struct{} {
 	return g.open
 }
 
-// wrap puts the gate between the server and its clients.
+// wrap puts the gate into a transport.
 func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return fakeapi.Func(func(req *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(req)
 		if err == nil && req.URL.Query().Get("watch") == "true" {
 			resp.Body = &gatedBody{ReadCloser: resp.Body, gate: g, closed: make(chan struct{})}
@@ -71,10 +72,7 @@ func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
+// gatedBody is the response body of a watch behind a gate.
 type gatedBody struct {
 	io.ReadCloser
 	gate   *gate
@@ -97,8 +95,8 @@ func (b *gatedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// fixture is a control plane with a cache whose watches can be held back, a client
-// that reads from the cache and one that does not.
+// fixture is a control plane, a cache whose watches can be held back, a client that reads from the
+// cache, and a live client.
 type fixture struct {
 	client.Client
 	live   client.Client
@@ -107,18 +105,18 @@ type fixture struct {
 	gate   *gate
 
 	mu sync.Mutex
-	// sent counts the lists and gets, and failing is how they fail, if not zero.
+	// sent counts the lists and gets. If failing is not zero, they fail with that status.
 	sent, failing int
 }
 
-// reads returns how many lists and gets were sent to the server.
+// reads returns the number of lists and gets that were sent to the server.
 func (p *fixture) reads() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent
 }
 
-// fail makes lists and gets fail with a status, or not, if it is zero.
+// fail makes lists and gets fail with a status. Zero ends that.
 func (p *fixture) fail(code int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +125,7 @@ func (p *fixture) fail(code int) {
 
 // wrap counts and fails requests.
 func (p *fixture) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return fakeapi.Func(func(req *http.Request) (*http.Response, error) {
 		if req.Method != http.MethodGet || req.URL.Query().Get("watch") == "true" {
 			return next.RoundTrip(req)
 		}
@@ -142,8 +140,8 @@ func (p *fixture) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// delayed runs a test in virtual time.
-func delayed(t *testing.T, opts cache.Options, f func(t *testing.T, p *fixture)) {
+// withFixture runs a test in virtual time.
+func withFixture(t *testing.T, opts cache.Options, f func(t *testing.T, p *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
@@ -180,8 +178,7 @@ func delayed(t *testing.T, opts cache.Options, f func(t *testing.T, p *fixture))
 	})
 }
 
-// hold makes the cache hold everything that there is of a kind, and holds back
-// what comes after.
+// hold starts informers, waits until they have synced, and then holds back their watches.
 func (p *fixture) hold(t *testing.T, objs ...client.Object) {
 	t.Helper()
 	for _, obj := range objs {
@@ -235,8 +232,8 @@ func merge(format string, args ...any) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...))
 }
 
-// equalReads compares what the cache holds of a deployment with what the server
-// has, in all forms, by Get and by List.
+// equalReads reports whether Get and List of a deployment return the same from the cache as from
+// the server, in all representations.
 func (p *fixture) equalReads(t *testing.T, key client.ObjectKey) (equal bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -292,7 +289,7 @@ func eachName(list client.ObjectList, f func(name string)) error {
 	})
 }
 
-// sameContent compares objects but for their kind, which not every read sets.
+// sameContent compares objects except for their kind, which not every read sets.
 func sameContent(a, b client.Object) bool {
 	a, b = a.DeepCopyObject().(client.Object), b.DeepCopyObject().(client.Object)
 	a.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
@@ -300,7 +297,7 @@ func sameContent(a, b client.Object) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// writes are the ways to write a deployment.
+// writes are all ways to write a deployment.
 var writes = map[string]func(ctx context.Context, c client.Client, d *appsv1.Deployment, round int) error{
 	"create": func(ctx context.Context, c client.Client, d *appsv1.Deployment, round int) error {
 		return c.Create(ctx, deployment(fmt.Sprint("new-", round)))
@@ -372,13 +369,12 @@ var writes = map[string]func(ctx context.Context, c client.Client, d *appsv1.Dep
 	},
 }
 
-// Whatever a program writes through a client over the cache is seen by its next
-// read, in all forms, while the watches have told nothing of it; and what is
-// read after they have is the same.
-func TestEveryWriteIsSeen(t *testing.T) {
+// The next read sees every write that was made through a client with the cache, in all
+// representations, while the watches are held back; after they have caught up, it is the same.
+func TestReadYourWritesOfAllVerbs(t *testing.T) {
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
-			delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
+			withFixture(t, cache.Options{}, func(t *testing.T, p *fixture) {
 				const rounds = 4
 				stale, ctx := 0, t.Context()
 				for round := range rounds {

@@ -12,38 +12,36 @@ import (
 	"flyball.dev/ctrl/healthz"
 )
 
-// DefaultPatience is how long Check lets a kind fail if it is not told another
-// time. A restart of the API server fits in.
-const DefaultPatience = 2 * time.Minute
+// DefaultGracePeriod is the grace period of Check if it is zero. It covers a restart of the API
+// server.
+const DefaultGracePeriod = 2 * time.Minute
 
-// mostTroubles is how many kinds the error of a check names.
-const mostTroubles = 5
+// maxReported is the maximum number of kinds that the error of a check names.
+const maxReported = 5
 
-// Check returns a check that fails while a cache does not have what it is asked
-// for, meant for readiness:
+// Check returns a readiness check of a cache:
 //
 //	mgr.AddReadyzCheck("cache", cache.Check(mgr.GetCache(), 0))
 //
-// It fails until the cache is started and the kinds that it was started with
-// are complete, and again once the cache has stopped. After that it fails when
-// any kind has been incomplete, or not been watched for errors, for longer than
-// patience; zero means DefaultPatience. A watch that breaks off and is open
-// again in time is nobody's business. The check passes again by itself.
+// It fails until the cache is started and has synced the kinds that it had informers for at the
+// start, and again once the cache has stopped. In between it fails while any kind has not been
+// synced, or not been watched because of errors, for longer than the grace period; zero means
+// DefaultGracePeriod. A watch that is reopened within that time does not fail the check. It passes
+// again when the kinds have recovered.
 //
-// Its error names the kinds, since when they fail and why. It tells no more than
-// the API server's own words or those of the network; the whole error is in the
-// log.
+// The error names the failing kinds, since when they fail and why. It contains messages of the API
+// server and of the network only; the log has the whole error.
 //
-// It does not belong to liveness: a restart gives the program no other server. A
-// cache that New has not made is only asked whether it is in sync.
-func Check(c Cache, patience time.Duration) healthz.Checker {
-	patience = cmp.Or(patience, DefaultPatience)
+// It is not a liveness check: restarting the program does not repair its server. Of a cache that
+// New did not make, Check only waits for WaitForCacheSync.
+func Check(c Cache, gracePeriod time.Duration) healthz.Checker {
+	gracePeriod = cmp.Or(gracePeriod, DefaultGracePeriod)
 	return func(req *http.Request) error {
 		if own, ok := c.(checker); ok {
-			return own.check(patience)
+			return own.check(gracePeriod)
 		}
 		if !c.WaitForCacheSync(req.Context()) {
-			return errors.New("the cache is not in sync")
+			return errors.New("the cache is not synced")
 		}
 		return nil
 	}
@@ -51,12 +49,13 @@ func Check(c Cache, patience time.Duration) healthz.Checker {
 
 // checker is a cache that can report which kinds are not up to date.
 type checker interface {
-	check(patience time.Duration) error
+	check(gracePeriod time.Duration) error
 }
 
 var _ checker = (*informerCache)(nil)
 
-func (c *informerCache) check(patience time.Duration) error {
+// check returns an error that describes the kinds that are not up to date.
+func (c *informerCache) check(gracePeriod time.Duration) error {
 	c.mu.RLock()
 	started, stopped := c.ctx != nil, c.stopped
 	c.mu.RUnlock()
@@ -66,39 +65,39 @@ func (c *informerCache) check(patience time.Duration) error {
 	case stopped:
 		return errors.New("the cache has stopped")
 	}
-	var troubles []string
-	for _, i := range c.all() {
-		for _, p := range i.parts {
-			if trouble := p.trouble(patience); trouble != "" {
-				troubles = append(troubles, trouble)
+	var failures []string
+	for _, i := range c.allInformers() {
+		for _, p := range i.partitions {
+			if failure := p.failure(gracePeriod); failure != "" {
+				failures = append(failures, failure)
 			}
 		}
 	}
-	if len(troubles) == 0 {
+	if len(failures) == 0 {
 		return nil
 	}
-	slices.Sort(troubles)
-	if more := len(troubles) - mostTroubles; more > 0 {
-		troubles = append(troubles[:mostTroubles], fmt.Sprintf("%d more", more))
+	slices.Sort(failures)
+	if more := len(failures) - maxReported; more > 0 {
+		failures = append(failures[:maxReported], fmt.Sprintf("%d more", more))
 	}
-	return errors.New("the cache is not up to date: " + strings.Join(troubles, "; "))
+	return errors.New("the cache is not up to date: " + strings.Join(failures, "; "))
 }
 
-// trouble describes what is wrong with a part if it needs to be known, and
-// returns nothing otherwise.
-func (p *part) trouble(patience time.Duration) string {
+// failure describes why a partition is not up to date. It returns an empty string if it is, or
+// failed within the grace period only.
+func (p *partition) failure(gracePeriod time.Duration) string {
 	i := p.informer
 	i.mu.Lock()
 	synced := p.synced
 	i.mu.Unlock()
-	begun, failing, err := p.contact.trouble()
-	long := func(since time.Time) bool { return !since.IsZero() && time.Since(since) > patience }
+	started, failing, err := p.status.failure()
+	overdue := func(since time.Time) bool { return !since.IsZero() && time.Since(since) > gracePeriod }
 
 	var text string
 	switch {
-	case !synced && (i.awaited || long(begun)):
-		text = "not complete, begun at " + begun.UTC().Format(time.RFC3339)
-	case synced && long(failing):
+	case !synced && (i.awaited || overdue(started)):
+		text = "not synced, started at " + started.UTC().Format(time.RFC3339)
+	case synced && overdue(failing):
 		text = "not watched since " + failing.UTC().Format(time.RFC3339)
 	default:
 		return ""
@@ -108,7 +107,7 @@ func (p *part) trouble(patience time.Duration) string {
 		what += " in " + p.namespace
 	}
 	if err != nil {
-		text += " (" + plain(err) + ")"
+		text += " (" + publicText(err) + ")"
 	}
 	return what + " " + text
 }

@@ -13,8 +13,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// checks runs a check and compares how its error begins; nothing is no error.
-func checks(t *testing.T, c Cache, want string) {
+// expectCheck runs a check and compares its error with a substring; an empty one means no error.
+func expectCheck(t *testing.T, c Cache, want string) {
 	t.Helper()
 	err := Check(c, 0)(httptest.NewRequest(http.MethodGet, "/", nil))
 	switch {
@@ -26,16 +26,17 @@ func checks(t *testing.T, c Cache, want string) {
 }
 
 func TestCheck(t *testing.T) {
-	for name, opts := range map[string]Options{"own informers": {}, "foreign informers": {NewInformer: toolscache.NewSharedIndexInformer}} {
+	for name, opts := range map[string]Options{"own informers": {}, "custom informers": {NewInformer: toolscache.NewSharedIndexInformer}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) { testCheck(t, s, open(t, s, opts)) })
+			withServer(t, func(t *testing.T, s *server) { testCheck(t, s, newTestCache(t, s, opts)) })
 		})
 	}
 }
 
+// testCheck checks a cache whose server loses and regains a kind.
 func testCheck(t *testing.T, s *server, c *informerCache) {
 	s.setMissing(true)
-	checks(t, c, "the cache is not started")
+	expectCheck(t, c, "the cache is not started")
 	if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
 		t.Fatal(err)
 	}
@@ -43,89 +44,90 @@ func testCheck(t *testing.T, s *server, c *informerCache) {
 	stopped := make(chan error)
 	go func() { stopped <- c.Start(ctx) }()
 	synctest.Wait()
-	checks(t, c, "the cache is not up to date: ConfigMap v1 not complete, begun at 2000-01-01T00:00:00Z (NotFound: ")
+	expectCheck(t, c, "the cache is not up to date: ConfigMap v1 not synced, started at 2000-01-01T00:00:00Z (NotFound: ")
 	s.setMissing(false)
 	time.Sleep(time.Minute)
-	checks(t, c, "")
+	expectCheck(t, c, "")
 
-	// A broken watch matters only if it cannot be opened again.
-	s.breakAll("")
+	// A broken watch fails the check only if it cannot be reopened.
+	s.breakWatches("")
 	synctest.Wait()
-	checks(t, c, "")
+	expectCheck(t, c, "")
 	time.Sleep(time.Minute)
 	s.setMissing(true)
-	s.breakAll("")
-	time.Sleep(DefaultPatience - time.Second)
-	checks(t, c, "")
+	s.breakWatches("")
+	time.Sleep(DefaultGracePeriod - time.Second)
+	expectCheck(t, c, "")
 	time.Sleep(time.Minute)
-	checks(t, c, "ConfigMap v1 not watched since 2000-01-01T00:02:")
-	checks(t, c, "(NotFound: ")
+	expectCheck(t, c, "ConfigMap v1 not watched since 2000-01-01T00:02:")
+	expectCheck(t, c, "(NotFound: ")
 	s.setMissing(false)
 	time.Sleep(time.Minute)
-	checks(t, c, "")
+	expectCheck(t, c, "")
 
-	// A kind that is first read now has the same patience.
+	// An informer that is started now has the same grace period.
 	s.setMissing(true)
 	if _, err := c.GetInformer(t.Context(), &corev1.Node{}, BlockUntilSynced(false)); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
-	checks(t, c, "")
-	time.Sleep(DefaultPatience + time.Second)
-	checks(t, c, "Node v1 not complete, begun at ")
+	expectCheck(t, c, "")
+	time.Sleep(DefaultGracePeriod + time.Second)
+	expectCheck(t, c, "Node v1 not synced, started at ")
 	s.setMissing(false)
 	time.Sleep(time.Minute)
-	checks(t, c, "")
+	expectCheck(t, c, "")
 
 	stop()
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	checks(t, c, "the cache has stopped")
+	expectCheck(t, c, "the cache has stopped")
 }
 
-// A server that takes every watch and drops it at once is not well.
+// A server that closes every watch at once fails the check.
 func TestCheckOfShortWatches(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		names(t, c)
-		for end := time.Now().Add(DefaultPatience + time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-			s.breakAll("")
+		for end := time.Now().Add(DefaultGracePeriod + time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			s.breakWatches("")
 		}
-		checks(t, c, "ConfigMap v1 not watched since ")
+		expectCheck(t, c, "ConfigMap v1 not watched since ")
 		time.Sleep(time.Minute)
-		checks(t, c, "")
+		expectCheck(t, c, "")
 	})
 }
 
 func TestCheckNamesNamespaces(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		namespaces := map[string]Config{}
 		for _, n := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 			namespaces[n] = Config{}
 		}
-		c := open(t, s, Options{DefaultNamespaces: namespaces})
-		run(t, c)
+		c := newTestCache(t, s, Options{DefaultNamespaces: namespaces})
+		startCache(t, c)
 		names(t, c)
 		s.setMissing(true)
-		s.breakAll("")
-		time.Sleep(DefaultPatience + time.Minute)
-		checks(t, c, "ConfigMap v1 in a not watched since ")
-		checks(t, c, "; 2 more")
+		s.breakWatches("")
+		time.Sleep(DefaultGracePeriod + time.Minute)
+		expectCheck(t, c, "ConfigMap v1 in a not watched since ")
+		expectCheck(t, c, "; 2 more")
 	})
 }
 
+// otherCache is a Cache that New did not make.
 type otherCache struct{ Cache }
 
 func (otherCache) WaitForCacheSync(ctx context.Context) bool { return ctx.Err() == nil }
 
-func TestCheckOfAnotherCache(t *testing.T) {
-	checks(t, otherCache{}, "")
+func TestCheckOfOtherCache(t *testing.T) {
+	expectCheck(t, otherCache{}, "")
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Check(otherCache{}, 0)(req.WithContext(ctx)); err == nil {
-		t.Error("a cache that is not in sync is healthy")
+		t.Error("a cache that is not synced is healthy")
 	}
 }

@@ -15,82 +15,81 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"flyball.dev/ctrl/cache/internal/feed"
+	"flyball.dev/ctrl/cache/internal/listener"
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
 )
 
-// informer keeps the objects of one kind in one form: a store, the watches that
-// fill it and the feeds that tell handlers of it. It implements Informer.
+// informer keeps the objects of one kind in one representation: a store, the partitions whose
+// watches update it, and the listeners of its event handlers. It implements Informer.
 type informer struct {
-	gvk        schema.GroupVersionKind
-	typeMeta   metav1.TypeMeta // gvk, as objects say it
+	informerKey
+	typeMeta   metav1.TypeMeta // of gvk
 	resource   schema.GroupVersionResource
 	namespaced bool
-	form       form
 	store      *store.Store
-	parts      []*part
+	partitions []*partition
 	resync     time.Duration
-	// tally counts what happens while the informer runs.
-	tally *tally
-	// awaited is set if the start of the cache waits for the informer.
+	// stats are set while the informer runs.
+	stats *stats
+	// awaited is set if the informer existed when the cache was started.
 	awaited bool
-	// loans are nil if nobody asks for mutations.
-	loans *loans
+	// mutations is nil if mutations are not detected.
+	mutations *mutationDetector
 
-	// synced is closed when every part holds a complete list, stopped when the
-	// informer has ended, and cancel ends it.
+	// synced is closed when all partitions have synced, stopped when the informer has ended. cancel
+	// ends it.
 	synced  chan struct{}
 	stopped chan struct{}
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	// mu keeps changes of the store and what feeds are told of them in step.
-	mu       sync.Mutex
-	feeds    []*feed.Feed
-	delivery sync.WaitGroup
-	running  bool
-	unsynced int
+	// mu keeps changes of the store and the notifications of listeners in the same order.
+	mu        sync.Mutex
+	listeners []*listener.Listener
+	delivery  sync.WaitGroup
+	running   bool
+	unsynced  int // the number of partitions that have not synced
 }
 
 // newInformer returns an informer that is not running yet.
-func (c *informerCache) newInformer(gvk schema.GroupVersionKind, f form) (*informer, error) {
+func (c *informerCache) newInformer(key informerKey) (*informer, error) {
+	gvk := key.gvk
 	mapping, err := c.opts.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}
 	i := &informer{
-		gvk:        gvk,
-		resource:   mapping.Resource,
-		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-		form:       f,
-		synced:     make(chan struct{}),
-		stopped:    make(chan struct{}),
+		informerKey: key,
+		resource:    mapping.Resource,
+		namespaced:  mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		synced:      make(chan struct{}),
+		stopped:     make(chan struct{}),
 	}
 	i.typeMeta.SetGroupVersionKind(gvk)
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	if c.opts.OnMutation != nil {
-		i.loans = newLoans(gvk, c.opts.OnMutation)
+		i.mutations = newMutationDetector(gvk, c.opts.OnMutation)
 	}
 	configs, err := c.opts.configs(c.kinds[gvk], i.namespaced)
 	if err != nil {
 		return nil, fmt.Errorf("cannot cache %s: %w", gvk, err)
 	}
-	i.store = store.New(c.sharing(gvk, configs))
+	i.store = store.New(c.decodedSharing(gvk, configs))
 	for _, namespace := range slices.Sorted(maps.Keys(configs)) {
-		p, err := c.newPart(i, namespace, configs[namespace])
+		p, err := c.newPartition(i, namespace, configs[namespace])
 		if err != nil {
 			return nil, err
 		}
-		i.parts = append(i.parts, p)
-		i.resync = shorter(i.resync, p.config.SyncPeriod)
+		i.partitions = append(i.partitions, p)
+		i.resync = shorterResync(i.resync, p.config.SyncPeriod)
 	}
-	i.unsynced = len(i.parts)
+	i.unsynced = len(i.partitions)
 	return i, nil
 }
 
-// sharing tells which Go values are kept of a kind.
-func (c *informerCache) sharing(gvk schema.GroupVersionKind, configs map[string]Config) store.Sharing {
+// decodedSharing returns which decoded Go values are kept of a kind.
+func (c *informerCache) decodedSharing(gvk schema.GroupVersionKind, configs map[string]Config) store.Sharing {
 	if keep := cmp.Or(c.kinds[gvk].KeepDecoded, c.opts.DefaultKeepDecoded); keep != nil {
 		if *keep {
 			return store.ShareAll
@@ -105,8 +104,8 @@ func (c *informerCache) sharing(gvk schema.GroupVersionKind, configs map[string]
 	return store.ShareAsked
 }
 
-// shorter returns the shorter of two resync periods, of which zero means never.
-func shorter(a time.Duration, period *time.Duration) time.Duration {
+// shorterResync returns the shorter of two resync periods, where zero means never.
+func shorterResync(a time.Duration, period *time.Duration) time.Duration {
 	b := defaultSyncPeriod
 	if period != nil {
 		b = *period
@@ -117,23 +116,23 @@ func shorter(a time.Duration, period *time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// run lists, watches and tells feeds until ctx is done or the informer is
-// stopped, and returns when nothing of it is left running.
+// run lists, watches and notifies listeners until ctx is done or the informer is stopped. It
+// returns when all goroutines of the informer have ended.
 func (i *informer) run(ctx context.Context) {
 	defer close(i.stopped)
 	defer context.AfterFunc(ctx, i.cancel)()
 	defer i.cancel()
 
-	defer tallies.join(i)()
+	defer informerStats.register(i)()
 	i.mu.Lock()
 	i.running = true
-	for _, f := range i.feeds {
-		i.deliver(f)
+	for _, l := range i.listeners {
+		i.deliver(l)
 	}
 	i.mu.Unlock()
 
 	var watches sync.WaitGroup
-	for _, p := range i.parts {
+	for _, p := range i.partitions {
 		watches.Go(func() { p.source.Run(i.ctx) })
 	}
 	watches.Wait()
@@ -141,20 +140,20 @@ func (i *informer) run(ctx context.Context) {
 	i.running = false
 	i.mu.Unlock()
 	i.delivery.Wait()
-	if i.loans != nil {
-		i.loans.checkAll("when the informer had stopped")
+	if i.mutations != nil {
+		i.mutations.compareObjects("after the informer stopped")
 	}
 }
 
-// deliver runs a feed. The caller holds mu.
-func (i *informer) deliver(f *feed.Feed) {
-	i.delivery.Go(func() { f.Run(i.ctx, i.resyncFeed) })
+// deliver runs a listener. The caller holds mu.
+func (i *informer) deliver(l *listener.Listener) {
+	i.delivery.Go(func() { l.Run(i.ctx, i.resyncListener) })
 }
 
-// partOf returns the part that covers a namespace, or nil.
-func (i *informer) partOf(namespace string) *part {
-	var rest *part
-	for _, p := range i.parts {
+// partitionFor returns the partition that covers a namespace, or nil.
+func (i *informer) partitionFor(namespace string) *partition {
+	var rest *partition
+	for _, p := range i.partitions {
 		switch p.namespace {
 		case namespace:
 			return p
@@ -165,8 +164,8 @@ func (i *informer) partOf(namespace string) *part {
 	return rest
 }
 
-// WaitForSync waits until the informer has synced. It returns false if ctx is
-// done, or the informer has ended, before that. Kind sources check for this method.
+// WaitForSync waits until the informer has synced. It returns false if ctx is done, or the informer
+// has ended, before that. Kind sources use this method if an informer has it.
 func (i *informer) WaitForSync(ctx context.Context) bool {
 	select {
 	case <-i.synced:
@@ -177,69 +176,74 @@ func (i *informer) WaitForSync(ctx context.Context) bool {
 	return i.HasSynced()
 }
 
-// tell passes a change on to all feeds. The caller holds mu.
-func (i *informer) tell(c store.Change) {
+// distribute notifies all listeners of a change. The caller holds mu.
+func (i *informer) distribute(c store.Change) {
 	initial := !i.HasSynced()
-	for _, f := range i.feeds {
+	for _, l := range i.listeners {
 		switch {
 		case c.Old == nil && c.New == nil:
 		case c.Old == nil:
-			f.Added(c.New, initial)
+			l.NotifyAdd(c.New, initial)
 		case c.New == nil:
-			f.Deleted(c.Old, false)
+			l.NotifyDelete(c.Old, false)
 		case c.Old.UID != c.New.UID:
-			// Another object by the same name: that the first one was deleted
-			// has been missed.
-			f.Deleted(c.Old, true)
-			f.Added(c.New, initial)
+			// The object was deleted and created again; its deletion was missed.
+			l.NotifyDelete(c.Old, true)
+			l.NotifyAdd(c.New, initial)
 		default:
-			f.Updated(c.Old, c.New)
+			l.NotifyUpdate(c.Old, c.New)
 		}
 	}
 }
 
-// partSynced notes that one more part holds a complete list. The caller holds
-// mu.
-func (i *informer) partSynced() {
+// partitionSynced records that one more partition has synced. The caller holds mu.
+func (i *informer) partitionSynced() {
 	if i.unsynced--; i.unsynced > 0 {
 		return
 	}
 	close(i.synced)
-	for _, f := range i.feeds {
-		f.Synced()
+	for _, l := range i.listeners {
+		l.NotifySynced()
 	}
 }
 
-func (i *informer) resyncFeed(f *feed.Feed) {
+// resyncListener notifies a listener of all objects as updates.
+func (i *informer) resyncListener(l *listener.Listener) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, obj := range i.store.Watched() {
-		f.Updated(obj, obj)
+		l.NotifyUpdate(obj, obj)
 	}
 }
 
 // AddEventHandler implements Informer.
-func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandler(
+	handler toolscache.ResourceEventHandler,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod implements Informer.
-func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithResyncPeriod(
+	handler toolscache.ResourceEventHandler, resyncPeriod time.Duration,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions implements Informer. The logger of the options has
-// no use: feeds do not log.
-func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+// AddEventHandlerWithOptions implements Informer. The logger of the options is not used: listeners
+// do not log.
+func (i *informer) AddEventHandlerWithOptions(
+	handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	resync := i.resync
 	if options.ResyncPeriod != nil {
 		resync = *options.ResyncPeriod
 	}
 	name := fmt.Sprintf("%T for %s", handler, i.gvk.Kind)
-	if i.loans != nil {
-		handler = i.loans.watch(handler)
+	if i.mutations != nil {
+		handler = i.mutations.wrapHandler(handler)
 	}
-	f := feed.New(name, handler, jittered(resync))
+	l := listener.New(name, handler, jittered(resync))
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -247,39 +251,38 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 		return nil, fmt.Errorf("cannot add a handler: the informer of %s has stopped", i.gvk)
 	}
 	for _, obj := range i.store.Watched() {
-		f.Added(obj, true)
+		l.NotifyAdd(obj, true)
 	}
 	if i.HasSynced() {
-		f.Synced()
+		l.NotifySynced()
 	}
-	i.feeds = append(i.feeds, f)
+	i.listeners = append(i.listeners, l)
 	if i.running {
-		i.deliver(f)
+		i.deliver(l)
 	}
-	return f, nil
+	return l, nil
 }
 
 // RemoveEventHandler implements Informer.
 func (i *informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
-	f, ok := handle.(*feed.Feed)
+	l, ok := handle.(*listener.Listener)
 	if !ok {
-		return fmt.Errorf("%T is not a handle of this informer", handle)
+		return fmt.Errorf("%T is not a registration of this informer", handle)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.feeds = slices.DeleteFunc(i.feeds, func(other *feed.Feed) bool { return other == f })
-	f.Close()
+	i.listeners = slices.DeleteFunc(i.listeners, func(other *listener.Listener) bool { return other == l })
+	l.Close()
 	return nil
 }
 
-// AddIndexers implements Informer. An index is queried by List with a field
-// selector for its name.
+// AddIndexers implements Informer. An index is queried by List with a field selector for its name.
 func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(indexers)) {
 		extract := indexers[name]
 		errs = append(errs, i.store.AddIndex(name, func(obj client.Object) []string {
-			// What cannot be indexed is not found by the index.
+			// An object whose values cannot be computed is not in the index.
 			values, _ := extract(obj)
 			return values
 		}))
@@ -297,8 +300,8 @@ func (i *informer) HasSyncedChecker() toolscache.DoneChecker {
 	return syncedChecker{i}
 }
 
-// GroupVersionKind returns the kind of the objects, which is not set in the typed
-// objects of events. Sources check for this method.
+// GroupVersionKind returns the kind of the objects, which typed objects of events lack. Sources use
+// this method if an informer has it.
 func (i *informer) GroupVersionKind() schema.GroupVersionKind { return i.gvk }
 
 // IsStopped implements Informer.
@@ -311,6 +314,7 @@ func (i *informer) IsStopped() bool {
 	}
 }
 
+// syncedChecker is the DoneChecker of HasSynced.
 type syncedChecker struct{ *informer }
 
 func (c syncedChecker) Name() string          { return "cache of " + c.gvk.String() }

@@ -16,20 +16,20 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// recorder is a handler that remembers what it was told. It blocks while held.
+// recorder is a handler that records its calls. It blocks until hold is closed.
 type recorder struct {
-	mu   sync.Mutex
-	told []string
-	hold chan struct{}
+	mu       sync.Mutex
+	recorded []string
+	hold     chan struct{}
 }
 
-func (r *recorder) tell(format string, args ...any) {
+func (r *recorder) record(format string, args ...any) {
 	if r.hold != nil {
 		<-r.hold
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, fmt.Sprintf(format, args...))
+	r.recorded = append(r.recorded, fmt.Sprintf(format, args...))
 }
 
 func describe(obj any) string {
@@ -41,33 +41,32 @@ func describe(obj any) string {
 }
 
 func (r *recorder) OnAdd(obj any, initial bool) {
-	r.tell("add %s %v", describe(obj), initial)
+	r.record("add %s %v", describe(obj), initial)
 }
 func (r *recorder) OnUpdate(before, after any) {
-	r.tell("update %s %s", describe(before), describe(after))
+	r.record("update %s %s", describe(before), describe(after))
 }
-func (r *recorder) OnDelete(obj any) { r.tell("delete %s", describe(obj)) }
+func (r *recorder) OnDelete(obj any) { r.record("delete %s", describe(obj)) }
 
-// expect waits until everything is idle and compares what was told since the
-// last call.
+// expect waits until all goroutines are blocked and compares the calls since the last one.
 func (r *recorder) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.Equal(r.told, want) {
-		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(r.told, "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(r.recorded, want) {
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(r.recorded, "\n"), strings.Join(want, "\n"))
 	}
-	r.told = nil
+	r.recorded = nil
 }
 
-// single runs a test on a server with one object.
-func single(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, i Informer)) {
+// withOneObject runs a test on a server with one object.
+func withOneObject(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, i Informer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.put(configMap("a", "one", "number", "1"))
-		c := open(t, s, opts)
+		c := newTestCache(t, s, opts)
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		if err != nil {
 			t.Fatal(err)
@@ -76,8 +75,9 @@ func single(t *testing.T, opts Options, f func(t *testing.T, s *server, c *infor
 	})
 }
 
+// Handlers are notified from the time that they are added until they are removed.
 func TestHandlers(t *testing.T) {
-	single(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
+	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		early, late := &recorder{}, &recorder{}
 		registration, err := i.AddEventHandler(early)
 		if err != nil {
@@ -86,15 +86,15 @@ func TestHandlers(t *testing.T) {
 		if registration.HasSynced() {
 			t.Error("a handler has synced before the start")
 		}
-		run(t, c)
+		startCache(t, c)
 		early.expect(t, "add a/one=1 true")
 		if !registration.HasSynced() {
-			t.Error("a handler that has heard of everything has not synced")
+			t.Error("a handler has not synced after the initial list")
 		}
 		s.put(configMap("a", "two", "number", "2"))
 		early.expect(t, "add a/two=2 false")
 		s.put(configMap("a", "two", "number", "3"))
-		s.remove("configmaps", "a", "one")
+		s.Delete("configmaps", "a", "one")
 		early.expect(t, "update a/two=2 a/two=3", "delete a/one=1")
 
 		if _, err := i.AddEventHandler(late); err != nil {
@@ -107,35 +107,37 @@ func TestHandlers(t *testing.T) {
 		if err := i.RemoveEventHandler(registration); err != nil {
 			t.Error(err)
 		}
-		s.remove("configmaps", "a", "two")
+		s.Delete("configmaps", "a", "two")
 		late.expect(t, "delete a/two=3")
 		early.expect(t)
 		if err := i.RemoveEventHandler(otherHandle{}); err == nil {
-			t.Error("a handle of another make was removed")
+			t.Error("the registration of another informer was removed")
 		}
 	})
 }
 
+// otherHandle is a registration that no informer of this package returned.
 type otherHandle struct {
 	toolscache.ResourceEventHandlerRegistration
 }
 
-// What was missed while there was no connection is told as well as it can be.
+// After a relist, handlers are notified of the changes that were missed, with the final state of
+// deleted objects unknown.
 func TestHandlersAfterRelist(t *testing.T) {
-	single(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
+	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		r := &recorder{}
 		if _, err := i.AddEventHandler(r); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		s.put(configMap("a", "two", "number", "2"))
 		s.put(configMap("a", "three", "number", "3"))
 		synctest.Wait()
 		r.expect(t, "add a/one=1 true", "add a/two=2 false", "add a/three=3 false")
-		s.breakAll("")
+		s.breakWatches("")
 		s.put(configMap("a", "one", "number", "changed"))
-		s.remove("configmaps", "a", "two")
-		s.remove("configmaps", "a", "three")
+		s.Delete("configmaps", "a", "two")
+		s.Delete("configmaps", "a", "three")
 		s.put(configMap("a", "three", "number", "again"))
 		s.put(configMap("a", "new", "number", "4"))
 		time.Sleep(time.Minute)
@@ -143,28 +145,27 @@ func TestHandlersAfterRelist(t *testing.T) {
 	})
 }
 
-// A handler that is busy hears of many changes of an object at once, but of
-// every deletion, and holds up nobody else.
+// Changes coalesce while a handler is busy, except for deletions. Other handlers are not delayed.
 func TestBusyHandler(t *testing.T) {
-	single(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
+	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		busy, idle := &recorder{hold: make(chan struct{})}, &recorder{}
 		for _, r := range []*recorder{busy, idle} {
 			if _, err := i.AddEventHandler(r); err != nil {
 				t.Fatal(err)
 			}
 		}
-		run(t, c)
+		startCache(t, c)
 		for n := range 100 {
 			s.put(configMap("a", "one", "number", fmt.Sprint("u", n)))
 			s.put(configMap("a", "two", "number", fmt.Sprint("v", n)))
 			synctest.Wait()
 		}
-		s.remove("configmaps", "a", "two")
+		s.Delete("configmaps", "a", "two")
 		s.put(configMap("a", "two", "number", "again"))
 		synctest.Wait()
 		idle.mu.Lock()
-		if len(idle.told) != 203 {
-			t.Errorf("the idle handler was told %d things", len(idle.told))
+		if len(idle.recorded) != 203 {
+			t.Errorf("the idle handler had %d calls", len(idle.recorded))
 		}
 		idle.mu.Unlock()
 		close(busy.hold)
@@ -173,7 +174,7 @@ func TestBusyHandler(t *testing.T) {
 }
 
 func TestResync(t *testing.T) {
-	single(t, Options{SyncPeriod: new(time.Hour)}, func(t *testing.T, s *server, c *informerCache, i Informer) {
+	withOneObject(t, Options{SyncPeriod: new(time.Hour)}, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		usual, never, often := &recorder{}, &recorder{}, &recorder{}
 		if _, err := i.AddEventHandler(usual); err != nil {
 			t.Fatal(err)
@@ -184,21 +185,21 @@ func TestResync(t *testing.T) {
 		if _, err := i.AddEventHandlerWithOptions(often, toolscache.HandlerOptions{ResyncPeriod: new(10 * time.Minute)}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		time.Sleep(70 * time.Minute)
 		usual.expect(t, "add a/one=1 true", "update a/one=1 a/one=1")
 		never.expect(t, "add a/one=1 true")
 		often.mu.Lock()
 		defer often.mu.Unlock()
-		if n := len(often.told); n < 6 || n > 8 {
-			t.Errorf("told %q", often.told)
+		if n := len(often.recorded); n < 6 || n > 8 {
+			t.Errorf("got %q", often.recorded)
 		}
 	})
 }
 
 func TestHandlerOfSeveralNamespaces(t *testing.T) {
 	opts := Options{DefaultNamespaces: map[string]Config{"a": {}, "b": {}}}
-	single(t, opts, func(t *testing.T, s *server, c *informerCache, i Informer) {
+	withOneObject(t, opts, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		s.put(configMap("b", "two", "number", "2"))
 		s.put(configMap("c", "three", "number", "3"))
 		r := &recorder{}
@@ -206,9 +207,9 @@ func TestHandlerOfSeveralNamespaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		synctest.Wait()
-		slices.Sort(r.told)
+		slices.Sort(r.recorded)
 		r.expect(t, "add a/one=1 true", "add b/two=2 true")
 		if !registration.HasSynced() {
 			t.Error("the handler has not synced")
@@ -217,8 +218,8 @@ func TestHandlerOfSeveralNamespaces(t *testing.T) {
 }
 
 func TestIndexers(t *testing.T) {
-	single(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
-		run(t, c)
+	withOneObject(t, Options{}, func(t *testing.T, s *server, c *informerCache, i Informer) {
+		startCache(t, c)
 		byName := toolscache.Indexers{"name": func(obj any) ([]string, error) {
 			return []string{obj.(metav1.Object).GetName()}, nil
 		}}
@@ -232,20 +233,20 @@ func TestIndexers(t *testing.T) {
 	})
 }
 
-// An informer of another make fills the cache as its own does.
-func TestForeignInformer(t *testing.T) {
+// Reads, handlers and own writes work with a custom informer.
+func TestCustomInformer(t *testing.T) {
 	opts := Options{NewInformer: toolscache.NewSharedIndexInformer}
-	single(t, opts, func(t *testing.T, s *server, c *informerCache, i Informer) {
+	withOneObject(t, opts, func(t *testing.T, s *server, c *informerCache, i Informer) {
 		r := &recorder{}
 		if _, err := i.AddEventHandler(r); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		s.put(configMap("a", "two", "number", "2"))
 		r.expect(t, "add a/one=1 true", "add a/two=2 false")
 		expect(t, names(t, c), "a/one a/two")
 		s.put(configMap("a", "two", "number", "3"))
-		s.remove("configmaps", "a", "one")
+		s.Delete("configmaps", "a", "one")
 		r.expect(t, "update a/two=2 a/two=3", "delete a/one=1")
 		c.Wrote(t.Context(), s.put(configMap("a", "two", "number", "4")))
 		expect(t, names(t, c, client.MatchingLabels{"number": "4"}), "a/two")

@@ -19,9 +19,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// world starts a control plane, a cache of it and a client that reads from the
-// cache.
-func world(t *testing.T) (client.Client, cache.Cache) {
+// startControlPlane starts a control plane, a cache of it and a client that reads from the cache.
+func startControlPlane(t *testing.T) (client.Client, cache.Cache) {
 	t.Helper()
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 	if err != nil {
@@ -54,15 +53,15 @@ func world(t *testing.T) (client.Client, cache.Cache) {
 	return live, c
 }
 
-// Writers that read from the cache at once see what they did, whatever they do.
-func TestOwnWritesOnControlPlane(t *testing.T) {
+// Concurrent writers read their own writes from the cache.
+func TestReadYourWritesOnControlPlane(t *testing.T) {
 	write := func(t *testing.T) {
-		c, _ := world(t)
+		c, _ := startControlPlane(t)
 		var writers sync.WaitGroup
 		for w := range 4 {
 			writers.Go(func() {
 				for n := range 50 {
-					if err := lifeOf(t.Context(), c, fmt.Sprintf("cm-%d-%d", w, n)); err != nil {
+					if err := runLifecycle(t.Context(), c, fmt.Sprintf("cm-%d-%d", w, n)); err != nil {
 						t.Error(err)
 						return
 					}
@@ -75,8 +74,8 @@ func TestOwnWritesOnControlPlane(t *testing.T) {
 	t.Run("in virtual time", func(t *testing.T) { synctest.Test(t, write) })
 }
 
-// lifeOf takes a config map through its life and reads it after each step.
-func lifeOf(ctx context.Context, c client.Client, name string) error {
+// runLifecycle creates, changes and deletes a config map, and reads it after each step.
+func runLifecycle(ctx context.Context, c client.Client, name string) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{"flyball.dev/test"}}}
 	key := client.ObjectKeyFromObject(cm)
 	if err := c.Create(ctx, cm); err != nil {
@@ -129,24 +128,24 @@ func lifeOf(ctx context.Context, c client.Client, name string) error {
 	return nil
 }
 
-// A handler hears of what happens on a control plane.
+// A handler is notified of changes on a control plane.
 func TestHandlersOnControlPlane(t *testing.T) {
-	c, informers := world(t)
+	c, informers := startControlPlane(t)
 	i, err := informers.GetInformer(t.Context(), &corev1.ConfigMap{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan string, 10)
+	calls := make(chan string, 10)
 	if _, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { told <- "add " + obj.(client.Object).GetName() },
-		UpdateFunc: func(_, obj any) { told <- "update " + obj.(client.Object).GetName() },
-		DeleteFunc: func(obj any) { told <- "delete " + obj.(client.Object).GetName() },
+		AddFunc:    func(obj any) { calls <- "add " + obj.(client.Object).GetName() },
+		UpdateFunc: func(_, obj any) { calls <- "update " + obj.(client.Object).GetName() },
+		DeleteFunc: func(obj any) { calls <- "delete " + obj.(client.Object).GetName() },
 	}); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(want string) {
 		t.Helper()
-		if got := <-told; got != want {
+		if got := <-calls; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -11,16 +11,16 @@ import (
 	"flyball.dev/ctrl/metrics"
 )
 
-// tallies are the figures of all informers that run in this process.
-var tallies = &collector{tallies: map[informerKey]*tally{}}
+// informerStats collects the stats of all running informers of the process.
+var informerStats = &collector{stats: map[informerKey]*stats{}}
 
 func init() {
-	metrics.Registry.MustRegister(tallies)
+	metrics.Registry.MustRegister(informerStats)
 }
 
-// tally is the figures of a kind in a form. All caches of the process share it,
-// and it lasts as long as one of them has the kind. So no counter ever falls.
-type tally struct {
+// stats are the stats of a kind in one representation. All caches of the process share them, and
+// they exist as long as one of the caches has the kind, so that counters never decrease.
+type stats struct {
 	informers []*informer // guarded by the collector's lock
 
 	events, relists, liveReads atomic.Int64
@@ -28,64 +28,74 @@ type tally struct {
 	errors                     map[string]int // by reason
 }
 
-func (t *tally) error(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.errors[reason(err)]++
+// error counts an error of a list or watch.
+func (s *stats) error(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errors[reason(err)]++
 }
 
-// collector reads the tallies when metrics are scraped. It implements
-// prometheus.Collector.
+// collector collects the stats when metrics are scraped. It implements prometheus.Collector.
 type collector struct {
-	mu      sync.Mutex
-	tallies map[informerKey]*tally
+	mu    sync.Mutex
+	stats map[informerKey]*stats
 }
 
-// join gives an informer that begins to run its tally. The function that it
-// returns takes the informer out again.
-func (c *collector) join(i *informer) (leave func()) {
-	for _, p := range i.parts {
-		p.contact.begin()
+// register assigns the stats of its kind to an informer that is about to run. The returned function
+// unregisters the informer.
+func (c *collector) register(i *informer) (unregister func()) {
+	for _, p := range i.partitions {
+		p.status.start()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := informerKey{i.gvk, i.form}
-	t := c.tallies[key]
-	if t == nil {
-		t = &tally{errors: map[string]int{}}
-		c.tallies[key] = t
+	key := i.informerKey
+	s := c.stats[key]
+	if s == nil {
+		s = &stats{errors: map[string]int{}}
+		c.stats[key] = s
 	}
-	t.informers = append(t.informers, i)
-	i.tally = t
+	s.informers = append(s.informers, i)
+	i.stats = s
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		t.informers = slices.DeleteFunc(t.informers, func(other *informer) bool { return other == i })
-		if len(t.informers) == 0 {
-			delete(c.tallies, key)
+		s.informers = slices.DeleteFunc(s.informers, func(other *informer) bool { return other == i })
+		if len(s.informers) == 0 {
+			delete(c.stats, key)
 		}
 	}
 }
 
+// desc describes a metric by kind and representation.
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("flyball_cache_"+name, help, append([]string{"group", "version", "kind", "form"}, labels...), nil)
+	labels = append([]string{"group", "version", "kind", "form"}, labels...)
+	return prometheus.NewDesc("flyball_cache_"+name, help, labels, nil)
 }
 
 var (
-	objectsDesc = desc("objects", "Objects in the cache, by kind and by their form in Go.")
-	bytesDesc   = desc("bytes", "Bytes that the packed objects in the cache and what holds them take. Go values that are kept beside them are not counted.")
-	syncedDesc  = desc("synced", "1 if all objects of the kind were listed, 0 while they are not.")
-	watchesDesc = desc("watches", "Watches of the kind that are open.")
-	contactDesc = desc("last_contact_timestamp_seconds", "Unix time at which the server last told something of the kind, be it that nothing is new. Of several watches that of the most silent.")
-	eventsDesc  = desc("events_total", "Changes and deletions that watches told of.")
-	relistsDesc = desc("relists_total", "Lists of the kind after the first, because a watch could not be continued.")
-	liveDesc    = desc("live_reads_total", "Lists for the sake of reads, because a write of this process had made the cache out of date.")
-	errorsDesc  = desc("errors_total", "Errors of lists and watches, by reason.", "reason")
+	objectsDesc = desc("objects",
+		"Number of objects in the cache, by kind and representation (typed, unstructured or metadata).")
+	bytesDesc = desc("bytes",
+		"Memory used by the packed objects in the cache and the structures that hold them, in bytes. Decoded Go values are not included.")
+	syncedDesc       = desc("synced", "1 if the initial list of the kind is complete, 0 otherwise.")
+	watchesDesc      = desc("watches", "Number of open watches of the kind.")
+	lastReceivedDesc = desc("last_contact_timestamp_seconds",
+		"Unix time of the last object, event or bookmark received from the server. If the kind has several watches, the earliest of theirs.")
+	eventsDesc = desc("events_total",
+		"Number of added, modified and deleted events received from watches.")
+	relistsDesc = desc("relists_total",
+		"Number of lists after the initial one, because a watch could not be resumed.")
+	liveDesc = desc("live_reads_total",
+		"Number of lists made on behalf of reads, because a write by this process had invalidated cached objects.")
+	errorsDesc = desc("errors_total", "Number of errors of lists and watches, by reason.", "reason")
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{objectsDesc, bytesDesc, syncedDesc, watchesDesc, contactDesc, eventsDesc, relistsDesc, liveDesc, errorsDesc} {
+	for _, d := range []*prometheus.Desc{
+		objectsDesc, bytesDesc, syncedDesc, watchesDesc, lastReceivedDesc, eventsDesc, relistsDesc, liveDesc, errorsDesc,
+	} {
 		descs <- d
 	}
 }
@@ -94,64 +104,59 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 func (c *collector) Collect(all chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, t := range c.tallies {
-		t.collect(key, all)
+	for key, s := range c.stats {
+		s.collect(key, all)
 	}
 }
 
-// collect sends the figures of a kind. The caller holds the collector's lock.
-func (t *tally) collect(key informerKey, all chan<- prometheus.Metric) {
-	labels := []string{key.gvk.Group, key.gvk.Version, key.gvk.Kind, key.form.String()}
+// collect sends the metrics of a kind. The caller holds the collector's lock.
+func (s *stats) collect(key informerKey, all chan<- prometheus.Metric) {
+	labels := []string{key.gvk.Group, key.gvk.Version, key.gvk.Kind, key.representation.String()}
 	send := func(d *prometheus.Desc, of prometheus.ValueType, value float64, more ...string) {
 		all <- prometheus.MustNewConstMetric(d, of, value, append(labels, more...)...)
 	}
-	now := t.state()
+	now := s.gauges()
 	send(objectsDesc, prometheus.GaugeValue, float64(now.objects))
 	send(bytesDesc, prometheus.GaugeValue, float64(now.bytes))
 	send(syncedDesc, prometheus.GaugeValue, float64(now.synced))
 	send(watchesDesc, prometheus.GaugeValue, float64(now.watches))
-	send(contactDesc, prometheus.GaugeValue, float64(now.contact.UnixMilli())/1000)
+	send(lastReceivedDesc, prometheus.GaugeValue, float64(now.lastReceived.UnixMilli())/1000)
 
-	send(eventsDesc, prometheus.CounterValue, float64(t.events.Load()))
-	send(relistsDesc, prometheus.CounterValue, float64(t.relists.Load()))
-	send(liveDesc, prometheus.CounterValue, float64(t.liveReads.Load()))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for reason, n := range t.errors {
+	send(eventsDesc, prometheus.CounterValue, float64(s.events.Load()))
+	send(relistsDesc, prometheus.CounterValue, float64(s.relists.Load()))
+	send(liveDesc, prometheus.CounterValue, float64(s.liveReads.Load()))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for reason, n := range s.errors {
 		send(errorsDesc, prometheus.CounterValue, float64(n), reason)
 	}
 }
 
-// state is how the informers of a kind are now.
-type state struct {
+// gauges are the current values of the gauges of a kind.
+type gauges struct {
 	objects, bytes, synced, watches int
-	contact                         time.Time
+	lastReceived                    time.Time
 }
 
-// state sums up the informers. The caller holds the collector's lock.
-func (t *tally) state() state {
-	s := state{synced: 1}
-	for _, i := range t.informers {
+// gauges sums over the informers of the kind. The caller holds the collector's lock.
+func (s *stats) gauges() gauges {
+	g := gauges{synced: 1}
+	for _, i := range s.informers {
 		objects, bytes := i.store.Size()
-		s.objects += objects
-		s.bytes += bytes
+		g.objects += objects
+		g.bytes += bytes
 		if !i.HasSynced() {
-			s.synced = 0
+			g.synced = 0
 		}
-		for _, p := range i.parts {
-			last, watching := p.contact.status()
+		for _, p := range i.partitions {
+			last, watching := p.status.lastReceivedAndOpen()
 			if watching {
-				s.watches++
+				g.watches++
 			}
-			if s.contact.IsZero() || last.Before(s.contact) {
-				s.contact = last
+			if g.lastReceived.IsZero() || last.Before(g.lastReceived) {
+				g.lastReceived = last
 			}
 		}
 	}
-	return s
-}
-
-// String is the form as a label of metrics.
-func (f form) String() string {
-	return [...]string{"typed", "unstructured", "metadata"}[f]
+	return g
 }

@@ -48,16 +48,17 @@ func series(t *testing.T, name string) []string {
 	return all
 }
 
-// shows compares the series of a metric.
-func shows(t *testing.T, name string, want ...string) {
+// expectSeries compares the series of a metric.
+func expectSeries(t *testing.T, name string, want ...string) {
 	t.Helper()
 	expect(t, strings.Join(series(t, name), ", "), strings.Join(want, ", "))
 }
 
+// The metrics follow the informers of a running cache.
 func TestMetrics(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{DefaultNamespaces: map[string]Config{"a": {}, "b": {}}})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{DefaultNamespaces: map[string]Config{"a": {}, "b": {}}})
+		startCache(t, c)
 		begin := time.Now().Unix()
 		get := func(obj client.Object) {
 			t.Helper()
@@ -70,11 +71,11 @@ func TestMetrics(t *testing.T) {
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		get(meta)
-		shows(t, "objects", "metadata ConfigMap 8", "typed ConfigMap 8", "typed Node 1")
-		shows(t, "synced", "metadata ConfigMap 1", "typed ConfigMap 1", "typed Node 1")
-		shows(t, "watches", "metadata ConfigMap 2", "typed ConfigMap 2", "typed Node 1")
-		shows(t, "events_total", "metadata ConfigMap 0", "typed ConfigMap 0", "typed Node 0")
-		shows(t, "errors_total")
+		expectSeries(t, "objects", "metadata ConfigMap 8", "typed ConfigMap 8", "typed Node 1")
+		expectSeries(t, "synced", "metadata ConfigMap 1", "typed ConfigMap 1", "typed Node 1")
+		expectSeries(t, "watches", "metadata ConfigMap 2", "typed ConfigMap 2", "typed Node 1")
+		expectSeries(t, "events_total", "metadata ConfigMap 0", "typed ConfigMap 0", "typed Node 0")
+		expectSeries(t, "errors_total")
 		for _, line := range series(t, "bytes") {
 			if strings.HasSuffix(line, " 0") {
 				t.Errorf("bytes: %s", line)
@@ -83,65 +84,59 @@ func TestMetrics(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		s.put(configMap("a", "new"))
-		s.remove("configmaps", "b", "cm-0")
+		s.Delete("configmaps", "b", "cm-0")
 		s.put(configMap("elsewhere", "new"))
 		synctest.Wait()
-		shows(t, "events_total", "metadata ConfigMap 2", "typed ConfigMap 2", "typed Node 0")
-		shows(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+60),
+		expectSeries(t, "events_total", "metadata ConfigMap 2", "typed ConfigMap 2", "typed Node 0")
+		expectSeries(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+60),
 			fmt.Sprint("typed ConfigMap ", begin+60), fmt.Sprint("typed Node ", begin))
 		time.Sleep(time.Minute)
-		s.bookmark()
+		s.Bookmark()
 		synctest.Wait()
-		shows(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+120),
+		expectSeries(t, "last_contact_timestamp_seconds", fmt.Sprint("metadata ConfigMap ", begin+120),
 			fmt.Sprint("typed ConfigMap ", begin+120), fmt.Sprint("typed Node ", begin+120))
 
 		if err := c.RemoveInformer(t.Context(), meta); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		shows(t, "objects", "typed ConfigMap 8", "typed Node 1")
+		expectSeries(t, "objects", "typed ConfigMap 8", "typed Node 1")
 	})
-	if n := testutil.CollectAndCount(tallies); n != 0 {
+	if n := testutil.CollectAndCount(informerStats); n != 0 {
 		t.Errorf("the stopped cache left %d series", n)
 	}
 }
 
 func TestMetricsOfErrors(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		expect(t, names(t, c, client.InNamespace("a")), "a/cm-0 a/cm-1 a/cm-2 a/cm-3")
 		time.Sleep(time.Minute)
 		s.setMissing(true)
-		s.breakAll("")
+		s.breakWatches("")
 		time.Sleep(time.Second)
-		shows(t, "watches", "typed ConfigMap 0")
-		shows(t, "synced", "typed ConfigMap 1")
+		expectSeries(t, "watches", "typed ConfigMap 0")
+		expectSeries(t, "synced", "typed ConfigMap 1")
 		if got := series(t, "errors_total"); len(got) != 1 || !strings.HasPrefix(got[0], "typed ConfigMap NotFound ") {
 			t.Errorf("errors %q", got)
 		}
-		shows(t, "relists_total", "typed ConfigMap 0")
+		expectSeries(t, "relists_total", "typed ConfigMap 0")
 		s.put(configMap("a", "missed")) // the server has no history of it
 		s.setMissing(false)
 		time.Sleep(time.Minute)
-		shows(t, "relists_total", "typed ConfigMap 1")
-		shows(t, "watches", "typed ConfigMap 1")
-		shows(t, "objects", "typed ConfigMap 13")
+		expectSeries(t, "relists_total", "typed ConfigMap 1")
+		expectSeries(t, "watches", "typed ConfigMap 1")
+		expectSeries(t, "objects", "typed ConfigMap 13")
 	})
 }
 
-func (s *server) setMissing(missing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.missing = missing
-}
-
-// Caches of one process share the series of a kind, and no counter falls when
-// one of them stops.
+// The caches of a process share the series of a kind, and counters do not decrease when one of them
+// stops.
 func TestMetricsOfSeveralCaches(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		stays, goes := open(t, s, Options{}), open(t, s, Options{})
-		run(t, stays)
+	withServer(t, func(t *testing.T, s *server) {
+		stays, goes := newTestCache(t, s, Options{}), newTestCache(t, s, Options{})
+		startCache(t, stays)
 		ctx, stop := context.WithCancel(t.Context())
 		stopped := make(chan error)
 		go func() { stopped <- goes.Start(ctx) }()
@@ -150,23 +145,23 @@ func TestMetricsOfSeveralCaches(t *testing.T) {
 		names(t, goes)
 		s.put(configMap("a", "new"))
 		synctest.Wait()
-		shows(t, "objects", "typed ConfigMap 26")
-		shows(t, "watches", "typed ConfigMap 2")
-		shows(t, "events_total", "typed ConfigMap 2")
+		expectSeries(t, "objects", "typed ConfigMap 26")
+		expectSeries(t, "watches", "typed ConfigMap 2")
+		expectSeries(t, "events_total", "typed ConfigMap 2")
 		stop()
 		if err := <-stopped; err != nil {
 			t.Error(err)
 		}
-		shows(t, "objects", "typed ConfigMap 13")
-		shows(t, "watches", "typed ConfigMap 1")
-		shows(t, "events_total", "typed ConfigMap 2")
+		expectSeries(t, "objects", "typed ConfigMap 13")
+		expectSeries(t, "watches", "typed ConfigMap 1")
+		expectSeries(t, "events_total", "typed ConfigMap 2")
 	})
 }
 
 func TestMetricsAreWellFormed(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, Options{})
-		run(t, c)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, Options{})
+		startCache(t, c)
 		names(t, c)
 		problems, err := testutil.GatherAndLint(metrics.Registry, "flyball_cache_objects", "flyball_cache_bytes", "flyball_cache_synced",
 			"flyball_cache_watches", "flyball_cache_last_contact_timestamp_seconds", "flyball_cache_events_total",
@@ -177,14 +172,15 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	})
 }
 
-func TestReasons(t *testing.T) {
+// Errors are classified by reason and described without secrets.
+func TestErrorReasons(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	decoding := apierrors.NewInternalError(errors.New(`cannot read {"password":"secret"}`))
 	decoding.ErrStatus.Details.Causes = append(decoding.ErrStatus.Details.Causes, metav1.StatusCause{Type: "ClientWatchDecoding"})
 	sent := func(err error) error { return &url.Error{Op: "Get", URL: "https://server/?secret", Err: err} }
 	for _, c := range []struct {
-		err           error
-		reason, plain string
+		err          error
+		reason, text string
 	}{
 		{apierrors.NewForbidden(pods, "", errors.New("no")), "Forbidden", "Forbidden: pods is forbidden: no"},
 		{fmt.Errorf("listing: %w", apierrors.NewNotFound(pods, "x")), "NotFound", `NotFound: pods "x" not found`},
@@ -194,17 +190,17 @@ func TestReasons(t *testing.T) {
 		{sent(context.DeadlineExceeded), "Timeout", "Timeout"},
 		{io.ErrUnexpectedEOF, "Connection", "Connection"},
 		{sent(errors.New("the plugin said secret")), "Connection", "Connection"},
-		{reflector.ErrEnded, "Ended", "Ended"},
-		{reflector.ErrSilent, "Silent", "Silent"},
-		{reflector.ErrNoObject, "Decoding", "Decoding"},
+		{reflector.ErrWatchEnded, "Ended", "Ended"},
+		{reflector.ErrInitialEventsTimeout, "Silent", "Silent"},
+		{reflector.ErrNotAnObject, "Decoding", "Decoding"},
 		{errors.New("json: secret"), "Unknown", "Unknown"},
 		{apierrors.NewBadRequest(strings.Repeat("ä", 200)), "BadRequest", "BadRequest: " + strings.Repeat("ä", 144) + "..."},
 	} {
 		if got := reason(c.err); got != c.reason {
 			t.Errorf("%v: reason %q, want %q", c.err, got, c.reason)
 		}
-		if got := plain(c.err); got != c.plain {
-			t.Errorf("%v: %q, want %q", c.err, got, c.plain)
+		if got := publicText(c.err); got != c.text {
+			t.Errorf("%v: %q, want %q", c.err, got, c.text)
 		}
 	}
 }

@@ -19,15 +19,18 @@ import (
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // Get implements client.Reader.
-func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+func (c *informerCache) Get(
+	ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption,
+) error {
 	gvk, err := apiutil.GVKForObject(out, c.opts.Scheme)
 	if err != nil {
 		return err
 	}
-	i, started, err := c.ready(ctx, gvk, formOf(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.syncedInformer(ctx, informerKey{gvk, representation.Of(out)}, c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}
@@ -38,11 +41,12 @@ func (c *informerCache) Get(ctx context.Context, key client.ObjectKey, out clien
 	return i.get(ctx, key, out, options)
 }
 
+// get reads one object into out.
 func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Object, options *client.GetOptions) error {
 	if !i.namespaced {
 		key.Namespace = ""
 	}
-	p := i.partOf(key.Namespace)
+	p := i.partitionFor(key.Namespace)
 	if p == nil {
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 	}
@@ -57,22 +61,22 @@ func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Obj
 	}
 	into := reflect.ValueOf(out).Elem()
 	into.SetZero()
-	return i.give(obj, into, p.shares(options.UnsafeDisableDeepCopy))
+	return i.assign(obj, into, p.shares(options.UnsafeDisableDeepCopy))
 }
 
-// give puts an object, or a copy, into a struct or into a variable that holds
-// pointers to such structs. What it is put into is zero. Unlike the typed objects of
-// events, those of reads have their kind set, unless they are shared.
-func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error {
+// assign stores an object, or a copy of it, in a zero struct or in a variable whose type is a
+// pointer or an interface. Unlike the typed objects of events, those of reads have their kind set,
+// unless they are shared.
+func (i *informer) assign(obj store.Object, into reflect.Value, shared bool) error {
 	if into.Kind() == reflect.Struct {
 		if !shared {
 			if !obj.CopyInto(into) {
-				return mismatch(obj, into)
+				return errTypeMismatch(obj, into)
 			}
 		} else {
 			value := reflect.ValueOf(obj.Shared()).Elem()
 			if !value.Type().AssignableTo(into.Type()) {
-				return mismatch(obj, into)
+				return errTypeMismatch(obj, into)
 			}
 			into.Set(value)
 		}
@@ -89,15 +93,16 @@ func (i *informer) give(obj store.Object, into reflect.Value, shared bool) error
 		i.setKind(value)
 	}
 	if !reflect.TypeOf(value).AssignableTo(into.Type()) {
-		return mismatch(obj, into)
+		return errTypeMismatch(obj, into)
 	}
 	into.Set(reflect.ValueOf(value))
 	return nil
 }
 
-// setKind sets the kind of a typed object that is not shared. Others have it already.
+// setKind sets the kind of a typed object that is not shared. Objects of other representations have
+// it.
 func (i *informer) setKind(obj client.Object) {
-	if i.form != typedForm {
+	if i.representation != representation.Typed {
 		return
 	}
 	switch kind := obj.GetObjectKind().(type) {
@@ -108,12 +113,13 @@ func (i *informer) setKind(obj client.Object) {
 	}
 }
 
-func mismatch(obj store.Object, into reflect.Value) error {
+// errTypeMismatch is the error of a read into a type that is not the cached one.
+func errTypeMismatch(obj store.Object, into reflect.Value) error {
 	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), into.Type())
 }
 
-// shares tells whether a read hands out the stored objects themselves.
-func (p *part) shares(asked *bool) bool {
+// shares reports whether a read returns the stored objects themselves.
+func (p *partition) shares(asked *bool) bool {
 	return asked != nil && *asked || p.config.UnsafeDisableDeepCopy != nil && *p.config.UnsafeDisableDeepCopy
 }
 
@@ -124,7 +130,7 @@ func (c *informerCache) List(ctx context.Context, out client.ObjectList, opts ..
 		return err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	i, started, err := c.ready(ctx, gvk, formOf(out), c.opts.ReaderFailOnMissingInformer)
+	i, started, err := c.syncedInformer(ctx, informerKey{gvk, representation.Of(out)}, c.opts.ReaderFailOnMissingInformer)
 	if err != nil {
 		return err
 	}
@@ -135,6 +141,7 @@ func (c *informerCache) List(ctx context.Context, out client.ObjectList, opts ..
 	return i.list(ctx, out, options)
 }
 
+// list reads the objects that match the options into out.
 func (i *informer) list(ctx context.Context, out client.ObjectList, options *client.ListOptions) error {
 	if options.Continue != "" {
 		return errors.New("continue list option is not supported by the cache")
@@ -142,7 +149,7 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	if !i.namespaced {
 		options.Namespace = ""
 	}
-	if options.Namespace != "" && i.partOf(options.Namespace) == nil {
+	if options.Namespace != "" && i.partitionFor(options.Namespace) == nil {
 		return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", options.Namespace)
 	}
 	query := store.Query{
@@ -152,7 +159,7 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	}
 	if options.FieldSelector != nil {
 		query.Fields = options.FieldSelector.Requirements()
-		if !exact(query.Fields) {
+		if !onlyEquality(query.Fields) {
 			return errors.New("non-exact field matches are not supported by the cache")
 		}
 	}
@@ -168,13 +175,14 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 	if options.Limit > 0 && int64(len(objs)) > options.Limit {
 		objs = objs[:options.Limit]
 	}
-	// Always set, as in controller-runtime, so that a caller that pages through lists
-	// fails on the first page and not only once there are many objects.
+	// Always set, as in controller-runtime, so that a caller that pages through lists fails after the
+	// first page, and not only when there are many objects.
 	out.SetContinue("continue-not-supported")
-	return i.fill(out, objs, options.UnsafeDisableDeepCopy)
+	return i.setItems(out, objs, options.UnsafeDisableDeepCopy)
 }
 
-func exact(requirements fields.Requirements) bool {
+// onlyEquality reports whether all requirements are for equality.
+func onlyEquality(requirements fields.Requirements) bool {
 	for _, r := range requirements {
 		if r.Operator != selection.Equals && r.Operator != selection.DoubleEquals {
 			return false
@@ -183,57 +191,56 @@ func exact(requirements fields.Requirements) bool {
 	return true
 }
 
-// fill puts objects, or copies of them, into a list.
-func (i *informer) fill(out client.ObjectList, objs []store.Object, unsafe *bool) error {
+// setItems stores objects, or copies of them, in a list.
+func (i *informer) setItems(out client.ObjectList, objs []store.Object, unsafe *bool) error {
 	items, err := meta.GetItemsPtr(out)
 	if err != nil {
 		return err
 	}
 	slice := reflect.ValueOf(items).Elem()
-	made := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
+	elements := reflect.MakeSlice(slice.Type(), len(objs), len(objs))
 	err = inParallel(len(objs), func(from, to int) error {
 		for n := from; n < to; n++ {
-			if err := i.give(objs[n], made.Index(n), i.partOf(objs[n].Namespace()).shares(unsafe)); err != nil {
+			if err := i.assign(objs[n], elements.Index(n), i.partitionFor(objs[n].Namespace()).shares(unsafe)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	slice.Set(made)
+	slice.Set(elements)
 	return err
 }
 
 const (
-	// manyObjects is how many objects there must be for each goroutine.
-	manyObjects = 16
-	// fewObjects is how many objects a goroutine takes at a time.
-	fewObjects = 4
+	// minPerWorker is the minimum number of objects per goroutine.
+	minPerWorker = 16
+	// chunkSize is the number of objects that a goroutine processes at a time.
+	chunkSize = 4
 )
 
-// inParallel does a job for the numbers up to n. If they are many, other
-// goroutines help, each taking the next few numbers as long as there are any: one
-// that begins late does less.
+// inParallel calls do for chunks of the range [0, n). For a large n it uses several goroutines,
+// each of which takes the next chunk until there are none left.
 func inParallel(n int, do func(from, to int) error) error {
-	helpers := min(runtime.GOMAXPROCS(0), n/manyObjects) - 1
-	if helpers < 1 {
+	workers := min(runtime.GOMAXPROCS(0), n/minPerWorker) - 1
+	if workers < 1 {
 		return do(0, n)
 	}
 	var next atomic.Int64
 	work := func() error {
 		for {
-			from := int(next.Add(fewObjects)) - fewObjects
+			from := int(next.Add(chunkSize)) - chunkSize
 			if from >= n {
 				return nil
 			}
-			if err := do(from, min(from+fewObjects, n)); err != nil {
+			if err := do(from, min(from+chunkSize, n)); err != nil {
 				return err
 			}
 		}
 	}
-	errs := make([]error, helpers)
+	errs := make([]error, workers)
 	var wait sync.WaitGroup
-	for h := range helpers {
-		wait.Go(func() { errs[h] = work() })
+	for w := range workers {
+		wait.Go(func() { errs[w] = work() })
 	}
 	err := work()
 	wait.Wait()

@@ -15,29 +15,29 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// This file has the live reads. The store knows which objects are stale because a
-// write changed them and its answer did not contain the result. Before such an object
-// is read, it is listed with the selectors of the watch, so that no permission is
-// needed that the watch does not need. Reads then see the result of the list.
+// This file contains the live reads. The store knows which objects are invalid because a write
+// changed them and the response did not contain the result. Before such an object is read, it is
+// listed with the selectors of the watch, which takes no other permission than the watch. Reads
+// then see the result of the list.
 
-// mostByName is how many objects of a part are listed one by one. For more of them,
-// one list is cheaper.
-const mostByName = 8
+// maxReadsByName is the maximum number of objects of a partition that are listed one by one. For
+// more of them, one list is cheaper.
+const maxReadsByName = 8
 
-// revalidate updates what is invalid under a name, in a namespace if name is empty, or
-// everywhere if namespace is empty too.
+// revalidate updates the invalid objects with a name, or all of a namespace if name is empty, or
+// all of the informer if namespace is empty too.
 func (i *informer) revalidate(ctx context.Context, namespace, name string) error {
 	invalid := i.store.Invalid(namespace, name)
 	if len(invalid) == 0 {
 		return nil
 	}
-	byPart := map[*part][]*store.Invalidation{}
+	byPartition := map[*partition][]*store.Invalidation{}
 	for _, v := range invalid {
-		p := i.partOf(v.Key.Namespace)
-		byPart[p] = append(byPart[p], v)
+		p := i.partitionFor(v.Key.Namespace)
+		byPartition[p] = append(byPartition[p], v)
 	}
-	for p, invalid := range byPart {
-		if len(invalid) > mostByName {
+	for p, invalid := range byPartition {
+		if len(invalid) > maxReadsByName {
 			if err := p.revalidate(ctx, namespace, "", invalid); err != nil {
 				return err
 			}
@@ -52,20 +52,21 @@ func (i *informer) revalidate(ctx context.Context, namespace, name string) error
 	return nil
 }
 
-// liveReads are the live reads of a part that are under way, by what they list.
+// liveReads are the live reads of a partition in progress, by what they list. Concurrent readers
+// share them, as in singleflight.
 type liveReads struct {
 	mu     sync.Mutex
 	byName map[client.ObjectKey]*liveRead
 }
 
-// liveRead is a live read that other readers may wait for. Listed is closed when the
-// server has answered, and done when the answer is in the store or err says why not.
+// liveRead is a live read that other readers may wait for. Listed is closed when the server has
+// responded, and done when the result is in the store or err is set.
 type liveRead struct {
 	listed, done chan struct{}
 	err          error
 }
 
-// join returns the live read of a key, begun if there is none under way.
+// join returns the live read of a key, and whether the caller began it as none was in progress.
 func (l *liveReads) join(key client.ObjectKey) (read *liveRead, begun bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,6 +81,7 @@ func (l *liveReads) join(key client.ObjectKey) (read *liveRead, begun bool) {
 	return read, true
 }
 
+// end removes a live read and wakes the readers that wait for it.
 func (l *liveReads) end(key client.ObjectKey, read *liveRead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,8 +89,8 @@ func (l *liveReads) end(key client.ObjectKey, read *liveRead) {
 	close(read.done)
 }
 
-// wait waits for a live read of another reader, but not for long once it has come to
-// the transform: it may be the transform that waits.
+// wait waits for the live read of another reader. Once the result is being transformed, it waits
+// for lockTimeout at most, because the caller may be that transform.
 func (r *liveRead) wait(ctx context.Context) error {
 	select {
 	case <-r.listed:
@@ -108,66 +110,71 @@ func (r *liveRead) wait(ctx context.Context) error {
 	}
 }
 
-// revalidate brings up to date what is in a name, or in a namespace or all of the
-// part. Readers that list the same at the same time share what the server answers.
-func (p *part) revalidate(ctx context.Context, namespace, name string, invalid []*store.Invalidation) error {
+// revalidate updates the invalid objects with a name, in a namespace or in the whole partition.
+// Concurrent readers of the same share one live read.
+func (p *partition) revalidate(ctx context.Context, namespace, name string, invalid []*store.Invalidation) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	for {
 		read, begun := p.liveReads.join(key)
 		if begun {
-			return p.read(ctx, key, read, invalid)
+			return p.performLiveRead(ctx, key, read, invalid)
 		}
 		if err := read.wait(ctx); err != nil {
-			return fmt.Errorf("cannot read what was written before the cache has caught up with it: %w", err)
+			return fmt.Errorf("failed to read back writes that the watch has not delivered: %w", err)
 		}
-		// It may have begun before the write.
+		// The live read may have begun before the write.
 		if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
 			return nil
 		}
 	}
 }
 
-// read does a live read of its own.
-func (p *part) read(ctx context.Context, key client.ObjectKey, read *liveRead, invalid []*store.Invalidation) (err error) {
+// performLiveRead performs a live read that other readers may have joined.
+func (p *partition) performLiveRead(
+	ctx context.Context, key client.ObjectKey, read *liveRead, invalid []*store.Invalidation,
+) (err error) {
 	defer func() {
+		// If ctx is done, the other readers retry: their contexts may not be.
 		if ctx.Err() == nil {
-			read.err = err // The others' contexts may live longer.
+			read.err = err
 		}
 		p.liveReads.end(key, read)
 	}()
 	if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
 		return nil
 	}
-	return p.list(ctx, key.Namespace, key.Name, invalid, read.listed)
+	return p.revalidateInvalid(ctx, key.Namespace, key.Name, invalid, read.listed)
 }
 
-// list lists a name, or a namespace or all of the part, closes listed, and brings up
-// to date what is in there.
-func (p *part) list(ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{}) error {
+// revalidateInvalid lists the objects with a name, in a namespace or in the whole partition, closes
+// listed, and updates the invalid ones in the store.
+func (p *partition) revalidateInvalid(
+	ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{},
+) error {
 	asked := make(map[client.ObjectKey]bool, len(invalid))
 	for _, v := range invalid {
 		asked[v.Key] = true
 	}
 	found := make(map[client.ObjectKey]client.Object, len(invalid))
-	p.informer.tally.liveReads.Add(1)
-	version, err := p.remote.live(ctx, namespace, name, func(obj client.Object) {
+	p.informer.stats.liveReads.Add(1)
+	version, err := p.listerWatcher.liveList(ctx, namespace, name, func(obj client.Object) {
 		if key := client.ObjectKeyFromObject(obj); asked[key] {
 			found[key] = obj
 		}
 	})
 	close(listed)
 	if err != nil {
-		p.informer.tally.error(err)
+		p.informer.stats.error(err)
 	}
-	if refused(err) {
-		p.log().Error(err, "reads will not include some writes before the watch delivers them")
+	if isPermanent(err) {
+		p.log().Error(err, "Live read refused; reads do not include some writes until the watch delivers them")
 		for _, v := range invalid {
 			p.informer.store.Validate(v)
 		}
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read what was written before the cache has caught up with it: %w", err)
+		return fmt.Errorf("failed to read back writes that the watch has not delivered: %w", err)
 	}
 	for _, v := range invalid {
 		obj := found[v.Key]
@@ -177,7 +184,7 @@ func (p *part) list(ctx context.Context, namespace, name string, invalid []*stor
 			case errors.Is(err, errLocked), ctx.Err() != nil:
 				return err
 			default:
-				p.log().Error(err, "reads will not include a write before the watch delivers it")
+				p.log().Error(err, "Could not prepare an object; reads do not include a write until the watch delivers it")
 				p.informer.store.Validate(v)
 				continue
 			}
@@ -187,8 +194,8 @@ func (p *part) list(ctx context.Context, namespace, name string, invalid []*stor
 	return nil
 }
 
-// refused reports whether a retry of the request would fail with the same error.
-func refused(err error) bool {
+// isPermanent reports whether a retry of the request would fail with the same error.
+func isPermanent(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false

@@ -26,7 +26,7 @@ import (
 	"flyball.dev/ctrl/cluster"
 )
 
-// lists returns the names that a list holds, from the cache and from the server.
+// lists returns the names in a list from the cache and from the server.
 func (p *fixture) lists(t *testing.T, list func() client.ObjectList, opts ...client.ListOption) (cached, live []string) {
 	t.Helper()
 	names := func(c client.Client, opts ...client.ListOption) (names []string) {
@@ -43,8 +43,8 @@ func (p *fixture) lists(t *testing.T, list func() client.ObjectList, opts ...cli
 	return names(p), names(p.live, opts...)
 }
 
-// A cache with a field selector holds what the server says that it holds, whatever
-// this process writes, before and after the watch has told of it.
+// A list from a cache with a field selector equals that from the server after every write of this
+// process, before and after the watch has delivered it.
 func TestFieldSelectors(t *testing.T) {
 	opts := func(obj client.Object, field string, equal bool, value string) cache.Options {
 		selector := fields.OneTermNotEqualSelector(field, value)
@@ -64,7 +64,7 @@ func TestFieldSelectors(t *testing.T) {
 		}
 	}
 	t.Run("nodes", func(t *testing.T) {
-		delayed(t, opts(&corev1.Node{}, "spec.unschedulable", true, "false"), func(t *testing.T, p *fixture) {
+		withFixture(t, opts(&corev1.Node{}, "spec.unschedulable", true, "false"), func(t *testing.T, p *fixture) {
 			ctx, nodes := t.Context(), func() client.ObjectList { return &corev1.NodeList{} }
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 			if err := p.live.Create(ctx, node); err != nil {
@@ -89,7 +89,7 @@ func TestFieldSelectors(t *testing.T) {
 		})
 	})
 	t.Run("jobs", func(t *testing.T) {
-		delayed(t, opts(&batchv1.Job{}, "status.successful", false, "0"), func(t *testing.T, p *fixture) {
+		withFixture(t, opts(&batchv1.Job{}, "status.successful", false, "0"), func(t *testing.T, p *fixture) {
 			ctx, jobs := t.Context(), func() client.ObjectList { return &batchv1.JobList{} }
 			p.hold(t, &batchv1.Job{})
 			check := func(when string) {
@@ -122,7 +122,7 @@ func TestFieldSelectors(t *testing.T) {
 		})
 	})
 	t.Run("name and namespace", func(t *testing.T) {
-		delayed(t, opts(&corev1.ConfigMap{}, "metadata.name", false, "hidden"), func(t *testing.T, p *fixture) {
+		withFixture(t, opts(&corev1.ConfigMap{}, "metadata.name", false, "hidden"), func(t *testing.T, p *fixture) {
 			p.hold(t, &corev1.ConfigMap{})
 			for _, name := range []string{"hidden", "shown"} {
 				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -135,17 +135,17 @@ func TestFieldSelectors(t *testing.T) {
 				t.Errorf("the cache has %v", cached)
 			}
 			if n := p.reads() - reads; n > 1 { // the test's own
-				t.Errorf("%d requests for what can be known", n)
+				t.Errorf("%d requests where the selector can be evaluated", n)
 			}
 		})
 	})
 }
 
-// A live read takes one request, with the selectors and the permission of the watch;
-// the next read needs none, nor does one that waives consistency.
+// A live read takes one request, with the selectors and the permission of the watch. The next read
+// takes none, nor does one with DisableReadYourWritesConsistency.
 func TestLiveReads(t *testing.T) {
 	opts := cache.Options{DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"mine": "yes"})}
-	delayed(t, opts, func(t *testing.T, p *fixture) {
+	withFixture(t, opts, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		var list []*appsv1.Deployment
 		for n := range 30 {
@@ -182,7 +182,7 @@ func TestLiveReads(t *testing.T) {
 		requests(0, func() error { return p.Get(ctx, client.ObjectKeyFromObject(list[1]), &appsv1.Deployment{}) })
 		requests(1, get())
 		requests(0, get())
-		// That it does not match any more is in the metadata.
+		// The labels in the response do not match the selector any more.
 		metadataPatch(`{"mine":"no"}`)
 		requests(0, func() error { return client.IgnoreNotFound(get()()) })
 
@@ -203,9 +203,9 @@ func TestLiveReads(t *testing.T) {
 	})
 }
 
-// Readers that need the same live read share it.
+// Concurrent readers of the same object share a live read.
 func TestLiveReadsAreShared(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
+	withFixture(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		d := deployment("d")
 		if err := p.live.Create(ctx, d); err != nil {
@@ -246,9 +246,9 @@ func TestLiveReadsAreShared(t *testing.T) {
 	})
 }
 
-// What the watch has told by the time of the read needs no live read.
+// A write that the watch has delivered takes no live read.
 func TestNoLiveReadAfterTheWatch(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
+	withFixture(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		for name, write := range writes {
 			d := deployment(strings.ReplaceAll(name, " ", "-"))
@@ -271,9 +271,9 @@ func TestNoLiveReadAfterTheWatch(t *testing.T) {
 	})
 }
 
-// An eviction is answered without the pod.
+// The response to an eviction does not contain the pod.
 func TestEviction(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
+	withFixture(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
 		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
@@ -291,10 +291,10 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// When the server cannot be asked, a read says so, rather than what it knows to be
-// wrong; and when it will not answer, the read has what the watch has told.
+// If a live read fails temporarily, the read returns the error instead of a stale object. If the
+// server refuses it, the read returns the object as the watch has delivered it.
 func TestLiveReadsFail(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
+	withFixture(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		d := deployment("d")
 		if err := p.live.Create(ctx, d); err != nil {
@@ -335,11 +335,10 @@ func TestLiveReadsFail(t *testing.T) {
 	})
 }
 
-// No knowledge of a write lives for ever, whether the watch tells of it or not, and
-// without bookmarks.
-func TestOverlayHasAnEnd(t *testing.T) {
+// An overlay expires even if the watch does not deliver the write, and without bookmarks.
+func TestOverlayExpires(t *testing.T) {
 	opts := cache.Options{DefaultEnableWatchBookmarks: new(false)}
-	delayed(t, opts, func(t *testing.T, p *fixture) {
+	withFixture(t, opts, func(t *testing.T, p *fixture) {
 		ctx := t.Context()
 		p.hold(t, &corev1.ConfigMap{})
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
@@ -353,7 +352,7 @@ func TestOverlayHasAnEnd(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if err := get(); !apierrors.IsNotFound(err) {
-			t.Errorf("the watch has told nothing for five minutes, but reads see the write: %v", err)
+			t.Errorf("the overlay has not expired after five minutes without an event: %v", err)
 		}
 		p.release()
 		synctest.Wait()
@@ -363,6 +362,7 @@ func TestOverlayHasAnEnd(t *testing.T) {
 	})
 }
 
+// wrapped is a cache that counts its reads.
 type wrapped struct {
 	cache.Cache
 	reads int
@@ -373,9 +373,9 @@ func (w *wrapped) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 	return w.Cache.Get(ctx, key, obj, opts...)
 }
 
-// A cache of the program's own around ours keeps the promise.
+// A cache that wraps this one reads its own writes as well.
 func TestWrappedCache(t *testing.T) {
-	delayed(t, cache.Options{}, func(t *testing.T, p *fixture) {
+	withFixture(t, cache.Options{}, func(t *testing.T, p *fixture) {
 		var own *wrapped
 		c, err := cluster.New(p.config, func(o *cluster.Options) {
 			o.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {

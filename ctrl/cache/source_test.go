@@ -17,10 +17,10 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// The objects of events do not say their kind, but the causes of requests do.
+// The typed objects of events have no kind, but the causes of requests do.
 func TestCausesNameTheKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, informers := world(t)
+		c, informers := startControlPlane(t)
 		q := priorityqueue.New[reconcile.Request]("")
 		defer q.ShutDown()
 		s := source.Kind[client.Object](informers, &corev1.Secret{}, &handler.EnqueueRequestForObject{})

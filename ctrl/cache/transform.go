@@ -10,9 +10,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// transformLock is a mutex, with a timeout, that serializes the transforms of one
-// kind: those of watches, in all forms and namespaces, of this process's writes, and of
-// live reads.
+// transformLock is a mutex with a timeout. It serializes the transforms of one kind: those of
+// watches, in all representations and namespaces, of this process's writes, and of live reads.
 type transformLock chan struct{}
 
 // transformLock returns the lock of a kind.
@@ -21,15 +20,15 @@ func (c *informerCache) transformLock(gvk schema.GroupVersionKind) transformLock
 	return l.(transformLock)
 }
 
-// lockTimeout is how long writes and live reads wait for the lock. It prevents a
-// deadlock when the transform itself writes, or reads what it has written.
+// lockTimeout is how long writes and live reads wait for the lock. It prevents a deadlock when the
+// transform itself writes, or reads what it has written.
 const lockTimeout = time.Second
 
 // errLocked is returned when the lock was not free in time.
-var errLocked = errors.New("another object of the kind is being transformed; a transform must not write or read its own kind")
+var errLocked = errors.New(
+	"timed out waiting for the transform of another object; a transform must not write or read its own kind")
 
-// lock waits for the lock until ctx is done or, if timeout is not zero, for at most
-// that long.
+// lock waits for the lock until ctx is done or, if timeout is not zero, for at most that long.
 func (l transformLock) lock(ctx context.Context, timeout time.Duration) error {
 	select {
 	case l <- struct{}{}:
@@ -54,12 +53,12 @@ func (l transformLock) lock(ctx context.Context, timeout time.Duration) error {
 
 func (l transformLock) unlock() { <-l }
 
-// transform calls the transform of the part's config, which must not be nil, under the
-// lock.
-func (p *part) transform(ctx context.Context, obj client.Object, timeout time.Duration) (any, error) {
-	if err := p.transforming.lock(ctx, timeout); err != nil {
+// transform calls the transform of the partition's config, which must not be nil, with the lock
+// held.
+func (p *partition) transform(ctx context.Context, obj client.Object, timeout time.Duration) (any, error) {
+	if err := p.transformLock.lock(ctx, timeout); err != nil {
 		return nil, err
 	}
-	defer p.transforming.unlock()
+	defer p.transformLock.unlock()
 	return p.config.Transform(obj)
 }

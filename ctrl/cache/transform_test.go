@@ -18,8 +18,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// inAllForms returns an object of a kind in each form.
-func inAllForms() []client.Object {
+// inAllRepresentations returns an object of a kind in each representation.
+func inAllRepresentations() []client.Object {
 	gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
 	u.SetGroupVersionKind(gvk)
@@ -27,38 +27,40 @@ func inAllForms() []client.Object {
 	return []client.Object{&corev1.ConfigMap{}, u, m}
 }
 
-// A transform need not be safe for concurrent use: it is called once at a time for
-// a kind, in whatever form, namespace and on whose behalf.
+// A transform need not be safe for concurrent use: its calls for a kind are serialized, across
+// representations, namespaces, watches and writers.
 func TestTransformsAreSerialized(t *testing.T) {
 	t.Run("own informers", func(t *testing.T) { testTransformsAreSerialized(t, Options{}) })
-	t.Run("foreign informers", func(t *testing.T) {
+	t.Run("custom informers", func(t *testing.T) {
 		testTransformsAreSerialized(t, Options{NewInformer: toolscache.NewSharedIndexInformer})
 	})
 }
 
+// testTransformsAreSerialized runs informers and writers with a transform that is not safe for
+// concurrent use.
 func testTransformsAreSerialized(t *testing.T, opts Options) {
-	bubble(t, func(t *testing.T, s *server) {
-		calls := map[string]int{} // the race detector looks at it too
+	withServer(t, func(t *testing.T, s *server) {
+		calls := map[string]int{} // not synchronized, for the race detector
 		running := false
 		opts.DefaultNamespaces = map[string]Config{"a": {}, "b": {}}
 		opts.DefaultTransform = func(obj any) (any, error) {
 			if running {
-				t.Error("two calls at once")
+				t.Error("concurrent calls")
 			}
 			running = true
-			time.Sleep(time.Millisecond) // whoever else is to call calls now
+			time.Sleep(time.Millisecond) // lets other goroutines run
 			running = false
 			o := obj.(client.Object)
 			calls[o.GetNamespace()+"/"+o.GetName()]++
 			return obj, nil
 		}
-		c := open(t, s, opts)
-		for _, obj := range inAllForms() {
+		c := newTestCache(t, s, opts)
+		for _, obj := range inAllRepresentations() {
 			if _, err := c.GetInformer(t.Context(), obj); err != nil {
 				t.Fatal(err)
 			}
 		}
-		run(t, c)
+		startCache(t, c)
 		var writers sync.WaitGroup
 		for w := range 4 {
 			writers.Go(func() {
@@ -78,11 +80,11 @@ func testTransformsAreSerialized(t *testing.T, opts Options) {
 	})
 }
 
-// Other kinds do not wait.
+// A blocked transform does not block other kinds.
 func TestTransformsOfOtherKinds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		release := make(chan struct{})
-		c := open(t, s, Options{DefaultTransform: func(obj any) (any, error) {
+		c := newTestCache(t, s, Options{DefaultTransform: func(obj any) (any, error) {
 			if _, ok := obj.(*corev1.ConfigMap); ok {
 				<-release
 			}
@@ -91,7 +93,7 @@ func TestTransformsOfOtherKinds(t *testing.T) {
 		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		if err := c.Get(t.Context(), key("", "node"), &corev1.Node{}); err != nil {
 			t.Error(err)
 		}
@@ -99,13 +101,13 @@ func TestTransformsOfOtherKinds(t *testing.T) {
 	})
 }
 
-// A transform that writes and reads its own kind is in its own way, but not for ever;
-// and in the end all is as it should be.
+// A transform that writes and reads its own kind fails after a timeout, instead of a deadlock; the
+// cache is correct afterwards.
 func TestTransformThatWrites(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
+	withServer(t, func(t *testing.T, s *server) {
 		var c *informerCache
 		nested := 0
-		c = open(t, s, Options{DefaultTransform: func(obj any) (any, error) {
+		c = newTestCache(t, s, Options{DefaultTransform: func(obj any) (any, error) {
 			if obj.(client.Object).GetName() != "outer" {
 				return obj, nil
 			}
@@ -124,8 +126,8 @@ func TestTransformThatWrites(t *testing.T) {
 		if _, err := c.GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
-		s.breakAll("")
+		startCache(t, c)
+		s.breakWatches("")
 		synctest.Wait()
 		c.Wrote(t.Context(), s.put(configMap("a", "outer", "number", "7")))
 		expect(t, get(t, c, "a", "outer"), "7")
@@ -138,7 +140,7 @@ func TestTransformThatWrites(t *testing.T) {
 	})
 }
 
-// What a live read brings is transformed like everything else.
+// The results of live reads are transformed.
 func TestLiveReadsAreTransformed(t *testing.T) {
 	opts := Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("data.known", "to the server"),
@@ -147,7 +149,7 @@ func TestLiveReadsAreTransformed(t *testing.T) {
 			return obj, nil
 		},
 	}
-	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		cm := configMap("a", "new")
 		cm.Data = map[string]string{"known": "to the server"}
 		c.Wrote(t.Context(), s.put(cm))
@@ -158,8 +160,8 @@ func TestLiveReadsAreTransformed(t *testing.T) {
 	})
 }
 
-// A transform that reads the very object that it transforms waits neither for itself
-// nor for the readers that wait for it.
+// A transform that reads the object that it transforms does not deadlock with itself, nor with
+// readers that wait for it.
 func TestTransformThatReadsItsObject(t *testing.T) {
 	var c *informerCache
 	var once sync.Once // the watch delivers the object too
@@ -173,7 +175,7 @@ func TestTransformThatReadsItsObject(t *testing.T) {
 			return obj, nil
 		},
 	}
-	lagging(t, opts, func(t *testing.T, s *server, own *informerCache, _ func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, own *informerCache, _ func()) {
 		c = own
 		cm := configMap("a", "new")
 		cm.Data = map[string]string{"known": "to the server"}
@@ -188,8 +190,8 @@ func TestTransformThatReadsItsObject(t *testing.T) {
 	})
 }
 
-// A live read whose context ends while its result is being transformed has the
-// result nevertheless, and not what the cache had before.
+// A live read whose context ends while its result is being transformed returns the result, not the
+// stale object.
 func TestContextEndsDuringTransform(t *testing.T) {
 	cancel := func() {}
 	opts := Options{
@@ -199,7 +201,7 @@ func TestContextEndsDuringTransform(t *testing.T) {
 			return obj, nil
 		},
 	}
-	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		cm := configMap("a", "new")
 		cm.Data = map[string]string{"known": "to the server"}
 		c.Wrote(t.Context(), s.put(cm))
@@ -212,9 +214,9 @@ func TestContextEndsDuringTransform(t *testing.T) {
 	})
 }
 
-// Functions that make indexes are not called by several goroutines at once either.
+// Calls of index functions are serialized.
 func TestIndexFunctionsAreSerialized(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		calls := map[string]int{}
 		if err := c.IndexField(t.Context(), &corev1.ConfigMap{}, "number", func(obj client.Object) []string {
 			calls[obj.GetName()]++

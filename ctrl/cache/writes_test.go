@@ -15,12 +15,12 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// lagging runs a test whose watch tells nothing before the given function is
-// called: all connections are broken, and the next attempt must wait.
-func lagging(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, catchUp func())) {
+// withBrokenWatch runs a test whose watch delivers nothing before catchUp is called: all
+// connections are broken, and the reflector is backing off.
+func withBrokenWatch(t *testing.T, opts Options, f func(t *testing.T, s *server, c *informerCache, catchUp func())) {
 	t.Helper()
-	bubble(t, func(t *testing.T, s *server) {
-		c := open(t, s, opts)
+	withServer(t, func(t *testing.T, s *server) {
+		c := newTestCache(t, s, opts)
 		r := &recorder{}
 		i, err := c.GetInformer(t.Context(), &corev1.ConfigMap{})
 		if err != nil {
@@ -29,14 +29,14 @@ func lagging(t *testing.T, opts Options, f func(t *testing.T, s *server, c *info
 		if _, err := i.AddEventHandler(r); err != nil {
 			t.Fatal(err)
 		}
-		run(t, c)
+		startCache(t, c)
 		synctest.Wait()
-		r.told = nil
-		s.breakAll("")
+		r.recorded = nil
+		s.breakWatches("")
 		synctest.Wait()
 		f(t, s, c, func() {
 			t.Helper()
-			r.expect(t) // no event may come of a write before the watch tells of it
+			r.expect(t) // a write does not cause events before the watch delivers it
 			time.Sleep(time.Minute)
 		})
 	})
@@ -55,8 +55,9 @@ func get(t *testing.T, c client.Reader, namespace, name string, opts ...client.G
 	return cm.Labels["number"]
 }
 
-func TestOwnWritesAreSeen(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+// Reads see own writes before the watch delivers them, unless they opt out.
+func TestReadYourWrites(t *testing.T) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		c.Wrote(ctx, s.put(configMap("a", "new", "number", "7")))
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "7")))
@@ -65,7 +66,7 @@ func TestOwnWritesAreSeen(t *testing.T) {
 		expect(t, get(t, c, "a", "cm-1"), "7")
 		expect(t, names(t, c, client.MatchingLabels{"number": "7"}), "a/cm-1 a/new")
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}), "b/cm-1 c/cm-1")
-		if len(c.all()) != 1 {
+		if len(c.allInformers()) != 1 {
 			t.Error("a write started an informer")
 		}
 
@@ -75,7 +76,7 @@ func TestOwnWritesAreSeen(t *testing.T) {
 		expect(t, names(t, c, client.MatchingLabels{"number": "1"}, &client.ListOptions{DisableReadYourWritesConsistency: true}), "a/cm-1 b/cm-1 c/cm-1")
 
 		cm := s.put(configMap("a", "cm-2", "number", "2"))
-		s.remove("configmaps", "a", "cm-2")
+		s.Delete("configmaps", "a", "cm-2")
 		c.Deleted(ctx, cm)
 		expect(t, get(t, c, "a", "cm-2"), "not found")
 		catchUp()
@@ -85,9 +86,9 @@ func TestOwnWritesAreSeen(t *testing.T) {
 	})
 }
 
-// The caller may go on with what it has written.
+// The caller may modify the object after the write.
 func TestWritesAreCopied(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		cm := s.put(configMap("a", "new", "number", "7")).(*corev1.ConfigMap)
 		c.Wrote(t.Context(), cm)
 		cm.Labels["number"] = "8"
@@ -95,9 +96,9 @@ func TestWritesAreCopied(t *testing.T) {
 	})
 }
 
-// Somebody else's later write wins once it is known.
+// A later write by another client supersedes the own write when the watch delivers it.
 func TestLaterWritesOfOthers(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		own := s.put(configMap("a", "cm-1", "number", "7"))
 		s.put(configMap("a", "cm-1", "number", "8"))
@@ -105,7 +106,7 @@ func TestLaterWritesOfOthers(t *testing.T) {
 		expect(t, get(t, c, "a", "cm-1"), "7")
 		catchUp()
 		expect(t, get(t, c, "a", "cm-1"), "8")
-		c.Wrote(ctx, own) // an answer that was long on its way
+		c.Wrote(ctx, own) // a late response
 		expect(t, get(t, c, "a", "cm-1"), "8")
 	})
 }
@@ -115,7 +116,7 @@ func TestWritesOutsideTheSelector(t *testing.T) {
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"number": "1"}),
 		DefaultFieldSelector: fields.OneTermNotEqualSelector("metadata.name", "hidden"),
 	}
-	lagging(t, opts, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+	withBrokenWatch(t, opts, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		c.Wrote(ctx, s.put(configMap("a", "cm-2", "number", "1")))
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "2")))
@@ -129,26 +130,26 @@ func TestWritesOutsideTheSelector(t *testing.T) {
 }
 
 func TestWritesInOtherNamespaces(t *testing.T) {
-	lagging(t, Options{DefaultNamespaces: map[string]Config{"a": {}}}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+	withBrokenWatch(t, Options{DefaultNamespaces: map[string]Config{"a": {}}}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		c.Wrote(t.Context(), s.put(configMap("b", "new")))
 		c.Deleted(t.Context(), configMap("b", "new"))
 		expect(t, names(t, c), "a/cm-0 a/cm-1 a/cm-2 a/cm-3")
 	})
 }
 
-// What was deleted may be made again, before the watch has told of anything.
-func TestDeletedAndMadeAgain(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
+// An object may be deleted and created again before the watch delivers either.
+func TestDeletedAndCreatedAgain(t *testing.T) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, catchUp func()) {
 		ctx := t.Context()
 		cm := configMap("a", "cm-1", "number", "deleting")
 		cm.DeletionTimestamp, cm.Finalizers = &metav1.Time{Time: time.Now()}, []string{"x.io/y"}
-		answer := s.put(cm)
-		c.Wrote(ctx, answer)
+		response := s.put(cm)
+		c.Wrote(ctx, response)
 		expect(t, get(t, c, "a", "cm-1"), "deleting")
-		s.remove("configmaps", "a", "cm-1")
-		c.Deleted(ctx, answer)
+		s.Delete("configmaps", "a", "cm-1")
+		c.Deleted(ctx, response)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
-		c.Wrote(ctx, answer) // an answer that was long on its way
+		c.Wrote(ctx, response) // a late response
 		expect(t, get(t, c, "a", "cm-1"), "not found")
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "again")))
 		expect(t, get(t, c, "a", "cm-1"), "again")
@@ -157,10 +158,10 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// A write in one form is seen in all forms: those for which it says too little ask
-// the server.
-func TestWritesInOtherForms(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+// A write in one representation is seen in all of them. Those that it does not determine take a
+// live read.
+func TestWritesInOtherRepresentations(t *testing.T) {
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
 		ctx := t.Context()
 		gvk := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 		u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
@@ -171,7 +172,7 @@ func TestWritesInOtherForms(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.breakAll("")
+		s.breakWatches("")
 		synctest.Wait()
 		see := func(want string) {
 			t.Helper()
@@ -185,36 +186,35 @@ func TestWritesInOtherForms(t *testing.T) {
 		}
 		c.Wrote(ctx, s.put(configMap("a", "cm-1", "number", "typed")))
 		see("typed")
-		answer := s.put(configMap("a", "cm-1", "number", "unstructured"))
-		u.SetLabels(answer.GetLabels())
-		u.SetResourceVersion(answer.GetResourceVersion())
+		response := s.put(configMap("a", "cm-1", "number", "unstructured"))
+		u.SetLabels(response.GetLabels())
+		u.SetResourceVersion(response.GetResourceVersion())
 		c.Wrote(ctx, u)
 		see("unstructured")
-		answer = s.put(configMap("a", "cm-1", "number", "metadata"))
-		m.SetLabels(answer.GetLabels())
-		m.SetResourceVersion(answer.GetResourceVersion())
+		response = s.put(configMap("a", "cm-1", "number", "metadata"))
+		m.SetLabels(response.GetLabels())
+		m.SetResourceVersion(response.GetResourceVersion())
 		c.Wrote(ctx, m)
 		see("metadata")
-		shows(t, "live_reads_total", "metadata ConfigMap 0", "typed ConfigMap 1", "unstructured ConfigMap 2")
+		expectSeries(t, "live_reads_total", "metadata ConfigMap 0", "typed ConfigMap 1", "unstructured ConfigMap 2")
 	})
 }
 
-// A write in one API version says too little for the others, but that they are out
-// of date.
+// A write in one API version invalidates the objects of the others, as it does not determine them.
 func TestWritesInOtherVersions(t *testing.T) {
-	lagging(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
-		answer := s.put(configMap("a", "cm-1", "number", "7"))
+	withBrokenWatch(t, Options{}, func(t *testing.T, s *server, c *informerCache, _ func()) {
+		response := s.put(configMap("a", "cm-1", "number", "7"))
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind().WithVersion("v2"))
 		u.SetNamespace("a")
 		u.SetName("cm-1")
 		u.SetLabels(map[string]string{"number": "converted"})
-		u.SetResourceVersion(answer.GetResourceVersion())
+		u.SetResourceVersion(response.GetResourceVersion())
 		c.Wrote(t.Context(), u)
 		expect(t, get(t, c, "a", "cm-1"), "7")
 
-		u.SetUID(answer.GetUID())
-		s.remove("configmaps", "a", "cm-1")
+		u.SetUID(response.GetUID())
+		s.Delete("configmaps", "a", "cm-1")
 		c.Deleted(t.Context(), u)
 		expect(t, get(t, c, "a", "cm-1"), "not found")
 	})

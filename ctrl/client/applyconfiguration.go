@@ -13,11 +13,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ApplyConfigurationFromUnstructured makes an apply configuration of u, which it
-// refers to: the server's answer to Apply overwrites u.
+// ApplyConfigurationFromUnstructured returns an apply configuration that refers to u: the response
+// to Apply overwrites u.
 //
-// u must hold only what is to be applied. What was made from a typed object also
-// holds the zero values that nobody meant.
+// u must contain only what is to be applied. One that was converted from a typed object also
+// contains zero values that were never set.
 func ApplyConfigurationFromUnstructured(u *unstructured.Unstructured) runtime.ApplyConfiguration {
 	return &unstructuredApplyConfiguration{u}
 }
@@ -28,7 +28,7 @@ type unstructuredApplyConfiguration struct {
 
 func (*unstructuredApplyConfiguration) IsApplyConfiguration() {}
 
-// applyIdentity is what every generated apply configuration can tell of itself.
+// applyIdentity is the getters that every generated apply configuration has.
 type applyIdentity interface {
 	GetName() *string
 	GetNamespace() *string
@@ -36,7 +36,7 @@ type applyIdentity interface {
 	GetAPIVersion() *string
 }
 
-// identify returns the kind and key that an apply configuration names.
+// identify returns the kind and key in an apply configuration.
 func identify(ac runtime.ApplyConfiguration) (schema.GroupVersionKind, ObjectKey, error) {
 	switch ac := ac.(type) {
 	case *unstructuredApplyConfiguration:
@@ -44,43 +44,42 @@ func identify(ac runtime.ApplyConfiguration) (schema.GroupVersionKind, ObjectKey
 	case applyIdentity:
 		gv, err := schema.ParseGroupVersion(ptr.Deref(ac.GetAPIVersion(), ""))
 		if err != nil {
-			return schema.GroupVersionKind{}, ObjectKey{}, fmt.Errorf("apply configuration %T: %w", ac, err)
+			return schema.GroupVersionKind{}, ObjectKey{}, fmt.Errorf("failed to parse apiVersion of apply configuration %T: %w", ac, err)
 		}
 		key := ObjectKey{Namespace: ptr.Deref(ac.GetNamespace(), ""), Name: ptr.Deref(ac.GetName(), "")}
 		return gv.WithKind(ptr.Deref(ac.GetKind(), "")), key, nil
 	default:
-		return schema.GroupVersionKind{}, ObjectKey{}, fmt.Errorf("%T does not tell its kind and name as generated apply configurations do", ac)
+		return schema.GroupVersionKind{}, ObjectKey{}, fmt.Errorf("object %T is not a valid apply configuration: it has no methods for its kind and name", ac)
 	}
 }
 
-// fillConfiguration puts the answer to an apply of a subresource into the
-// configuration of the object, which is of kind gvk. If the answer is of a kind
-// that only the subresource has, such as Scale, nothing but the metadata is about
-// the object.
-func fillConfiguration(ac runtime.ApplyConfiguration, gvk schema.GroupVersionKind, answer []byte) error {
-	var says struct {
+// fillConfiguration decodes the response to an apply of a subresource into the configuration of the
+// object, which is of kind gvk. If the response is of a kind of the subresource, such as Scale,
+// only its metadata concerns the object.
+func fillConfiguration(ac runtime.ApplyConfiguration, gvk schema.GroupVersionKind, response []byte) error {
+	var header struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        json.RawMessage `json:"metadata"`
 	}
-	if err := json.Unmarshal(answer, &says); err != nil {
+	if err := json.Unmarshal(response, &header); err != nil {
 		return err
 	}
-	if says.GroupVersionKind() == gvk {
-		return replaceConfiguration(ac, answer)
+	if header.GroupVersionKind() == gvk {
+		return replaceConfiguration(ac, response)
 	}
-	if says.Metadata == nil {
+	if header.Metadata == nil {
 		return nil
 	}
 	u, ok := ac.(*unstructuredApplyConfiguration)
 	if !ok {
-		metadata, err := json.Marshal(map[string]any{"metadata": says.Metadata})
+		metadata, err := json.Marshal(map[string]any{"metadata": header.Metadata})
 		if err != nil {
 			return err
 		}
 		return json.Unmarshal(metadata, ac)
 	}
 	var metadata map[string]any
-	if err := utiljson.Unmarshal(says.Metadata, &metadata); err != nil {
+	if err := utiljson.Unmarshal(header.Metadata, &metadata); err != nil {
 		return err
 	}
 	merged, _, err := unstructured.NestedMap(u.Object, "metadata")

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"net/http"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,8 +15,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// An apply of a scale fills both what it was given: the body becomes the scale, and the object takes
-// the metadata, which the scale has from it, but stays what it is.
+// The response to an apply of a scale is decoded into both arguments: the body becomes the scale,
+// and the configuration of the object takes the metadata, which the scale has in common with it.
 func TestApplyScaleFillsItsArguments(t *testing.T) {
 	c := start(t)
 	ctx := context.Background()
@@ -65,14 +64,14 @@ func TestApplyScaleFillsItsArguments(t *testing.T) {
 	}
 }
 
-// If the body of a subresource is the object itself, so is the answer.
+// If the body of a subresource is the object itself, so is the response.
 func TestApplyStatusFillsItsArguments(t *testing.T) {
 	answer := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", ResourceVersion: "7"},
 		Status:     appsv1.DeploymentStatus{Replicas: 5},
 	}
-	c := newClient(t, say(http.StatusOK, answer))
+	c := newClient(t, responding(answer))
 	of, body := appsv1ac.Deployment("web", "a").WithLabels(map[string]string{"mine": "yes"}), appsv1ac.Deployment("web", "a")
 	must(t, c.Status().Apply(t.Context(), of, &client.SubResourceApplyOptions{SubResourceBody: body}))
 	for _, ac := range []*appsv1ac.DeploymentApplyConfiguration{of, body} {

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,43 +13,45 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"flyball.dev/ctrl/client"
 )
 
-// notebook is a cache that notes what it is told.
-type notebook struct {
-	notes []string
+// recorder is a cache that records its notifications.
+type recorder struct {
+	calls []string
 }
 
 var errFromCache = errors.New("read from the cache")
 
-func (n *notebook) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (n *recorder) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errFromCache
 }
 
-func (n *notebook) List(context.Context, client.ObjectList, ...client.ListOption) error {
+func (n *recorder) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errFromCache
 }
 
-func (n *notebook) Wrote(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "wrote "+obj.GetName()+"@"+obj.GetResourceVersion())
+func (n *recorder) Wrote(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "wrote "+obj.GetName()+"@"+obj.GetResourceVersion())
 }
 
-func (n *notebook) Changed(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "changed "+obj.GetName()+"@"+obj.GetResourceVersion())
+func (n *recorder) Changed(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "changed "+obj.GetName()+"@"+obj.GetResourceVersion())
 }
 
-func (n *notebook) Deleting(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "deleting "+obj.GetName()+"@"+obj.GetResourceVersion()+" "+string(obj.GetUID()))
+func (n *recorder) Deleting(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "deleting "+obj.GetName()+"@"+obj.GetResourceVersion()+" "+string(obj.GetUID()))
 }
 
-func (n *notebook) Deleted(_ context.Context, obj client.Object) {
-	n.notes = append(n.notes, "deleted "+obj.GetName()+" "+string(obj.GetUID()))
+func (n *recorder) Deleted(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "deleted "+obj.GetName()+" "+string(obj.GetUID()))
 }
 
 func cachedIn(n client.Reader, change ...func(*client.CacheOptions)) func(*client.Options) {
@@ -86,23 +87,24 @@ func TestReadsFromCache(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := say(http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "PodList", "items": []any{}})
+			s := responding(map[string]any{"apiVersion": "v1", "kind": "PodList", "items": []any{}})
 			var change []func(*client.CacheOptions)
 			if tt.change != nil {
 				change = append(change, tt.change)
 			}
-			c := newClient(t, s, cachedIn(&notebook{}, change...))
+			c := newClient(t, s, cachedIn(&recorder{}, change...))
 			err := tt.read(c)
-			if cached := errors.Is(err, errFromCache); cached != tt.cached || (cached == (len(s.seen) > 0)) {
-				t.Errorf("error %v, %d requests", err, len(s.seen))
+			n := len(s.Requests())
+			if cached := errors.Is(err, errFromCache); cached != tt.cached || (cached == (n > 0)) {
+				t.Errorf("error %v, %d requests", err, n)
 			}
 		})
 	}
 }
 
-// TestCacheIsTold checks that the cache hears of every write, with the server's
-// answer, and of nothing that was not written.
-func TestCacheIsTold(t *testing.T) {
+// TestCacheIsNotified checks that the cache is notified of every write, with the server's
+// response, and of nothing else.
+func TestCacheIsNotified(t *testing.T) {
 	ctx := context.Background()
 	object := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := pod("a", "x")
@@ -133,7 +135,7 @@ func TestCacheIsTold(t *testing.T) {
 		u.SetName("x")
 		return u
 	}
-	silent := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"}
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"}
 	gone := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success", Details: &metav1.StatusDetails{UID: "u"}}
 	tests := []struct {
 		name   string
@@ -154,7 +156,7 @@ func TestCacheIsTold(t *testing.T) {
 		{"delete in time", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, going, []string{"wrote x@5"}},
 		{"delete at once", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, object(nil), []string{"deleted x u"}},
 
-		// Answers that do not hold the object.
+		// Responses that do not contain the object.
 		{"scale update", func(c client.Client) error {
 			return c.SubResource("scale").Update(ctx, pod("a", "x"), client.WithSubResourceBody(&autoscalingv1.Scale{}))
 		}, scale, []string{"changed x@6"}},
@@ -171,34 +173,34 @@ func TestCacheIsTold(t *testing.T) {
 		{"scale apply", func(c client.Client) error { return c.SubResource("scale").Apply(ctx, corev1ac.Pod("x", "a")) }, scale, []string{"changed x@6"}},
 		{"eviction", func(c client.Client) error {
 			return c.SubResource("eviction").Create(ctx, pod("a", "x"), &policyv1.Eviction{})
-		}, silent, []string{"changed x@"}},
+		}, status, []string{"changed x@"}},
 		{"unstructured eviction", func(c client.Client) error {
 			u := unstructuredPod()
 			u.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
 			return c.SubResource("eviction").Create(ctx, unstructuredPod(), u)
-		}, silent, []string{"changed x@"}},
+		}, status, []string{"changed x@"}},
 		{"token", func(c client.Client) error {
 			return c.SubResource("token").Create(ctx, pod("a", "x"), &authenticationv1.TokenRequest{})
 		}, authenticationv1.TokenRequest{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}}, nil},
-		{"status for an update", func(c client.Client) error { return c.Update(ctx, object(nil)) }, silent, []string{"changed x@"}},
+		{"status for an update", func(c client.Client) error { return c.Update(ctx, object(nil)) }, status, []string{"changed x@"}},
 		{"status for an unstructured update", func(c client.Client) error {
 			u := unstructuredPod()
 			u.SetResourceVersion("5")
 			return c.Update(ctx, u)
-		}, silent, []string{"changed x@"}},
+		}, status, []string{"changed x@"}},
 
-		// Deletions of nobody knows what.
-		{"delete, no UID", func(c client.Client) error { return c.Delete(ctx, object(nil)) }, silent, []string{"deleting x@ "}},
+		// Deletions of objects with an unknown UID.
+		{"delete, no UID", func(c client.Client) error { return c.Delete(ctx, object(nil)) }, status, []string{"deleting x@ "}},
 		{"delete of a UID", func(c client.Client) error {
 			return c.Delete(ctx, object(nil), client.Preconditions{UID: new(types.UID("u"))})
-		}, silent, []string{"deleting x@5 u"}},
+		}, status, []string{"deleting x@5 u"}},
 		{"delete another one", func(c client.Client) error {
 			return c.Delete(ctx, object(func(p *corev1.Pod) { p.UID = "older" }))
 		}, gone, []string{"deleted x u"}},
 		{"delete, another kind", func(c client.Client) error { return c.Delete(ctx, pod("a", "x")) }, scale, []string{"deleting x@ "}},
 		{"delete all", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, pods, []string{"deleting x@5 u", "deleting y@7 v"}},
 		{"delete all unstructured", func(c client.Client) error { return c.DeleteAllOf(ctx, unstructuredPod(), client.InNamespace("a")) }, pods, []string{"deleting x@5 u", "deleting y@7 v"}},
-		{"delete all, silently", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, silent, nil},
+		{"delete all, status", func(c client.Client) error { return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")) }, status, nil},
 		{"dry run of delete all", func(c client.Client) error {
 			return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a"), client.DryRunAll)
 		}, pods, nil},
@@ -215,16 +217,16 @@ func TestCacheIsTold(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := &notebook{}
-			s := say(http.StatusOK, tt.answer)
+			n := &recorder{}
+			s := responding(tt.answer)
 			if tt.answer == nil {
-				s = say(http.StatusForbidden, gone)
+				s.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", nil))
 			}
 			if err := tt.write(newClient(t, s, cachedIn(n))); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(n.notes, tt.want) {
-				t.Errorf("told %q, want %q", n.notes, tt.want)
+			if !slices.Equal(n.calls, tt.want) {
+				t.Errorf("notified %q, want %q", n.calls, tt.want)
 			}
 		})
 	}
@@ -232,18 +234,18 @@ func TestCacheIsTold(t *testing.T) {
 
 func TestConsistencyCanBeOff(t *testing.T) {
 	ctx := context.Background()
-	n := &notebook{}
+	n := &recorder{}
 	c := newClient(t, podServer(), cachedIn(n, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = new(false) }))
-	if err := c.Create(ctx, pod("a", "x")); err != nil || len(n.notes) != 0 {
-		t.Errorf("error %v, told %v", err, n.notes)
+	if err := c.Create(ctx, pod("a", "x")); err != nil || len(n.calls) != 0 {
+		t.Errorf("error %v, notified %v", err, n.calls)
 	}
 
-	// A wrapper that hides the cache, and cannot be told.
-	deaf := hidden{n}
+	// A wrapper that hides the cache, so that it cannot be notified.
+	hides := hidden{n}
 	o := client.Options{Mapper: mapper()}
-	cachedIn(deaf, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = new(true) })(&o)
+	cachedIn(hides, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = new(true) })(&o)
 	if _, err := client.New(podServer().config(), o); err == nil {
-		t.Error("a cache that cannot be told was accepted")
+		t.Error("a cache that cannot be notified was accepted")
 	}
 }
 
@@ -262,12 +264,11 @@ type (
 	inner     struct{ client.Reader }
 	nested    struct {
 		*inner
-		other *int
+		_ *int
 	}
 )
 
-// A cache that a program has wrapped is told as if it were not, if it can be found;
-// and if not, the program hears of it.
+// A wrapped cache is notified if it is embedded in a struct; otherwise a message is logged.
 func TestWrappedCache(t *testing.T) {
 	for name, wrap := range map[string]func(client.Reader) client.Reader{
 		"embedded":               func(r client.Reader) client.Reader { return embedding{r} },
@@ -276,9 +277,9 @@ func TestWrappedCache(t *testing.T) {
 		"embedded, not exported": func(r client.Reader) client.Reader { return nested{inner: &inner{r}} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &notebook{}
-			if err := newClient(t, podServer(), cachedIn(wrap(n))).Create(context.Background(), pod("a", "x")); err != nil || len(n.notes) != 1 {
-				t.Errorf("error %v, told %v", err, n.notes)
+			n := &recorder{}
+			if err := newClient(t, podServer(), cachedIn(wrap(n))).Create(context.Background(), pod("a", "x")); err != nil || len(n.calls) != 1 {
+				t.Errorf("error %v, notified %v", err, n.calls)
 			}
 		})
 	}
@@ -287,17 +288,17 @@ func TestWrappedCache(t *testing.T) {
 		enable *bool
 		logged bool
 	}{
-		"hidden":           {reader: hidden{&notebook{}}, logged: true},
+		"hidden":           {reader: hidden{&recorder{}}, logged: true},
 		"nothing embedded": {reader: embedding{}, logged: true},
-		"switched off":     {reader: hidden{&notebook{}}, enable: new(false)},
-		"found":            {reader: embedding{&notebook{}}},
+		"switched off":     {reader: hidden{&recorder{}}, enable: new(false)},
+		"found":            {reader: embedding{&recorder{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines []string
 			newClient(t, podServer(), cachedIn(tt.reader, func(o *client.CacheOptions) { o.EnableReadYourWritesConsistency = tt.enable }), func(o *client.Options) {
 				o.Log = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 			})
-			if logged := len(lines) == 1 && strings.Contains(lines[0], "Reads from the cache may be older"); logged != tt.logged {
+			if logged := len(lines) == 1 && strings.Contains(lines[0], "reads may not include this client's own writes"); logged != tt.logged {
 				t.Errorf("logged %q", lines)
 			}
 		})

@@ -23,20 +23,19 @@ import (
 	"flyball.dev/ctrl/log"
 )
 
-// Options are the options of a new client. The zero value is a client that
-// reads from the server, knows the built-in kinds and finds out the rest.
+// Options are the options of a client. The client of the zero value reads from the server, has the
+// built-in kinds in its scheme and uses discovery.
 type Options struct {
-	// HTTPClient carries the requests. If nil, one is made of the rest.Config,
-	// whose Transport it then uses.
+	// HTTPClient sends the requests. If nil, it is created from the rest.Config.
 	HTTPClient *http.Client
 
-	// Scheme tells the kinds of Go types. client-go's scheme if nil.
+	// Scheme maps Go types to kinds. client-go's scheme if nil.
 	Scheme *runtime.Scheme
 
-	// Mapper tells the resources of kinds. If nil, the client asks the server.
+	// Mapper maps kinds to resources. apiutil.NewDynamicRESTMapper if nil.
 	Mapper meta.RESTMapper
 
-	// Cache, if it is set, is where the client reads from.
+	// Cache, if not nil, makes the client read from a cache.
 	Cache *CacheOptions
 
 	// DryRun makes every write a dry run.
@@ -45,47 +44,42 @@ type Options struct {
 	// FieldOwner is the field manager of writes that do not name another.
 	FieldOwner string
 
-	// FieldValidation is what the server does about unknown and duplicate
-	// fields in writes that do not say it themselves: "Ignore", "Warn" or
-	// "Strict". Applies are always strict.
+	// FieldValidation is how the server handles unknown and duplicate fields in writes that do not
+	// set it themselves: "Ignore", "Warn" or "Strict". Applies are always strict.
 	FieldValidation string
 
-	// Log is for what a method cannot return to its caller. Log of package log
-	// if it is not set.
+	// Log logs what a method cannot return to its caller. Log of package log by default.
 	Log logr.Logger
 }
 
-// CacheOptions say what is read from a cache. Writes always go to the server.
+// CacheOptions select what is read from a cache. Writes always go to the server.
 type CacheOptions struct {
 	// Reader is the cache. Without it everything is read from the server.
 	Reader Reader
 	// DisableFor holds an object of each kind that is read from the server.
 	DisableFor []Object
-	// Unstructured makes unstructured objects be read from the cache too.
+	// Unstructured enables reads of unstructured objects from the cache.
 	Unstructured bool
 
-	// EnableReadYourWritesConsistency makes reads from the cache include what
-	// this client has written, from the moment that the write returned; see
-	// Reading one's own writes above. Nil means true for a Reader that can do it,
-	// as those of package cache can and what embeds one; for another, New logs
-	// that it cannot. If it is true and the Reader cannot do it, New fails.
+	// EnableReadYourWritesConsistency makes reads from the cache include this client's writes as
+	// soon as they have returned; see Reading one's own writes above. The Reader must be a cache of
+	// package cache or embed one. Otherwise New logs that reads may be stale if the option is nil,
+	// and fails if it is true. If nil, it is enabled where it is possible.
 	EnableReadYourWritesConsistency *bool
 }
 
-// NewClientFunc makes a client.
+// NewClientFunc creates a client.
 type NewClientFunc func(config *rest.Config, options Options) (Client, error)
 
-// New returns a client for the server that config describes. It makes no request
-// yet, and does not change config.
+// New returns a client for the server of config. It makes no request and does not change config.
 //
-// The client works with typed objects, whose kinds are in the scheme, with
-// unstructured ones and with those that hold only the metadata, which say their
-// kind themselves. Typed objects of built-in kinds are sent and asked for as
-// protobuf if their Go types implement it, all others as JSON. An object keeps the
-// apiVersion and kind that it came with.
+// The client works with typed objects, whose kinds are in the scheme, and with unstructured and
+// metadata-only objects, which have their kind set. Typed objects of built-in kinds are encoded as
+// protobuf if their Go types implement it, all others as JSON. The apiVersion and kind of an object
+// that is read into are preserved.
 //
-// Warnings from the server are logged to the logger in the context, unless
-// config has a handler for them.
+// Warnings of the server are logged to the logger in the context, unless config has a warning
+// handler.
 func New(config *rest.Config, options Options) (Client, error) {
 	c, err := newClient(config, options)
 	if err != nil {
@@ -94,7 +88,7 @@ func New(config *rest.Config, options Options) (Client, error) {
 	return withDefaults(c, options), nil
 }
 
-// NewWithWatch is New for a client that can watch.
+// NewWithWatch returns a client like that of New that can also watch.
 func NewWithWatch(config *rest.Config, options Options) (WithWatch, error) {
 	c, err := newClient(config, options)
 	if err != nil {
@@ -103,7 +97,7 @@ func NewWithWatch(config *rest.Config, options Options) (WithWatch, error) {
 	return watching{Client: withDefaults(c, options), watcher: c}, nil
 }
 
-// watching is a client whose other methods may be wrapped.
+// watching is a client that may be wrapped for all methods but Watch.
 type watching struct {
 	Client
 	watcher
@@ -121,7 +115,7 @@ func withDefaults(c Client, options Options) Client {
 	return &defaulting{Client: c, writeDefaults: d}
 }
 
-// client is the one that talks to the server. The rest of the package wraps it.
+// client sends requests to the server. The other clients of the package wrap it.
 type client struct {
 	config *rest.Config
 	http   *http.Client
@@ -133,17 +127,17 @@ type client struct {
 	cache             Reader
 	cacheUnstructured bool
 	live              map[schema.GroupVersionKind]bool
-	writes            overlay.Writes // nil if nobody wants to know
+	writes            overlay.Writes // nil without read-your-writes consistency
 
-	resources sync.Map // reflect.Type or resourceKey → *resource
-	forgets   rate.Sometimes
+	resources     sync.Map // reflect.Type or resourceKey → *resource
+	invalidations rate.Sometimes
 }
 
 var _ WithWatch = (*client)(nil)
 
 func newClient(config *rest.Config, options Options) (*client, error) {
 	if config == nil {
-		return nil, errors.New("a client needs a rest.Config")
+		return nil, errors.New("must provide non-nil rest.Config to client.New")
 	}
 	c := &client{
 		config: rest.CopyConfig(config),
@@ -152,7 +146,7 @@ func newClient(config *rest.Config, options Options) (*client, error) {
 		mapper: options.Mapper,
 		log:    options.Log,
 
-		forgets: rate.Sometimes{First: 10, Interval: time.Second},
+		invalidations: rate.Sometimes{First: 10, Interval: time.Second},
 	}
 	if c.config.UserAgent == "" {
 		c.config.UserAgent = rest.DefaultKubernetesUserAgent()
@@ -200,9 +194,9 @@ func (c *client) readFrom(o *CacheOptions) error {
 		switch c.writes = overlay.Find(o.Reader); {
 		case c.writes != nil:
 		case o.EnableReadYourWritesConsistency != nil:
-			return errors.New("reads cannot include this client's own writes: the cache neither is one of package cache, nor embeds one")
+			return fmt.Errorf("cache reader %T neither is a cache of package cache nor embeds one, can not provide ReadYourWritesConsistency", o.Reader)
 		default:
-			c.log.Info("Reads from the cache may be older than what this client has written: the cache neither is one of package cache, nor embeds one", "cache", fmt.Sprintf("%T", o.Reader))
+			c.log.Info("The cache reader neither is a cache of package cache nor embeds one, so reads may not include this client's own writes", "cache", fmt.Sprintf("%T", o.Reader))
 		}
 	}
 	return nil
@@ -232,8 +226,8 @@ func (c *client) SubResource(subResource string) SubResourceClient {
 	return &subResourceClient{client: c, name: subResource}
 }
 
-// itemKind returns the kind of what a list of kind gvk holds; any other kind
-// stays as it is.
+// itemKind returns the kind of the items of a list of kind gvk. It returns any other kind
+// unchanged.
 func itemKind(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
 	return gvk

@@ -6,35 +6,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// NewDryRunClient returns a client whose writes are all dry runs: the answers
-// are what they would be, and nothing changes.
+// NewDryRunClient returns a client whose writes are all dry runs: the responses are those of real
+// writes, but nothing is stored.
 func NewDryRunClient(c Client) Client {
 	return &defaulting{Client: c, writeDefaults: writeDefaults{dryRun: true}}
 }
 
-// WithFieldOwner returns a client whose writes name fieldOwner as the field
-// manager, unless they name another.
+// WithFieldOwner returns a client whose writes have fieldOwner as their field manager by default.
 func WithFieldOwner(c Client, fieldOwner string) Client {
 	return &defaulting{Client: c, writeDefaults: writeDefaults{owner: fieldOwner}}
 }
 
-// WithFieldValidation returns a client whose writes ask for that validation of
-// unknown and duplicate fields, unless they ask for another. Apply is always
-// strict.
+// WithFieldValidation returns a client whose writes have that validation of unknown and duplicate
+// fields by default. Apply is always strict.
 func WithFieldValidation(c Client, validation FieldValidation) Client {
 	return &defaulting{Client: c, writeDefaults: writeDefaults{validation: string(validation)}}
 }
 
-// writeDefaults are options for every write. The field owner and the validation
-// go before the caller's options, which may replace them; the dry run goes after
-// them.
+// writeDefaults are options of every write. The field owner and the validation precede the caller's
+// options, which may override them; the dry run follows them.
 type writeDefaults struct {
 	dryRun     bool
 	owner      string
 	validation string
 }
 
-// around returns the caller's options between those of d.
+// around returns before, the caller's options and, for a dry run, after.
 func around[O any](d writeDefaults, opts []O, before, after O) []O {
 	all := append(make([]O, 0, len(opts)+2), before)
 	all = append(all, opts...)

@@ -60,7 +60,7 @@ func Example() {
 	// gone: true
 }
 
-// Server-side apply says what should be, and leaves alone what others manage.
+// Server-side apply sets the desired state, and preserves fields that others manage.
 func ExampleWithFieldOwner() {
 	ctx := context.Background()
 	server, err := controlplane.Start(ctx, controlplane.Options{})

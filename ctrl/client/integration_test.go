@@ -139,8 +139,7 @@ func loosely(t *testing.T, c client.Client, obj client.Object) *unstructured.Uns
 	return u
 }
 
-// TestVerbs goes through the life of an object, in each of the forms that it can
-// be held in: typed and unstructured, built-in and custom.
+// TestVerbs tests all verbs with typed and unstructured objects of built-in and custom kinds.
 func TestVerbs(t *testing.T) {
 	c := start(t)
 	define(t, c)
@@ -450,8 +449,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestDefinitionMadeAnew checks that a client goes on when a kind comes, goes,
-// and comes back under another scope.
+// TestDefinitionMadeAnew checks that a client works after a definition was created, deleted, and
+// created again with another scope.
 func TestDefinitionMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)

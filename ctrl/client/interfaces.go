@@ -14,9 +14,8 @@ import (
 	"flyball.dev/ctrl/cache/cacheapi"
 )
 
-// Object is a Kubernetes object: something with metadata that can be encoded
-// and deep-copied. Every struct that embeds TypeMeta and ObjectMeta and has a
-// generated DeepCopyObject is one.
+// Object is a Kubernetes object: it has metadata and can be encoded and deep-copied. Every struct
+// that embeds TypeMeta and ObjectMeta and has a generated DeepCopyObject is one.
 type Object = cacheapi.Object
 
 // ObjectList is a list of Kubernetes objects: what embeds TypeMeta and ListMeta,
@@ -26,8 +25,7 @@ type ObjectList interface {
 	runtime.Object
 }
 
-// ObjectKey names an object among those of its kind. Cluster-scoped objects
-// have no namespace.
+// ObjectKey identifies an object of a kind. Cluster-scoped objects have no namespace.
 type ObjectKey = types.NamespacedName
 
 // ObjectKeyFromObject returns the key of obj.
@@ -35,7 +33,7 @@ func ObjectKeyFromObject(obj Object) ObjectKey {
 	return ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// Patch makes the body of a patch request.
+// Patch computes the body of a patch request.
 type Patch interface {
 	// Type is the patch's format.
 	Type() types.PatchType
@@ -54,9 +52,8 @@ type Reader interface {
 	List(ctx context.Context, list ObjectList, opts ...ListOption) error
 }
 
-// Writer changes objects. Wherever a method takes an obj and the server answers
-// with the object as it is now, obj is overwritten with that answer; so it must
-// be a pointer to a struct, and it must not come from a cache uncopied.
+// Writer writes objects. Where the server responds with the object, the response overwrites the obj
+// that was passed; it must be a pointer to a struct, and not an object that a cache shares.
 type Writer interface {
 	// Apply sends an apply configuration (server-side apply). The field owner is
 	// required.
@@ -108,8 +105,8 @@ type SubResourceReader interface {
 	Get(ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption) error
 }
 
-// SubResourceWriter writes subresources. As with Writer, the server's answer
-// overwrites the object that was sent.
+// SubResourceWriter writes subresources. As with Writer, the response overwrites the object that
+// was sent.
 type SubResourceWriter interface {
 	// Create posts subResource to the subresource of obj.
 	Create(ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption) error
@@ -139,16 +136,14 @@ type Client interface {
 	StatusClient
 	SubResourceClientConstructor
 
-	// Scheme returns the scheme that tells the client the kinds of Go types.
+	// Scheme returns the client's scheme, which maps Go types to kinds.
 	Scheme() *runtime.Scheme
-	// RESTMapper returns the mapper that tells the client the resources of
-	// kinds.
+	// RESTMapper returns the client's mapper of kinds to resources.
 	RESTMapper() meta.RESTMapper
-	// GroupVersionKindFor returns the kind of obj. For typed objects the scheme
-	// decides, for all others what they say of themselves.
+	// GroupVersionKindFor returns the kind of obj: of a typed object that in the scheme, of others
+	// the one that is set in them.
 	GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error)
-	// IsObjectNamespaced reports whether objects of obj's kind live in
-	// namespaces.
+	// IsObjectNamespaced reports whether obj's kind is namespaced.
 	IsObjectNamespaced(obj runtime.Object) (bool, error)
 }
 
@@ -157,19 +152,18 @@ type Client interface {
 type WithWatch interface {
 	Client
 	// Watch watches the objects of the list's kind that match the options.
-	// The events carry objects in the list's form: typed, unstructured or
-	// metadata only. The caller must Stop the watch.
+	// The objects of the events have the representation of the list: typed, unstructured or
+	// metadata-only. The caller must Stop the watch.
 	Watch(ctx context.Context, obj ObjectList, opts ...ListOption) (watch.Interface, error)
 }
 
-// IndexerFunc gives the values under which an object is filed in an index.
+// IndexerFunc returns the values by which an object is indexed.
 type IndexerFunc = cacheapi.IndexerFunc
 
 // FieldIndexer adds indexes to the objects of a cache.
 type FieldIndexer = cacheapi.FieldIndexer
 
-// IgnoreNotFound returns nil if err says that something was not found, and err
-// otherwise.
+// IgnoreNotFound returns nil for a NotFound error, and otherwise err.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -177,8 +171,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// IgnoreAlreadyExists returns nil if err says that something exists already,
-// and err otherwise.
+// IgnoreAlreadyExists returns nil for an AlreadyExists error, and otherwise err.
 func IgnoreAlreadyExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"flyball.dev/ctrl/client/apiutil"
 )
 
-// NewNamespacedClient returns a client that works in one namespace. Objects of
-// namespaced kinds that have no namespace get this one; those that have another
-// are refused. Cluster-scoped kinds are not affected.
+// NewNamespacedClient returns a client for one namespace. Objects of namespaced kinds without a
+// namespace get this one; those with another are rejected. Cluster-scoped kinds are not affected.
 func NewNamespacedClient(c Client, ns string) Client {
 	return &namespaced{Client: c, namespace: ns}
 }
@@ -22,7 +21,7 @@ type namespaced struct {
 	namespace string
 }
 
-// check refuses a namespace that is neither empty nor the client's.
+// check rejects a namespace that is neither empty nor the client's.
 func (n *namespaced) check(namespace, name string) error {
 	if namespace != "" && namespace != n.namespace {
 		return fmt.Errorf("namespace %s of the object %s does not match the namespace %s on the client", namespace, name, n.namespace)
@@ -30,7 +29,7 @@ func (n *namespaced) check(namespace, name string) error {
 	return nil
 }
 
-// scoped tells whether objects of obj's kind live in namespaces.
+// scoped reports whether obj's kind is namespaced.
 func (n *namespaced) scoped(obj runtime.Object) (bool, error) {
 	scoped, err := n.IsObjectNamespaced(obj)
 	if err != nil {
@@ -39,7 +38,7 @@ func (n *namespaced) scoped(obj runtime.Object) (bool, error) {
 	return scoped, nil
 }
 
-// place puts obj into the client's namespace.
+// place sets the namespace of obj to the client's.
 func (n *namespaced) place(obj Object) error {
 	scoped, err := n.scoped(obj)
 	if err != nil {
@@ -74,10 +73,10 @@ func (n *namespaced) placeConfiguration(ac runtime.ApplyConfiguration) error {
 		u.SetNamespace(n.namespace)
 		return nil
 	}
-	// Each generated type has the method, and each returns its own type.
+	// Every generated type has this method, with a result of its own type.
 	set := reflect.ValueOf(ac).MethodByName("WithNamespace")
 	if !set.IsValid() || set.Type().NumIn() != 1 || set.Type().In(0).Kind() != reflect.String {
-		return fmt.Errorf("%T has no method WithNamespace(string)", ac)
+		return fmt.Errorf("ApplyConfiguration %T does not have a WithNamespace(string) method", ac)
 	}
 	set.Call([]reflect.Value{reflect.ValueOf(n.namespace)})
 	return nil

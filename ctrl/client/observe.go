@@ -14,12 +14,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/internal/overlay"
+	"flyball.dev/ctrl/internal/representation"
 )
 
-// This file notifies the cache of writes, as far as the server's answer shows their
-// result; see package overlay.
+// This file notifies the cache of writes, as far as the server's response shows their result; see
+// package overlay.
 
-// target is the object that a write is about.
+// target is the object that is written, or its subresource.
 type target struct {
 	*resource
 	key ObjectKey
@@ -42,15 +43,15 @@ var (
 	metadataKind = schema.GroupKind{Group: metav1.GroupName, Kind: "PartialObjectMetadata"}
 )
 
-// holds reports whether an answer of a kind contains the target itself. The answer to
-// the write of a subresource may be of another kind, which PartialObjectMetadata hides.
+// holds reports whether a response of a kind contains the target itself. The response to the write
+// of a subresource may be of another kind, which PartialObjectMetadata hides.
 func (t target) holds(kind schema.GroupVersionKind) bool {
-	return kind == t.gvk || t.view == asMetadata && kind.GroupKind() == metadataKind && t.subResource == ""
+	return kind == t.gvk || t.representation == representation.Metadata && kind.GroupKind() == metadataKind && t.subResource == ""
 }
 
-// wrote notifies the cache and the context's observer of the answer to a write, unless
-// that was a dry run.
-func (c *client) wrote(ctx context.Context, t target, a *answer, dryRun []string, disabled bool) {
+// wrote notifies the cache and the context's observer of the response to a write, unless that was a
+// dry run.
+func (c *client) wrote(ctx context.Context, t target, a *response, dryRun []string, disabled bool) {
 	if len(dryRun) > 0 {
 		return
 	}
@@ -64,14 +65,14 @@ func (c *client) wrote(ctx context.Context, t target, a *answer, dryRun []string
 	case t.key.Name == "":
 		return
 	case a.kind.GroupKind() == statusKind:
-		// As for an eviction: it succeeded, and its result is not known.
+		// An eviction, for example: it succeeded, but its result is not known.
 		changed = t.metadata("", "")
 	case ok && obj.GetResourceVersion() != "":
-		// As for a Scale, which has the resource version of what it scales.
+		// A Scale, for example, which has the resource version of the object that it scales.
 		changed = t.metadata("", obj.GetResourceVersion())
 		overlay.Observe(ctx, changed)
 	default:
-		return // What has no resource version is not stored, as a TokenRequest.
+		return // Without a resource version, as of a TokenRequest, nothing was stored.
 	}
 	if c.writes != nil && !disabled {
 		c.writes.Changed(ctx, changed)
@@ -90,7 +91,7 @@ func (c *client) observe(ctx context.Context, obj Object, disabled bool) {
 	}
 }
 
-// applied is wrote for the answer to an apply, which is JSON.
+// applied is wrote for the response to an apply, which is JSON.
 func (c *client) applied(ctx context.Context, t target, body runtime.ApplyConfiguration, data []byte, o *ApplyOptions) {
 	if c.writes == nil {
 		return
@@ -103,7 +104,7 @@ func (c *client) applied(ctx context.Context, t target, body runtime.ApplyConfig
 	c.wrote(ctx, t, a, o.DryRun, o.DisableReadYourWritesConsistency)
 }
 
-func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data []byte) (*answer, error) {
+func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data []byte) (*response, error) {
 	kind, err := serializerjson.DefaultMetaFactory.Interpret(data)
 	if err != nil {
 		return nil, err
@@ -112,15 +113,15 @@ func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data [
 	if own, ok := body.(*unstructuredApplyConfiguration); ok {
 		u = own.Unstructured
 	} else if typed, err := c.scheme.New(*kind); err == nil && json.Unmarshal(data, typed) == nil {
-		return &answer{kind: *kind, decoded: typed}, nil
+		return &response{kind: *kind, decoded: typed}, nil
 	} else if err := u.UnmarshalJSON(data); err != nil {
 		return nil, err
 	}
-	return &answer{kind: *kind, decoded: u}, nil
+	return &response{kind: *kind, decoded: u}, nil
 }
 
-// deleted notifies of the deletion of obj. The server answers with the object if it is
-// terminating, or, for some kinds, as it last was, and otherwise with a Status.
+// deleted notifies of the deletion of obj. The response is the object if it is terminating or, for
+// some kinds, its last state, and otherwise a Status.
 func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.Result, o *metav1.DeleteOptions, disabled bool) {
 	if len(o.DryRun) > 0 {
 		return
@@ -132,7 +133,7 @@ func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.
 	t := target{resource: r, key: ObjectKeyFromObject(obj)}
 	decoded, err := res.Get()
 	if err != nil {
-		c.log.Error(err, "Cannot read the answer to a deletion", "kind", r.gvk, "object", t.key)
+		c.log.Error(err, "Failed to decode the response to a deletion", "kind", r.gvk, "object", t.key)
 	}
 	switch left := decoded.(type) {
 	case *metav1.Status:
@@ -168,8 +169,8 @@ func versionOf(obj Object, uid types.UID) string {
 	return obj.GetResourceVersion()
 }
 
-// deletedAll notifies of the deletion of a collection. The server answers with the list
-// of the objects as they were before, if at all.
+// deletedAll notifies of the deletion of a collection. The response may be the list of the objects
+// before the deletion.
 func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o *metav1.DeleteOptions) {
 	if c.writes == nil || len(o.DryRun) > 0 {
 		return

@@ -2,90 +2,88 @@ package client
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// An option is a value with one method for each verb that it can be given to.
-// The option structs are options themselves: what is set in them is set in the
-// target, and the rest of the target stays.
+// An option has a method for each verb that it applies to. The option structs are options
+// themselves: their fields that are set are copied to the target.
 
 // CreateOption changes the options of a create request.
 type CreateOption interface {
-	// ApplyToCreate puts this setting into the options.
+	// ApplyToCreate applies this option.
 	ApplyToCreate(*CreateOptions)
 }
 
 // DeleteOption changes the options of a delete request.
 type DeleteOption interface {
-	// ApplyToDelete puts this setting into the options.
+	// ApplyToDelete applies this option.
 	ApplyToDelete(*DeleteOptions)
 }
 
 // GetOption changes the options of a get request.
 type GetOption interface {
-	// ApplyToGet puts this setting into the options.
+	// ApplyToGet applies this option.
 	ApplyToGet(*GetOptions)
 }
 
 // ListOption changes the options of a list request.
 type ListOption interface {
-	// ApplyToList puts this setting into the options.
+	// ApplyToList applies this option.
 	ApplyToList(*ListOptions)
 }
 
 // UpdateOption changes the options of an update request.
 type UpdateOption interface {
-	// ApplyToUpdate puts this setting into the options.
+	// ApplyToUpdate applies this option.
 	ApplyToUpdate(*UpdateOptions)
 }
 
 // PatchOption changes the options of a patch request.
 type PatchOption interface {
-	// ApplyToPatch puts this setting into the options.
+	// ApplyToPatch applies this option.
 	ApplyToPatch(*PatchOptions)
 }
 
 // ApplyOption changes the options of an apply request.
 type ApplyOption interface {
-	// ApplyToApply puts this setting into the options.
+	// ApplyToApply applies this option.
 	ApplyToApply(*ApplyOptions)
 }
 
 // DeleteAllOfOption changes the options of a request that deletes a collection.
 type DeleteAllOfOption interface {
-	// ApplyToDeleteAllOf puts this setting into the options.
+	// ApplyToDeleteAllOf applies this option.
 	ApplyToDeleteAllOf(*DeleteAllOfOptions)
 }
 
 // SubResourceGetOption changes the options of reading a subresource.
 type SubResourceGetOption interface {
-	// ApplyToSubResourceGet puts this setting into the options.
+	// ApplyToSubResourceGet applies this option.
 	ApplyToSubResourceGet(*SubResourceGetOptions)
 }
 
 // SubResourceUpdateOption changes the options of updating a subresource.
 type SubResourceUpdateOption interface {
-	// ApplyToSubResourceUpdate puts this setting into the options.
+	// ApplyToSubResourceUpdate applies this option.
 	ApplyToSubResourceUpdate(*SubResourceUpdateOptions)
 }
 
 // SubResourceCreateOption changes the options of creating a subresource.
 type SubResourceCreateOption interface {
-	// ApplyToSubResourceCreate puts this setting into the options.
+	// ApplyToSubResourceCreate applies this option.
 	ApplyToSubResourceCreate(*SubResourceCreateOptions)
 }
 
 // SubResourcePatchOption changes the options of patching a subresource.
 type SubResourcePatchOption interface {
-	// ApplyToSubResourcePatch puts this setting into the options.
+	// ApplyToSubResourcePatch applies this option.
 	ApplyToSubResourcePatch(*SubResourcePatchOptions)
 }
 
 // SubResourceApplyOption changes the options of applying to a subresource.
 type SubResourceApplyOption interface {
-	// ApplyToSubResourceApply puts this setting into the options.
+	// ApplyToSubResourceApply applies this option.
 	ApplyToSubResourceApply(*SubResourceApplyOptions)
 }
 
-// DryRunAll makes the server run a write through everything but the storage:
-// the answer is what it would be, and nothing changes.
+// DryRunAll makes a write a dry run: the server responds as to a real write, but stores nothing.
 var DryRunAll = dryRunAll{}
 
 type dryRunAll struct{}
@@ -122,7 +120,7 @@ func (d dryRunAll) ApplyToSubResourcePatch(opts *SubResourcePatchOptions) { opts
 // ApplyToSubResourceApply sets DryRun.
 func (d dryRunAll) ApplyToSubResourceApply(opts *SubResourceApplyOptions) { opts.DryRun = d.all() }
 
-// FieldOwner names the manager of the fields that a write sets.
+// FieldOwner sets the field manager of a write.
 type FieldOwner string
 
 // ApplyToPatch sets FieldManager.
@@ -157,9 +155,8 @@ func (f FieldOwner) ApplyToSubResourceApply(opts *SubResourceApplyOptions) {
 	opts.FieldManager = string(f)
 }
 
-// ForceOwnership makes an apply take over fields that others manage, instead of
-// failing with a conflict. Controllers, who own what they write, usually want
-// it.
+// ForceOwnership makes an apply take over fields that others manage, instead of failing with a
+// conflict. Controllers usually set it, as they own what they write.
 var ForceOwnership = forceOwnership{}
 
 type forceOwnership struct{}
@@ -176,8 +173,8 @@ func (forceOwnership) ApplyToApply(opts *ApplyOptions) { opts.Force = new(true) 
 // ApplyToSubResourceApply sets Force.
 func (forceOwnership) ApplyToSubResourceApply(opts *SubResourceApplyOptions) { opts.Force = new(true) }
 
-// FieldValidation tells the server what to do about unknown and duplicate
-// fields: "Ignore", "Warn" or "Strict" (the metav1.FieldValidation constants).
+// FieldValidation is how the server handles unknown and duplicate fields: "Ignore", "Warn" or
+// "Strict" (the metav1.FieldValidation constants).
 type FieldValidation string
 
 // ApplyToPatch sets FieldValidation.
@@ -204,11 +201,9 @@ func (f FieldValidation) ApplyToSubResourceUpdate(opts *SubResourceUpdateOptions
 	opts.FieldValidation = string(f)
 }
 
-// DisableReadYourWritesConsistency exempts one request from reading one's own
-// writes. Given to a read, it returns what the watch has brought, without the
-// writes that are still under way; given to a write, it keeps that write from
-// showing in reads before the watch brings it. It changes nothing for requests
-// that go past the cache.
+// DisableReadYourWritesConsistency disables read-your-writes consistency for one request. A read
+// returns only what the watch has delivered; a write is excluded from reads until the watch
+// delivers it. It has no effect on reads from the server.
 const DisableReadYourWritesConsistency = disableReadYourWritesConsistency(true)
 
 type disableReadYourWritesConsistency bool

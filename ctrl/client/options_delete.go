@@ -4,32 +4,30 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // DeleteOptions are the options of a delete request.
 type DeleteOptions struct {
-	// GracePeriodSeconds is how long the object has to wind down. Zero deletes
-	// at once; the kind's own default if nil.
+	// GracePeriodSeconds is the time for graceful termination. Zero deletes at once; the default of
+	// the kind if nil.
 	GracePeriodSeconds *int64
 
 	// Preconditions must hold, or the delete fails with a conflict.
 	Preconditions *metav1.Preconditions
 
-	// PropagationPolicy is what becomes of the objects that this one owns:
-	// "Background" (collected afterwards), "Foreground" (collected first) or
-	// "Orphan" (kept). The kind's own default if nil.
+	// PropagationPolicy is what happens to the dependents of the object: "Background" (deleted
+	// afterwards), "Foreground" (deleted first) or "Orphan" (not deleted). The default of the kind
+	// if nil.
 	PropagationPolicy *metav1.DeletionPropagation
 
-	// DisableReadYourWritesConsistency keeps this delete from showing in cached
-	// reads before the watch brings it.
+	// DisableReadYourWritesConsistency excludes this delete from cached reads until the watch
+	// delivers it.
 	DisableReadYourWritesConsistency bool
 
-	// Raw is the base of what is sent; the fields above and below override it
-	// where they are set.
+	// Raw is the base of the options that are sent; the other fields override it if they are set.
 	Raw *metav1.DeleteOptions
 
-	// DryRun is empty, or holds "All": run everything but the storage.
+	// DryRun is empty or "All": process the request without storing the result.
 	DryRun []string
 }
 
-// AsDeleteOptions returns what is sent to the server. The result is the
-// caller's.
+// AsDeleteOptions returns the options that are sent. The caller owns the result.
 func (o *DeleteOptions) AsDeleteOptions() *metav1.DeleteOptions {
 	out := &metav1.DeleteOptions{}
 	if o == nil {
@@ -83,7 +81,7 @@ func (o *DeleteOptions) ApplyToDelete(do *DeleteOptions) {
 	}
 }
 
-// GracePeriodSeconds sets how many seconds the object has to wind down.
+// GracePeriodSeconds sets the time for graceful termination, in seconds.
 type GracePeriodSeconds int64
 
 // ApplyToDelete sets GracePeriodSeconds.
@@ -110,8 +108,7 @@ func (p Preconditions) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	p.ApplyToDelete(&opts.DeleteOptions)
 }
 
-// PropagationPolicy sets what becomes of the objects that a deleted one owns;
-// see DeleteOptions.
+// PropagationPolicy sets what happens to the dependents of a deleted object; see DeleteOptions.
 type PropagationPolicy metav1.DeletionPropagation
 
 // ApplyToDelete sets PropagationPolicy.
@@ -124,8 +121,7 @@ func (p PropagationPolicy) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	p.ApplyToDelete(&opts.DeleteOptions)
 }
 
-// DeleteAllOfOptions are the options of deleting a collection: which objects,
-// and how.
+// DeleteAllOfOptions are the options of deleting a collection.
 type DeleteAllOfOptions struct {
 	ListOptions
 	DeleteOptions

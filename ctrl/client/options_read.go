@@ -9,15 +9,15 @@ import (
 
 // GetOptions are the options of a get request.
 type GetOptions struct {
-	// Raw is sent to the server as it is. Caches may ignore it.
+	// Raw is sent unchanged. Caches may ignore it.
 	Raw *metav1.GetOptions
 
-	// UnsafeDisableDeepCopy lets a cache hand out its own object instead of a
-	// copy. The caller must then not change anything that it refers to.
+	// UnsafeDisableDeepCopy makes a cache return its own object instead of a copy. The caller must
+	// not modify it.
 	UnsafeDisableDeepCopy *bool
 
-	// DisableReadYourWritesConsistency leaves out the process's own writes that
-	// the watch has not brought yet.
+	// DisableReadYourWritesConsistency excludes the process's own writes that the watch has not
+	// delivered yet.
 	DisableReadYourWritesConsistency bool
 }
 
@@ -34,7 +34,7 @@ func (o *GetOptions) ApplyToGet(lo *GetOptions) {
 	}
 }
 
-// AsGetOptions returns what is sent to the server: Raw, if it is set.
+// AsGetOptions returns the options that are sent: Raw, if it is set.
 func (o *GetOptions) AsGetOptions() *metav1.GetOptions {
 	if o == nil || o.Raw == nil {
 		return &metav1.GetOptions{}
@@ -54,31 +54,30 @@ func (o *GetOptions) ApplyOptions(opts []GetOption) *GetOptions {
 type ListOptions struct {
 	// LabelSelector selects by labels. Everything if nil.
 	LabelSelector labels.Selector
-	// FieldSelector selects by fields. The server knows a few for each kind; a
-	// cache knows those that were indexed. Everything if nil.
+	// FieldSelector selects by fields. The server supports a few for each kind; a cache supports
+	// those that are indexed. Everything if nil.
 	FieldSelector fields.Selector
 
-	// Namespace is where to look; all namespaces if empty.
+	// Namespace restricts the list to a namespace; all namespaces if empty.
 	Namespace string
 
-	// Limit is the number of objects in an answer; all if zero. A cache returns
-	// the first ones it finds.
+	// Limit is the maximum number of objects in a response; all if zero. A cache returns the first
+	// that it finds.
 	Limit int64
-	// Continue is the token from the last answer, to go on where it ended. The
-	// server forgets tokens after some minutes and then answers "expired".
+	// Continue is the continue token of the previous response. Tokens expire after some minutes.
 	// Caches do not support it.
 	Continue string
 
-	// UnsafeDisableDeepCopy lets a cache hand out its own objects instead of
-	// copies. The caller must then not change anything that they refer to.
+	// UnsafeDisableDeepCopy makes a cache return its own objects instead of copies. The caller must
+	// not modify them.
 	UnsafeDisableDeepCopy *bool
 
-	// DisableReadYourWritesConsistency leaves out the process's own writes that
-	// the watch has not brought yet.
+	// DisableReadYourWritesConsistency excludes the process's own writes that the watch has not
+	// delivered yet.
 	DisableReadYourWritesConsistency bool
 
-	// Raw is the base of what is sent to the server; the fields above override
-	// it where they are set. Caches may ignore it.
+	// Raw is the base of the options that are sent; the fields above override it if they are set.
+	// Caches may ignore it.
 	Raw *metav1.ListOptions
 }
 
@@ -110,15 +109,14 @@ func (o *ListOptions) ApplyToList(lo *ListOptions) {
 	}
 }
 
-// A selector that matches nothing has no spelling: written out it is empty, and
-// the server would take it for one that matches everything. These contradictions
-// say what is meant.
+// A selector that matches nothing has an empty string form, which the server would parse as one
+// that matches everything. These contradictions match nothing.
 const (
 	noLabels = "flyball.dev/none,!flyball.dev/none"
 	noFields = "metadata.name="
 )
 
-// AsListOptions returns what is sent to the server. The result is the caller's.
+// AsListOptions returns the options that are sent. The caller owns the result.
 func (o *ListOptions) AsListOptions() *metav1.ListOptions {
 	out := &metav1.ListOptions{}
 	if o == nil {
@@ -159,9 +157,9 @@ func (o *ListOptions) ApplyOptions(opts []ListOption) *ListOptions {
 	return o
 }
 
-// MatchingLabels selects objects that have all these labels with these values.
-// It adds to a label selector that is there already. Invalid labels are not
-// checked here; the server refuses them.
+// MatchingLabels selects objects that have all these labels with these values. It is added to a
+// label selector that is set already. Labels are not validated here; the server rejects invalid
+// ones.
 type MatchingLabels map[string]string
 
 // ApplyToList adds to LabelSelector.
@@ -180,9 +178,9 @@ func (m MatchingLabels) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// HasLabels selects objects that have all these labels, with any value. It adds
-// to a label selector that is there already. No object has a label whose name is
-// invalid, so with one of those it selects nothing.
+// HasLabels selects objects that have all these labels, with any value. It is added to a label
+// selector that is set already. With an invalid name it selects nothing, as no object has such a
+// label.
 type HasLabels []string
 
 // ApplyToList adds to LabelSelector.
@@ -205,8 +203,8 @@ func (m HasLabels) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// MatchingLabelsSelector selects by a label selector, in place of any that is
-// there. Without one it selects nothing.
+// MatchingLabelsSelector sets the label selector and replaces one that is set already. A nil
+// Selector selects nothing.
 type MatchingLabelsSelector struct {
 	labels.Selector
 }
@@ -224,8 +222,8 @@ func (m MatchingLabelsSelector) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// MatchingFields selects objects whose fields have these values, in place of
-// any field selector that is there.
+// MatchingFields selects objects whose fields have these values. It replaces a field selector that
+// is set already.
 type MatchingFields fields.Set
 
 // ApplyToList sets FieldSelector.
@@ -238,8 +236,8 @@ func (m MatchingFields) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// MatchingFieldsSelector selects by a field selector, in place of any that is
-// there. Without one it selects nothing.
+// MatchingFieldsSelector sets the field selector and replaces one that is set already. A nil
+// Selector selects nothing.
 type MatchingFieldsSelector struct {
 	fields.Selector
 }
@@ -257,7 +255,7 @@ func (m MatchingFieldsSelector) ApplyToDeleteAllOf(opts *DeleteAllOfOptions) {
 	m.ApplyToList(&opts.ListOptions)
 }
 
-// InNamespace looks in one namespace only.
+// InNamespace restricts a list to one namespace.
 type InNamespace string
 
 // ApplyToList sets Namespace.
@@ -271,25 +269,24 @@ func (n InNamespace) AsSelector() fields.Selector {
 	return fields.SelectorFromSet(fields.Set{"metadata.namespace": string(n)})
 }
 
-// Limit sets the number of objects in an answer. The server cannot limit the
-// deletion of a collection.
+// Limit sets the maximum number of objects in a response. The server cannot limit the deletion of a
+// collection.
 type Limit int64
 
 // ApplyToList sets Limit.
 func (l Limit) ApplyToList(opts *ListOptions) { opts.Limit = int64(l) }
 
-// Continue goes on where a limited list ended.
+// Continue sets the continue token of a limited list.
 type Continue string
 
 // ApplyToList sets Continue.
 func (c Continue) ApplyToList(opts *ListOptions) { opts.Continue = string(c) }
 
-// UnsafeDisableDeepCopy lets a cache hand out its own objects, which the caller
-// must not change. It has no effect on requests to the server.
+// UnsafeDisableDeepCopy makes a cache return its own objects, which the caller must not modify. It
+// has no effect on requests to the server.
 const UnsafeDisableDeepCopy = UnsafeDisableDeepCopyOption(true)
 
-// UnsafeDisableDeepCopyOption says whether a cache may hand out its own objects;
-// see UnsafeDisableDeepCopy.
+// UnsafeDisableDeepCopyOption is the type of UnsafeDisableDeepCopy.
 type UnsafeDisableDeepCopyOption bool
 
 // ApplyToGet sets UnsafeDisableDeepCopy.

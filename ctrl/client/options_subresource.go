@@ -7,7 +7,7 @@ import (
 
 // SubResourceGetOptions are the options of reading a subresource.
 type SubResourceGetOptions struct {
-	// Raw is sent to the server as it is.
+	// Raw is sent unchanged.
 	Raw *metav1.GetOptions
 }
 
@@ -26,7 +26,7 @@ func (getOpt *SubResourceGetOptions) ApplyOptions(opts []SubResourceGetOption) *
 	return getOpt
 }
 
-// AsGetOptions returns what is sent to the server: Raw, if it is set.
+// AsGetOptions returns the options that are sent: Raw, if it is set.
 func (getOpt *SubResourceGetOptions) AsGetOptions() *metav1.GetOptions {
 	if getOpt.Raw == nil {
 		return &metav1.GetOptions{}
@@ -55,8 +55,7 @@ func (co *SubResourceCreateOptions) ApplyToSubResourceCreate(o *SubResourceCreat
 // SubResourceUpdateOptions are the options of updating a subresource.
 type SubResourceUpdateOptions struct {
 	UpdateOptions
-	// SubResourceBody is sent instead of the object, for subresources that have
-	// a type of their own.
+	// SubResourceBody is sent instead of the object, for subresources with a type of their own.
 	SubResourceBody Object
 }
 
@@ -79,8 +78,8 @@ func (uo *SubResourceUpdateOptions) ApplyToSubResourceUpdate(o *SubResourceUpdat
 // SubResourcePatchOptions are the options of patching a subresource.
 type SubResourcePatchOptions struct {
 	PatchOptions
-	// SubResourceBody is what the patch is computed from instead of the object,
-	// for subresources that have a type of their own.
+	// SubResourceBody is the object that the patch is computed from, for subresources with a type
+	// of their own.
 	SubResourceBody Object
 }
 
@@ -103,8 +102,8 @@ func (po *SubResourcePatchOptions) ApplyToSubResourcePatch(o *SubResourcePatchOp
 // SubResourceApplyOptions are the options of applying to a subresource.
 type SubResourceApplyOptions struct {
 	ApplyOptions
-	// SubResourceBody is sent instead of the configuration, for subresources
-	// that have a type of their own.
+	// SubResourceBody is sent instead of the configuration, for subresources with a type of their
+	// own.
 	SubResourceBody runtime.ApplyConfiguration
 }
 
@@ -131,8 +130,8 @@ type SubResourceUpdateAndPatchOption interface {
 	SubResourcePatchOption
 }
 
-// WithSubResourceBody sends body instead of the object, for subresources that
-// have a type of their own. The server's answer overwrites it.
+// WithSubResourceBody sends body instead of the object, for subresources with a type of their own.
+// The response overwrites it.
 func WithSubResourceBody(body Object) SubResourceUpdateAndPatchOption {
 	return subResourceBody{body}
 }

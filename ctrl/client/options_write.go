@@ -4,27 +4,25 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // CreateOptions are the options of a create request.
 type CreateOptions struct {
-	// DryRun is empty, or holds "All": run everything but the storage.
+	// DryRun is empty or "All": process the request without storing the result.
 	DryRun []string
 
-	// FieldManager names the manager of the fields that are set.
+	// FieldManager is the field manager of the fields that are set.
 	FieldManager string
 
-	// FieldValidation is what the server does about unknown and duplicate
-	// fields: "Ignore", "Warn" or "Strict". The server's choice if empty.
+	// FieldValidation is how the server handles unknown and duplicate fields: "Ignore", "Warn" or
+	// "Strict". The server's default if empty.
 	FieldValidation string
 
-	// DisableReadYourWritesConsistency keeps this write from showing in cached
-	// reads before the watch brings it.
+	// DisableReadYourWritesConsistency excludes this write from cached reads until the watch
+	// delivers it.
 	DisableReadYourWritesConsistency bool
 
-	// Raw is the base of what is sent; the fields above override it where they
-	// are set.
+	// Raw is the base of the options that are sent; the fields above override it if they are set.
 	Raw *metav1.CreateOptions
 }
 
-// AsCreateOptions returns what is sent to the server. The result is the
-// caller's.
+// AsCreateOptions returns the options that are sent. The caller owns the result.
 func (o *CreateOptions) AsCreateOptions() *metav1.CreateOptions {
 	out := &metav1.CreateOptions{}
 	if o == nil {
@@ -37,8 +35,7 @@ func (o *CreateOptions) AsCreateOptions() *metav1.CreateOptions {
 	return out
 }
 
-// override replaces what the three kinds of write have in common, where it is
-// set.
+// override replaces the options that the three kinds of writes have in common, if they are set.
 func override(dryRun *[]string, manager, validation *string, newDryRun []string, newManager, newValidation string) {
 	if newDryRun != nil {
 		*dryRun = newDryRun
@@ -72,27 +69,25 @@ func (o *CreateOptions) ApplyToCreate(co *CreateOptions) {
 
 // UpdateOptions are the options of an update request.
 type UpdateOptions struct {
-	// DryRun is empty, or holds "All": run everything but the storage.
+	// DryRun is empty or "All": process the request without storing the result.
 	DryRun []string
 
-	// FieldManager names the manager of the fields that are set.
+	// FieldManager is the field manager of the fields that are set.
 	FieldManager string
 
-	// FieldValidation is what the server does about unknown and duplicate
-	// fields: "Ignore", "Warn" or "Strict". The server's choice if empty.
+	// FieldValidation is how the server handles unknown and duplicate fields: "Ignore", "Warn" or
+	// "Strict". The server's default if empty.
 	FieldValidation string
 
-	// DisableReadYourWritesConsistency keeps this write from showing in cached
-	// reads before the watch brings it.
+	// DisableReadYourWritesConsistency excludes this write from cached reads until the watch
+	// delivers it.
 	DisableReadYourWritesConsistency bool
 
-	// Raw is the base of what is sent; the fields above override it where they
-	// are set.
+	// Raw is the base of the options that are sent; the fields above override it if they are set.
 	Raw *metav1.UpdateOptions
 }
 
-// AsUpdateOptions returns what is sent to the server. The result is the
-// caller's.
+// AsUpdateOptions returns the options that are sent. The caller owns the result.
 func (o *UpdateOptions) AsUpdateOptions() *metav1.UpdateOptions {
 	out := &metav1.UpdateOptions{}
 	if o == nil {
@@ -126,27 +121,25 @@ func (o *UpdateOptions) ApplyToUpdate(uo *UpdateOptions) {
 
 // PatchOptions are the options of a patch request.
 type PatchOptions struct {
-	// DryRun is empty, or holds "All": run everything but the storage.
+	// DryRun is empty or "All": process the request without storing the result.
 	DryRun []string
 
 	// Force makes an apply patch take over fields that others manage. It must
 	// not be set for other patches.
 	Force *bool
 
-	// FieldManager names the manager of the fields that are set. An apply patch
-	// needs it.
+	// FieldManager is the field manager of the fields that are set. Required for an apply patch.
 	FieldManager string
 
-	// FieldValidation is what the server does about unknown and duplicate
-	// fields: "Ignore", "Warn" or "Strict". The server's choice if empty.
+	// FieldValidation is how the server handles unknown and duplicate fields: "Ignore", "Warn" or
+	// "Strict". The server's default if empty.
 	FieldValidation string
 
-	// DisableReadYourWritesConsistency keeps this write from showing in cached
-	// reads before the watch brings it.
+	// DisableReadYourWritesConsistency excludes this write from cached reads until the watch
+	// delivers it.
 	DisableReadYourWritesConsistency bool
 
-	// Raw is the base of what is sent; the fields above override it where they
-	// are set.
+	// Raw is the base of the options that are sent; the fields above override it if they are set.
 	Raw *metav1.PatchOptions
 }
 
@@ -158,8 +151,7 @@ func (o *PatchOptions) ApplyOptions(opts []PatchOption) *PatchOptions {
 	return o
 }
 
-// AsPatchOptions returns what is sent to the server. The result is the
-// caller's.
+// AsPatchOptions returns the options that are sent. The caller owns the result.
 func (o *PatchOptions) AsPatchOptions() *metav1.PatchOptions {
 	out := &metav1.PatchOptions{}
 	if o == nil {
@@ -191,19 +183,19 @@ func (o *PatchOptions) ApplyToPatch(po *PatchOptions) {
 
 // ApplyOptions are the options of an apply request.
 type ApplyOptions struct {
-	// DryRun is empty, or holds "All": run everything but the storage.
+	// DryRun is empty or "All": process the request without storing the result.
 	DryRun []string
 
 	// Force takes over fields that others manage, instead of failing with a
 	// conflict.
 	Force *bool
 
-	// FieldManager names the manager of the applied fields. Required; at most
-	// 128 printable characters.
+	// FieldManager is the field manager of the applied fields. Required; at most 128 printable
+	// characters.
 	FieldManager string
 
-	// DisableReadYourWritesConsistency keeps this write from showing in cached
-	// reads before the watch brings it.
+	// DisableReadYourWritesConsistency excludes this write from cached reads until the watch
+	// delivers it.
 	DisableReadYourWritesConsistency bool
 }
 
@@ -231,8 +223,7 @@ func (o *ApplyOptions) ApplyToApply(opts *ApplyOptions) {
 	}
 }
 
-// AsPatchOptions returns what is sent to the server: an apply is a patch of a
-// type of its own.
+// AsPatchOptions returns the options that are sent, as an apply is a type of patch.
 func (o *ApplyOptions) AsPatchOptions() *metav1.PatchOptions {
 	return &metav1.PatchOptions{DryRun: o.DryRun, Force: o.Force, FieldManager: o.FieldManager}
 }

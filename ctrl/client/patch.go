@@ -1,7 +1,7 @@
 package client
 
 import (
-	"errors"
+	"fmt"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,8 +13,8 @@ var (
 	// Apply sends the object itself as a server-side apply patch. The object
 	// must have its kind set and no managed fields.
 	//
-	// Deprecated: Use [Writer.Apply], which takes an apply configuration and so
-	// can tell a field that is zero from one that is not mentioned.
+	// Deprecated: Use [Writer.Apply], which takes an apply configuration and so distinguishes a zero
+	// value from a field that is not set.
 	Apply Patch = wholeObject(types.ApplyPatchType)
 
 	// Merge sends the object itself as a merge patch. To send only what
@@ -22,7 +22,7 @@ var (
 	Merge Patch = wholeObject(types.MergePatchType)
 )
 
-// wholeObject is a patch of that type, made of the whole object.
+// wholeObject is a patch of that type whose body is the whole object.
 type wholeObject types.PatchType
 
 func (p wholeObject) Type() types.PatchType { return types.PatchType(p) }
@@ -53,13 +53,13 @@ type MergeFromOptions struct {
 
 // MergeFromOption changes MergeFromOptions.
 type MergeFromOption interface {
-	// ApplyToMergeFrom puts this setting into the options.
+	// ApplyToMergeFrom applies this option.
 	ApplyToMergeFrom(*MergeFromOptions)
 }
 
-// MergeFromWithOptimisticLock makes a patch fail with a conflict if the object
-// has changed since the base was read, as an update would. Unlike an update, it
-// leaves alone fields that the Go type does not know.
+// MergeFromWithOptimisticLock makes a patch fail with a conflict if the object has changed since
+// the base was read, as an update does. Unlike an update, it preserves fields that the Go type does
+// not have.
 type MergeFromWithOptimisticLock struct{}
 
 // ApplyToMergeFrom sets OptimisticLock.
@@ -67,9 +67,9 @@ func (m MergeFromWithOptimisticLock) ApplyToMergeFrom(in *MergeFromOptions) {
 	in.OptimisticLock = true
 }
 
-// MergeFrom returns a merge patch of the difference between obj and the object
-// that is patched. Lists that differ are replaced whole. obj must not be changed
-// until the patch was sent; usually it is a deep copy made before the changes.
+// MergeFrom returns a merge patch of the difference between obj and the object that is patched.
+// Lists that differ are replaced completely. obj must not be modified until the patch is sent;
+// usually it is a deep copy from before the changes.
 func MergeFrom(obj Object) Patch {
 	return MergeFromWithOptions(obj)
 }
@@ -86,7 +86,7 @@ func StrategicMergeFrom(obj Object, opts ...MergeFromOption) Patch {
 	return newDiff(types.StrategicMergePatchType, obj, opts)
 }
 
-// diff is a patch that leads from base to the object that is patched.
+// diff is the patch from base to the object that is patched.
 type diff struct {
 	patchType types.PatchType
 	base      Object
@@ -108,9 +108,9 @@ func (d *diff) Data(obj Object) ([]byte, error) {
 	if d.opts.OptimisticLock {
 		version := base.GetResourceVersion()
 		if version == "" {
-			return nil, errors.New("an optimistic lock needs a base with a resource version, but " + ObjectKeyFromObject(base).String() + " has none")
+			return nil, fmt.Errorf("cannot use OptimisticLock, object %q does not have any resource version we can use", ObjectKeyFromObject(base))
 		}
-		// A patch only holds what differs, so the base must not have it.
+		// The patch contains only differences, so the base must not have the version.
 		base = base.DeepCopyObject().(Object)
 		base.SetResourceVersion("")
 		target = target.DeepCopyObject().(Object)

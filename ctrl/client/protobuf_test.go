@@ -24,7 +24,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// ConfigMap is a Go type of a program's own for a kind that is built in. It does not implement protobuf.
+// ConfigMap is a Go type of a program's own for a kind that is built in. It does not implement
+// protobuf.
 type ConfigMap struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -49,15 +50,16 @@ func (l *ConfigMapList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// ownTypes is a scheme in which some types of a group and version implement protobuf and some do not.
+// ownTypes is a scheme in which some types of a group and version implement protobuf and some do
+// not.
 func ownTypes() *runtime.Scheme {
 	s := runtime.NewScheme()
 	s.AddKnownTypes(corev1.SchemeGroupVersion, &ConfigMap{}, &ConfigMapList{}, &corev1.Secret{}, &corev1.SecretList{}, &corev1.Namespace{})
 	return s
 }
 
-// Everything works with a Go type that does not implement protobuf, as it does with its neighbors that
-// do, whatever the configuration prefers.
+// Everything works with a Go type that does not implement protobuf, as it does with its neighbors
+// that do, whatever the configuration prefers.
 func TestOwnTypesOfBuiltInKinds(t *testing.T) {
 	for name, contentType := range map[string]string{"by default": "", "protobuf preferred": protobufType} {
 		t.Run(name, func(t *testing.T) {
@@ -175,15 +177,15 @@ func TestOwnTypesOfSubresources(t *testing.T) {
 		{scheme, &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 2}}, protobufType},
 		{own, &OwnScale{}, jsonType},
 	} {
-		s := say(http.StatusOK, &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}})
+		s := responding(&autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}})
 		c := newClient(t, s, func(o *client.Options) { o.Scheme = tt.scheme })
 		must(t, c.SubResource("scale").Get(t.Context(), d, tt.body))
 		must(t, c.SubResource("scale").Update(t.Context(), d, client.WithSubResourceBody(tt.body)))
 		must(t, c.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte("{}")), client.WithSubResourceBody(tt.body)))
 		must(t, c.SubResource("scale").Create(t.Context(), d, tt.body))
-		for _, r := range s.seen {
-			if accept := tt.want + ", */*"; r.accept != accept || r.contentType != "" && r.contentType != tt.want && r.method != http.MethodPatch {
-				t.Errorf("%T: %s sent as %q, answer asked for as %q", tt.body, r.method, r.contentType, r.accept)
+		for _, r := range s.Requests() {
+			if accept := tt.want + ", */*"; r.Accept != accept || r.ContentType != "" && r.ContentType != tt.want && r.Method != http.MethodPatch {
+				t.Errorf("%T: %s sent as %q, answer asked for as %q", tt.body, r.Method, r.ContentType, r.Accept)
 			}
 		}
 	}

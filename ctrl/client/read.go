@@ -7,11 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"flyball.dev/ctrl/internal/representation"
 )
 
 // cached reports whether obj is read from the cache.
 func (c *client) cached(obj runtime.Object) (bool, error) {
-	if c.cache == nil || (!c.cacheUnstructured && viewOf(obj) == asUnstructured) {
+	if c.cache == nil || (!c.cacheUnstructured && representation.Of(obj) == representation.Unstructured) {
 		return false, nil
 	}
 	if len(c.live) == 0 {
@@ -63,12 +65,12 @@ func (c *client) List(ctx context.Context, list ObjectList, opts ...ListOption) 
 	return r.into(ctx, req, list)
 }
 
-// watcher is what a client needs besides its other methods to be a WithWatch.
+// watcher is the part of WithWatch that Client does not have.
 type watcher interface {
 	Watch(ctx context.Context, obj ObjectList, opts ...ListOption) (watch.Interface, error)
 }
 
-// Watch watches the objects of the list's kind, on the server.
+// Watch starts a watch of the objects of the list's kind on the server.
 func (c *client) Watch(ctx context.Context, list ObjectList, opts ...ListOption) (watch.Interface, error) {
 	r, err := c.resourceOf(list)
 	if err != nil {

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -19,6 +18,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 func widget(namespace, name string) *unstructured.Unstructured {
@@ -49,7 +49,7 @@ func TestRequests(t *testing.T) {
 	tests := []struct {
 		name   string
 		call   func(c client.WithWatch) error
-		want   sent
+		want   fakeapi.Request
 		answer any
 	}{
 		{
@@ -57,21 +57,21 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.Get(ctx, client.ObjectKey{Namespace: "a", Name: "x"}, &corev1.Pod{})
 			},
-			want: sent{method: "GET", path: "/api/v1/namespaces/a/pods/x", accept: protobufType},
+			want: fakeapi.Request{Method: "GET", Path: "/api/v1/namespaces/a/pods/x", Accept: protobufType},
 		},
 		{
 			name: "get cluster-scoped ignores the namespace",
 			call: func(c client.WithWatch) error {
 				return c.Get(ctx, client.ObjectKey{Namespace: "a", Name: "x"}, &corev1.Node{})
 			},
-			want: sent{method: "GET", path: "/api/v1/nodes/x"},
+			want: fakeapi.Request{Method: "GET", Path: "/api/v1/nodes/x"},
 		},
 		{
 			name: "get unstructured at a version",
 			call: func(c client.WithWatch) error {
 				return c.Get(ctx, client.ObjectKey{Namespace: "a", Name: "x"}, widget("", ""), &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "7"}})
 			},
-			want:   sent{method: "GET", path: "/apis/example.com/v1/namespaces/a/widgets/x", query: "resourceVersion=7", accept: jsonType},
+			want:   fakeapi.Request{Method: "GET", Path: "/apis/example.com/v1/namespaces/a/widgets/x", Query: "resourceVersion=7", Accept: jsonType},
 			answer: widget("a", "x"),
 		},
 		{
@@ -79,7 +79,7 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.Get(ctx, client.ObjectKey{Namespace: "a", Name: "x"}, podMetadata("", ""))
 			},
-			want: sent{method: "GET", path: "/api/v1/namespaces/a/pods/x", accept: "as=PartialObjectMetadata;"},
+			want: fakeapi.Request{Method: "GET", Path: "/api/v1/namespaces/a/pods/x", Accept: "as=PartialObjectMetadata;"},
 		},
 		{
 			name: "list",
@@ -87,13 +87,13 @@ func TestRequests(t *testing.T) {
 				return c.List(ctx, &corev1.PodList{}, client.InNamespace("a"), client.MatchingLabels{"app": "web"},
 					client.MatchingFields{"spec.nodeName": "n"}, client.Limit(5), client.Continue("token"))
 			},
-			want:   sent{method: "GET", path: "/api/v1/namespaces/a/pods", query: "continue=token&fieldSelector=spec.nodeName%3Dn&labelSelector=app%3Dweb&limit=5"},
+			want:   fakeapi.Request{Method: "GET", Path: "/api/v1/namespaces/a/pods", Query: "continue=token&fieldSelector=spec.nodeName%3Dn&labelSelector=app%3Dweb&limit=5"},
 			answer: &corev1.PodList{},
 		},
 		{
 			name:   "list everything",
 			call:   func(c client.WithWatch) error { return c.List(ctx, &corev1.PodList{}) },
-			want:   sent{method: "GET", path: "/api/v1/pods"},
+			want:   fakeapi.Request{Method: "GET", Path: "/api/v1/pods"},
 			answer: &corev1.PodList{},
 		},
 		{
@@ -101,7 +101,7 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.List(ctx, &corev1.PodList{}, client.MatchingLabelsSelector{Selector: labels.Nothing()}, client.MatchingFieldsSelector{Selector: fields.Nothing()})
 			},
-			want:   sent{method: "GET", path: "/api/v1/pods", query: "fieldSelector=metadata.name%3D&labelSelector=flyball.dev%2Fnone%2C%21flyball.dev%2Fnone"},
+			want:   fakeapi.Request{Method: "GET", Path: "/api/v1/pods", Query: "fieldSelector=metadata.name%3D&labelSelector=flyball.dev%2Fnone%2C%21flyball.dev%2Fnone"},
 			answer: &corev1.PodList{},
 		},
 		{
@@ -111,7 +111,7 @@ func TestRequests(t *testing.T) {
 				l.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 				return c.List(ctx, l, client.InNamespace("a"))
 			},
-			want:   sent{method: "GET", path: "/api/v1/namespaces/a/pods", accept: "as=PartialObjectMetadataList;"},
+			want:   fakeapi.Request{Method: "GET", Path: "/api/v1/namespaces/a/pods", Accept: "as=PartialObjectMetadataList;"},
 			answer: &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}},
 		},
 		{
@@ -119,25 +119,25 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.Create(ctx, pod("a", "x"), client.FieldOwner("me"), client.FieldValidation("Strict"), client.DryRunAll)
 			},
-			want: sent{method: "POST", path: "/api/v1/namespaces/a/pods", query: "dryRun=All&fieldManager=me&fieldValidation=Strict", contentType: protobufType},
+			want: fakeapi.Request{Method: "POST", Path: "/api/v1/namespaces/a/pods", Query: "dryRun=All&fieldManager=me&fieldValidation=Strict", ContentType: protobufType},
 		},
 		{
 			name:   "create unstructured",
 			call:   func(c client.WithWatch) error { return c.Create(ctx, widget("a", "x")) },
-			want:   sent{method: "POST", path: "/apis/example.com/v1/namespaces/a/widgets", contentType: jsonType, body: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","namespace":"a"}}`},
+			want:   fakeapi.Request{Method: "POST", Path: "/apis/example.com/v1/namespaces/a/widgets", ContentType: jsonType, Body: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","namespace":"a"}}`},
 			answer: widget("a", "x"),
 		},
 		{
 			name: "update",
 			call: func(c client.WithWatch) error { return c.Update(ctx, pod("a", "x"), client.FieldOwner("me")) },
-			want: sent{method: "PUT", path: "/api/v1/namespaces/a/pods/x", query: "fieldManager=me", contentType: protobufType},
+			want: fakeapi.Request{Method: "PUT", Path: "/api/v1/namespaces/a/pods/x", Query: "fieldManager=me", ContentType: protobufType},
 		},
 		{
 			name: "json patch",
 			call: func(c client.WithWatch) error {
 				return c.Patch(ctx, pod("a", "x"), client.RawPatch(types.JSONPatchType, []byte(`[]`)))
 			},
-			want: sent{method: "PATCH", path: "/api/v1/namespaces/a/pods/x", contentType: "application/json-patch+json", body: `[]`},
+			want: fakeapi.Request{Method: "PATCH", Path: "/api/v1/namespaces/a/pods/x", ContentType: "application/json-patch+json", Body: `[]`},
 		},
 		{
 			name: "merge patch of metadata",
@@ -147,14 +147,14 @@ func TestRequests(t *testing.T) {
 				changed.Labels = map[string]string{"k": "v"}
 				return c.Patch(ctx, changed, client.MergeFrom(m))
 			},
-			want: sent{method: "PATCH", path: "/api/v1/namespaces/a/pods/x", contentType: "application/merge-patch+json", accept: "as=PartialObjectMetadata;", body: `{"metadata":{"labels":{"k":"v"}}}`},
+			want: fakeapi.Request{Method: "PATCH", Path: "/api/v1/namespaces/a/pods/x", ContentType: "application/merge-patch+json", Accept: "as=PartialObjectMetadata;", Body: `{"metadata":{"labels":{"k":"v"}}}`},
 		},
 		{
 			name: "apply patch",
 			call: func(c client.WithWatch) error {
 				return c.Patch(ctx, widget("a", "x"), client.Apply, client.FieldOwner("me"), client.ForceOwnership)
 			},
-			want:   sent{method: "PATCH", path: "/apis/example.com/v1/namespaces/a/widgets/x", query: "fieldManager=me&force=true", contentType: "application/apply-patch+yaml", body: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","namespace":"a"}}`},
+			want:   fakeapi.Request{Method: "PATCH", Path: "/apis/example.com/v1/namespaces/a/widgets/x", Query: "fieldManager=me&force=true", ContentType: "application/apply-patch+yaml", Body: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","namespace":"a"}}`},
 			answer: widget("a", "x"),
 		},
 		{
@@ -162,13 +162,13 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.Apply(ctx, corev1ac.ConfigMap("x", "a").WithData(map[string]string{"k": ""}), client.FieldOwner("me"), client.ForceOwnership)
 			},
-			want:   sent{method: "PATCH", path: "/api/v1/namespaces/a/configmaps/x", query: "fieldManager=me&force=true", contentType: "application/apply-patch+yaml", accept: jsonType, body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"a"},"data":{"k":""}}`},
+			want:   fakeapi.Request{Method: "PATCH", Path: "/api/v1/namespaces/a/configmaps/x", Query: "fieldManager=me&force=true", ContentType: "application/apply-patch+yaml", Accept: jsonType, Body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"a"},"data":{"k":""}}`},
 			answer: &corev1.ConfigMap{},
 		},
 		{
 			name:   "delete",
 			call:   func(c client.WithWatch) error { return c.Delete(ctx, pod("a", "x")) },
-			want:   sent{method: "DELETE", path: "/api/v1/namespaces/a/pods/x"},
+			want:   fakeapi.Request{Method: "DELETE", Path: "/api/v1/namespaces/a/pods/x"},
 			answer: &metav1.Status{Status: "Success"},
 		},
 		{
@@ -177,7 +177,7 @@ func TestRequests(t *testing.T) {
 				return c.Delete(ctx, podMetadata("a", "x"), client.GracePeriodSeconds(0), client.PropagationPolicy("Orphan"),
 					client.Preconditions{UID: new(types.UID("u"))}, client.DryRunAll)
 			},
-			want:   sent{method: "DELETE", path: "/api/v1/namespaces/a/pods/x", contentType: jsonType, body: `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"u"},"propagationPolicy":"Orphan","dryRun":["All"]}`},
+			want:   fakeapi.Request{Method: "DELETE", Path: "/api/v1/namespaces/a/pods/x", ContentType: jsonType, Body: `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"u"},"propagationPolicy":"Orphan","dryRun":["All"]}`},
 			answer: &metav1.Status{Status: "Success"},
 		},
 		{
@@ -185,7 +185,7 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.DeleteAllOf(ctx, widget("", ""), client.InNamespace("a"), client.HasLabels{"old"}, client.PropagationPolicy("Background"))
 			},
-			want:   sent{method: "DELETE", path: "/apis/example.com/v1/namespaces/a/widgets", query: "labelSelector=old", contentType: jsonType, body: `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`},
+			want:   fakeapi.Request{Method: "DELETE", Path: "/apis/example.com/v1/namespaces/a/widgets", Query: "labelSelector=old", ContentType: jsonType, Body: `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`},
 			answer: &metav1.Status{Status: "Success"},
 		},
 		{
@@ -193,27 +193,27 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a"), client.HasLabels{"not a label"})
 			},
-			want:   sent{method: "DELETE", path: "/api/v1/namespaces/a/pods", query: "labelSelector=flyball.dev%2Fnone%2C%21flyball.dev%2Fnone"},
+			want:   fakeapi.Request{Method: "DELETE", Path: "/api/v1/namespaces/a/pods", Query: "labelSelector=flyball.dev%2Fnone%2C%21flyball.dev%2Fnone"},
 			answer: &metav1.Status{Status: "Success"},
 		},
 		{
 			name: "update status",
 			call: func(c client.WithWatch) error { return c.Status().Update(ctx, widget("a", "x")) },
-			want: sent{method: "PUT", path: "/apis/example.com/v1/namespaces/a/widgets/x/status", contentType: jsonType}, answer: widget("a", "x"),
+			want: fakeapi.Request{Method: "PUT", Path: "/apis/example.com/v1/namespaces/a/widgets/x/status", ContentType: jsonType}, answer: widget("a", "x"),
 		},
 		{
 			name: "patch status",
 			call: func(c client.WithWatch) error {
 				return c.Status().Patch(ctx, pod("a", "x"), client.RawPatch(types.StrategicMergePatchType, []byte(`{}`)), client.FieldOwner("me"))
 			},
-			want: sent{method: "PATCH", path: "/api/v1/namespaces/a/pods/x/status", query: "fieldManager=me", contentType: "application/strategic-merge-patch+json", body: `{}`},
+			want: fakeapi.Request{Method: "PATCH", Path: "/api/v1/namespaces/a/pods/x/status", Query: "fieldManager=me", ContentType: "application/strategic-merge-patch+json", Body: `{}`},
 		},
 		{
 			name: "apply status",
 			call: func(c client.WithWatch) error {
 				return c.Status().Apply(ctx, corev1ac.Pod("x", "a").WithStatus(corev1ac.PodStatus().WithMessage("m")), client.FieldOwner("me"))
 			},
-			want:   sent{method: "PATCH", path: "/api/v1/namespaces/a/pods/x/status", query: "fieldManager=me", contentType: "application/apply-patch+yaml", body: `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","namespace":"a"},"status":{"message":"m"}}`},
+			want:   fakeapi.Request{Method: "PATCH", Path: "/api/v1/namespaces/a/pods/x/status", Query: "fieldManager=me", ContentType: "application/apply-patch+yaml", Body: `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","namespace":"a"},"status":{"message":"m"}}`},
 			answer: &corev1.Pod{},
 		},
 		{
@@ -221,7 +221,7 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.SubResource("scale").Get(ctx, deployment, &autoscalingv1.Scale{})
 			},
-			want:   sent{method: "GET", path: "/apis/apps/v1/namespaces/a/deployments/web/scale"},
+			want:   fakeapi.Request{Method: "GET", Path: "/apis/apps/v1/namespaces/a/deployments/web/scale"},
 			answer: &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}},
 		},
 		{
@@ -229,7 +229,7 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(&autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 2}}))
 			},
-			want:   sent{method: "PUT", path: "/apis/apps/v1/namespaces/a/deployments/web/scale", contentType: protobufType},
+			want:   fakeapi.Request{Method: "PUT", Path: "/apis/apps/v1/namespaces/a/deployments/web/scale", ContentType: protobufType},
 			answer: &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}},
 		},
 		{
@@ -238,7 +238,7 @@ func TestRequests(t *testing.T) {
 				scale := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale"}}
 				return c.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(scale))
 			},
-			want:   sent{method: "PUT", path: "/apis/apps/v1/namespaces/a/deployments/web/scale", contentType: jsonType, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"web","namespace":"a"}}`},
+			want:   fakeapi.Request{Method: "PUT", Path: "/apis/apps/v1/namespaces/a/deployments/web/scale", ContentType: jsonType, Body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"web","namespace":"a"}}`},
 			answer: &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}},
 		},
 		{
@@ -246,47 +246,47 @@ func TestRequests(t *testing.T) {
 			call: func(c client.WithWatch) error {
 				return c.SubResource("eviction").Create(ctx, pod("a", "x"), &policyv1.Eviction{}, client.DryRunAll)
 			},
-			want:   sent{method: "POST", path: "/api/v1/namespaces/a/pods/x/eviction", query: "dryRun=All", contentType: protobufType},
+			want:   fakeapi.Request{Method: "POST", Path: "/api/v1/namespaces/a/pods/x/eviction", Query: "dryRun=All", ContentType: protobufType},
 			answer: &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.answer == nil {
-				tt.answer = answerOf(tt.want.path)
+				tt.answer = objectAt(tt.want.Path)
 			}
-			s := say(http.StatusOK, tt.answer)
+			s := responding(tt.answer)
 			if err := tt.call(newClient(t, s)); err != nil {
 				t.Fatal(err)
 			}
 			got := s.last(t)
-			if got.method != tt.want.method || got.path != tt.want.path || got.query != tt.want.query {
-				t.Errorf("sent %s %s?%s\nwant %s %s?%s", got.method, got.path, got.query, tt.want.method, tt.want.path, tt.want.query)
+			if got.Method != tt.want.Method || got.Path != tt.want.Path || got.Query != tt.want.Query {
+				t.Errorf("sent %s %s?%s\nwant %s %s?%s", got.Method, got.Path, got.Query, tt.want.Method, tt.want.Path, tt.want.Query)
 			}
-			if !strings.HasPrefix(got.contentType, tt.want.contentType) {
-				t.Errorf("content type %q, want %q", got.contentType, tt.want.contentType)
+			if !strings.HasPrefix(got.ContentType, tt.want.ContentType) {
+				t.Errorf("content type %q, want %q", got.ContentType, tt.want.ContentType)
 			}
-			if !strings.Contains(got.accept, tt.want.accept) {
-				t.Errorf("accepts %q, want %q", got.accept, tt.want.accept)
+			if !strings.Contains(got.Accept, tt.want.Accept) {
+				t.Errorf("accepts %q, want %q", got.Accept, tt.want.Accept)
 			}
 			switch {
-			case tt.want.contentType == protobufType:
-				if !strings.HasPrefix(got.body, "k8s\x00") {
-					t.Errorf("body is not protobuf: %q", got.body)
+			case tt.want.ContentType == protobufType:
+				if !strings.HasPrefix(got.Body, "k8s\x00") {
+					t.Errorf("body is not protobuf: %q", got.Body)
 				}
-			case tt.want.body != "":
-				if !sameJSON(t, got.body, tt.want.body) {
-					t.Errorf("body %s\nwant %s", got.body, tt.want.body)
+			case tt.want.Body != "":
+				if !sameJSON(t, got.Body, tt.want.Body) {
+					t.Errorf("body %s\nwant %s", got.Body, tt.want.Body)
 				}
-			case tt.want.contentType == "" && got.body != "":
-				t.Errorf("body %q, want none", got.body)
+			case tt.want.ContentType == "" && got.Body != "":
+				t.Errorf("body %q, want none", got.Body)
 			}
 		})
 	}
 }
 
-// answerOf returns an object such as the server would answer with.
-func answerOf(path string) any {
+// objectAt returns an object as the server returns it for a path.
+func objectAt(path string) any {
 	kind := "Pod"
 	if strings.Contains(path, "/nodes/") {
 		kind = "Node"
@@ -307,7 +307,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return normal(a) == normal(b)
 }
 
-// TestNotSent checks what is refused before anything is sent.
+// TestNotSent checks what is rejected before a request is sent.
 func TestNotSent(t *testing.T) {
 	ctx := context.Background()
 	tests := []struct {
@@ -315,9 +315,9 @@ func TestNotSent(t *testing.T) {
 		call func(c client.Client) error
 		want string
 	}{
-		{"create metadata", func(c client.Client) error { return c.Create(ctx, podMetadata("a", "x")) }, "metadata alone"},
-		{"update metadata", func(c client.Client) error { return c.Update(ctx, podMetadata("a", "x")) }, "metadata alone"},
-		{"update the status of metadata", func(c client.Client) error { return c.Status().Update(ctx, podMetadata("a", "x")) }, "metadata alone"},
+		{"create metadata", func(c client.Client) error { return c.Create(ctx, podMetadata("a", "x")) }, "cannot create using only metadata"},
+		{"update metadata", func(c client.Client) error { return c.Update(ctx, podMetadata("a", "x")) }, "cannot update using only metadata -- did you mean to patch?"},
+		{"update the status of metadata", func(c client.Client) error { return c.Status().Update(ctx, podMetadata("a", "x")) }, "cannot update status using only metadata -- did you mean to patch?"},
 		{"get without a name", func(c client.Client) error { return c.Get(ctx, client.ObjectKey{Namespace: "a"}, &corev1.Pod{}) }, "name may not be empty"},
 		{"get without a namespace", func(c client.Client) error { return c.Get(ctx, client.ObjectKey{Name: "x"}, &corev1.Pod{}) }, "namespace"},
 		{"unstructured without a kind", func(c client.Client) error { return c.Create(ctx, &unstructured.Unstructured{}) }, "Kind"},
@@ -333,13 +333,13 @@ func TestNotSent(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := say(http.StatusOK, nil)
+			s := responding(nil)
 			err := tt.call(newClient(t, s))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
-			if len(s.seen) != 0 {
-				t.Errorf("sent %v", s.seen)
+			if sent := s.Requests(); len(sent) != 0 {
+				t.Errorf("sent %v", sent)
 			}
 		})
 	}

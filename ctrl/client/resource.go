@@ -15,58 +15,36 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
-// view is the form in which a program holds an object. It decides how the object
-// is encoded on its way; everything else is the same for all of them.
-type view int8
-
-const (
-	asTyped view = iota
-	// asJSON is asTyped without protobuf: for bodies of subresources whose Go type
-	// does not implement it, while that of the resource does.
-	asJSON
-	asUnstructured
-	asMetadata
-)
-
-func viewOf(obj runtime.Object) view {
-	switch obj.(type) {
-	case runtime.Unstructured:
-		return asUnstructured
-	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
-		return asMetadata
-	default:
-		return asTyped
-	}
-}
-
-// resource is where objects of a kind are, and how to get them in one of the
-// views.
+// resource is a REST resource and the client for one representation of its objects.
 type resource struct {
+	resourceKey
 	client     *client
 	rest       rest.Interface
-	gvk        schema.GroupVersionKind
-	view       view
 	name       string
 	namespaced bool
 }
 
-// resourceKey finds a resource that the Go type alone does not determine.
+// resourceKey identifies a resource: by the kind of its objects and how they are encoded.
 type resourceKey struct {
-	gvk  schema.GroupVersionKind
-	view view
+	gvk            schema.GroupVersionKind
+	representation representation.Representation
+	// jsonOnly is set for the bodies of subresources whose Go type does not implement protobuf,
+	// while that of the resource does.
+	jsonOnly bool
 }
 
 // resourceOf returns the resource of obj; for a list, that of its items.
 func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
-	v := viewOf(obj)
-	if v != asTyped {
+	rep := representation.Of(obj)
+	if rep != representation.Typed {
 		gvk, err := c.GroupVersionKindFor(obj)
 		if err != nil {
 			return nil, err
 		}
-		return c.resource(singular(obj, gvk), v)
+		return c.resource(resourceKey{gvk: singular(obj, gvk), representation: rep})
 	}
 	t := reflect.TypeOf(obj)
 	if r, ok := c.resources.Load(t); ok {
@@ -76,7 +54,7 @@ func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.resource(singular(obj, gvk), v)
+	r, err := c.resource(resourceKey{gvk: singular(obj, gvk), representation: rep})
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +64,7 @@ func (c *client) resourceOf(obj runtime.Object) (*resource, error) {
 	return r, nil
 }
 
-// singular is itemKind for objects that are lists: there are kinds of objects
-// whose names end in "List" too.
+// singular is itemKind if obj is a list, as the names of other kinds may end in "List" too.
 func singular(obj runtime.Object, gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	if meta.IsListType(obj) {
 		return itemKind(gvk)
@@ -96,27 +73,27 @@ func singular(obj runtime.Object, gvk schema.GroupVersionKind) schema.GroupVersi
 }
 
 // resource returns the resource of a kind.
-func (c *client) resource(gvk schema.GroupVersionKind, v view) (*resource, error) {
-	key := resourceKey{gvk, v}
+func (c *client) resource(key resourceKey) (*resource, error) {
 	if r, ok := c.resources.Load(key); ok {
 		return r.(*resource), nil
 	}
+	gvk := key.gvk
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}
 	r := &resource{
-		client:     c,
-		gvk:        gvk,
-		view:       v,
-		name:       mapping.Resource.Resource,
-		namespaced: mapping.Scope.Name() != meta.RESTScopeNameRoot,
+		resourceKey: key,
+		client:      c,
+		name:        mapping.Resource.Resource,
+		namespaced:  mapping.Scope.Name() != meta.RESTScopeNameRoot,
 	}
 	cfg := metadataConfig(gvk, c)
-	if v != asMetadata {
-		cfg = apiutil.ConfigForGVK(gvk, v != asTyped, v == asUnstructured, c.config, c.codecs)
+	if key.representation != representation.Metadata {
+		isUnstructured := key.representation == representation.Unstructured
+		cfg = apiutil.ConfigForGVK(gvk, isUnstructured || key.jsonOnly, isUnstructured, c.config, c.codecs)
 	}
-	cfg.NegotiatedSerializer = answers{cfg.NegotiatedSerializer}
+	cfg.NegotiatedSerializer = responseSerializer{cfg.NegotiatedSerializer}
 	if r.rest, err = rest.RESTClientForConfigAndClient(cfg, c.http); err != nil {
 		return nil, err
 	}
@@ -124,8 +101,7 @@ func (c *client) resource(gvk schema.GroupVersionKind, v view) (*resource, error
 	return r, nil
 }
 
-// metadataConfig is apiutil.ConfigForGVK for clients that decode into
-// PartialObjectMetadata.
+// metadataConfig is apiutil.ConfigForGVK for clients that decode into PartialObjectMetadata.
 func metadataConfig(gvk schema.GroupVersionKind, c *client) *rest.Config {
 	cfg := rest.CopyConfig(c.config)
 	cfg.GroupVersion = new(gvk.GroupVersion())
@@ -138,8 +114,8 @@ func metadataConfig(gvk schema.GroupVersionKind, c *client) *rest.Config {
 	return cfg
 }
 
-// metadataSerializer gives back to decoded metadata the kind of their objects:
-// on the way they are all of kind PartialObjectMetadata.
+// metadataSerializer sets the kind of decoded metadata to that of their objects, as all of them are
+// encoded with the kind PartialObjectMetadata.
 type metadataSerializer struct {
 	runtime.NegotiatedSerializer
 	gvk schema.GroupVersionKind
@@ -163,7 +139,7 @@ func (d metadataDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, 
 	}
 	out, gvk, err := d.plain.Decode(data, defaults, into)
 	if runtime.IsNotRegisteredError(err) && into != nil {
-		// Not every server can leave out the rest of an object.
+		// Not every server supports the representation: this is the whole object.
 		out, err = into, json.Unmarshal(data, into)
 	}
 	switch o := out.(type) {
@@ -183,29 +159,28 @@ const (
 	acceptMetadataList = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
-// object starts a request for one object, or for a subresource of it.
+// object returns a request for one object, or for a subresource of it.
 func (r *resource) object(verb string, key ObjectKey, subResource string) *rest.Request {
 	req := r.rest.Verb(verb).NamespaceIfScoped(key.Namespace, r.namespaced).Resource(r.name).Name(key.Name)
 	if subResource != "" {
 		req.SubResource(subResource)
 	}
-	if r.view == asMetadata {
+	if r.representation == representation.Metadata {
 		req.SetHeader("Accept", acceptMetadata)
 	}
 	return req
 }
 
-// collection starts a request for all objects of a namespace.
+// collection returns a request for all objects of a namespace.
 func (r *resource) collection(verb, namespace, accept string) *rest.Request {
 	req := r.rest.Verb(verb).NamespaceIfScoped(namespace, r.namespaced).Resource(r.name)
-	if r.view == asMetadata {
+	if r.representation == representation.Metadata {
 		req.SetHeader("Accept", accept)
 	}
 	return req
 }
 
-// withParams adds options to a request. They are the same in all versions of
-// the API.
+// withParams adds options to a request. They have the same names in all versions of the API.
 func withParams(req *rest.Request, options any) (*rest.Request, error) {
 	values, err := queryparams.Convert(options)
 	if err != nil {
@@ -219,18 +194,17 @@ func withParams(req *rest.Request, options any) (*rest.Request, error) {
 	return req, nil
 }
 
-// into sends a request and decodes the answer into obj, which keeps the
-// apiVersion and kind that it came with.
+// into sends a request and decodes the response into obj, whose apiVersion and kind are preserved.
 func (r *resource) into(ctx context.Context, req *rest.Request, obj runtime.Object) error {
 	_, err := r.send(ctx, req, obj)
 	return err
 }
 
-// send is into, and returns what the answer was.
-func (r *resource) send(ctx context.Context, req *rest.Request, obj runtime.Object) (*answer, error) {
+// send is into that also returns the response.
+func (r *resource) send(ctx context.Context, req *rest.Request, obj runtime.Object) (*response, error) {
 	kind := obj.GetObjectKind()
 	before := kind.GroupVersionKind()
-	a := &answer{Object: obj}
+	a := &response{Object: obj}
 	err := r.check(req.Do(ctx).Into(a))
 	if !before.Empty() {
 		kind.SetGroupVersionKind(before)
@@ -238,19 +212,18 @@ func (r *resource) send(ctx context.Context, req *rest.Request, obj runtime.Obje
 	return a, err
 }
 
-// check looks whether the server has lost the whole resource. Then what is known
-// of its kind is out of date: the definition may have been removed, or made anew
-// under another name or scope. The next request finds out, unless that happens
-// all the time.
+// check detects from err that the server does not serve the resource any more: its definition may
+// have been deleted, or created again with another name or scope. It then invalidates the cached
+// mapping, with a rate limit, so that the next request uses discovery.
 func (r *resource) check(err error) error {
-	if apierrors.IsNotFound(err) && aboutNoObject(err) {
-		r.client.forgets.Do(r.forget)
+	if apierrors.IsNotFound(err) && !concernsObject(err) {
+		r.client.invalidations.Do(r.invalidate)
 	}
 	return err
 }
 
-// forget forgets what is known of the kind, in all views.
-func (r *resource) forget() {
+// invalidate drops the cached resources of the kind, in all representations, and resets the mapper.
+func (r *resource) invalidate() {
 	r.client.resources.Range(func(key, value any) bool {
 		if value.(*resource).gvk == r.gvk {
 			r.client.resources.Delete(key)
@@ -260,12 +233,12 @@ func (r *resource) forget() {
 	meta.MaybeResetRESTMapper(r.client.mapper)
 }
 
-// aboutNoObject reports whether a "not found" means the path, not the object.
-func aboutNoObject(err error) bool {
+// concernsObject reports whether a "not found" concerns the object, not the resource.
+func concernsObject(err error) bool {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
-		return false
+		return true
 	}
 	details := status.Status().Details
-	return details == nil || details.Name == "" || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	return details != nil && details.Name != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

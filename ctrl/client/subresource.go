@@ -8,42 +8,41 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/representation"
 )
 
-// subResourceClient reads and writes one subresource of any kind. What travels
-// is encoded in the view of the body; where it goes, the object says.
+// subResourceClient reads and writes one subresource of any kind. The path is that of the object;
+// the encoding is that of the representation of the body.
 type subResourceClient struct {
 	client *client
 	name   string
 }
 
-// resource returns where the subresources of obj are, for a body.
+// resource returns the resource of obj with the encoding of body.
 func (s *subResourceClient) resource(obj, body Object) (*resource, error) {
 	r, err := s.client.resourceOf(obj)
 	if err != nil || reflect.TypeOf(body) == reflect.TypeOf(obj) {
 		return r, err
 	}
-	v := viewOf(body)
-	if v == asTyped && !apiutil.ImplementsProtobuf(body) {
-		v = asJSON
-	}
-	if v == r.view {
+	key := resourceKey{gvk: r.gvk, representation: representation.Of(body)}
+	key.jsonOnly = key.representation == representation.Typed && !apiutil.ImplementsProtobuf(body)
+	if key == r.resourceKey {
 		return r, nil
 	}
-	return s.client.resource(r.gvk, v)
+	return s.client.resource(key)
 }
 
-// wholeResource is resource for bodies that must be whole.
-func (s *subResourceClient) wholeResource(obj, body Object) (*resource, error) {
-	if viewOf(body) == asMetadata {
-		return nil, errOnlyMetadata
+// wholeResource is resource for bodies that must not be metadata-only.
+func (s *subResourceClient) wholeResource(obj, body Object, verb string) (*resource, error) {
+	if representation.Of(body) == representation.Metadata {
+		return nil, errOnlyMetadata(verb + " " + s.name)
 	}
 	return s.resource(obj, body)
 }
 
 // Get reads the subresource of obj.
 func (s *subResourceClient) Get(ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption) error {
-	r, err := s.wholeResource(obj, subResource)
+	r, err := s.wholeResource(obj, subResource, "get")
 	if err != nil {
 		return err
 	}
@@ -57,11 +56,11 @@ func (s *subResourceClient) Get(ctx context.Context, obj Object, subResource Obj
 
 // Create posts to the subresource of obj.
 func (s *subResourceClient) Create(ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption) error {
-	r, err := s.wholeResource(obj, subResource)
+	r, err := s.wholeResource(obj, subResource, "create")
 	if err != nil {
 		return err
 	}
-	// The server wants to see whose subresource it is.
+	// The server requires the name of the object.
 	if subResource.GetName() == "" {
 		subResource.SetName(obj.GetName())
 	}
@@ -93,7 +92,7 @@ func (s *subResourceClient) Update(ctx context.Context, obj Object, opts ...SubR
 			body.SetNamespace(obj.GetNamespace())
 		}
 	}
-	r, err := s.wholeResource(obj, body)
+	r, err := s.wholeResource(obj, body, "update")
 	if err != nil {
 		return err
 	}

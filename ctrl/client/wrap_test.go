@@ -31,8 +31,8 @@ func writes(ctx context.Context, c client.Client, ns string) map[string]error {
 	}
 }
 
-// podServer answers as for a pod.
-func podServer() *server { return say(http.StatusOK, answerOf("")) }
+// podServer responds to all requests with a pod.
+func podServer() *server { return responding(objectAt("")) }
 
 func TestDefaults(t *testing.T) {
 	ctx := context.Background()
@@ -55,18 +55,18 @@ func TestDefaults(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			for _, r := range s.seen {
+			for _, r := range s.Requests() {
 				switch {
-				case r.method == http.MethodDelete:
-					if !strings.Contains(r.body, tt.body) {
-						t.Errorf("%s %s: body %q", r.method, r.path, r.body)
+				case r.Method == http.MethodDelete:
+					if !strings.Contains(r.Body, tt.body) {
+						t.Errorf("%s %s: body %q", r.Method, r.Path, r.Body)
 					}
-				case strings.Contains(r.contentType, "apply-patch"):
-					if r.query != tt.wantApply {
-						t.Errorf("%s %s: query %q, want %q", r.method, r.path, r.query, tt.wantApply)
+				case strings.Contains(r.ContentType, "apply-patch"):
+					if r.Query != tt.wantApply {
+						t.Errorf("%s %s: query %q, want %q", r.Method, r.Path, r.Query, tt.wantApply)
 					}
-				case r.query != tt.want:
-					t.Errorf("%s %s: query %q, want %q", r.method, r.path, r.query, tt.want)
+				case r.Query != tt.want:
+					t.Errorf("%s %s: query %q, want %q", r.Method, r.Path, r.Query, tt.want)
 				}
 			}
 		})
@@ -83,13 +83,13 @@ func TestDefaultsYield(t *testing.T) {
 	if err := c.Create(ctx, pod("a", "x"), client.FieldOwner("you"), client.FieldValidation("Strict"), &client.CreateOptions{DryRun: []string{}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.last(t).query; got != "dryRun=All&fieldManager=you&fieldValidation=Strict" {
+	if got := s.last(t).Query; got != "dryRun=All&fieldManager=you&fieldValidation=Strict" {
 		t.Errorf("query %q", got)
 	}
 	if err := c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a")); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.last(t).body; !strings.Contains(got, `"dryRun":["All"]`) {
+	if got := s.last(t).Body; !strings.Contains(got, `"dryRun":["All"]`) {
 		t.Errorf("body %q", got)
 	}
 	w, err := c.Watch(ctx, &corev1.PodList{})
@@ -116,20 +116,17 @@ func TestNamespaced(t *testing.T) {
 	if err := c.DeleteAllOf(ctx, &corev1.Pod{}); err != nil {
 		t.Error(err)
 	}
-	s.answer = func(*http.Request) (int, any) {
-		return http.StatusOK, &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
-	}
+	s.Answer(&corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}})
 	// The client's namespace wins: a list cannot look elsewhere.
 	if err := c.List(ctx, &corev1.PodList{}, client.InNamespace("away")); err != nil {
 		t.Error(err)
 	}
-	for _, r := range s.seen {
-		if !strings.HasPrefix(r.path, "/api/v1/namespaces/home/pods") {
-			t.Errorf("%s %s leaves the namespace", r.method, r.path)
+	for _, r := range s.Requests() {
+		if !strings.HasPrefix(r.Path, "/api/v1/namespaces/home/pods") {
+			t.Errorf("%s %s leaves the namespace", r.Method, r.Path)
 		}
 	}
 
-	before := len(s.seen)
 	for name, err := range writes(ctx, c, "away") {
 		if err == nil || err.Error() != "namespace away of the object x does not match the namespace home on the client" {
 			t.Errorf("%s from another namespace: %v", name, err)
@@ -138,12 +135,15 @@ func TestNamespaced(t *testing.T) {
 	if err := c.Get(ctx, client.ObjectKey{Namespace: "away", Name: "x"}, &corev1.Pod{}); err == nil {
 		t.Error("get from another namespace succeeded")
 	}
-	if len(s.seen) != before {
-		t.Errorf("sent %v", s.seen[before:])
+	if sent := s.Requests(); len(sent) != 0 {
+		t.Errorf("sent %v", sent)
 	}
 
-	s.answer = func(*http.Request) (int, any) { return http.StatusOK, answerOf("/nodes/") }
-	if err := c.Get(ctx, client.ObjectKey{Name: "x"}, &corev1.Node{}); err != nil || s.last(t).path != "/api/v1/nodes/x" {
-		t.Errorf("cluster-scoped: %v, %v", err, s.last(t))
+	s.Answer(objectAt("/nodes/"))
+	if err := c.Get(ctx, client.ObjectKey{Name: "x"}, &corev1.Node{}); err != nil {
+		t.Errorf("cluster-scoped: %v", err)
+	}
+	if got := s.last(t).Path; got != "/api/v1/nodes/x" {
+		t.Errorf("cluster-scoped: %s", got)
 	}
 }

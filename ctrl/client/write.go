@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -12,14 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-)
 
-// errOnlyMetadata is returned for writes that need the whole object.
-var errOnlyMetadata = errors.New("metadata alone cannot be written: patch the object instead")
+	"flyball.dev/ctrl/internal/representation"
+)
 
 // Create creates obj on the server.
 func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
-	r, err := c.wholeResourceOf(obj)
+	r, err := c.wholeResourceOf(obj, "create")
 	if err != nil {
 		return err
 	}
@@ -39,7 +37,7 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 
 // Update replaces an object on the server.
 func (c *client) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
-	r, err := c.wholeResourceOf(obj)
+	r, err := c.wholeResourceOf(obj, "update")
 	if err != nil {
 		return err
 	}
@@ -47,7 +45,7 @@ func (c *client) Update(ctx context.Context, obj Object, opts ...UpdateOption) e
 	return c.update(ctx, target{resource: r, key: ObjectKeyFromObject(obj)}, obj, o)
 }
 
-// update replaces the target by body.
+// update replaces the target with body.
 func (c *client) update(ctx context.Context, t target, body Object, o *UpdateOptions) error {
 	raw := o.AsUpdateOptions()
 	req, err := withParams(t.object(http.MethodPut, t.key, t.subResource), raw)
@@ -72,11 +70,11 @@ func (c *client) Patch(ctx context.Context, obj Object, patch Patch, opts ...Pat
 	return c.patch(ctx, target{resource: r, key: ObjectKeyFromObject(obj)}, obj, patch, o)
 }
 
-// patch patches the target, as which the caller has body.
+// patch patches the target with the patch that is computed from body.
 func (c *client) patch(ctx context.Context, t target, body Object, patch Patch, o *PatchOptions) error {
 	data, err := patch.Data(body)
 	if err != nil {
-		return fmt.Errorf("computing the patch: %w", err)
+		return fmt.Errorf("failed to create the patch: %w", err)
 	}
 	raw := o.AsPatchOptions()
 	req, err := withParams(t.object(http.MethodPatch, t.key, t.subResource), raw)
@@ -96,16 +94,16 @@ func (c *client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 	return c.apply(ctx, obj, obj, "", (&ApplyOptions{}).ApplyOptions(opts))
 }
 
-// apply applies body to the object that named names, or to its subresource. The
-// server's answer replaces body; a named that is not the body takes what the
-// answer says of it.
+// apply applies body to the object that named identifies, or to its subresource. The response is
+// decoded into body; if named is another configuration, the part that concerns the object is
+// decoded into it.
 func (c *client) apply(ctx context.Context, named, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions) error {
 	gvk, key, err := identify(named)
 	if err != nil {
 		return err
 	}
-	// Configurations are not in the scheme: they travel as plain JSON.
-	r, err := c.resource(gvk, asUnstructured)
+	// Configurations are not in the scheme: they are encoded as plain JSON.
+	r, err := c.resource(resourceKey{gvk: gvk, representation: representation.Unstructured})
 	if err != nil {
 		return err
 	}
@@ -121,25 +119,26 @@ func (c *client) apply(ctx context.Context, named, body runtime.ApplyConfigurati
 	if err := r.check(res.Error()); err != nil {
 		return err
 	}
-	answer, err := res.Raw()
+	data, err = res.Raw()
 	if err != nil {
 		return err
 	}
-	if err := replaceConfiguration(body, answer); err != nil {
-		return fmt.Errorf("reading the answer to an apply: %w", err)
+	if err := replaceConfiguration(body, data); err != nil {
+		return fmt.Errorf("failed to decode the apply response: %w", err)
 	}
 	if named != body {
-		if err := fillConfiguration(named, gvk, answer); err != nil {
-			return fmt.Errorf("reading the answer to an apply: %w", err)
+		if err := fillConfiguration(named, gvk, data); err != nil {
+			return fmt.Errorf("failed to decode the apply response: %w", err)
 		}
 	}
-	c.applied(ctx, target{r, key, subResource}, body, answer, o)
+	c.applied(ctx, target{r, key, subResource}, body, data, o)
 	return nil
 }
 
-func replaceConfiguration(ac runtime.ApplyConfiguration, answer []byte) error {
+// replaceConfiguration decodes a response into a configuration, whose former content is lost.
+func replaceConfiguration(ac runtime.ApplyConfiguration, response []byte) error {
 	if u, ok := ac.(*unstructuredApplyConfiguration); ok {
-		return u.UnmarshalJSON(answer)
+		return u.UnmarshalJSON(response)
 	}
 	pointer := reflect.ValueOf(ac)
 	if pointer.Kind() != reflect.Pointer {
@@ -147,7 +146,7 @@ func replaceConfiguration(ac runtime.ApplyConfiguration, answer []byte) error {
 	}
 	target := pointer.Elem()
 	fresh := reflect.New(target.Type())
-	if err := json.Unmarshal(answer, fresh.Interface()); err != nil {
+	if err := json.Unmarshal(response, fresh.Interface()); err != nil {
 		return err
 	}
 	target.Set(fresh.Elem())
@@ -197,8 +196,8 @@ func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	return nil
 }
 
-// withDeleteOptions puts the options of a delete into its body, as JSON: that
-// is what the servers of all kinds understand.
+// withDeleteOptions sets the body of a delete to its options, as JSON, which the servers of all
+// kinds support.
 func withDeleteOptions(req *rest.Request, o *metav1.DeleteOptions) (*rest.Request, error) {
 	if reflect.ValueOf(*o).IsZero() {
 		return req, nil
@@ -213,9 +212,14 @@ func withDeleteOptions(req *rest.Request, o *metav1.DeleteOptions) (*rest.Reques
 }
 
 // wholeResourceOf is resourceOf for writes that need the whole object.
-func (c *client) wholeResourceOf(obj runtime.Object) (*resource, error) {
-	if viewOf(obj) == asMetadata {
-		return nil, errOnlyMetadata
+func (c *client) wholeResourceOf(obj runtime.Object, verb string) (*resource, error) {
+	if representation.Of(obj) == representation.Metadata {
+		return nil, errOnlyMetadata(verb)
 	}
 	return c.resourceOf(obj)
+}
+
+// errOnlyMetadata returns the error of a call that needs the whole object.
+func errOnlyMetadata(call string) error {
+	return fmt.Errorf("cannot %s using only metadata -- did you mean to patch?", call)
 }

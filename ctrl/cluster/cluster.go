@@ -1,15 +1,13 @@
-// Package cluster puts together what a program needs to work with one API
-// server: a cache, a client that reads from it, a mapper and event recorders,
-// all on one HTTP client.
+// Package cluster combines what a program needs to work with one API server: a cache, a client that
+// reads from it, a mapper and event recorders, all with one HTTP client.
 //
-// A manager is a cluster and more. A program that works with further API servers
-// makes a cluster for each, and adds it to the manager as a runnable.
+// A manager is a cluster. A program that works with further API servers creates a cluster for each,
+// and adds it to the manager as a runnable.
 //
-// A request that is made with a context that is within an OpenTelemetry span, as
-// a reconcile's is if there is a tracer provider, has a span below that one, of
-// the same provider: with method, resource and status, but nothing of headers,
-// query and bodies. The server is told of it by the header traceparent. Requests
-// outside of spans cost nothing more.
+// A request whose context has an OpenTelemetry span, as that of a reconcile has if there is a
+// tracer provider, gets a child span of the same provider: with method, resource and status, but
+// without headers, query and bodies. The header traceparent propagates it to the server. Requests
+// without a span have no overhead.
 package cluster
 
 import (
@@ -32,90 +30,83 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// Cluster is one API server and what is needed to work with it. It is safe for
-// concurrent use.
+// Cluster is the access to one API server. It is safe for concurrent use.
 type Cluster interface {
 	recorder.Provider
 
 	// GetHTTPClient returns the HTTP client that carries all requests.
 	GetHTTPClient() *http.Client
 
-	// GetConfig returns the config that the cluster was made with.
+	// GetConfig returns the config that was passed to New.
 	GetConfig() *rest.Config
 
 	// GetCache returns the cache.
 	GetCache() cache.Cache
 
-	// GetScheme returns the scheme that tells the kinds of Go types.
+	// GetScheme returns the scheme, which maps Go types to kinds.
 	GetScheme() *runtime.Scheme
 
 	// GetClient returns the client, which by default reads from the cache and
 	// writes to the server.
 	GetClient() client.Client
 
-	// GetFieldIndexer returns what adds indexes to the cache.
+	// GetFieldIndexer returns the indexer of the cache.
 	GetFieldIndexer() client.FieldIndexer
 
-	// GetRESTMapper returns the mapper that tells the resources of kinds.
+	// GetRESTMapper returns the mapper of kinds to resources.
 	GetRESTMapper() meta.RESTMapper
 
 	// GetAPIReader returns a client that reads from the server. It is slower,
 	// and puts load on the server, but works before the cache has started.
 	GetAPIReader() client.Reader
 
-	// Start runs the cache and delivers events until ctx is done. Then it
-	// delivers the events that still wait, for a few seconds at most, and
-	// returns. It must be called no more than once.
+	// Start runs the cache and writes recorded events until ctx is done. Then it writes the queued
+	// events, for a few seconds at most, and returns. It must not be called more than once.
 	Start(ctx context.Context) error
 }
 
-// Options are the options of a cluster. What is not set is made from the
-// rest.Config.
+// Options are the options of a cluster. The defaults are created from the rest.Config.
 type Options struct {
-	// Scheme tells the kinds of Go types. client-go's scheme if nil.
+	// Scheme maps Go types to kinds. client-go's scheme if nil.
 	Scheme *runtime.Scheme
 
-	// MapperProvider makes the mapper. apiutil.NewDynamicRESTMapper if nil.
+	// MapperProvider creates the mapper. apiutil.NewDynamicRESTMapper if nil.
 	MapperProvider func(c *rest.Config, httpClient *http.Client) (meta.RESTMapper, error)
 
 	// Logger is the logger of the cluster.
 	Logger logr.Logger
 
-	// HTTPClient carries all requests. Those of one that is set here have no
-	// spans.
+	// HTTPClient sends all requests. If it is set, they have no spans.
 	HTTPClient *http.Client
 
 	// Cache are the options of the cache. Scheme, mapper and HTTP client are
 	// the cluster's unless they are set.
 	Cache cache.Options
 
-	// NewCache makes the cache. cache.New if nil. One that wraps what cache.New
-	// returns embeds it in a struct, so that the client reads its own writes; see
-	// package client.
+	// NewCache creates the cache. cache.New if nil. A wrapper of a cache from cache.New must embed
+	// it in a struct, so that the client reads its own writes; see package client.
 	NewCache cache.NewCacheFunc
 
 	// Client are the options of the client. Scheme, mapper, HTTP client and
 	// cache are the cluster's unless they are set.
 	Client client.Options
 
-	// NewClient makes the client. client.New if nil.
+	// NewClient creates the client. client.New if nil.
 	NewClient client.NewClientFunc
 
-	// EventBroadcaster delivers the events of the core API, instead of the
-	// cluster.
+	// EventBroadcaster writes the events of the core API, instead of the cluster.
 	//
-	// Deprecated: whoever sets it must shut it down, after the cluster.
+	// Deprecated: the caller must shut it down, after the cluster.
 	EventBroadcaster record.EventBroadcaster
 }
 
 // Option changes Options.
 type Option func(*Options)
 
-// New returns a cluster for the server that config describes. It makes no
-// request yet, and starts nothing.
+// New returns a cluster for the server of config. It makes no request and starts nothing.
 func New(config *rest.Config, opts ...Option) (Cluster, error) {
 	if config == nil {
-		return nil, errors.New("a cluster needs a rest.Config")
+		return nil, errors.New("must specify Config")
 	}
 	c := &cluster{config: config}
 	config = rest.CopyConfig(config)
@@ -181,7 +172,7 @@ func (o *Options) setDefaults(config *rest.Config) (err error) {
 	return nil
 }
 
-// cluster gets its recorders' methods from the provider.
+// cluster implements Cluster. The embedded provider has the methods for recorders.
 type cluster struct {
 	*intrecorder.Provider
 
@@ -197,7 +188,7 @@ type cluster struct {
 
 var _ Cluster = (*cluster)(nil)
 
-// cacheOptions fills in what the cache shares with the rest of the cluster.
+// cacheOptions sets the defaults of the cache's options to the parts of the cluster.
 func (c *cluster) cacheOptions(o cache.Options) cache.Options {
 	if o.Scheme == nil {
 		o.Scheme = c.scheme
@@ -211,7 +202,7 @@ func (c *cluster) cacheOptions(o cache.Options) cache.Options {
 	return o
 }
 
-// clientOptions fills in what the client shares with the rest of the cluster.
+// clientOptions sets the defaults of the client's options to the parts of the cluster.
 func (c *cluster) clientOptions(o client.Options) client.Options {
 	if o.Scheme == nil {
 		o.Scheme = c.scheme
@@ -222,7 +213,7 @@ func (c *cluster) clientOptions(o client.Options) client.Options {
 	if o.HTTPClient == nil {
 		o.HTTPClient = c.http
 	}
-	// The caller's own cache options stay as they are.
+	// The caller's options must not be changed.
 	reads := client.CacheOptions{}
 	if o.Cache != nil {
 		reads = *o.Cache
@@ -248,8 +239,7 @@ func (c *cluster) GetLogger() logr.Logger { return c.log }
 
 // Start runs the cluster.
 func (c *cluster) Start(ctx context.Context) error {
-	// Events are delivered for longer than the cache runs: whoever reads from
-	// it may record some as they stop.
+	// The recorder stops after the cache, as readers of the cache may record events while they stop.
 	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	delivered := make(chan struct{})
 	go func() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -16,15 +15,12 @@ import (
 
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// unreachable counts the requests, and answers none.
+// unreachable returns a configuration with which all requests fail; it counts them.
 func unreachable(n *int) *rest.Config {
-	return &rest.Config{Host: "http://server", Transport: transport(func(*http.Request) (*http.Response, error) {
+	return &rest.Config{Host: "http://server", Transport: fakeapi.Func(func(*http.Request) (*http.Response, error) {
 		*n++
 		return nil, errors.New("no route to host")
 	})}
@@ -52,6 +48,7 @@ func TestNewAsksNothing(t *testing.T) {
 		"mapper":        c.GetRESTMapper(),
 		"API reader":    c.GetAPIReader(),
 		"recorder":      c.GetEventRecorder("x"),
+		//lint:ignore SA1019 part of the interface
 		"core recorder": c.GetEventRecorderFor("x"),
 	} {
 		if got == nil {
@@ -64,7 +61,7 @@ func TestNewAsksNothing(t *testing.T) {
 }
 
 // TestShares checks that all parts get the scheme, the mapper and the HTTP
-// client of the cluster, and that what the caller sets comes first.
+// client of the cluster by default.
 func TestShares(t *testing.T) {
 	own := runtime.NewScheme()
 	var cacheOpts cache.Options
@@ -126,11 +123,8 @@ func TestErrorsOfParts(t *testing.T) {
 // which are recorded while it stops still arrive.
 func TestStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var wrote []string
-		cfg := &rest.Config{Host: "http://server", Transport: transport(func(r *http.Request) (*http.Response, error) {
-			wrote = append(wrote, r.Method+" "+r.URL.Path)
-			return &http.Response{StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Body: r.Body}, nil
-		})}
+		server := fakeapi.New(corev1.SchemeGroupVersion.WithKind("Event"))
+		cfg := &rest.Config{Host: "http://server", Transport: server}
 		cfg.ContentType = "application/json"
 		stopped := errors.New("stopped")
 		stub := &stubCache{}
@@ -142,6 +136,7 @@ func TestStart(t *testing.T) {
 		}
 		stub.start = func(ctx context.Context) error {
 			<-ctx.Done()
+			//lint:ignore SA1019 part of the interface
 			c.GetEventRecorderFor("me").Event(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}}, "Normal", "Last", "words")
 			return stopped
 		}
@@ -153,8 +148,8 @@ func TestStart(t *testing.T) {
 		if err := <-ended; err != stopped {
 			t.Errorf("error %v", err)
 		}
-		if got := strings.Join(wrote, ","); got != "POST /api/v1/namespaces/a/events" {
-			t.Errorf("wrote %q", got)
+		if got := server.Requests(); len(got) != 1 || got[0].Method != "POST" || got[0].Path != "/api/v1/namespaces/a/events" {
+			t.Errorf("wrote %v", got)
 		}
 	})
 }

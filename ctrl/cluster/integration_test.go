@@ -102,6 +102,7 @@ func TestEvents(t *testing.T) {
 	run(t, func(t *testing.T, ctx context.Context, c cluster.Cluster) {
 		about := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", UID: "u"}}
 		for range 3 {
+			//lint:ignore SA1019 part of the interface
 			c.GetEventRecorderFor("old").Event(about, "Normal", "Old", "said")
 			c.GetEventRecorder("new").Eventf(about, nil, "Warning", "New", "Say", "said")
 			time.Sleep(time.Second)

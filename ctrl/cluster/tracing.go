@@ -13,14 +13,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracer gives every request that is made within a span, such as that of a
-// reconcile, a span of its own, from the same provider, and tells the server of
-// it. Other requests pass as they are.
+// tracer starts a child span for every request whose context has a span, such as that of a
+// reconcile, and propagates it to the server. It passes other requests on unchanged.
 type tracer struct{ next http.RoundTripper }
 
 func withSpans(next http.RoundTripper) http.RoundTripper { return tracer{next} }
 
-// WrappedRoundTripper lets client-go find the transport underneath.
+// WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t tracer) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements http.RoundTripper.
@@ -39,13 +38,12 @@ func (t tracer) RoundTrip(r *http.Request) (*http.Response, error) {
 		span.SetStatus(codes.Error, err.Error())
 		span.End()
 	default:
-		answered(span, resp)
+		endWithBody(span, resp)
 	}
 	return resp, err
 }
 
-// start begins the span of a request: a child of a span that is recorded, and
-// otherwise none but that one.
+// start starts the span of a request if its parent is recorded, and otherwise returns the parent.
 func start(parent trace.Span, r *http.Request) (context.Context, trace.Span) {
 	if !parent.IsRecording() {
 		return r.Context(), parent
@@ -58,7 +56,7 @@ func start(parent trace.Span, r *http.Request) (context.Context, trace.Span) {
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
-// describe returns the resource that a path leads to, and what else it tells.
+// describe parses a path and returns its resource and the attributes of the span.
 func describe(path string) (resource string, attributes []attribute.KeyValue) {
 	steps := strings.Split(strings.Trim(path, "/"), "/")
 	group, namespace := "", ""
@@ -86,10 +84,9 @@ func describe(path string) (resource string, attributes []attribute.KeyValue) {
 	return resource, attributes
 }
 
-// answered ends the span when the answer has been read. That something is not
-// there, or has been changed meanwhile, is no error but what a reconciler asks
-// for.
-func answered(span trace.Span, resp *http.Response) {
+// endWithBody ends the span when the body of the response has been read. Not found and conflict are
+// not recorded as errors, as reconcilers expect them.
+func endWithBody(span trace.Span, resp *http.Response) {
 	code := resp.StatusCode
 	span.SetAttributes(attribute.Int("http.response.status_code", code))
 	if code >= 400 && code != http.StatusNotFound && code != http.StatusConflict {
@@ -99,24 +96,24 @@ func answered(span trace.Span, resp *http.Response) {
 		span.End()
 		return
 	}
-	resp.Body = &answer{resp.Body, sync.OnceFunc(func() { span.End() })}
+	resp.Body = &tracedBody{resp.Body, sync.OnceFunc(func() { span.End() })}
 }
 
-// answer is a body that ends a span when it ends.
-type answer struct {
+// tracedBody is a body that ends a span at its end.
+type tracedBody struct {
 	io.ReadCloser
 	end func()
 }
 
-func (a *answer) Read(p []byte) (int, error) {
-	n, err := a.ReadCloser.Read(p)
+func (b *tracedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		a.end()
+		b.end()
 	}
 	return n, err
 }
 
-func (a *answer) Close() error {
-	a.end()
-	return a.ReadCloser.Close()
+func (b *tracedBody) Close() error {
+	b.end()
+	return b.ReadCloser.Close()
 }

@@ -8,8 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Controller holds the defaults of a manager's controllers. What a controller
-// sets itself comes first.
+// Controller holds the defaults of the options of a manager's controllers.
 type Controller struct {
 	// SkipNameValidation lets two controllers have the same name. Names label
 	// metrics and logs, so this is for tests mostly. False if nil.
@@ -49,12 +48,11 @@ type Controller struct {
 	// if zero.
 	ReconciliationTimeout time.Duration
 
-	// What follows is an addition to what controller-runtime has.
+	// The following fields are additions to what controller-runtime has.
 
-	// HungAfter is how long a reconcile may run before it is reported, with
-	// the stack of its goroutine: once, in the log and in
-	// flyball_controller_hung_reconciles_total. Nothing else happens to it. 5
-	// minutes if zero; never if negative.
+	// HungAfter is how long a reconcile may run before it is reported once, in the log with the
+	// stack of its goroutine and in flyball_controller_hung_reconciles_total. It is not cancelled.
+	// 5 minutes if zero; never if negative.
 	HungAfter time.Duration
 
 	// DetectHotLoops makes a controller detect requests that are reconciled again
@@ -63,14 +61,12 @@ type Controller struct {
 	// nothing is logged or counted. True if nil.
 	DetectHotLoops *bool
 
-	// OnHotLoop is told of requests that the reconciler's own writes bring
-	// back without end, instead of the log. Tests can let it fail. It is called
-	// by a worker, which it holds up.
+	// OnHotLoop is called for each detected hot loop, instead of logging it; tests can fail in it.
+	// It is called by a worker, which it blocks.
 	OnHotLoop func(HotLoop)
 
-	// TracerProvider makes the spans: one a reconcile, and below it one for each
-	// request that is made with the reconcile's context. If nil, the one that is
-	// registered with OpenTelemetry when a controller starts; if there is none,
-	// tracing costs nothing.
+	// TracerProvider creates the spans: one for each reconcile, and a child span for each request
+	// that is made with the reconcile's context. If nil, it is the one that is registered with
+	// OpenTelemetry when a controller starts; without one, tracing has no overhead.
 	TracerProvider trace.TracerProvider
 }

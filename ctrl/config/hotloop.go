@@ -7,24 +7,24 @@ import (
 	"flyball.dev/ctrl/internal/cause"
 )
 
-// HotLoop is a request that comes back again and again only because of what its own reconciles
-// wrote: each time the reconciler writes, the event of the write asks for it once more. The usual
-// reason is a field that is never what it was written as, such as a time, or a list in random order.
+// HotLoop is a request that is reconciled endlessly because of the writes of its own reconciles:
+// the event of each write adds the request again. The usual reason is a field that every reconcile
+// writes differently, such as a time, or a list in random order.
 //
-// A request is one after 20 reconciles in a row that each wrote something and were caused by nothing
-// but writes of the ones before, within a minute. It is reported once in ten minutes. Only what was
-// written through a client of package client, with the context given to the reconciler, is known to
-// be its own.
+// A request is a hot loop after 20 consecutive reconciles within a minute, each of which wrote
+// something and was caused only by writes of those before. It is reported once in ten minutes. Only
+// writes through a client of package client, with the context that was passed to the reconciler,
+// are attributed to it.
 type HotLoop struct {
-	// Controller and Request are what goes in circles.
+	// Controller and Request identify the loop.
 	Controller, Request string
 
-	// Reconciles is how many there were in a row, in the time Within.
+	// Reconciles is the number of consecutive reconciles in the time Within.
 	Reconciles int
 	Within     time.Duration
 
-	// Causes are those of the last reconcile. In their Changed they tell which fields of the objects
-	// change, and who owns them.
+	// Causes are those of the last reconcile. Their field Changed has the fields that change and
+	// the field managers that own them.
 	Causes cause.Causes
 }
 

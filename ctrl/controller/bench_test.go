@@ -92,7 +92,7 @@ func BenchmarkHotLoops(b *testing.B) {
 	calls := make([]*reconcileContext[reconcile.Request], 10_000)
 	for i := range calls {
 		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("object-", i)}
-		why := reconcile.Cause{Kind: reconcile.CauseUpdated, Object: name, ResourceVersion: "somebody else's"}
+		why := reconcile.Cause{Kind: reconcile.CauseUpdated, Object: name, ResourceVersion: "another"}
 		calls[i] = &reconcileContext[reconcile.Request]{controller: c, writes: []write{{name, fmt.Sprint(i)}}}
 		calls[i].req.NamespacedName = name
 		calls[i].causes.List = []reconcile.Cause{why}

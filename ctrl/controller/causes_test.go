@@ -40,6 +40,7 @@ func TestAReconcilerSeesItsCauses(t *testing.T) {
 			case 1:
 				return reconcile.Result{}, errors.New("broken")
 			case 2:
+				//lint:ignore SA1019 reconcilers still use it
 				return reconcile.Result{Requeue: true}, nil
 			case 3:
 				return reconcile.Result{RequeueAfter: time.Minute}, nil

@@ -16,9 +16,9 @@
 //   - Requeue: requeued with backoff.
 //   - An error: logged, counted and requeued with backoff.
 //   - A [reconcile.TerminalError]: logged and counted, not retried.
-//   - A conflict, the API server's answer to a write that is based on an old version: requeued with
-//     backoff. Optimistic concurrency makes conflicts normal, so it is logged at level 1 and counted
-//     in controller_runtime_reconcile_conflicts_total, and in controller_runtime_reconcile_total as
+//   - A conflict, the API server's response to a write based on an old version: requeued with
+//     backoff. Optimistic concurrency makes conflicts normal, so it is logged at level 1 and
+//     counted in controller_runtime_reconcile_conflicts_total, and in controller_runtime_reconcile_total as
 //     "requeue". The sixth consecutive one and those after it count as errors.
 //   - A panic: an error, unless RecoverPanic is false.
 //
@@ -97,7 +97,7 @@ type TypedOptions[request comparable] struct {
 	// ends the program.
 	RecoverPanic *bool
 
-	// NeedLeaderElection says whether the controller runs only in the leader. True if nil.
+	// NeedLeaderElection makes the controller run only in the leader. True if nil.
 	NeedLeaderElection *bool
 
 	// Reconciler reconciles the requests. It is required.

@@ -37,7 +37,7 @@ var runs atomic.Int64
 // unique is a name that no other run of a test has: metrics and names outlive tests.
 func unique(t *testing.T) string { return fmt.Sprintf("%s %d", t.Name(), runs.Add(1)) }
 
-// rig is a controller of strings, and what its reconciler was asked.
+// rig is a controller of strings, with the requests that its reconciler receives.
 type rig struct {
 	TypedController[string]
 	name  string
@@ -47,7 +47,7 @@ type rig struct {
 	stop  context.CancelFunc
 }
 
-// reconciler says what to do about a request.
+// reconciler is the Reconcile function of a test.
 type reconciler func(ctx context.Context, req string) (reconcile.Result, error)
 
 // start runs a controller in the bubble of the test. The test must take every request from asked.
@@ -174,7 +174,7 @@ func TestPriorityIsKept(t *testing.T) {
 	})
 }
 
-// spy notes the priorities that requests are added with.
+// spy records the priorities with which requests are added.
 type spy struct {
 	priorityqueue.PriorityQueue[string]
 	seen *[]string
@@ -302,7 +302,7 @@ func TestTimeout(t *testing.T) {
 		}
 		shorter, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, _ = c.Reconcile(shorter, "k") // somebody else's deadline does not count
+		_, _ = c.Reconcile(shorter, "k") // the caller's deadline is not a timeout
 		if n := testutil.ToFloat64(reconcileTimeouts.WithLabelValues(name)); n != 1 {
 			t.Errorf("%v timeouts counted, want 1", n)
 		}

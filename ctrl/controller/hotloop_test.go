@@ -55,7 +55,7 @@ func (w *world) write(ctx context.Context, who, value string) {
 }
 
 // watch runs a controller over a world for a while: after every reconcile of the first hundred its
-// reconciler and somebody else may write.
+// reconciler and another client may write.
 func watch(t *testing.T, options Options, own, other func(i int) bool, pace time.Duration) (name string) {
 	t.Helper()
 	var w world
@@ -68,7 +68,7 @@ func watch(t *testing.T, options Options, own, other func(i int) bool, pace time
 			w.write(ctx, "operator", fmt.Sprint("own-", i))
 		}
 		if i < 100 && other(i) {
-			w.write(context.Background(), "somebody", fmt.Sprint("other-", i))
+			w.write(context.Background(), "other", fmt.Sprint("other-", i))
 		}
 		return reconcile.Result{}, nil
 	})
@@ -104,7 +104,7 @@ func TestHotLoop(t *testing.T) {
 		"for so long":            {own: always, other: never, pace: 2900 * time.Millisecond, want: 1},
 		"it converges":           {own: func(i int) bool { return i < 19 }, other: never},
 		"it converges and again": {own: func(i int) bool { return i%10 != 0 }, other: func(i int) bool { return i%10 == 0 }},
-		"somebody else writes":   {own: never, other: always},
+		"another client writes":  {own: never, other: always},
 		"they take turns":        {own: always, other: func(i int) bool { return i%10 == 9 }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestHotLoopIsLogged(t *testing.T) {
 }
 
 // TestHotLoopAmongMany reconciles very many objects, with a write or five each, and one object that
-// comes back for its own writes among them. What is remembered must not grow with the objects.
+// is in a hot loop among them. Memory must not grow with the number of objects.
 func TestHotLoopAmongMany(t *testing.T) {
 	const most = 1 << 20
 	for writes, many := range map[int]int{1: 1_000_000, 5: 200_000} {
@@ -204,7 +204,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestManyHotLoops lets far more requests go in circles than are reported.
+// TestManyHotLoops has far more hot loops than are reported.
 func TestManyHotLoops(t *testing.T) {
 	found := map[string]int{}
 	c := &controller[int]{name: unique(t), options: TypedOptions[int]{OnHotLoop: func(h HotLoop) { found[h.Request]++ }}}
@@ -262,7 +262,7 @@ func TestHotLoopOfDeletions(t *testing.T) {
 	}
 }
 
-// TestHotLoopsAreNotLookedFor proves that the switch leaves nothing behind.
+// TestHotLoopsAreNotLookedFor checks that DetectHotLoops=false records nothing.
 func TestHotLoopsAreNotLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var observer any = "none"

@@ -36,6 +36,7 @@ func outcomeOf(result reconcile.Result, err error, tries int, stopping bool) out
 	switch {
 	case err == nil && result.RequeueAfter > 0:
 		return outcome{result: resultRequeueAfter, resetBackoff: true, requeue: true, after: result.RequeueAfter}
+	//lint:ignore SA1019 reconcilers still use it
 	case err == nil && result.Requeue:
 		return outcome{result: resultRequeue, requeue: true, rateLimited: true}
 	case err == nil:
@@ -123,6 +124,7 @@ func (o outcome) log(
 	default:
 		logger().Error(err, "Reconciler error", "causes", causes)
 	}
+	//lint:ignore SA1019 reconcilers still use it
 	if result.RequeueAfter > 0 || result.Requeue {
 		logger().Info("The reconciler returned an error together with RequeueAfter or Requeue, " +
 			"which are ignored if there is an error")

@@ -27,9 +27,11 @@ func TestJudge(t *testing.T) {
 		stopping bool
 		want     outcome
 	}{
-		"success":        {want: outcome{result: "success", resetBackoff: true}},
-		"requeue":        {result: reconcile.Result{Requeue: true}, want: outcome{result: "requeue", requeue: true, rateLimited: true}},
-		"requeue after":  {result: reconcile.Result{RequeueAfter: 3}, want: outcome{result: "requeue_after", resetBackoff: true, requeue: true, after: 3}},
+		"success": {want: outcome{result: "success", resetBackoff: true}},
+		//lint:ignore SA1019 reconcilers still use it
+		"requeue":       {result: reconcile.Result{Requeue: true}, want: outcome{result: "requeue", requeue: true, rateLimited: true}},
+		"requeue after": {result: reconcile.Result{RequeueAfter: 3}, want: outcome{result: "requeue_after", resetBackoff: true, requeue: true, after: 3}},
+		//lint:ignore SA1019 reconcilers still use it
 		"after and soon": {result: reconcile.Result{Requeue: true, RequeueAfter: 3}, want: outcome{result: "requeue_after", resetBackoff: true, requeue: true, after: 3}},
 		"error":          {err: broken, want: outcome{result: "error", requeue: true, rateLimited: true, failed: true}},
 		"an error comes before the result": {

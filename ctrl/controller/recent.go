@@ -36,8 +36,8 @@ func newRecent(now time.Time) recent { return recent{epoch: now.Add(-2 * hotLoop
 func (r *recent) ticks(now time.Time) uint32 { return uint32(now.Sub(r.epoch) / slotTick) }
 
 // age overflows after two years: an entry that old looks new for a minute. An entry may be younger
-// than ticks, the time at which a reconcile began, because a shorter reconcile that began later has put
-// it: its age is zero.
+// than ticks, the time at which a reconcile began, because a shorter reconcile that began later has
+// put it: its age is zero.
 func (s *slot) age(ticks uint32) uint32 {
 	if s.at-ticks <= slotAhead {
 		return 0

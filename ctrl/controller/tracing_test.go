@@ -50,7 +50,7 @@ func TestSpans(t *testing.T) {
 			}
 			var got []string
 			for _, a := range s.Attributes() {
-				got = append(got, fmt.Sprint(a.Key, "=", a.Value.Emit()))
+				got = append(got, fmt.Sprint(a.Key, "=", a.Value.String()))
 			}
 			for _, want := range []string{"flyball.causes=[\"generic\"]", "flyball.request=" + []string{"good", "bad"}[i]} {
 				if !slices.Contains(got, want) {

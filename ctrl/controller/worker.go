@@ -151,7 +151,7 @@ func (p *workerPool[request]) process(w *watchdog[request], t queue.Item[request
 	}
 }
 
-// outcomeOf returns the outcome of a reconcile. The rate limiter is asked only about failed ones.
+// outcomeOf returns the outcome of a reconcile. The rate limiter is consulted only for failed ones.
 func (p *workerPool[request]) outcomeOf(req request, result reconcile.Result, err error) outcome {
 	tries := 0
 	if err != nil {

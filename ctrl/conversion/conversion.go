@@ -1,5 +1,5 @@
-// Package conversion says what the Go types of a kind that exists in several
-// versions implement, so that objects can be converted between them.
+// Package conversion has the interfaces that the Go types of a kind with several versions
+// implement, so that objects can be converted between the versions.
 //
 // One version is the hub; all others, the spokes, convert to it and from it. A
 // conversion between two spokes goes through the hub.
@@ -13,8 +13,8 @@ type Hub interface {
 	Hub()
 }
 
-// Convertible is a spoke: a version that converts to the hub and from it.
-// Conversion there and back must lose nothing.
+// Convertible is a spoke: a version that converts to the hub and from it. A round trip must be
+// lossless.
 type Convertible interface {
 	runtime.Object
 	// ConvertTo writes the receiver into dst, the hub.

@@ -1,33 +1,32 @@
-// Package event holds what a source tells a handler: an object was created,
-// updated or deleted, or something about it is worth a look.
+// Package event has the events that sources pass to handlers: an object was created, updated or
+// deleted, or an event outside the cluster concerns it.
 //
-// Objects in events are shared with the cache and with other handlers: read
-// them, never change them.
+// Objects in events are shared with the cache and with other handlers, and must not be modified.
 package event
 
 import "flyball.dev/ctrl/client"
 
-// TypedCreateEvent says that an object came into view: it was created, it was
-// there when watching began, or it began to match the cache's selector.
+// TypedCreateEvent is the event of an object that was created, is in the initial list, or began to
+// match the cache's selector.
 type TypedCreateEvent[object any] struct {
 	Object object
 
-	// IsInInitialList is true if the object was there when watching began.
+	// IsInInitialList is true if the object is in the initial list.
 	IsInInitialList bool
 }
 
-// TypedUpdateEvent says that an object changed. Several changes may have been
-// merged into one event. A periodic resync sends the same object as both.
+// TypedUpdateEvent is the event of an object that was updated. Several updates may be coalesced
+// into one event. In a periodic resync, both objects are the same.
 type TypedUpdateEvent[object any] struct {
-	// ObjectOld is the object as the handler last heard of it.
+	// ObjectOld is the object in the last event that the handler received.
 	ObjectOld object
 
 	// ObjectNew is the object as it is now.
 	ObjectNew object
 }
 
-// TypedDeleteEvent says that an object went out of view: it was deleted or no
-// longer matches the cache's selector.
+// TypedDeleteEvent is the event of an object that was deleted, or no longer matches the cache's
+// selector.
 type TypedDeleteEvent[object any] struct {
 	// Object is the object's last known state.
 	Object object
@@ -37,8 +36,7 @@ type TypedDeleteEvent[object any] struct {
 	DeleteStateUnknown bool
 }
 
-// TypedGenericEvent says that an object deserves a look, for a reason that lies
-// outside the cluster.
+// TypedGenericEvent is an event from outside the cluster that concerns an object.
 type TypedGenericEvent[object any] struct {
 	Object object
 }

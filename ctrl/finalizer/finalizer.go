@@ -1,9 +1,9 @@
-// Package finalizer runs what must happen before an object may go.
+// Package finalizer runs finalizers of objects that are being deleted.
 //
-// Each finalizer is registered under the key that stands in metadata.finalizers. Finalize puts the
-// keys on an object that lives; on one that is being deleted it runs the finalizers whose keys are
-// there, and takes away the key of each that succeeded. It changes only the object in memory: the
-// caller writes it if the [Result] says so.
+// Each finalizer is registered under its key in metadata.finalizers. Finalize adds the keys to an
+// object that is not being deleted; of one that is, it runs the finalizers whose keys it has, and
+// removes the key of each that succeeded. It changes only the object in memory: the caller writes
+// it as the [Result] requires.
 package finalizer
 
 import (
@@ -18,7 +18,7 @@ import (
 	"flyball.dev/ctrl/controller/controllerutil"
 )
 
-// Result says which parts of the object were changed and have to be written.
+// Result has the parts of the object that were changed and have to be written.
 type Result struct {
 	// Updated is set if anything but the status changed.
 	Updated bool
@@ -26,25 +26,24 @@ type Result struct {
 	StatusUpdated bool
 }
 
-// Finalizer acts on an object, and says what it changed.
+// Finalizer finalizes an object and returns what it changed.
 type Finalizer interface {
 	Finalize(context.Context, client.Object) (Result, error)
 }
 
-// Registerer takes finalizers.
+// Registerer registers finalizers.
 type Registerer interface {
-	// Register adds a finalizer under a key. It returns an error if the key is taken.
+	// Register adds a finalizer under a key. It returns an error if the key is registered.
 	Register(key string, f Finalizer) error
 }
 
-// Finalizers are many finalizers that act as one. Register must not be called at the same time as
-// Finalize.
+// Finalizers is a set of finalizers. Register must not be called concurrently with Finalize.
 type Finalizers interface {
 	Registerer
 	Finalizer
 }
 
-// NewFinalizers returns Finalizers without any.
+// NewFinalizers returns an empty set.
 func NewFinalizers() Finalizers {
 	return finalizers{}
 }
@@ -59,8 +58,8 @@ func (f finalizers) Register(key string, finalizer Finalizer) error {
 	return nil
 }
 
-// Finalize acts in the order of the keys. A finalizer that fails keeps its key and does not stop the
-// others; the error holds all that failed.
+// Finalize runs the finalizers in the order of their keys. If one fails, its key remains and the
+// others still run; the error aggregates all errors.
 func (f finalizers) Finalize(ctx context.Context, obj client.Object) (Result, error) {
 	var result Result
 	var errs []error

@@ -46,7 +46,7 @@ func TypedEnqueueRequestForOwner[object client.Object](
 ) TypedEventHandler[object, reconcile.Request] {
 	kinds, _, err := scheme.ObjectKinds(ownerType)
 	if err == nil && len(kinds) != 1 {
-		err = fmt.Errorf("the owner type %T has %d kinds in the scheme, not one: %v", ownerType, len(kinds), kinds)
+		err = fmt.Errorf("expected exactly 1 kind for OwnerType %T, but found %v", ownerType, kinds)
 	}
 	if err != nil {
 		panic(err)

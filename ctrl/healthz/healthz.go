@@ -1,7 +1,8 @@
 // Package healthz serves health checks over HTTP.
 //
-// A [Handler] answers at its root for all checks together, and below it for each by its name. A
-// caller of the root learns which checks failed but not why; the path of one check gives its error.
+// A [Handler] serves all checks together at its root, and each check at a path with its name. The
+// response of the root names the checks that failed without their errors; the path of a check
+// returns its error.
 package healthz
 
 import (
@@ -19,11 +20,10 @@ import (
 // concurrent use.
 type Checker func(req *http.Request) error
 
-// Ping is always healthy.
+// Ping always passes.
 var Ping Checker = func(*http.Request) error { return nil }
 
-// CheckHandler answers every request with the result of one check: 200 and "ok", or 500 and the
-// error.
+// CheckHandler serves the result of one check: 200 and "ok", or 500 and the error.
 type CheckHandler struct {
 	Checker
 }
@@ -37,12 +37,12 @@ func (h CheckHandler) ServeHTTP(resp http.ResponseWriter, req *http.Request) {
 	fmt.Fprint(resp, "ok")
 }
 
-// Handler answers for many checks. At its root it runs them all and answers 200 if every one
-// passed, otherwise 500 and a line for each check; the query ?verbose asks for the lines in any
-// case, and ?exclude=NAME, as often as wanted, leaves a check out. At /NAME it runs one check.
-// Without any check there is one named ping, which passes.
+// Handler serves many checks. At its root it runs all of them and responds with 200 if all passed,
+// otherwise with 500 and a line for each check. The query ?verbose adds these lines in any case,
+// and each ?exclude=NAME excludes a check. At /NAME it runs one check. Without checks it has one
+// named ping, which passes.
 //
-// Checks must not be changed while the handler serves.
+// Checks must not be changed while the handler is in use.
 type Handler struct {
 	Checks map[string]Checker
 }

@@ -1,4 +1,4 @@
-// Package leaderelection makes the lock over which the replicas of a program agree on a leader: a
+// Package leaderelection creates the lock with which the replicas of a program elect a leader: a
 // Lease in the cluster.
 package leaderelection
 
@@ -19,36 +19,36 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// namespaceFile is where a pod finds the namespace it runs in.
+// namespaceFile is the file with the namespace of the pod.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // Options describe the lock.
 type Options struct {
-	// LeaderElection says whether there is to be a lock at all.
+	// LeaderElection enables leader election.
 	LeaderElection bool
 
 	// LeaderElectionResourceLock is the kind of lock, "leases" by default.
 	LeaderElectionResourceLock string
 
-	// LeaderElectionNamespace is the namespace of the lock. By default it is the one that the
-	// program runs in, when it runs in a pod.
+	// LeaderElectionNamespace is the namespace of the lock. In a pod it defaults to the pod's
+	// namespace.
 	LeaderElectionNamespace string
 
 	// LeaderElectionID is the name of the lock. It is required.
 	LeaderElectionID string
 
-	// RenewDeadline is how long a leader tries to renew the lock before it gives up. Requests time
-	// out after half of it, but not before a second, so that one slow answer does not cost the
-	// lock. Zero sets no timeout.
+	// RenewDeadline is how long a leader tries to renew the lock before it stops leading. Requests
+	// time out after half of it, but not before a second, so that the lock is not lost by one slow
+	// response. Zero sets no timeout.
 	RenewDeadline time.Duration
 
 	// LeaderLabels are put on the lock by the replica that holds it.
 	LeaderLabels map[string]string
 }
 
-// NewResourceLock returns the lock, with an identity of its own: the name of the host and a random
-// part. It returns nil and no error if there is to be no lock. Events about the lock go to
-// recorderProvider, if that is not nil. Nothing is read or written yet.
+// NewResourceLock returns the lock, with a unique identity: the host's name and a random part. It
+// returns nil and no error if leader election is disabled. Events of the lock are recorded with
+// recorderProvider, if that is not nil. It makes no request.
 func NewResourceLock(config *rest.Config, recorderProvider recorder.Provider, options Options) (resourcelock.Interface, error) {
 	if !options.LeaderElection {
 		return nil, nil
@@ -72,6 +72,7 @@ func NewResourceLock(config *rest.Config, recorderProvider recorder.Provider, op
 	}
 	lock := resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()}
 	if recorderProvider != nil {
+		//lint:ignore SA1019 locks record events with the core API
 		lock.EventRecorder = recorderProvider.GetEventRecorderFor(lock.Identity)
 	}
 

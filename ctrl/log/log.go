@@ -1,11 +1,10 @@
-// Package log holds the logger that everything in ctrl logs to.
+// Package log has the root logger of ctrl.
 //
-// Log can be used, and loggers derived from it, before the program has decided
-// where its logs go: SetLogger connects them all. Until then messages are
-// dropped. A program that is still without a logger after 30 seconds is told so
-// once, on standard error, when it next logs something.
+// Log, and loggers derived from it, can be used before the program has called SetLogger, which sets
+// the sink of all of them. Until then messages are dropped. If SetLogger has not been called after
+// 30 seconds, the next message that is dropped prints a warning, once, to standard error.
 //
-// Loggers are [logr.Logger]s. The package zap below makes one.
+// Loggers are [logr.Logger]s. Package zap creates one.
 package log
 
 import (
@@ -15,21 +14,19 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Log is the root of the loggers in ctrl. It drops everything until SetLogger
-// is called.
+// Log is the root of the loggers in ctrl. It drops all messages until SetLogger is called.
 var Log = logr.New(&sink{root: program})
 
 var program = newRoot(os.Stderr)
 
-// SetLogger sends everything that Log and the loggers derived from it are given
-// to l. Only the first call has an effect, so that libraries and tests that come
-// later do not take over. It is safe for concurrent use.
+// SetLogger makes Log, and the loggers derived from it, log to l. Only the first call has an
+// effect, so that libraries and tests cannot replace the logger later. It is safe for concurrent
+// use.
 func SetLogger(l logr.Logger) {
 	program.set(l.GetSink())
 }
 
-// FromContext returns the logger that ctx carries, or else Log, with the given
-// keys and values added.
+// FromContext returns the logger in ctx, or else Log, with the given keys and values added.
 func FromContext(ctx context.Context, keysAndValues ...any) logr.Logger {
 	l := Log
 	if ctx != nil {
@@ -40,12 +37,12 @@ func FromContext(ctx context.Context, keysAndValues ...any) logr.Logger {
 	return l.WithValues(keysAndValues...)
 }
 
-// IntoContext returns a context that carries log, for FromContext to find.
+// IntoContext returns a context with log, for FromContext.
 func IntoContext(ctx context.Context, log logr.Logger) context.Context {
 	return logr.NewContext(ctx, log)
 }
 
-// NullLogSink drops everything.
+// NullLogSink drops all messages.
 type NullLogSink struct{}
 
 var _ logr.LogSink = NullLogSink{}

@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// use logs in all the ways there are.
+// use logs with all methods.
 func use(l logr.Logger) {
 	l.Info("plain")
 	l.WithName("a").WithName("b").WithValues("k", 1).Info("derived", "x", 2)
@@ -67,7 +67,7 @@ func TestNoLoggerIsNoted(t *testing.T) {
 		var stderr bytes.Buffer
 		l := logr.New(&sink{root: newRoot(&stderr)})
 		l.Info("early")
-		time.Sleep(patience - time.Nanosecond)
+		time.Sleep(warnAfter - time.Nanosecond)
 		use(l)
 		if stderr.Len() > 0 {
 			t.Errorf("too early: %s", &stderr)
@@ -76,9 +76,9 @@ func TestNoLoggerIsNoted(t *testing.T) {
 		use(l)
 		use(l.WithName("x"))
 		if n := strings.Count(stderr.String(), "log.SetLogger"); n != 1 {
-			t.Errorf("said %d times: %s", n, &stderr)
+			t.Errorf("warned %d times: %s", n, &stderr)
 		}
-		// It is not too late.
+		// SetLogger still has an effect.
 		var got []string
 		l.GetSink().(*sink).root.set(lines(&got).GetSink())
 		l.Info("late")

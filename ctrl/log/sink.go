@@ -10,10 +10,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// patience is how long a program may log without a logger before it is told.
-const patience = 30 * time.Second
+// warnAfter is how long a program may log without a logger before a warning is printed.
+const warnAfter = 30 * time.Second
 
-// root is where the real logger arrives, once.
+// root has the sink that SetLogger sets, once.
 type root struct {
 	real   atomic.Pointer[logr.LogSink]
 	born   time.Time
@@ -32,18 +32,18 @@ func (r *root) set(s logr.LogSink) {
 	r.real.CompareAndSwap(nil, &s)
 }
 
-// dropped is called for each message that has nowhere to go.
+// dropped is called for each dropped message.
 func (r *root) dropped() {
-	if time.Since(r.born) < patience {
+	if time.Since(r.born) < warnAfter {
 		return
 	}
 	r.warn.Do(func() {
-		fmt.Fprintln(r.stderr, "flyball: logs are being dropped: the program has not called log.SetLogger")
+		fmt.Fprintln(r.stderr, "log.SetLogger(...) was never called; logs will not be displayed.")
 	})
 }
 
-// sink is a logger that does not know yet where it writes to. It remembers how
-// it was derived, and does the same with the real logger when that has come.
+// sink is a logr.LogSink that delegates to the sink that SetLogger sets. It records how it was
+// derived, and derives its target in the same way once that sink is set.
 type sink struct {
 	root   *root
 	parent *sink
@@ -51,15 +51,15 @@ type sink struct {
 	ready  atomic.Pointer[target]
 }
 
-// target is the real logger behind a sink: once as it is, to derive others from,
-// and once so that it skips this package's frame when it looks for its caller.
+// target is what a sink delegates to: as it is, to derive others from, and with a call depth that
+// skips the frame of this package.
 type target struct {
 	plain, called logr.LogSink
 }
 
 var _ logr.CallDepthLogSink = (*sink)(nil)
 
-// target returns the real logger, or nil if there is none yet.
+// target returns the target, or nil if SetLogger has not been called.
 func (s *sink) target() *target {
 	if t := s.ready.Load(); t != nil {
 		return t
@@ -84,7 +84,7 @@ func skipFrames(s logr.LogSink, n int) logr.LogSink {
 	return s
 }
 
-// child derives a logger: from the real one if it is there.
+// child derives a sink, from the target if there is one.
 func (s *sink) child(derive func(logr.LogSink) logr.LogSink) logr.LogSink {
 	if t := s.target(); t != nil {
 		return derive(t.plain)

@@ -7,14 +7,13 @@ import (
 
 // KubeAPIWarningLoggerOptions are the options of a KubeAPIWarningLogger.
 type KubeAPIWarningLoggerOptions struct {
-	// Deduplicate logs each message only once. All messages seen are kept for
-	// that, so memory grows with the number of different ones.
+	// Deduplicate logs each message only once. It stores all messages, so memory grows with the
+	// number of distinct ones.
 	Deduplicate bool
 }
 
-// KubeAPIWarningLogger logs the warnings that an API server adds to its
-// answers, to the logger in the request's context. It is a
-// rest.WarningHandlerWithContext.
+// KubeAPIWarningLogger logs the warnings in the responses of an API server, to the logger in the
+// request's context. It is a rest.WarningHandlerWithContext.
 type KubeAPIWarningLogger struct {
 	opts KubeAPIWarningLoggerOptions
 	seen sync.Map // message → struct{}

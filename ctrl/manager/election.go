@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-var errLeaseLost = errors.New("leader election lost")
+var errLeaderElectionLost = errors.New("leader election lost")
 
-// election is the phase that waits until this replica leads. It holds the lease until it is
-// stopped, by which time everything that only the leader may do has ended.
+// election is the phase that waits until this replica leads. It renews the lease until it is
+// stopped, which is after the leader-only runnables have ended.
 type election struct {
 	options Options
 	lock    resourcelock.Interface // nil without an election
@@ -43,7 +43,7 @@ func (e *election) start(ctx context.Context) error {
 			OnStartedLeading: func(context.Context) { close(leading) },
 			OnStoppedLeading: func() {
 				if !e.releasing.Load() {
-					e.failed(errLeaseLost)
+					e.failed(errLeaderElectionLost)
 				}
 			},
 		},
@@ -51,7 +51,7 @@ func (e *election) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed during initialization leader election process: %w", err)
 	}
-	// The lease outlives ctx: it is given up when the leader's work is done.
+	// The lease is renewed after ctx has ended, until the leader-only runnables have ended.
 	held := logr.NewContext(context.WithoutCancel(ctx), e.options.Logger.WithName("leaderelection"))
 	held, e.cancel = context.WithCancel(held)
 	e.over = make(chan struct{})
@@ -66,8 +66,9 @@ func (e *election) start(ctx context.Context) error {
 	return nil
 }
 
-// stop gives the lease up, if that is wanted. Every request for it has a timeout of its own, so it
-// does not wait for ctx to end: a lease that could have been released would hold up other replicas.
+// stop ends the renewal and releases the lease if LeaderElectionReleaseOnCancel is set. It does not
+// stop waiting when ctx ends, as a lease that is not released delays other replicas; each request
+// has a timeout.
 func (e *election) stop(context.Context) {
 	if e.cancel == nil {
 		return

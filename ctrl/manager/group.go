@@ -12,10 +12,10 @@ var errStopping = errors.New("can't accept new runnable as stop procedure is alr
 // member is a runnable in a group.
 type member struct {
 	run    func(context.Context) error
-	synced func(context.Context) bool // waits until the member is ready; nil if it needs no waiting
+	synced func(context.Context) bool // waits until the member is ready; nil if it is ready at once
 }
 
-// group is a phase in which runnables run side by side.
+// group is a phase in which runnables run concurrently.
 type group struct {
 	name   string
 	base   func() context.Context
@@ -31,7 +31,7 @@ type group struct {
 
 func (g *group) String() string { return g.name }
 
-// add starts m, now or with the group.
+// add adds m. It starts at once if the group runs, and otherwise with the group.
 func (g *group) add(m member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -118,7 +118,7 @@ func TestElection(t *testing.T) {
 			t.Errorf("%q has the lease", h)
 		}
 
-		// Somebody takes the lease away.
+		// Another holder takes the lease.
 		lease := &coordinationv1.Lease{}
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "test"}, lease); err != nil {
 			t.Fatal(err)

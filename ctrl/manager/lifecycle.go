@@ -14,17 +14,16 @@ import (
 	"flyball.dev/ctrl/webhook"
 )
 
-// phase is one step of the lifecycle.
+// phase is a step of the lifecycle.
 type phase interface {
-	// start begins the phase and returns when the next one may begin, or when ctx ends.
+	// start starts the phase and returns when the next one may start, or when ctx ends.
 	start(ctx context.Context) error
-	// stop ends the phase, or keeps it from beginning, and waits until it is over, or until ctx
-	// ends.
+	// stop stops the phase, or prevents its start, and waits until it has ended, or until ctx ends.
 	stop(ctx context.Context)
 	String() string
 }
 
-// lifecycle is the ordered list of phases. It is walked forward once and backward once.
+// lifecycle is the ordered list of phases: they start in this order and stop in reverse.
 type lifecycle struct {
 	options Options
 	phases  []phase
@@ -59,7 +58,7 @@ func newLifecycle(options Options, lock resourcelock.Interface) *lifecycle {
 	return l
 }
 
-// add puts r into the phase where it belongs.
+// add adds r to its phase.
 func (l *lifecycle) add(r Runnable) error {
 	if w, ok := r.(warmupRunnable); ok {
 		if err := l.warmup.add(member{run: w.Warmup}); err != nil {
@@ -96,9 +95,9 @@ func (l *lifecycle) failed(err error) {
 	}
 }
 
-// run walks through the phases, waits, and walks back.
+// run starts the phases, waits until ctx ends or a runnable fails, and stops the phases.
 func (l *lifecycle) run(ctx context.Context) error {
-	// Why the caller's context ended is the caller's business; here it just ends.
+	// The cause with which the caller's context ended is not an error of the manager.
 	parent := ctx
 	ctx, l.fail = context.WithCancelCause(context.WithoutCancel(parent))
 	defer l.fail(nil)
@@ -112,7 +111,7 @@ func (l *lifecycle) run(ctx context.Context) error {
 	l.fail(err)
 
 	grace := *l.options.GracefulShutdownTimeout
-	if errors.Is(err, errLeaseLost) {
+	if errors.Is(err, errLeaderElectionLost) {
 		grace = 0
 	}
 	if late := l.backward(grace); err == nil {
@@ -153,7 +152,7 @@ func (l *lifecycle) backward(grace time.Duration) error {
 	return nil
 }
 
-// cause is the error that ended ctx, or nil if it just ended.
+// cause returns the error that ended ctx, or nil if there was none.
 func cause(ctx context.Context) error {
 	if err := context.Cause(ctx); err != ctx.Err() {
 		return err

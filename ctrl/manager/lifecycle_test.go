@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// diary takes down what happens, in order.
+// diary records events in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -48,7 +48,7 @@ func (d *diary) expect(t *testing.T, want ...string) {
 	d.lines = nil
 }
 
-// runnable notes when it starts and when it stops.
+// runnable records when it starts and when it stops.
 func (d *diary) runnable(name string) RunnableFunc {
 	return func(ctx context.Context) error {
 		d.note("start %s", name)
@@ -58,7 +58,7 @@ func (d *diary) runnable(name string) RunnableFunc {
 	}
 }
 
-// The kinds of runnables that the phases are told apart by.
+// The kinds of runnables that have different phases.
 type (
 	always struct{ Runnable }
 	caches struct {
@@ -445,7 +445,7 @@ func TestLeaseLost(t *testing.T) {
 		l := testLifecycle(&candidate{lease: shared, id: "a"})
 		_ = l.add(RunnableFunc(func(ctx context.Context) error {
 			<-ctx.Done()
-			time.Sleep(time.Hour) // nobody waits for it
+			time.Sleep(time.Hour) // the manager does not wait for it
 			return nil
 		}))
 		ended := make(chan error)

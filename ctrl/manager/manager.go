@@ -1,28 +1,27 @@
-// Package manager runs everything that an operator consists of.
+// Package manager runs the controllers and other runnables of an operator.
 //
 // # Phases
 //
 // A manager starts its runnables in phases, each after the one before, and stops them in the
 // opposite order:
 //
-//	HTTP servers      metrics, health probes, pprof, and every [Server] that serves always
+//	HTTP servers      metrics, health probes, pprof, and every [Server] that needs no election
 //	webhooks          webhook servers; the phase is over when they serve, because the caches may need
 //	                  conversion webhooks
-//	caches            clusters; a phase is over when their caches are in sync
+//	caches            clusters; the next phase starts when their caches are in sync
 //	others            runnables that need no leader election
-//	warm-up           sources of controllers that are to be ready before they lead
-//	leader election   over when this replica leads, or at once if there is no election
+//	warm-up           sources of controllers with EnableWarmup
+//	leader election   waits until this replica leads, if there is an election
 //	leader-only       all other runnables, controllers among them
 //
-// A runnable that is added while its phase runs starts at once. When one runnable returns an error,
-// the manager stops all of them and returns it.
+// A runnable that is added while its phase runs starts at once. If a runnable returns an error, the
+// manager stops all runnables and returns the error.
 //
 // # Stopping
 //
-// When the context given to Start ends, every phase is told to stop and waited for in its turn:
-// controllers first, then the lease is given up, caches and servers last. All of it together may
-// take as long as GracefulShutdownTimeout. After Start has returned without an error, nothing that
-// the manager started is left.
+// When the context of Start ends, the phases stop one after the other: controllers first, then the
+// lease is released, caches and servers last. GracefulShutdownTimeout limits the total time. After
+// Start has returned without an error, nothing that the manager started is still running.
 package manager
 
 import (
@@ -53,31 +52,31 @@ type Manager interface {
 	// Cluster is the cluster that the runnables work on.
 	cluster.Cluster
 
-	// Add adds a runnable, which starts in its phase: at once if that phase runs. It returns an
-	// error if the manager is stopping.
+	// Add adds a runnable to its phase; it starts at once if that phase runs. It returns an error if
+	// the manager is stopping.
 	Add(Runnable) error
 
-	// Elected is closed when this replica leads, or has started without an election.
+	// Elected is closed when this replica leads, or has started without leader election.
 	Elected() <-chan struct{}
 
-	// AddMetricsServerExtraHandler serves path on the metrics server, which should not be open to
-	// everyone. Without a metrics server it does nothing. It returns an error if the path is taken,
-	// or once the manager has started.
+	// AddMetricsServerExtraHandler adds a handler for path to the metrics server, access to which
+	// should be restricted. Without a metrics server it has no effect. It returns an error if the path
+	// has a handler, or if the manager has started.
 	AddMetricsServerExtraHandler(path string, handler http.Handler) error
 
-	// AddHealthzCheck adds a check to the liveness endpoint. A check of the same name is replaced.
-	// It returns an error once the manager has started.
+	// AddHealthzCheck adds a check to the liveness endpoint. A check with the same name is replaced.
+	// It returns an error if the manager has started.
 	AddHealthzCheck(name string, check healthz.Checker) error
 
-	// AddReadyzCheck adds a check to the readiness endpoint, like AddHealthzCheck. [cache.Check] is
-	// one that fails while the cache cannot follow the API server.
+	// AddReadyzCheck is AddHealthzCheck for the readiness endpoint. [cache.Check] is a check that
+	// fails while the cache cannot follow the API server.
 	AddReadyzCheck(name string, check healthz.Checker) error
 
-	// Start runs everything until ctx ends or a runnable fails, and stops it. It returns nil if ctx
-	// ended and everything stopped in time, and may be called once.
+	// Start runs the manager until ctx ends or a runnable fails, and then stops it. It returns nil if
+	// ctx ended and all runnables stopped within the grace period. It may be called once.
 	//
-	// If the lease is lost, it returns an error without waiting for anything, and the program must
-	// end at once: something that only a leader may do could still be running.
+	// If leader election is lost, it returns an error without waiting, and the program must exit at
+	// once, as leader-only runnables may still be running.
 	Start(ctx context.Context) error
 
 	// GetWebhookServer returns the webhook server. The manager starts it only if this has been called.
@@ -93,10 +92,10 @@ type Manager interface {
 	GetConverterRegistry() conversion.Registry
 }
 
-// Runnable is something that a manager runs.
+// Runnable is run by a manager.
 type Runnable interface {
-	// Start runs until ctx ends, and does not return before everything it started has ended. If it
-	// returns an error the manager stops; if it returns nil nothing follows.
+	// Start runs until ctx ends, and does not return before everything that it started has ended. If
+	// it returns an error, the manager stops; if it returns nil, the manager continues.
 	Start(context.Context) error
 }
 
@@ -106,8 +105,8 @@ type RunnableFunc func(context.Context) error
 // Start calls the function.
 func (r RunnableFunc) Start(ctx context.Context) error { return r(ctx) }
 
-// LeaderElectionRunnable is a runnable that says whether it may run only in the leader. One that
-// does not say so does.
+// LeaderElectionRunnable is a runnable that determines whether it runs only in the leader. Other
+// runnables run only in the leader.
 type LeaderElectionRunnable interface {
 	NeedLeaderElection() bool
 }
@@ -124,13 +123,13 @@ type hasReadiness interface {
 	WaitForReady(ctx context.Context) bool
 }
 
-// warmupRunnable is a runnable that can do something before this replica leads. Warmup must end
-// when its context does.
+// warmupRunnable is a runnable with a part that runs before this replica leads. Warmup must return
+// when its context ends.
 type warmupRunnable interface {
 	Warmup(context.Context) error
 }
 
-// manager implements Manager. What it is asked about the cluster, the cluster answers.
+// manager implements Manager.
 type manager struct {
 	cluster.Cluster
 	options   Options
@@ -149,9 +148,8 @@ type manager struct {
 	readyz  map[string]healthz.Checker
 }
 
-// New returns a manager for the cluster that config points to. It listens on the addresses for
-// health probes and pprof, and so returns an error if one of them is in use, but talks to nobody
-// before it is started.
+// New returns a manager for the API server of config. It listens on the addresses for health probes
+// and pprof, and returns an error if one of them is in use, but makes no request before Start.
 func New(config *rest.Config, options Options) (Manager, error) {
 	if config == nil {
 		return nil, errors.New("must specify Config")
@@ -169,11 +167,11 @@ func New(config *rest.Config, options Options) (Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	health, err := listen("health probes", options.HealthProbeBindAddress)
+	health, err := listen(options.HealthProbeBindAddress)
 	if err != nil {
 		return nil, err
 	}
-	pprof, err := listen("pprof", options.PprofBindAddress)
+	pprof, err := listen(options.PprofBindAddress)
 	if err != nil {
 		if health != nil {
 			_ = health.Close()
@@ -204,13 +202,13 @@ func newLock(cl cluster.Cluster, options Options) (resourcelock.Interface, error
 		LeaderLabels:               options.LeaderElectionLabels,
 	}
 	if options.LeaderElectionConfig != nil {
-		// The events of another cluster's lease do not belong into this one.
+		// The events of a lease in another cluster must not be recorded in this one.
 		return leaderelection.NewResourceLock(options.LeaderElectionConfig, nil, o)
 	}
 	return leaderelection.NewResourceLock(cl.GetConfig(), cl, o)
 }
 
-// ControllerNames keeps apart the names of this manager's controllers.
+// ControllerNames returns the names of this manager's controllers.
 func (m *manager) ControllerNames() *names.Set { return &m.names }
 
 func (m *manager) GetLogger() logr.Logger { return m.options.Logger }
@@ -229,7 +227,7 @@ func (m *manager) Add(r Runnable) error {
 func (m *manager) AddMetricsServerExtraHandler(path string, handler http.Handler) error {
 	return m.beforeStart("metrics handler", func() error {
 		if m.metrics == nil {
-			m.options.Logger.Info("There is no metrics server, the extra handler is ignored", "path", path)
+			m.options.Logger.Info("Ignoring the extra handler, as there is no metrics server", "path", path)
 			return nil
 		}
 		return m.metrics.AddExtraHandler(path, handler)
@@ -249,7 +247,7 @@ func (m *manager) beforeStart(what string, add func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.started {
-		return fmt.Errorf("unable to add a %s: the manager has already been started", what)
+		return fmt.Errorf("unable to add new %s because the manager has already been started", what)
 	}
 	return add()
 }

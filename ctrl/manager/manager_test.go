@@ -19,7 +19,7 @@ import (
 	metricsserver "flyball.dev/ctrl/metrics/server"
 )
 
-// nowhere is a cluster that is never asked anything.
+// nowhere is a cluster whose methods are not called.
 var nowhere = &rest.Config{Host: "http://nowhere.test"}
 
 var noMetrics = metricsserver.Options{BindAddress: "0"}
@@ -47,7 +47,7 @@ func (m *manager) begin(t *testing.T) (stop func() error) {
 	return func() error { cancel(); return <-ended }
 }
 
-// taken returns an address that somebody listens on.
+// taken returns an address that is in use.
 func taken(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,7 +129,7 @@ func TestMetricsServer(t *testing.T) {
 func TestPortsInUse(t *testing.T) {
 	address := taken(t)
 	if _, err := New(nowhere, Options{Metrics: noMetrics, HealthProbeBindAddress: address}); err == nil ||
-		!strings.HasPrefix(err.Error(), "cannot serve health probes: listen tcp "+address) {
+		!strings.HasPrefix(err.Error(), "error listening on "+address) {
 		t.Errorf("health probes: %v", err)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,9 +138,9 @@ func TestPortsInUse(t *testing.T) {
 	}
 	other := free.Addr().String()
 	_ = free.Close()
-	for range 2 { // what was taken for the other server is given back
+	for range 2 { // the listener of the other server is closed
 		if _, err := New(nowhere, Options{Metrics: noMetrics, HealthProbeBindAddress: other, PprofBindAddress: address}); err == nil ||
-			!strings.HasPrefix(err.Error(), "cannot serve pprof: listen tcp "+address) {
+			!strings.HasPrefix(err.Error(), "error listening on "+address) {
 			t.Errorf("pprof: %v", err)
 		}
 	}

@@ -25,75 +25,75 @@ import (
 // BaseContextFunc returns the context that the contexts of runnables are derived from.
 type BaseContextFunc func() context.Context
 
-// Options are the choices to be made for a manager. The zero value is a good one.
+// Options are the options of a manager. The zero value is valid.
 type Options struct {
-	// Scheme says which Go types stand for which kinds. By default it is that of client-go, with
-	// Kubernetes' own kinds; most programs pass one with their kinds.
+	// Scheme maps Go types to kinds. By default it is client-go's, with the built-in kinds; most
+	// programs set one with their own kinds.
 	Scheme *runtime.Scheme
 
-	// MapperProvider makes the mapper from kinds to resources.
+	// MapperProvider creates the mapper from kinds to resources.
 	MapperProvider func(c *rest.Config, httpClient *http.Client) (meta.RESTMapper, error)
 
-	// Cache are the options of the cache. By default it holds every object, in all namespaces, of
-	// the kinds that are asked for.
+	// Cache are the options of the cache. By default it has all objects, in all namespaces, of the
+	// kinds that are read or watched.
 	Cache cache.Options
 
-	// NewCache makes the cache, with the options in Cache.
+	// NewCache creates the cache, with the options in Cache.
 	NewCache cache.NewCacheFunc
 
 	// Client are the options of the client. By default it reads from the cache and writes to the
 	// API server.
 	Client client.Options
 
-	// NewClient makes the client, with the options in Client.
+	// NewClient creates the client, with the options in Client.
 	NewClient client.NewClientFunc
 
 	// Logger is the manager's logger, log.Log by default.
 	Logger logr.Logger
 
-	// LeaderElection lets only one of several replicas run what needs a leader.
+	// LeaderElection enables leader election: only one of several replicas runs leader-only runnables.
 	LeaderElection bool
 
 	// LeaderElectionResourceLock is the kind of lock, "leases" by default.
 	LeaderElectionResourceLock string
 
-	// LeaderElectionNamespace is the namespace of the lock. By default it is the one that the
-	// program runs in, when it runs in a pod.
+	// LeaderElectionNamespace is the namespace of the lock. In a pod it defaults to the pod's
+	// namespace.
 	LeaderElectionNamespace string
 
-	// LeaderElectionID is the name of the lock. An election needs one.
+	// LeaderElectionID is the name of the lock. Leader election requires it.
 	LeaderElectionID string
 
-	// LeaderElectionConfig points to the cluster that has the lock, if it is another one. Events
-	// about the lock are then not recorded.
+	// LeaderElectionConfig is the configuration for the cluster with the lock, if it is another one.
+	// Events of the lock are then not recorded.
 	LeaderElectionConfig *rest.Config
 
-	// LeaderElectionReleaseOnCancel gives the lock up when the manager stops, so that another
-	// replica need not wait until it expires. The program must end when Start returns.
+	// LeaderElectionReleaseOnCancel releases the lock when the manager stops, so that other replicas
+	// do not wait until it expires. The program must exit when Start returns.
 	LeaderElectionReleaseOnCancel bool
 
 	// LeaderElectionLabels are put on the lock by the replica that holds it.
 	LeaderElectionLabels map[string]string
 
-	// LeaderElectionResourceLockInterface is a lock of one's own. The options that describe the
-	// lock are then not used.
+	// LeaderElectionResourceLockInterface is a custom lock. The other options of the lock are then
+	// ignored.
 	LeaderElectionResourceLockInterface resourcelock.Interface
 
-	// LeaseDuration is how long after the last renewal others wait before they take the lock. 15
-	// seconds if nil.
+	// LeaseDuration is how long after the last renewal other replicas wait before they acquire the
+	// lock. 15 seconds if nil.
 	LeaseDuration *time.Duration
 
-	// RenewDeadline is how long the leader tries to renew the lock before it gives up. 10 seconds
-	// if nil.
+	// RenewDeadline is how long the leader tries to renew the lock before it stops leading. 10
+	// seconds if nil.
 	RenewDeadline *time.Duration
 
-	// RetryPeriod is the time between tries. 2 seconds if nil.
+	// RetryPeriod is the time between attempts. 2 seconds if nil.
 	RetryPeriod *time.Duration
 
 	// Metrics are the options of the metrics server. By default it listens on port 8080.
 	Metrics metricsserver.Options
 
-	// HealthProbeBindAddress is the host and port for health probes. "0" or nothing means none.
+	// HealthProbeBindAddress is the host and port for health probes. Empty or "0" disables them.
 	HealthProbeBindAddress string
 
 	// ReadinessEndpointName is the path of the readiness probe, "/readyz" by default.
@@ -102,8 +102,8 @@ type Options struct {
 	// LivenessEndpointName is the path of the liveness probe, "/healthz" by default.
 	LivenessEndpointName string
 
-	// PprofBindAddress is the host and port for profiles, which may hold secrets and should not be
-	// open to everyone. "0" or nothing means none.
+	// PprofBindAddress is the host and port for profiles. They may contain secrets, so access should
+	// be restricted. Empty or "0" disables them.
 	PprofBindAddress string
 
 	// WebhookServer is the webhook server, by default one of webhook.NewServer without options. It is
@@ -111,24 +111,24 @@ type Options struct {
 	WebhookServer webhook.Server
 
 	// BaseContext returns the context that the contexts of runnables are derived from. It is called
-	// once, by Start. The background context by default. A logger in it is theirs; otherwise they
-	// get the manager's.
+	// once, by Start. The background context by default. If it has no logger, the manager's is
+	// added.
 	BaseContext BaseContextFunc
 
-	// EventBroadcaster sends the events that recorders record.
+	// EventBroadcaster writes the events of the core API.
 	//
-	// Deprecated: the manager makes one and stops it. One that is passed in is not stopped.
+	// Deprecated: the manager writes them itself. A broadcaster that is set here is not shut down.
 	EventBroadcaster record.EventBroadcaster
 
-	// GracefulShutdownTimeout is how long Start waits for everything to stop: 30 seconds if nil, not
-	// at all if zero, as long as it takes if negative.
+	// GracefulShutdownTimeout is how long Start waits for all runnables to stop: 30 seconds if nil,
+	// not at all if zero, without a limit if negative.
 	GracefulShutdownTimeout *time.Duration
 
 	// Controller holds the defaults of the manager's controllers.
 	Controller config.Controller
 }
 
-// complete fills in everything that is still open.
+// complete sets the defaults of options that are not set.
 func (o *Options) complete() {
 	setDefault(&o.LeaseDuration, ptr.To(15*time.Second))
 	setDefault(&o.RenewDeadline, ptr.To(10*time.Second))
@@ -157,7 +157,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// cluster passes on what concerns the cluster.
+// cluster sets the options of the cluster.
 func (o *Options) cluster(c *cluster.Options) {
 	c.Scheme = o.Scheme
 	c.MapperProvider = o.MapperProvider
@@ -166,10 +166,11 @@ func (o *Options) cluster(c *cluster.Options) {
 	c.NewClient = o.NewClient
 	c.Cache = o.Cache
 	c.Client = o.Client
+	//lint:ignore SA1019 programs still set it
 	c.EventBroadcaster = o.EventBroadcaster
 }
 
-// runnableContext is the context that every phase derives its own from.
+// runnableContext returns the context from which the contexts of runnables are derived.
 func (o *Options) runnableContext() context.Context {
 	ctx := o.BaseContext()
 	if _, err := logr.FromContext(ctx); err != nil {

@@ -15,26 +15,26 @@ import (
 
 // Server is an HTTP server as a runnable.
 type Server struct {
-	// Name says what the server is for, in logs.
+	// Name identifies the server in logs.
 	Name string
 
-	// Server is the server. It is required.
+	// Server is the HTTP server. It is required.
 	Server *http.Server
 
-	// Listener is what it serves. If nil, Start listens on Server.Addr.
+	// Listener accepts the connections. If nil, Start listens on Server.Addr.
 	Listener net.Listener
 
-	// OnlyServeWhenLeader makes it serve only in the leader.
+	// OnlyServeWhenLeader makes the server run only in the leader.
 	OnlyServeWhenLeader bool
 
-	// ShutdownTimeout limits the wait for requests in flight at the end. No limit if nil.
+	// ShutdownTimeout limits the graceful shutdown. No limit if nil.
 	ShutdownTimeout *time.Duration
 }
 
-// NeedLeaderElection reports whether the server serves only in the leader.
+// NeedLeaderElection reports whether the server runs only in the leader.
 func (s *Server) NeedLeaderElection() bool { return s.OnlyServeWhenLeader }
 
-// Start serves until ctx ends and the requests in flight are answered.
+// Start serves until ctx ends, and then shuts down gracefully.
 func (s *Server) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx)
 	if s.Name != "" {
@@ -72,18 +72,18 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 // listen listens on address, unless that is empty or "0".
-func listen(what, address string) (net.Listener, error) {
+func listen(address string) (net.Listener, error) {
 	if address == "" || address == "0" {
 		return nil, nil
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot serve %s: %w", what, err)
+		return nil, fmt.Errorf("error listening on %s: %w", address, err)
 	}
 	return listener, nil
 }
 
-// addServers adds the servers that the options ask for.
+// addServers adds the servers that are enabled by the options.
 func (m *manager) addServers() error {
 	if m.metrics != nil {
 		if err := m.lifecycle.servers.add(member{run: m.metrics.Start}); err != nil {

@@ -20,13 +20,14 @@ import (
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/internal/fakeapi"
 	"flyball.dev/ctrl/manager"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 	"flyball.dev/ctrl/reconcile"
 )
 
 // TestTrace follows a reconcile to the requests that it makes: reads from the
-// server and writes are spans below its own, and the server hears of the trace.
+// server and writes are spans below its own, and the server receives the trace context.
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
@@ -38,9 +39,9 @@ func TestTrace(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		heard := &parents{}
+		received := &parents{}
 		cfg := cp.Config()
-		cfg.Wrap(heard.listen)
+		cfg.Wrap(received.record)
 		recorder := tracetest.NewSpanRecorder()
 		mgr, err := manager.New(cfg, manager.Options{
 			Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -75,25 +76,21 @@ func TestTrace(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		heard.compare(t, recorder.Ended())
+		received.compare(t, recorder.Ended())
 	})
 }
 
-// parents are the values of traceparent that a server hears.
+// parents are the values of traceparent that a server received.
 type parents struct {
-	mu   sync.Mutex
-	told []string
+	mu     sync.Mutex
+	values []string
 }
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func (p *parents) listen(next http.RoundTripper) http.RoundTripper {
-	return transport(func(r *http.Request) (*http.Response, error) {
-		if told := r.Header.Get("traceparent"); told != "" {
+func (p *parents) record(next http.RoundTripper) http.RoundTripper {
+	return fakeapi.Func(func(r *http.Request) (*http.Response, error) {
+		if value := r.Header.Get("traceparent"); value != "" {
 			p.mu.Lock()
-			p.told = append(p.told, told)
+			p.values = append(p.values, value)
 			p.mu.Unlock()
 		}
 		return next.RoundTrip(r)
@@ -125,12 +122,12 @@ func (p *parents) compare(t *testing.T, spans []sdktrace.ReadOnlySpan) {
 		if s.Parent().SpanID() != reconcile.SpanContext().SpanID() {
 			t.Errorf("%s is not below the reconcile", s.Name())
 		}
-		told := fmt.Sprintf("00-%s-%s-01", reconcile.SpanContext().TraceID(), s.SpanContext().SpanID())
-		if !slices.Contains(p.told, told) {
-			t.Errorf("the server did not hear of %s: %q", s.Name(), p.told)
+		want := fmt.Sprintf("00-%s-%s-01", reconcile.SpanContext().TraceID(), s.SpanContext().SpanID())
+		if !slices.Contains(p.values, want) {
+			t.Errorf("the server did not receive the traceparent of %s, but %q", s.Name(), p.values)
 		}
 	}
-	if len(p.told) != 2 {
-		t.Errorf("the server heard %q", p.told)
+	if len(p.values) != 2 {
+		t.Errorf("the server received %q", p.values)
 	}
 }

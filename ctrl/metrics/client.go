@@ -11,7 +11,7 @@ import (
 	clientmetrics "k8s.io/client-go/tools/metrics"
 )
 
-// RESTClientMetric is a metric of client-go's REST client that is measured only on request.
+// RESTClientMetric is an optional metric of client-go's REST client.
 type RESTClientMetric int
 
 const (
@@ -29,21 +29,21 @@ const (
 	MetricRequestRetry
 )
 
-// RESTClientMetricsOptions are choices for the metrics that are turned on with them.
+// RESTClientMetricsOptions are the options of the metrics that are registered with them.
 type RESTClientMetricsOptions struct {
-	// DurationBuckets are the upper bounds, in seconds, of the buckets of the metrics that measure
-	// time. None means those of Kubernetes' own components, from 5 ms to 60 s. A metric that is on
-	// already keeps its buckets.
+	// DurationBuckets are the upper bounds, in seconds, of the buckets of latencies. By default they
+	// are those of the Kubernetes components, from 5 ms to 60 s. A metric that is registered already
+	// keeps its buckets.
 	DurationBuckets []float64
 }
 
-// RegisterRESTClientMetrics turns metrics on, for every client of the process. Metrics that are on
-// stay on.
+// RegisterRESTClientMetrics enables metrics, for all clients of the process. They cannot be
+// disabled.
 func RegisterRESTClientMetrics(metrics ...RESTClientMetric) {
 	RegisterRESTClientMetricsWithOptions(RESTClientMetricsOptions{}, metrics...)
 }
 
-// RegisterRESTClientMetricsWithOptions is RegisterRESTClientMetrics with choices.
+// RegisterRESTClientMetricsWithOptions is RegisterRESTClientMetrics with options.
 func RegisterRESTClientMetricsWithOptions(opts RESTClientMetricsOptions, metrics ...RESTClientMetric) {
 	seconds := opts.DurationBuckets
 	if len(seconds) == 0 {
@@ -53,22 +53,22 @@ func RegisterRESTClientMetricsWithOptions(opts RESTClientMetricsOptions, metrics
 	for _, m := range metrics {
 		switch m {
 		case MetricRequestLatency:
-			requestLatency.turnOn("rest_client_request_duration_seconds",
-				"Seconds that requests took, by verb and host.", seconds, "verb", "host")
+			requestLatency.enable("rest_client_request_duration_seconds",
+				"Latency of HTTP requests in seconds, by verb and host.", seconds, "verb", "host")
 		case MetricDNSResolutionLatency:
-			resolverLatency.turnOn("rest_client_dns_resolution_duration_seconds",
-				"Seconds that the resolution of a host's name took.", seconds, "host")
+			resolverLatency.enable("rest_client_dns_resolution_duration_seconds",
+				"Latency of DNS resolution in seconds, by host.", seconds, "host")
 		case MetricRequestSize:
-			requestSize.turnOn("rest_client_request_size_bytes",
-				"Bytes in the bodies of requests, by verb and host.", bytes, "verb", "host")
+			requestSize.enable("rest_client_request_size_bytes",
+				"Size of the bodies of HTTP requests in bytes, by verb and host.", bytes, "verb", "host")
 		case MetricResponseSize:
-			responseSize.turnOn("rest_client_response_size_bytes",
-				"Bytes in the bodies of responses, by verb and host.", bytes, "verb", "host")
+			responseSize.enable("rest_client_response_size_bytes",
+				"Size of the bodies of HTTP responses in bytes, by verb and host.", bytes, "verb", "host")
 		case MetricRateLimiterLatency:
-			rateLimiterLatency.turnOn("rest_client_rate_limiter_duration_seconds",
-				"Seconds that requests waited for the client's own rate limiter, by verb and host.", seconds, "verb", "host")
+			rateLimiterLatency.enable("rest_client_rate_limiter_duration_seconds",
+				"Delay by the client-side rate limiter in seconds, by verb and host.", seconds, "verb", "host")
 		case MetricRequestRetry:
-			requestRetries.turnOn()
+			requestRetries.enable()
 		}
 	}
 }
@@ -76,7 +76,7 @@ func RegisterRESTClientMetricsWithOptions(opts RESTClientMetricsOptions, metrics
 var (
 	requestResults = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rest_client_requests_total",
-		Help: "HTTP requests, by status code, method and host.",
+		Help: "Total number of HTTP requests, by status code, method and host.",
 	}, []string{"code", "method", "host"})
 
 	requestLatency, rateLimiterLatency, resolverLatency, requestSize, responseSize histogram
@@ -96,13 +96,13 @@ func init() {
 	})
 }
 
-// histogram observes nothing until it is turned on.
+// histogram is a histogram that drops observations until it is enabled.
 type histogram struct {
 	once sync.Once
 	vec  atomic.Pointer[prometheus.HistogramVec]
 }
 
-func (h *histogram) turnOn(name, help string, buckets []float64, labels ...string) {
+func (h *histogram) enable(name, help string, buckets []float64, labels ...string) {
 	h.once.Do(func() {
 		vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name, Help: help, Buckets: buckets,
@@ -121,7 +121,7 @@ func (h *histogram) observe(value float64, labels ...string) {
 	}
 }
 
-// The adapters give client-go the methods it asks for.
+// The adapters implement the interfaces of client-go's tools/metrics.
 type (
 	resultAdapter   struct{}
 	latencyAdapter  struct{ *histogram }
@@ -145,17 +145,17 @@ func (a sizeAdapter) Observe(_ context.Context, verb, host string, size float64)
 	a.observe(size, verb, host)
 }
 
-// retryCounter counts nothing until it is turned on.
+// retryCounter is a counter that drops increments until it is enabled.
 type retryCounter struct {
 	once sync.Once
 	vec  atomic.Pointer[prometheus.CounterVec]
 }
 
-func (c *retryCounter) turnOn() {
+func (c *retryCounter) enable() {
 	c.once.Do(func() {
 		vec := prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rest_client_request_retries_total",
-			Help: "Requests that were tried again, by status code, verb and host.",
+			Help: "Total number of retries of HTTP requests, by status code, verb and host.",
 		}, []string{"code", "verb", "host"})
 		Registry.MustRegister(vec)
 		c.vec.Store(vec)

@@ -8,12 +8,12 @@ import (
 var (
 	leaderStatus = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "leader_election_master_status",
-		Help: "1 while this process holds the lease of that name, 0 while it waits for it.",
+		Help: "1 if this process holds the lease with this name, otherwise 0.",
 	}, []string{"name"})
 
 	leaderSlowPath = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leader_election_slowpath_total",
-		Help: "Renewals of the lease of that name that had to read it first.",
+		Help: "Total number of renewals of the lease with this name that read it first (slow path).",
 	}, []string{"name"})
 )
 
@@ -22,7 +22,7 @@ func init() {
 	leaderelection.SetProvider(leaderMetrics{})
 }
 
-// leaderMetrics counts for client-go's elector, which names the lease with every event.
+// leaderMetrics implements client-go's interface for the metrics of leader election.
 type leaderMetrics struct{}
 
 func (leaderMetrics) NewLeaderMetric() leaderelection.LeaderMetric { return leaderMetrics{} }

@@ -14,7 +14,7 @@ func TestRESTClientMetrics(t *testing.T) {
 	ctx := t.Context()
 	clientmetrics.RequestResult.Increment(ctx, "200", "GET", "there")
 	if err := testutil.GatherAndCompare(Registry, strings.NewReader(`
-# HELP rest_client_requests_total HTTP requests, by status code, method and host.
+# HELP rest_client_requests_total Total number of HTTP requests, by status code, method and host.
 # TYPE rest_client_requests_total counter
 rest_client_requests_total{code="200",host="there",method="GET"} 1
 `), "rest_client_requests_total"); err != nil {

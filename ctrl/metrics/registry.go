@@ -1,35 +1,35 @@
-// Package metrics holds the registry of every metric of the runtime, and puts the metrics of
-// client-go into it.
+// Package metrics has the registry of the runtime's metrics, and registers those of client-go.
 //
-// Metrics are registered when the packages that own them are imported. Nothing is measured
-// in the background: figures are counted as things happen or read when they are scraped.
+// Metrics are registered when their packages are imported. There is no polling: values are counted
+// as events happen, or collected on scrape.
 //
 // # The metrics
 //
-// Names and labels that controller-runtime has are the same here, so its dashboards work:
-// controller_runtime_*, workqueue_*, rest_client_* and leader_election_*. These are more:
+// The metrics of controller-runtime have the same names and labels, so its dashboards work:
+// controller_runtime_*, workqueue_*, rest_client_* and leader_election_*. The others are:
 //
-//	flyball_controller_hot_loops_total       requests that come back for their own writes
-//	flyball_controller_hung_reconciles_total reconciles that run for longer than HungAfter
-//	flyball_workqueue_oldest_waiter_seconds  how long the key has been in line that came first
-//	flyball_workqueue_causes_total           keys that were added, by what caused it
+//	flyball_controller_hot_loops_total       hot loops: endless reconciles caused by own writes
+//	flyball_controller_hung_reconciles_total reconciles that ran for longer than HungAfter
+//	flyball_workqueue_oldest_waiter_seconds  how long the oldest ready key has been queued
+//	flyball_workqueue_causes_total           additions to the queue, by cause
 //
-// What caches hold and hear is told by the labels group, version, kind and form (typed, unstructured
-// or metadata). All namespaces, and all caches of the process, are counted together; a kind that no
-// running cache has is not told of.
+// The metrics of caches have the labels group, version, kind and form: the representation, typed,
+// unstructured or metadata. They are sums over all namespaces and all caches of the process; there
+// are none of a kind that no running cache has.
 //
 //	flyball_cache_objects                    objects in the cache
-//	flyball_cache_bytes                      bytes that they take, packed
-//	flyball_cache_synced                     1 if all of them were listed
-//	flyball_cache_watches                    watches that are open
+//	flyball_cache_bytes                      packed size of the objects
+//	flyball_cache_synced                     1 if all initial lists are complete
+//	flyball_cache_watches                    open watches
 //	flyball_cache_last_contact_timestamp_seconds
-//	                                         when the server last told something, if only that
-//	                                         nothing is new; of several watches the most silent
-//	flyball_cache_events_total               changes and deletions that watches told of
-//	flyball_cache_relists_total              lists after the first: a watch could not be continued
-//	flyball_cache_errors_total               errors of lists and watches, by reason: the API's own
-//	                                         word, or Connection, Timeout, Decoding,
-//	                                         Ended, Silent or Unknown
+//	                                         time of the last event or bookmark; the minimum over
+//	                                         the watches of the kind
+//	flyball_cache_events_total               events that watches delivered
+//	flyball_cache_relists_total              lists after the first, because a watch could not be
+//	                                         continued
+//	flyball_cache_errors_total               errors of lists and watches, by reason: that of the API
+//	                                         status, or Connection, Timeout, Decoding, Ended,
+//	                                         Silent or Unknown
 //
 // A cache is up to date if it is synced, and time() - flyball_cache_last_contact_timestamp_seconds
 // stays below the interval of the server's bookmarks, which is about a minute.

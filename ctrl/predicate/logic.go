@@ -2,13 +2,12 @@ package predicate
 
 import "flyball.dev/ctrl/event"
 
-// And returns a predicate that lets pass what all of the given let pass. With none given,
-// everything passes.
+// And returns a predicate that events pass if they pass all predicates. With none, all events pass.
 func And[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
 	return all[object](predicates)
 }
 
-// Or returns a predicate that lets pass what any of the given lets pass. With none given, nothing
+// Or returns a predicate that events pass if they pass any of the predicates. With none, no event
 // passes.
 func Or[object any](predicates ...TypedPredicate[object]) TypedPredicate[object] {
 	inverse := make([]TypedPredicate[object], len(predicates))
@@ -18,7 +17,7 @@ func Or[object any](predicates ...TypedPredicate[object]) TypedPredicate[object]
 	return Not(And(inverse...))
 }
 
-// Not returns a predicate that lets pass what the given one does not.
+// Not returns a predicate that events pass if they do not pass the given one.
 func Not[object any](predicate TypedPredicate[object]) TypedPredicate[object] {
 	return not[object]{predicate}
 }

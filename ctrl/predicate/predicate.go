@@ -1,7 +1,7 @@
 // Package predicate holds filters that decide which events reach a handler.
 //
 // Predicates filter the events of one controller; the objects in the cache are selected by the
-// cache's options. They run on the goroutine that delivers events, so they must be quick, and must
+// cache's options. They run on the goroutine that delivers events, so they must be fast, and must
 // not modify the objects.
 package predicate
 
@@ -24,7 +24,7 @@ type TypedPredicate[object any] interface {
 // Predicate is a TypedPredicate of any object.
 type Predicate = TypedPredicate[client.Object]
 
-// TypedFuncs is a TypedPredicate made of functions. A nil function lets every event of its sort
+// TypedFuncs is a TypedPredicate made of functions. If a function is nil, all events of its type
 // pass.
 type TypedFuncs[object any] struct {
 	CreateFunc  func(event.TypedCreateEvent[object]) bool
@@ -72,8 +72,8 @@ func NewTypedPredicateFuncs[object any](filter func(object object) bool) TypedFu
 	}
 }
 
-// LabelSelectorPredicate returns a predicate that lets objects pass whose labels match the
-// selector. It fails if the selector is not valid.
+// LabelSelectorPredicate returns a predicate that events pass if the labels of the object match the
+// selector. It returns an error if the selector is invalid.
 func LabelSelectorPredicate(s metav1.LabelSelector) (Predicate, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&s)
 	if err != nil {

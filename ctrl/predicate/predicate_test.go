@@ -11,7 +11,7 @@ import (
 	"flyball.dev/ctrl/predicate"
 )
 
-// decisions is what a predicate says of the four sorts of events.
+// decisions are the results of a predicate for the four types of events.
 type decisions struct{ create, update, remove, generic bool }
 
 func decide(p predicate.Predicate, before, after client.Object) decisions {

@@ -1,4 +1,4 @@
-// Package reconcile has the contract between a controller and its reconciler, the code that moves
+// Package reconcile has the interface between a controller and its reconciler, the code that moves
 // the actual state towards the desired state of an object.
 //
 // Reconciliation is level-triggered: a request identifies an object, not an event. The reconciler
@@ -18,14 +18,14 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Request names the object to reconcile.
+// Request identifies the object to reconcile.
 type Request struct {
 	// NamespacedName is the object's namespace (empty for a cluster-scoped object) and name.
 	types.NamespacedName
 }
 
-// Result is whether and when the request is to be reconciled again after a call without error. The
-// zero Result means: nothing, until the next event.
+// Result determines whether and when the request is reconciled again after a call without error.
+// With the zero Result it is not, until the next event.
 type Result struct {
 	// Requeue requeues the request after the rate limiter's delay.
 	//

@@ -50,7 +50,7 @@ func TestTerminalError(t *testing.T) {
 	}
 }
 
-// reader answers every read with an error, or with success.
+// reader returns the same error from every read.
 type reader struct {
 	client.Client
 	err error

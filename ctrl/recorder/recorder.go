@@ -1,8 +1,7 @@
-// Package recorder says what can be asked for event recorders.
+// Package recorder has the interface of providers of event recorders.
 //
-// An event is a note for people about an object, which the server keeps for a
-// while. Recording one never blocks and never fails: what cannot be delivered is
-// dropped and logged.
+// Recording an event never blocks and never fails: an event that cannot be written is dropped and
+// logged.
 package recorder
 
 import (
@@ -16,8 +15,7 @@ type EventRecorder interface {
 	events.AnnotatedEventRecorder
 }
 
-// Provider hands out event recorders. It is safe for concurrent use, and so are
-// the recorders.
+// Provider provides event recorders. It is safe for concurrent use, and so are the recorders.
 type Provider interface {
 	// GetEventRecorderFor returns a recorder for events of the core API, whose
 	// source is name.
@@ -26,8 +24,7 @@ type Provider interface {
 	GetEventRecorderFor(name string) record.EventRecorder
 
 	// GetEventRecorder returns a recorder for events of the events.k8s.io API.
-	// The name is their reporting controller and must be a qualified name; their
-	// reporting instance is the name, "-" and the host's name, at most 128
-	// characters together.
+	// The name is the reporting controller and must be a qualified name; the reporting instance is
+	// the name, "-" and the host's name, truncated to 128 characters.
 	GetEventRecorder(name string) EventRecorder
 }

@@ -10,7 +10,7 @@
 //
 //	func init() { SchemeBuilder.Register(&AppService{}, &AppServiceList{}) }
 //
-// and a program puts together the scheme it needs:
+// and a program creates the scheme that it needs:
 //
 //	s := runtime.NewScheme()
 //	err := errors.Join(clientgoscheme.AddToScheme(s), examplev1.AddToScheme(s))

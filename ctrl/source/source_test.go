@@ -213,8 +213,8 @@ func TestKindWhoseCacheDoesNotSync(t *testing.T) {
 	handlersSynced := make(chan struct{})
 	close(handlersSynced)
 	for name, c := range map[string]cache.Cache{
-		"the cache says so":    &unsynced{informer{synced: handlersSynced}},
-		"the informer says so": &removed{informer{synced: make(chan struct{})}},
+		"by the cache":    &unsynced{informer{synced: handlersSynced}},
+		"by the informer": &removed{informer{synced: make(chan struct{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestKindWhoseCacheDoesNotSync(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	var nobody handler.EventHandler
+	var none handler.EventHandler
 	events := make(chan event.GenericEvent)
 	// The texts are controller-runtime's: programs test for them.
 	for _, m := range []struct {
@@ -242,12 +242,12 @@ func TestMistakes(t *testing.T) {
 	}{
 		{source.Kind[*corev1.Pod](&informer{}, nil, handler.TypedFuncs[*corev1.Pod, reconcile.Request]{}), "must create Kind with a non-nil object"},
 		{source.Kind[client.Object](nil, pod(""), &names{}), "must create Kind with a non-nil cache"},
-		{source.Kind(&informer{}, client.Object(pod("")), nobody), "must create Kind with non-nil handler"},
+		{source.Kind(&informer{}, client.Object(pod("")), none), "must create Kind with non-nil handler"},
 		{source.Kind(&informer{}, client.Object(pod("")), handler.EventHandler((*names)(nil))), "must create Kind with non-nil handler"},
 		{&source.Informer{Handler: &names{}}, "must specify Informer.Informer"},
 		{&source.Informer{Informer: &informer{}}, "must specify Informer.Handler"},
 		{source.Channel(nil, handler.EventHandler(&names{})), "must specify Channel.Source"},
-		{source.Channel(events, nobody), "must specify Channel.Handler"},
+		{source.Channel(events, none), "must specify Channel.Handler"},
 		{source.Channel(events, handler.EventHandler((*names)(nil))), "must specify Channel.Handler"},
 	} {
 		if err := m.source.Start(t.Context(), nil); err == nil || err.Error() != m.want {

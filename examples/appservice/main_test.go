@@ -33,12 +33,12 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// TestHere starts everything, as a newcomer does, and stops it when the sample is ready.
-func TestHere(t *testing.T) {
+// TestLocally runs the command without flags, and stops it when the sample is ready.
+func TestLocally(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("KUBECONFIG", "")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	out := &seeker{text: "Ready is True.", found: func() { cancel(errors.New("interrupted, as by Ctrl-C")) }}
+	out := &seeker{text: "Ready is True.", found: func() { cancel(errors.New("interrupted")) }}
 	if err := run(ctx, nil, out); err != nil {
 		t.Fatalf("%v\n%s", err, out.all.String())
 	}
@@ -68,7 +68,7 @@ func (s *seeker) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func TestComplaints(t *testing.T) {
+func TestErrors(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "kubeconfig")
 	unreachable := filepath.Join(t.TempDir(), "kubeconfig")
 	write(t, unreachable, `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`)
@@ -77,9 +77,9 @@ func TestComplaints(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"an argument", []string{"up"}, `what is "up"?`},
-		{"no such file", []string{"--kubeconfig", empty}, "the kubeconfig cannot be used"},
-		{"nobody there", []string{"--kubeconfig", unreachable}, "the cluster at http://127.0.0.1:1 cannot be reached"},
+		{"an argument", []string{"up"}, `unknown argument "up"`},
+		{"no such file", []string{"--kubeconfig", empty}, "cannot use the kubeconfig"},
+		{"unreachable", []string{"--kubeconfig", unreachable}, "the cluster at http://127.0.0.1:1 cannot be reached"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := run(t.Context(), tt.args, &bytes.Buffer{})
@@ -90,7 +90,7 @@ func TestComplaints(t *testing.T) {
 	}
 }
 
-// TestOnCluster runs the operator against a cluster that somebody else runs, over HTTPS.
+// TestOnCluster runs the operator against the cluster of a kubeconfig, over HTTPS.
 func TestOnCluster(t *testing.T) {
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0"})
 	if err != nil {

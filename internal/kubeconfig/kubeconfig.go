@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 )
 
-// DefaultPath is where a control plane's kubeconfig goes unless the user says otherwise, relative to
-// the working directory.
+// DefaultPath is the default path of a control plane's kubeconfig, relative to the working
+// directory.
 const DefaultPath = ".flyball/kubeconfig"
 
-// Write puts content into the file at path, which nobody but its owner can read, and makes the folder
-// if it is missing. A reader sees the old file or the new one, never a part.
+// Write writes the file at path with mode 0600, and creates its directory if necessary. The file is
+// replaced atomically.
 func Write(path string, content []byte) error {
 	if err := write(path, content); err != nil {
 		var at *fs.PathError
@@ -26,12 +26,13 @@ func Write(path string, content []byte) error {
 	return nil
 }
 
+// write is Write without the path in errors.
 func write(path string, content []byte) error {
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	directory := filepath.Dir(path)
+	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(folder, ".kubeconfig-*") // mode 0600
+	temporary, err := os.CreateTemp(directory, ".kubeconfig-*") // mode 0600
 	if err != nil {
 		return err
 	}

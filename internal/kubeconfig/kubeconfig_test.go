@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWriteKeepsTheFileToItsOwner(t *testing.T) {
+func TestWriteMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "kubeconfig")
 	for _, content := range []string{"first", "second"} {
 		if err := Write(path, []byte(content)); err != nil {
@@ -25,21 +25,21 @@ func TestWriteKeepsTheFileToItsOwner(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode is %v, want 0600", info.Mode().Perm())
 	}
-	left, err := os.ReadDir(filepath.Dir(path))
-	if err != nil || len(left) != 1 {
-		t.Errorf("the folder has %v, %v; want the kubeconfig alone", left, err)
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v, %v; want the kubeconfig alone", entries, err)
 	}
 }
 
-func TestWriteSaysWhichFileItCannotWrite(t *testing.T) {
-	folder := t.TempDir()
-	blocker := filepath.Join(folder, "file")
+func TestWriteErrorHasThePath(t *testing.T) {
+	directory := t.TempDir()
+	blocker := filepath.Join(directory, "file")
 	if err := os.WriteFile(blocker, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(blocker, "kubeconfig")
 	err := Write(path, []byte("x"))
 	if err == nil || !strings.Contains(err.Error(), "cannot write the kubeconfig "+path) {
-		t.Errorf("error is %v, want one that names the file", err)
+		t.Errorf("error is %v, want one with the path", err)
 	}
 }

@@ -70,7 +70,7 @@ func BenchmarkRange(b *testing.B) {
 	}
 }
 
-// BenchmarkRangeBetweenWrites is the price of a snapshot: each range is followed by writes.
+// BenchmarkRangeBetweenWrites measures the cost of a snapshot: each range is followed by a write.
 func BenchmarkRangeBetweenWrites(b *testing.B) {
 	s, keys := filled(b, 10_000)
 	value := make([]byte, 1024)
@@ -82,8 +82,8 @@ func BenchmarkRangeBetweenWrites(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch has one writer and 100 watchers that all see each event. The writer waits for them now and
-// then, lest it leave them behind.
+// BenchmarkWatch has one writer and 100 watchers that all receive each event. The writer waits for
+// them now and then, so that their events are not compacted.
 func BenchmarkWatch(b *testing.B) {
 	const watchers, burst = 100, 500
 	s, keys := filled(b, 1000)

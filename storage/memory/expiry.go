@@ -7,14 +7,15 @@ import (
 	"flyball.dev/storage"
 )
 
-// expiry knows which record expires next, and has one timer for it. It is guarded by the store's lock.
+// expiry is a priority queue of the records that expire, with one timer for the next one. It is
+// guarded by the store's lock.
 type expiry struct {
 	queue tree // records in the order in which they expire
 	timer *time.Timer
 	at    time.Time // when the timer fires; zero if it is not running
 }
 
-// deadline is the key of a record in the queue: when it expires, and what it is.
+// deadline returns the key of a record in the queue: when it expires, and its own key.
 func deadline(r *storage.Record) string {
 	key := make([]byte, 0, 12+len(r.Key))
 	key = binary.BigEndian.AppendUint64(key, uint64(r.Expires.Unix())^1<<63)
@@ -40,7 +41,7 @@ func (x *expiry) next() *storage.Record {
 		return nil
 	}
 	for !n.leaf {
-		n = n.items[0].below
+		n = n.items[0].child
 	}
 	return n.items[0].record
 }
@@ -65,7 +66,7 @@ func (x *expiry) stop() {
 	x.timer, x.at = nil, time.Time{}
 }
 
-// expire deletes the records whose time has come.
+// expire deletes the records that have expired. The timer calls it.
 func (s *Store) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,17 +3,18 @@ package memory
 import (
 	"time"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
 const (
 	// overhead is about how many bytes an event takes besides values.
 	overhead = 256
-	// The memos of replaced records are kept for watchers that are a little behind: those of the latest
-	// memoEvents events, as far as these cost no more than one memoShare-th of the history. Memos are
-	// several times as large as values.
-	memoEvents = 1024
-	memoShare  = 8
+	// The cached values of replaced records are kept for watchers that lag a little: those of the
+	// latest cachedEvents events, as long as these events cost no more than one cachedShare-th of the
+	// history. Cached values are several times as large as encoded ones.
+	cachedEvents = 1024
+	cachedShare  = 8
 )
 
 // history is the log of writes. It is guarded by the store's lock.
@@ -27,15 +28,15 @@ type history struct {
 	compacted uint64
 	bytes     int // the cost of the events in log
 
-	// Records that were replaced up to the revision forgotten have no memos. memoBytes is the cost of the
-	// events since then.
-	forgotten uint64
-	memoBytes int
+	// Records that were replaced up to the revision dropped have no cached values any more.
+	// cachedBytes is the cost of the events since then.
+	dropped     uint64
+	cachedBytes int
 
-	// The timer is running while log is not empty. When it fires, the events up to mark, the latest
-	// revision when it was set, are compacted.
-	timer *time.Timer
-	mark  uint64
+	// The timer is running while log is not empty. When it fires, the events up to timerRevision are
+	// compacted, which was the latest revision when it was set.
+	timer         *time.Timer
+	timerRevision uint64
 }
 
 // after returns the events after a revision that is not compacted.
@@ -51,17 +52,17 @@ func cost(e *storage.Event) int {
 	return overhead + len(e.Prev.Value)
 }
 
-// append adds the event of the latest write to the log, and compacts the log if it is too large. The lock
-// is held.
+// append adds the event of the latest write to the log, and compacts the log if it is too large.
+// The lock is held.
 func (s *Store) append(event *storage.Event) {
 	h := &s.history
 	if h.timer == nil {
-		h.mark = s.revision - 1
+		h.timerRevision = s.revision - 1
 		h.timer = time.AfterFunc(h.retention, s.compactByTime)
 	}
 	h.log = append(h.log, event)
 	h.bytes += cost(event)
-	h.memoBytes += cost(event)
+	h.cachedBytes += cost(event)
 	if h.bytes > 2*h.size {
 		n, bytes := 0, h.bytes
 		for ; bytes > h.size && n < len(h.log); n++ {
@@ -69,12 +70,13 @@ func (s *Store) append(event *storage.Event) {
 		}
 		s.compact(h.compacted + uint64(n))
 	}
-	for s.revision-h.forgotten > memoEvents || h.memoBytes > h.size/memoShare {
-		h.forget(h.forgotten + 1)
+	for s.revision-h.dropped > cachedEvents || h.cachedBytes > h.size/cachedShare {
+		h.dropCached(h.dropped + 1)
 	}
 }
 
-// compactByTime compacts the events that were in the log when the timer was set. The timer calls it.
+// compactByTime compacts the events that were in the log when the timer was set. The timer calls
+// it.
 func (s *Store) compactByTime() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,41 +84,44 @@ func (s *Store) compactByTime() {
 		return
 	}
 	h := &s.history
-	if h.mark > h.compacted {
-		s.compact(h.mark)
+	if h.timerRevision > h.compacted {
+		s.compact(h.timerRevision)
 	}
 	if len(h.log) == 0 {
 		h.timer = nil
 		return
 	}
-	h.mark = s.revision
+	h.timerRevision = s.revision
 	h.timer.Reset(h.retention)
 }
 
-// compact drops the events up to a revision, and the snapshots before it. The rest is copied, because
-// others may be reading the old log without the lock. The lock is held.
+// compact drops the events up to a revision, and the snapshots before it. The rest is copied,
+// because others may be reading the old log without the lock. The lock is held.
 func (s *Store) compact(revision uint64) {
 	h := &s.history
-	h.forget(revision)
+	h.dropCached(revision)
 	kept := h.after(revision)
 	for _, e := range h.log[:len(h.log)-len(kept)] {
 		h.bytes -= cost(e)
 	}
 	h.log = append(make([]*storage.Event, 0, 2*len(kept)), kept...)
 	h.compacted = revision
+	if invariants.Enabled {
+		s.checkHistory()
+	}
 	s.snapshots.compact(revision)
 }
 
-// forget drops the memos of records that were replaced up to a revision.
-func (h *history) forget(revision uint64) {
-	for ; h.forgotten < revision; h.forgotten++ {
-		e := h.after(h.forgotten)[0]
-		h.memoBytes -= cost(e)
+// dropCached drops the cached values of records that were replaced up to a revision.
+func (h *history) dropCached(revision uint64) {
+	for ; h.dropped < revision; h.dropped++ {
+		e := h.after(h.dropped)[0]
+		h.cachedBytes -= cost(e)
 		if e.Prev != nil {
-			e.Prev.Forget()
+			e.Prev.DropCached()
 		}
 		if e.Type == storage.Deleted {
-			e.Record.Forget()
+			e.Record.DropCached()
 		}
 	}
 }

@@ -1,13 +1,14 @@
-// Package memory keeps records in memory: the whole of a small or short-lived control plane, and the
-// measure of what other stores must do.
+// Package memory is a store in memory: the storage of small or short-lived control planes, and the
+// reference implementation of the contract.
 //
-// Records are in a copy-on-write, order-statistic tree, so that a range is read from a snapshot without
-// blocking writers, and a page takes logarithmic time plus that for its records. Events are in one log,
-// which all watchers read at their own pace. It is compacted by size and by time, and a watcher that has
-// not read a compacted event gets [storage.ErrCompacted]. A snapshot at a revision within the log is made
-// by undoing the writes since, and kept for the pages that follow.
+// Records are in a copy-on-write, order-statistic tree, so that a range is read from a snapshot
+// without blocking writers, and a page takes logarithmic time plus that for its records. Events are
+// in one log, which all watchers read at their own pace. It is compacted by size and by time, and a
+// watcher that has not read a compacted event gets [storage.ErrCompacted]. A snapshot at a revision
+// within the log is made by undoing the writes since, and kept for the pages that follow.
 //
-// A store has no goroutines. It has a timer while any record expires, and one while its log is not empty.
+// A store has no goroutines. It has a timer while any record expires, and one while its log is not
+// empty.
 package memory
 
 import (
@@ -15,17 +16,18 @@ import (
 	"sync"
 	"time"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
 // Options configure a store. The zero value is ready to use.
 type Options struct {
-	// History is about how many bytes the log and the records that were replaced or deleted may take
-	// without being compacted, for watchers and for reads at old revisions. With twice as many, they are
-	// compacted to that. By default 32 MiB, which is some 15,000 changes of pods.
+	// History is about how many bytes the log and the records that were replaced or deleted may
+	// take before they are compacted, which happens at twice as many. They are there for watchers
+	// and for reads at old revisions. By default 32 MiB, which is some 15,000 changes of pods.
 	History int
-	// Retention is the age up to which events are not compacted by time. They are by twice that age. By
-	// default 5 minutes.
+	// Retention is the age up to which events are not compacted by time; at twice that age they
+	// are. By default 5 minutes.
 	Retention time.Duration
 }
 
@@ -51,7 +53,7 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		revision: storage.First,
-		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, forgotten: storage.First},
+		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, dropped: storage.First},
 		topics:   map[string]*topic{},
 	}
 }
@@ -166,8 +168,12 @@ func (s *Store) remove(old *storage.Record) *storage.Record {
 	return tombstone
 }
 
-// commit records a write that is in the tree as the latest one. The lock is held.
+// commit makes a write that is in the tree the latest one: it appends the event to the log and
+// wakes the watchers. The lock is held.
 func (s *Store) commit(event *storage.Event) {
+	if invariants.Enabled {
+		s.checkCommit(event)
+	}
 	s.revision = event.Record.Revision
 	s.append(event)
 	s.expiry.replace(s, event)

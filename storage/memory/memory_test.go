@@ -21,8 +21,8 @@ func TestStore(t *testing.T) {
 	storagetest.Run(t, func(testing.TB) storage.Store { return memory.New(memory.Options{}) })
 }
 
-// TestShortHistory runs the suite on a store that compacts itself all the time, so that what a slow
-// reader can run into does happen.
+// TestShortHistory runs programs on a store that compacts all the time, so that slow readers run
+// into compacted revisions.
 func TestShortHistory(t *testing.T) {
 	for seed := range byte(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -47,7 +47,8 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// TestExpiry runs in virtual time: records go at the very moment they expire, in that order.
+// TestExpiry checks in virtual time that records are deleted at the moment they expire, in that
+// order.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -73,14 +74,14 @@ func TestExpiry(t *testing.T) {
 				t.Fatalf("after %v: %d events, %v", time.Since(start), len(events), err)
 			}
 			if r := events[0].Record; time.Since(start) != time.Duration(hours)*time.Hour || !r.Expires.Equal(time.Now()) {
-				t.Errorf("%s went after %v, want %d hours", r.Key, time.Since(start), hours)
+				t.Errorf("%s was deleted after %v, want %d hours", r.Key, time.Since(start), hours)
 			}
 		}
 	})
 }
 
-// TestRetention runs in virtual time: what happened is known for 5 minutes at the least and 10 at the most,
-// and then nothing of it is kept.
+// TestRetention checks in virtual time that events are kept for 5 to 10 minutes, and that the
+// history of a quiet store becomes empty.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, start := t.Context(), time.Now()
@@ -121,13 +122,13 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// TestMemos says whose memos are kept: those of records that are there, and of records that were replaced
-// a moment ago. The others keep none, also if somebody who is behind makes one.
-func TestMemos(t *testing.T) {
+// TestCachedValues checks which records have cached values: those that are current, and those that
+// were replaced a moment ago. Others have none, not even after a watcher that lags has set one.
+func TestCachedValues(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		value  int
-		writes int // how many it takes until a memo is gone
+		writes int // how many it takes until a cached value is dropped
 	}{
 		{"small", 10, 1024},
 		{"large", 100_000, 10}, // an eighth of the history
@@ -138,7 +139,7 @@ func TestMemos(t *testing.T) {
 			w := watch(t, s, "", 0)
 			write := func(key string) *storage.Record {
 				return put(t, s, storage.Write{Key: key, If: storage.Any, Value: make([]byte, test.value),
-					Seal: func(r *storage.Record) { r.Memoize(t, 1) }})
+					Seal: func(r *storage.Record) { r.SetCached(t, 1) }})
 			}
 			kept, replaced, deleted := write("kept"), write("replaced"), write("deleted")
 			write("replaced")
@@ -146,36 +147,36 @@ func TestMemos(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tombstone.Memoize(t, 1)
+			tombstone.SetCached(t, 1)
 			for i := range test.writes {
-				if i < test.writes-4 && (replaced.Memo(t) == nil || deleted.Memo(t) == nil || tombstone.Memo(t) == nil) {
-					t.Fatalf("memos are gone after %d writes", i)
+				if i < test.writes-4 && (replaced.Cached(t) == nil || deleted.Cached(t) == nil || tombstone.Cached(t) == nil) {
+					t.Fatalf("cached values were dropped after %d writes", i)
 				}
 				write("other")
 			}
 			write("other")
-			if kept.Memo(t) == nil {
-				t.Error("the memo of a record that is there is gone")
+			if kept.Cached(t) == nil {
+				t.Error("the cached value of a current record was dropped")
 			}
 			for events, _, err := w.Next(); len(events) > 0; events, _, err = w.Next() {
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, e := range events {
-					e.Record.Memoize(t, 2)
+					e.Record.SetCached(t, 2)
 				}
 			}
 			for _, r := range []*storage.Record{replaced, deleted, tombstone} {
-				if r.Memo(t) != nil {
-					t.Errorf("the record of %s at %d has a memo", r.Key, r.Revision)
+				if r.Cached(t) != nil {
+					t.Errorf("the record of %s at %d has a cached value", r.Key, r.Revision)
 				}
 			}
 		})
 	}
 }
 
-// TestPagesWhileWriting reads pages of several revisions at once, more than there are snapshots kept, while
-// all records are changed.
+// TestPagesWhileWriting reads pages of several revisions at once, more than there are snapshots
+// kept, while all records are changed.
 func TestPagesWhileWriting(t *testing.T) {
 	const records, lists, limit = 2000, 20, 100
 	s := memory.New(memory.Options{})
@@ -214,8 +215,9 @@ func TestPagesWhileWriting(t *testing.T) {
 	}
 }
 
-// TestLatePast checks that what has expired by the time it is written goes too.
-func TestLatePast(t *testing.T) {
+// TestExpiredWhenWritten checks that a record that has expired by the time it is written is
+// deleted.
+func TestExpiredWhenWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
 		defer s.Close()

@@ -8,7 +8,7 @@ import (
 
 // Range implements [storage.Store].
 func (s *Store) Range(_ context.Context, q storage.Query) (storage.Page, error) {
-	v, err := s.view(q.Revision)
+	v, err := s.snapshotAt(q.Revision)
 	if err != nil {
 		return storage.Page{}, err
 	}
@@ -21,7 +21,7 @@ func (s *Store) Range(_ context.Context, q storage.Query) (storage.Page, error) 
 	if q.Limit > 0 && to-from > q.Limit {
 		page.Remaining = to - from - q.Limit
 		to = from + q.Limit
-		s.keep(v)
+		s.cacheSnapshot(v)
 	}
 	if from < to {
 		page.Records = v.root.collect(make([]*storage.Record, 0, to-from), from, to)
@@ -29,7 +29,7 @@ func (s *Store) Range(_ context.Context, q storage.Query) (storage.Page, error) 
 	return page, nil
 }
 
-// end returns the first string that is after all keys that a path stands for, if there is one.
+// end returns the first string after all keys that a path covers, if there is one.
 func end(path string) (string, bool) {
 	switch last := len(path) - 1; {
 	case last < 0:

@@ -3,11 +3,12 @@ package memory
 import (
 	"slices"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
-// maxSnapshots is how many snapshots are kept. Each takes, in the worst case, as much memory as the tree
-// without its records.
+// maxSnapshots is the number of snapshots that are cached. Each takes, in the worst case, as much
+// memory as the tree without its records.
 const maxSnapshots = 8
 
 // snapshot is the tree at one revision.
@@ -16,18 +17,21 @@ type snapshot struct {
 	root     *node
 }
 
-// snapshots is an LRU cache of the snapshots that pages are read from, with the most recently used one at
-// the end. It is guarded by the store's lock.
+// snapshots is an LRU cache of the snapshots that pages are read from, with the most recently used
+// one at the end. It is guarded by the store's lock.
 type snapshots []snapshot
 
-// view returns the tree at a revision; zero is the latest.
-func (s *Store) view(revision uint64) (snapshot, error) {
-	base, undo, redo, err := s.base(revision)
+// snapshotAt returns the tree at a revision; zero means the latest.
+func (s *Store) snapshotAt(revision uint64) (snapshot, error) {
+	base, undo, redo, err := s.nearestSnapshot(revision)
 	if err != nil || len(undo)+len(redo) == 0 {
 		return base, err
 	}
 	t := tree{root: base.root}
 	for _, e := range slices.Backward(undo) {
+		if invariants.Enabled {
+			checkCurrent(t.root, e)
+		}
 		if e.Prev == nil {
 			t.remove(e.Record.Key)
 		} else {
@@ -40,15 +44,18 @@ func (s *Store) view(revision uint64) (snapshot, error) {
 		} else {
 			t.put(e.Record.Key, e.Record)
 		}
+		if invariants.Enabled {
+			checkCurrent(t.root, e)
+		}
 	}
 	v := snapshot{revision, t.snapshot()}
-	s.keep(v)
+	s.cacheSnapshot(v)
 	return v, nil
 }
 
-// base returns the snapshot that is closest to a revision, and the events between the two: those to undo,
-// or those to redo.
-func (s *Store) base(revision uint64) (base snapshot, undo, redo []*storage.Event, err error) {
+// nearestSnapshot returns the snapshot that is nearest to a revision, and the events between the
+// two: those to undo, or those to redo.
+func (s *Store) nearestSnapshot(revision uint64) (base snapshot, undo, redo []*storage.Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -79,8 +86,8 @@ func (s *Store) base(revision uint64) (base snapshot, undo, redo []*storage.Even
 	return base, undo, redo, nil
 }
 
-// keep caches a snapshot, or marks it as the most recently used.
-func (s *Store) keep(v snapshot) {
+// cacheSnapshot caches a snapshot, or marks it as the most recently used.
+func (s *Store) cacheSnapshot(v snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || v.revision < s.history.compacted {

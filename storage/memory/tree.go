@@ -6,51 +6,52 @@ import (
 	"flyball.dev/storage"
 )
 
-// A node has fewer than fanout items; one with fewer than sparse is merged with a sibling, or balanced
-// with it.
+// A node has fewer than fanout items. When a deletion leaves fewer than minItems, the node is
+// merged or rebalanced with a sibling.
 const (
-	fanout = 64
-	sparse = fanout / 4
+	fanout   = 64
+	minItems = fanout / 4
 )
 
-// tree is an ordered map of records by key: a copy-on-write B+ tree that is also an order-statistic tree,
-// so that the rank of a key takes logarithmic time. A snapshot takes constant time; afterwards a node is
-// copied when it is changed for the first time. The zero value is an empty tree. It must be used by one
-// goroutine at a time; its snapshots never change and may be read by any.
+// tree is an ordered map of records by key: a copy-on-write B+ tree that is also an order-statistic
+// tree, so that the rank of a key takes logarithmic time. A snapshot takes constant time;
+// afterwards a node is copied when it is changed for the first time. The zero value is an empty
+// tree. It must be used by one goroutine at a time; its snapshots never change and may be read by
+// any.
 type tree struct {
 	root  *node
 	owner *owner
 }
 
-// owner is the identity of a tree between two snapshots. Only nodes with the tree's owner are changed in
-// place; others may be part of a snapshot.
+// owner is the identity of a tree between two snapshots. Only nodes with the tree's owner are
+// changed in place; others may be part of a snapshot.
 type owner struct{ _ byte }
 
-// node is a leaf, whose items are records, or has other nodes below it. All leaves have the same depth. A
-// nil node is an empty tree.
+// node is a leaf, whose items are records, or an inner node, whose items are its children. All
+// leaves have the same depth. A nil node is an empty tree.
 type node struct {
 	owner *owner
 	leaf  bool
-	size  int // how many records are in and below the node
+	size  int // number of records in the subtree
 	items []item
 }
 
-// item is a record with its key, or a node below with a lower bound of the keys in it, which is greater
-// than the keys of all items before.
+// item is a record with its key, or a child with a lower bound of its keys, which is greater than
+// the keys of all items before.
 type item struct {
 	key    string
 	record *storage.Record
-	below  *node
+	child  *node
 }
 
-// snapshot returns what is in the tree now.
+// snapshot returns the present root, which is immutable from then on.
 func (t *tree) snapshot() *node {
 	t.owner = nil
 	return t.root
 }
 
-// own returns a node that may be changed: n, or a copy of it.
-func (t *tree) own(n *node) *node {
+// mutable returns a node that may be changed: n, or a copy of it.
+func (t *tree) mutable(n *node) *node {
 	if t.owner == nil {
 		t.owner = &owner{}
 	}
@@ -73,7 +74,7 @@ func (n *node) count() int {
 	}
 	size := 0
 	for i := range n.items {
-		size += n.items[i].below.size
+		size += n.items[i].child.size
 	}
 	return size
 }
@@ -83,16 +84,16 @@ func (t *tree) put(key string, r *storage.Record) {
 	if t.root == nil {
 		t.root = &node{leaf: true}
 	}
-	root := t.own(t.root)
+	root := t.mutable(t.root)
 	_, right := t.insert(root, key, r)
 	if right != nil {
-		root = t.node(false, []item{{key: root.items[0].key, below: root}, {key: right.items[0].key, below: right}})
+		root = t.node(false, []item{{key: root.items[0].key, child: root}, {key: right.items[0].key, child: right}})
 	}
 	t.root = root
 }
 
-// insert puts a record in or below a node that is owned, and returns whether the key is new. If the node
-// is full then, its upper part moves to the node that is returned.
+// insert puts a record in or below a node that is owned, and returns whether the key is new. If the
+// node is full then, its upper part moves to the node that is returned.
 func (t *tree) insert(n *node, key string, r *storage.Record) (added bool, right *node) {
 	i := n.search(key)
 	if n.leaf {
@@ -106,10 +107,10 @@ func (t *tree) insert(n *node, key string, r *storage.Record) (added bool, right
 		i = max(i-1, 0)
 		it := &n.items[i]
 		it.key = min(it.key, key)
-		it.below = t.own(it.below)
-		if added, right = t.insert(it.below, key, r); right != nil {
+		it.child = t.mutable(it.child)
+		if added, right = t.insert(it.child, key, r); right != nil {
 			i++
-			n.items = slices.Insert(n.items, i, item{key: right.items[0].key, below: right})
+			n.items = slices.Insert(n.items, i, item{key: right.items[0].key, child: right})
 		}
 	}
 	if added {
@@ -138,10 +139,10 @@ func (t *tree) remove(key string) {
 	if t.root.get(key) == nil {
 		return
 	}
-	root := t.own(t.root)
+	root := t.mutable(t.root)
 	t.delete(root, key)
 	for !root.leaf && len(root.items) == 1 {
-		root = root.items[0].below
+		root = root.items[0].child
 	}
 	if t.root = root; len(root.items) == 0 {
 		t.root = nil
@@ -156,29 +157,29 @@ func (t *tree) delete(n *node, key string) {
 		n.items = slices.Delete(n.items, i, i+1)
 		return
 	}
-	below := t.own(n.items[i].below)
-	n.items[i].below = below
+	below := t.mutable(n.items[i].child)
+	n.items[i].child = below
 	t.delete(below, key)
 	switch {
 	case len(below.items) == 0:
 		n.items = slices.Delete(n.items, i, i+1)
-	case len(below.items) < sparse && len(n.items) > 1:
+	case len(below.items) < minItems && len(n.items) > 1:
 		t.merge(n, max(i-1, 0))
 	}
 }
 
 // merge makes one node of those at i and i+1, or two of equal size if they do not fit in one.
 func (t *tree) merge(n *node, i int) {
-	left, right := t.own(n.items[i].below), n.items[i+1].below
+	left, right := t.mutable(n.items[i].child), n.items[i+1].child
 	left.items = append(left.items, right.items...)
 	left.size += right.size
-	n.items[i].below = left
+	n.items[i].child = left
 	if len(left.items) < fanout {
 		n.items = slices.Delete(n.items, i+1, i+2)
 		return
 	}
 	right = t.split(left, len(left.items)/2)
-	n.items[i+1] = item{key: right.items[0].key, below: right}
+	n.items[i+1] = item{key: right.items[0].key, child: right}
 }
 
 // search returns how many items of a node begin at or before key.
@@ -200,7 +201,7 @@ func (n *node) get(key string) *storage.Record {
 		return nil
 	}
 	for !n.leaf {
-		n = n.items[max(n.search(key)-1, 0)].below
+		n = n.items[max(n.search(key)-1, 0)].child
 	}
 	if i := n.search(key) - 1; i >= 0 && n.items[i].key == key {
 		return n.items[i].record
@@ -225,9 +226,9 @@ func (n *node) rank(key string) int {
 	for !n.leaf {
 		i := max(n.search(key)-1, 0)
 		for _, it := range n.items[:i] {
-			rank += it.below.size
+			rank += it.child.size
 		}
-		n = n.items[i].below
+		n = n.items[i].child
 	}
 	i := n.search(key)
 	if i > 0 && n.items[i-1].key == key {
@@ -251,9 +252,9 @@ func (n *node) collect(records []*storage.Record, from, to int) []*storage.Recor
 		if to <= 0 {
 			break
 		}
-		size := it.below.size
+		size := it.child.size
 		if from < size {
-			records = it.below.collect(records, max(from, 0), min(to, size))
+			records = it.child.collect(records, max(from, 0), min(to, size))
 		}
 		from, to = from-size, to-size
 	}

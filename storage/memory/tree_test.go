@@ -75,24 +75,24 @@ func checkNode(t *testing.T, n *node, root bool) int {
 	if n.leaf {
 		return 1
 	}
-	height := checkNode(t, n.items[0].below, false)
+	height := checkNode(t, n.items[0].child, false)
 	for i, it := range n.items {
-		records := it.below.collect(nil, 0, it.below.size)
+		records := it.child.collect(nil, 0, it.child.size)
 		if records[0].Key < it.key || i > 0 && records[0].Key <= n.items[i-1].key {
 			t.Fatalf("%q is below %q", records[0].Key, it.key)
 		}
 		if i+1 < len(n.items) && records[len(records)-1].Key >= n.items[i+1].key {
 			t.Fatalf("%q is before %q", records[len(records)-1].Key, n.items[i+1].key)
 		}
-		if checkNode(t, it.below, false) != height {
+		if checkNode(t, it.child, false) != height {
 			t.Fatal("leaves have different depths")
 		}
 	}
 	return height
 }
 
-// TestTree grows trees to three levels and takes them apart again, in several orders, and checks that
-// snapshots keep what they were made of.
+// TestTree grows trees to three levels and takes them apart again, in several orders, and checks
+// that snapshots keep what they were made of.
 func TestTree(t *testing.T) {
 	const n = 10_000
 	for name, at := range map[string]func(i int) int{
@@ -143,7 +143,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestTreeMixed has puts, removals and snapshots in any order, with every snapshot checked in the end.
+// TestTreeMixed has puts, removals and snapshots in any order, with every snapshot checked in the
+// end.
 func TestTreeMixed(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -5,19 +5,20 @@ import (
 	"slices"
 	"strings"
 
+	"flyball.dev/internal/invariants"
 	"flyball.dev/storage"
 )
 
 const (
-	// batch is the most events that one call of Next returns.
-	batch = 128
-	// stride is the most events that are looked at under the lock in one go.
-	stride = 1024
+	// maxBatch is the largest number of events that one call of Next returns.
+	maxBatch = 128
+	// maxScanned is the largest number of events that are scanned while the lock is held.
+	maxScanned = 1024
 )
 
-// watcher reads the log from a position. While it is idle it has no position: it has seen everything,
-// and the next write to its path gives it one. That way a watcher of a quiet path can never fall out of
-// the history.
+// watcher reads the log from a revision. An idle watcher has no revision: it has read everything,
+// and the next write to its path gives it one. So a watcher of a quiet path never falls out of the
+// history.
 type watcher struct {
 	store *Store
 	path  string
@@ -25,13 +26,13 @@ type watcher struct {
 	buf   []*storage.Event
 
 	// Guarded by the store's lock.
-	next   uint64 // the revision to read next; with idle, the first one that is wanted
-	idle   bool
-	slot   int // of its topic's idle watchers
-	closed bool
+	next     uint64 // the revision to read next; if idle, the first one that may be read
+	idle     bool
+	position int // in its topic's list of idle watchers
+	closed   bool
 }
 
-// topic is the watchers of one path.
+// topic is the set of the watchers of one path.
 type topic struct {
 	watchers int
 	idle     []*watcher
@@ -74,7 +75,8 @@ func (w *watcher) Next() ([]*storage.Event, uint64, error) {
 	}
 }
 
-// read looks at the next stretch of the log. It is done when there are events to return, or none left.
+// read scans the next part of the log. It returns true if there are events to return, or no more to
+// scan.
 func (w *watcher) read() (revision uint64, done bool, err error) {
 	s := w.store
 	s.mu.Lock()
@@ -88,12 +90,15 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 		return 0, true, storage.ErrCompacted
 	}
 	rest := s.history.after(w.next - 1)
-	for _, e := range rest[:min(stride, len(rest))] {
-		if len(w.buf) == batch {
+	for _, e := range rest[:min(maxScanned, len(rest))] {
+		if len(w.buf) == maxBatch {
 			break
 		}
 		if storage.Covers(w.path, e.Record.Key) {
 			w.buf = append(w.buf, e)
+		}
+		if invariants.Enabled {
+			w.checkNext(e)
 		}
 		w.next++
 	}
@@ -104,9 +109,9 @@ func (w *watcher) read() (revision uint64, done bool, err error) {
 	return s.revision, true, nil
 }
 
-// park makes the watcher wait for the next write. The store's lock is held.
+// park makes the watcher idle until the next write. The store's lock is held.
 func (w *watcher) park(t *topic) {
-	w.idle, w.slot = true, len(t.idle)
+	w.idle, w.position = true, len(t.idle)
 	t.idle = append(t.idle, w)
 }
 
@@ -125,7 +130,7 @@ func (w *watcher) Close() {
 	t := s.topics[w.path]
 	if w.idle {
 		last := t.idle[len(t.idle)-1]
-		t.idle[w.slot], last.slot = last, w.slot
+		t.idle[w.position], last.position = last, w.position
 		t.idle = slices.Delete(t.idle, len(t.idle)-1, len(t.idle))
 	}
 	if t.watchers--; t.watchers == 0 {
@@ -133,7 +138,7 @@ func (w *watcher) Close() {
 	}
 }
 
-// publish wakes the watchers of every path that covers a record that was written. The lock is held.
+// publish wakes the watchers of every path that covers a record. The lock is held.
 func (s *Store) publish(r *storage.Record) {
 	if len(s.topics) == 0 {
 		return
@@ -150,7 +155,7 @@ func (s *Store) publish(r *storage.Record) {
 	s.topics[r.Key].wake(r.Revision)
 }
 
-// wake gives the idle watchers a position. Those who wait for a later revision stay idle.
+// wake makes the idle watchers read from a revision. Those that wait for a later one stay idle.
 func (t *topic) wake(revision uint64) {
 	if t == nil || len(t.idle) == 0 {
 		return
@@ -158,7 +163,7 @@ func (t *topic) wake(revision uint64) {
 	waiting := t.idle[:0]
 	for _, w := range t.idle {
 		if w.next > revision {
-			w.slot = len(waiting)
+			w.position = len(waiting)
 			waiting = append(waiting, w)
 			continue
 		}

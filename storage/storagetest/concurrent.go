@@ -17,9 +17,9 @@ const (
 	counters = 5
 )
 
-// testConcurrent lets writers count up shared counters by compare-and-swap, while others range and watch.
-// In the end no count may be lost, each watcher must have seen each write once and in order, and each page
-// must be the state after one of the writes.
+// testConcurrent has writers that increment shared counters by compare-and-swap, while others range
+// and watch. In the end no increment may be lost, each watcher must have received each write once
+// and in order, and each page must be the state after one of the writes.
 func testConcurrent(t *testing.T, s storage.Store) {
 	var writing, reading sync.WaitGroup
 	seen := make([][]*storage.Event, 3)
@@ -121,7 +121,7 @@ func readPages(t testing.TB, s storage.Store, n int) []storage.Page {
 	}
 }
 
-// checkOrder checks that events are of consecutive revisions, each of what the one before has left.
+// checkOrder checks that events have consecutive revisions and the right previous records.
 func checkOrder(t testing.TB, events []*storage.Event) {
 	last := map[string]*storage.Record{}
 	for i, e := range events {

@@ -11,7 +11,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// model is a store that is too simple to be wrong: the list of all writes.
+// model is the simplest possible store: the list of all writes.
 type model struct {
 	events []*storage.Event
 }
@@ -100,13 +100,13 @@ func (m *model) between(path string, after, until uint64) []string {
 	return events
 }
 
-// The words of a program. There are few keys, so that much happens to each.
+// The keys and paths of programs. There are few, so that each is written often.
 var (
 	someKeys  = []string{"a", "a/x", "a/y", "a/z/1", "a/z/2", "b/x", "b0", "/c/d/e"}
 	somePaths = []string{"", "a/", "a/z/", "a", "a/x", "b/", "/", "/c/", "/c/d/e", "none/"}
 )
 
-// replay is a program at work: a store, its model, and the watchers that are open.
+// replay is the execution of a program: a store, its model, and the open watchers.
 type replay struct {
 	t        testing.TB
 	store    storage.Store
@@ -118,11 +118,11 @@ type replay struct {
 type watched struct {
 	storage.Watcher
 	path  string
-	after uint64 // all events up to here have been seen
+	after uint64 // all events up to this revision were received
 }
 
-// Replay runs a program, which may be any bytes, on an empty store and on the model, and compares all
-// that can be seen. It is meant for fuzzing.
+// Replay runs a program, which may be any bytes, on an empty store and on the model, and compares
+// the results of all calls. It is meant for fuzzing.
 func Replay(t testing.TB, s storage.Store, program []byte) {
 	p := &replay{t: t, store: s, program: program}
 	for len(p.program) > 0 && !t.Failed() {
@@ -135,7 +135,7 @@ func Replay(t testing.TB, s storage.Store, program []byte) {
 	}
 }
 
-// choose returns a number below n, taken from the program.
+// choose returns a number below n, from the next byte of the program.
 func (p *replay) choose(n int) int {
 	if len(p.program) == 0 {
 		return 0
@@ -145,13 +145,13 @@ func (p *replay) choose(n int) int {
 	return c % n
 }
 
-// past returns a revision, most often a recent one, and sometimes one that is not there yet.
+// past returns a revision, most often a recent one, and sometimes one in the future.
 func (p *replay) past() uint64 {
 	revision := p.model.revision() + 2
 	return max(revision-min(revision, uint64(p.choose(64))), storage.First)
 }
 
-// condition returns one for a write to key, most often one that holds.
+// condition returns a condition for a write to key, most often one that holds.
 func (p *replay) condition(key string) uint64 {
 	switch p.choose(8) {
 	case 0:
@@ -250,7 +250,7 @@ func (p *replay) pages() {
 	}
 }
 
-// outside says whether a revision is outside of the history, and checks the error that this must give.
+// outside reports whether a revision is outside of the history, and checks the error.
 func (p *replay) outside(revision uint64, what string, err error) bool {
 	_, oldest, _ := p.store.Revisions(ctx)
 	switch {
@@ -276,7 +276,7 @@ func (p *replay) watch() {
 	p.watchers = append(p.watchers, &watched{w, path, after})
 }
 
-// drain checks what a watcher has next, and says whether there may be more.
+// drain checks the next events of a watcher, and reports whether there may be more.
 func (p *replay) drain(w *watched) bool {
 	events, revision, err := w.Next()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package storagetest says what it takes to be a [storage.Store]: a suite that every implementation, and
-// everything that wraps one, has to pass.
+// Package storagetest is a conformance suite for [storage.Store], which every implementation, and
+// every wrapper of one, has to pass.
 package storagetest
 
 import (
@@ -29,7 +29,7 @@ func Run(t *testing.T, open Open) {
 		{"Keys", testKeys},
 		{"Seal", testSeal},
 		{"Pages", testPages},
-		{"Past", testPast},
+		{"OldRevision", testOldRevision},
 		{"Many", testMany},
 		{"Watch", testWatch},
 		{"WatchFuture", testWatchFuture},
@@ -57,7 +57,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// program returns a random one.
+// program returns a random program for Replay.
 func program(seed uint64) []byte {
 	random := rand.New(rand.NewPCG(seed, 1))
 	p := make([]byte, 3000)
@@ -217,11 +217,11 @@ func testSeal(t *testing.T, s storage.Store) {
 	var sealed *storage.Record
 	w := storage.Write{Key: "a", If: storage.Absent, Seal: func(r *storage.Record) {
 		sealed = r
-		r.Memoize(t, r.Revision)
+		r.SetCached(t, r.Revision)
 	}}
 	r, err := s.Put(ctx, w)
-	if err != nil || sealed != r || r.Memo(t) != r.Revision {
-		t.Errorf("sealed %p with memo %v, put %p, %v", sealed, r.Memo(t), r, err)
+	if err != nil || sealed != r || r.Cached(t) != r.Revision {
+		t.Errorf("sealed %p with cached value %v, put %p, %v", sealed, r.Cached(t), r, err)
 	}
 	sealed = nil
 	_, err = s.Put(ctx, w)
@@ -249,7 +249,7 @@ func testPages(t *testing.T, s storage.Store) {
 		}
 		got = append(got, keys(page.Records)...)
 		q.Start, q.Revision = got[len(got)-1]+"\x00", page.Revision
-		// What happens now is not seen by the pages to come.
+		// The pages that follow do not contain these writes.
 		put(t, s, "p/00x", "")
 		put(t, s, "p/24", "changed")
 		if _, err := s.Delete(ctx, "p/23", storage.Any); err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -261,7 +261,7 @@ func testPages(t *testing.T, s storage.Store) {
 	}
 }
 
-func testPast(t *testing.T, s storage.Store) {
+func testOldRevision(t *testing.T, s storage.Store) {
 	put(t, s, "a", "1")
 	put(t, s, "b", "1")
 	then := put(t, s, "c", "1").Revision
@@ -339,8 +339,8 @@ func testClose(t *testing.T, s storage.Store) {
 	wantErr(t, "Compact", s.Compact(ctx, storage.First), storage.ErrClosed)
 }
 
-// testMany has enough records that counting them must not be what finds them, and compares pages of several
-// revisions with the records that were there.
+// testMany compares pages of several revisions with the records that were there, of so many records
+// that trees have several levels.
 func testMany(t *testing.T, s storage.Store) {
 	random := rand.New(rand.NewPCG(1, 2))
 	type state struct {

@@ -9,7 +9,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// describe says what an event is, in a form that can be compared.
+// describe returns a description of an event that can be compared.
 func describe(e *storage.Event) string {
 	s := fmt.Sprintf("%d %d %s=%s since %d", e.Record.Revision, e.Type, e.Record.Key, e.Record.Value, e.Record.Created)
 	if e.Prev != nil {
@@ -77,7 +77,7 @@ func testWatchFuture(t *testing.T, s storage.Store) {
 	}
 }
 
-// testProgress checks that a watcher knows how far it is although nothing happens that concerns it.
+// testProgress checks that a watcher reports progress although no event is for its path.
 func testProgress(t *testing.T, s storage.Store) {
 	w := watch(t, s, "a/", 0)
 	defer w.Close()
@@ -94,8 +94,8 @@ func testProgress(t *testing.T, s storage.Store) {
 	}
 }
 
-// testSlowWatcher checks that a watcher that is never asked holds up nobody, and then either gets all it
-// has missed or is told that it cannot.
+// testSlowWatcher checks that a watcher that does not read blocks no writer, and then either gets
+// all events or ErrCompacted.
 func testSlowWatcher(t *testing.T, s storage.Store) {
 	w := watch(t, s, "a", 0)
 	defer w.Close()

@@ -1,5 +1,5 @@
-// Command kubectl is kubectl itself, made of the module that it is published as. It is here so that the
-// scripts need nothing but Go.
+// Command kubectl is kubectl, built from its published module. It is here so that
+// the scripts need nothing but Go.
 package main
 
 import (

@@ -1,13 +1,13 @@
 // Package surface compares what flyball.dev/ctrl exports with what controller-runtime exports.
 //
 // Each exported identifier of each importable package of controller-runtime is one or more lines: a
-// constant with its value, a variable or function with its type, a type with its exported fields and
-// methods. Import paths are rewritten, aliases are resolved and parameter names are left out, so that
-// two lines are equal when a program cannot tell the identifiers apart.
+// constant with its value, a variable or function with its type, a type with its exported fields
+// and methods. Import paths are rewritten, aliases are resolved and parameter names are left out,
+// so that two lines are equal when a program cannot distinguish the identifiers.
 //
-// missing.txt lists the lines of controller-runtime that have no equal line under flyball.dev/ctrl. It
-// may only shrink: the test fails when a line is missing that is not listed, and when a listed line is
-// no longer missing. With -update the test rewrites the list.
+// missing.txt lists the lines of controller-runtime that have no equal line under flyball.dev/ctrl.
+// It may only shrink: the test fails when a line is missing that is not listed, and when a listed
+// line is no longer missing. With -update the test rewrites the list.
 package surface
 
 import (

@@ -51,7 +51,7 @@ func (l library) lines() ([]string, error) {
 	return slices.Compact(p.out), nil
 }
 
-// importable tells whether programs may import a package; examples are for reading.
+// importable reports whether programs may import a package; examples are not meant for that.
 func importable(pkg *packages.Package) bool {
 	folders := strings.Split(pkg.PkgPath, "/")
 	return pkg.Name != "main" && !slices.Contains(folders, "internal") && !slices.Contains(folders, "examples")
@@ -69,7 +69,8 @@ func (p *printer) add(format string, args ...any) {
 	p.out = append(p.out, fmt.Sprintf(format, args...))
 }
 
-// nameAliased notes the public name of each internal type that pkg has an alias of the same name for.
+// nameAliased records the public name of each internal type that pkg has an alias of the same name
+// for.
 func (p *printer) nameAliased(pkg *types.Package) {
 	for _, name := range pkg.Scope().Names() {
 		t, ok := pkg.Scope().Lookup(name).(*types.TypeName)

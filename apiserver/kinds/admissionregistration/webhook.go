@@ -64,7 +64,7 @@ func MutatingWebhooks() kinds.Kind {
 	}
 }
 
-// webhook is what both kinds of webhooks have in common: pointers into one of them.
+// webhook has pointers to the fields that both kinds of webhooks have.
 type webhook struct {
 	name            string
 	client          *admissionv1.WebhookClientConfig
@@ -107,6 +107,7 @@ func defaultWebhook(h webhook) {
 	}
 }
 
+// validateWebhook checks a webhook of either kind.
 func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("webhooks")
@@ -177,6 +178,7 @@ func reviewVersions(versions []string, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// webhookRule checks the operations, groups, versions and resources of a rule.
 func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Operations) == 0 {
@@ -194,7 +196,7 @@ func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.Er
 	for _, part := range []struct {
 		name string
 		list []string
-		all  string // what "*" stands for; resources can have it beside others
+		all  string // what "*" means; resources can have it beside others
 	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"}, {"resources", r.Resources, ""}} {
 		if len(part.list) == 0 {
 			errs = append(errs, field.Required(w.ChildField(part.name), ""))
@@ -229,7 +231,7 @@ func webhookClient(c *admissionv1.WebhookClientConfig, w *fieldrules.Path) field
 	return errs
 }
 
-// webhookURL allows nothing in a URL but the host, the port and the path.
+// webhookURL checks that a URL has only a host, a port and a path.
 func webhookURL(s string, w *fieldrules.Path) field.ErrorList {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(s)

@@ -1,4 +1,5 @@
-// Package allocator keeps track of what only one object can have, such as cluster IPs and node ports.
+// Package allocator keeps track of what only one object can have, such as cluster IPs and node
+// ports.
 package allocator
 
 import (
@@ -9,11 +10,12 @@ import (
 
 // Allocator has the owner of each resource of one kind; a resource has at most one.
 //
-// Several writes of one owner can be in flight at once, of which one succeeds. The allocator is notified
-// of success late and of some failures never, so each allocation has the revision of its owner that the
-// write was based on: a commit releases what earlier revisions had and this one has not, and keeps what
-// later writes allocate. What a lost failure leaves stays allocated until the owner's next write or its
-// deletion; no resource is ever allocated twice. The caller must serialize all calls.
+// Several writes of one owner can be in flight at once, of which one succeeds. The allocator is
+// notified of success late and of some failures never, so each allocation has the revision of its
+// owner that the write was based on: a commit releases what earlier revisions had and this one has
+// not, and keeps what later writes allocate. What a lost failure leaves stays allocated until the
+// owner's next write or its deletion; no resource is ever allocated twice. The caller must
+// serialize all calls.
 type Allocator[K comparable] struct {
 	allocations map[K]allocation
 	owners      map[types.UID][]K
@@ -62,12 +64,12 @@ func (a *Allocator[K]) Rollback(t *Write) {
 	a.drop(t.Owner, func(_ K, e allocation) bool { return e.write == t && e.fresh })
 }
 
-// Commit takes back what the owner had before a revision and has not in it.
+// Commit releases what the owner had before a revision and does not have in it.
 func (a *Allocator[K]) Commit(owner types.UID, revision uint64, has []K) {
 	a.drop(owner, func(k K, e allocation) bool { return e.revision < revision && !slices.Contains(has, k) })
 }
 
-// Release takes back all that the owner has.
+// Release releases all that the owner has.
 func (a *Allocator[K]) Release(owner types.UID) {
 	a.drop(owner, func(K, allocation) bool { return true })
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestLedger(t *testing.T) {
+func TestAllocator(t *testing.T) {
 	const a, b = types.UID("a"), types.UID("b")
 	has := func(t *testing.T, l *Allocator[int], want map[int]types.UID) {
 		t.Helper()
@@ -44,7 +44,7 @@ func TestLedger(t *testing.T) {
 		l.Rollback(fails)
 		has(t, l, map[int]types.UID{1: a})
 	})
-	t.Run("a write settles what came before", func(t *testing.T) {
+	t.Run("a commit releases earlier allocations", func(t *testing.T) {
 		l := New[int]()
 		l.Allocate(1, &Write{Owner: a})
 		l.Allocate(2, &Write{Owner: a, Revision: 10})

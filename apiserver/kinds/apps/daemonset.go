@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// DaemonSets describes the kind DaemonSet.
 func DaemonSets() kinds.Kind {
 	return kinds.Of[*appsv1.DaemonSet]{
 		Type: &appsv1.DaemonSet{}, List: &appsv1.DaemonSetList{},
@@ -65,8 +66,8 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 	podspec.SetDefaults(&s.Template.Spec)
 }
 
-// prepareDaemonSet counts the versions of the template, in the annotation that has held the number
-// since there was a field for it.
+// prepareDaemonSet counts the generations of the template, in the annotation that replaces the
+// field for it.
 func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	n := int64(1)
 	if old != nil {
@@ -81,6 +82,7 @@ func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	d.Annotations[appsv1.DeprecatedTemplateGeneration] = fieldrules.Decimal(n)
 }
 
+// validateDaemonSet checks the spec of a DaemonSet.
 func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Spec
 	errs := workload.Selects(s.Selector, &s.Template, "daemonset")
@@ -123,7 +125,7 @@ func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
 }
 
-// ownerCell names what controls an object.
+// ownerCell returns the controller of an object.
 func ownerCell(obj metav1.Object) string {
 	owner := metav1.GetControllerOf(obj)
 	if owner == nil {

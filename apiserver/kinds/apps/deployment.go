@@ -18,6 +18,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// Deployments describes the kind Deployment.
 func Deployments() kinds.Kind {
 	return kinds.Of[*appsv1.Deployment]{
 		Type: &appsv1.Deployment{}, List: &appsv1.DeploymentList{},
@@ -109,8 +110,8 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
 	return nil
 }
 
-// rollingUpdate checks that an update of all pods can go on: some may be missing, or some may be
-// there too many.
+// rollingUpdate checks that a rolling update can progress: maxUnavailable and maxSurge are not both
+// zero.
 func rollingUpdate(maxUnavailable, maxSurge *intstr.IntOrString, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.IntOrPercent(maxUnavailable, w, "maxUnavailable")
 	errs = append(errs, fieldrules.IntOrPercent(maxSurge, w, "maxSurge")...)

@@ -12,6 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// ReplicaSets describes the kind ReplicaSet.
 func ReplicaSets() kinds.Kind {
 	return kinds.Of[*appsv1.ReplicaSet]{
 		Type: &appsv1.ReplicaSet{}, List: &appsv1.ReplicaSetList{},

@@ -18,6 +18,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// StatefulSets describes the kind StatefulSet.
 func StatefulSets() kinds.Kind {
 	return kinds.Of[*appsv1.StatefulSet]{
 		Type: &appsv1.StatefulSet{}, List: &appsv1.StatefulSetList{},
@@ -46,6 +47,7 @@ func StatefulSets() kinds.Kind {
 	}
 }
 
+// defaultStatefulSet sets the defaults of a StatefulSet and of its volume claim templates.
 func defaultStatefulSet(s *appsv1.StatefulSet) {
 	spec := &s.Spec
 	fieldrules.DefaultPointer(&spec.Replicas, workload.DefaultReplicas)
@@ -96,7 +98,7 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	return append(errs, statefulTemplate(spec)...)
 }
 
-// statefulTemplate checks the template as if the claims' volumes were in it already.
+// statefulTemplate checks the template with the volumes of the claims added.
 func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
 	if len(spec.VolumeClaimTemplates) == 0 {
 		return workload.RestartsAlways(&spec.Template, "ReplicaSet")
@@ -111,6 +113,7 @@ func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
 	return workload.RestartsAlways(&t, "ReplicaSet")
 }
 
+// statefulStrategy checks an update strategy.
 func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 	at := fieldrules.Spec.Child("updateStrategy")
 	switch s.Type {

@@ -38,7 +38,7 @@ func HorizontalPodAutoscalers() kinds.Kind {
 	}
 }
 
-// defaultUtilization is the share of the CPU, in percent, that pods are meant to use.
+// defaultUtilization is the default target of the CPU utilization, in percent.
 const defaultUtilization int32 = 80
 
 func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
@@ -78,6 +78,7 @@ func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32, policies ...a
 	return r
 }
 
+// validateAutoscaler checks the spec of an autoscaler.
 func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	s := &a.Spec
 	var errs field.ErrorList
@@ -163,12 +164,13 @@ func metricTarget(t *autoscalingv2.MetricTarget, w *fieldrules.Path) field.Error
 	return errs
 }
 
-// The longest times that scaling can look back on.
+// The longest windows of scaling policies.
 const (
 	maxStabilization = 3600
 	maxPolicyPeriod  = 1800
 )
 
+// validateScaling checks the rules of scaling up or down.
 func validateScaling(r *autoscalingv2.HPAScalingRules, w *fieldrules.Path, name string) field.ErrorList {
 	if r == nil {
 		return nil
@@ -211,7 +213,7 @@ func autoscalerRow(a *autoscalingv2.HorizontalPodAutoscaler) []any {
 	return []any{ref.Kind + "/" + ref.Name, columns.OrNone(strings.Join(targets, ", ")), least, int64(a.Spec.MaxReplicas), int64(a.Status.CurrentReplicas)}
 }
 
-// metricCell shows what a metric is and should be.
+// metricCell returns the current value and the target of a metric.
 func metricCell(m *autoscalingv2.MetricSpec, current []autoscalingv2.MetricStatus) string {
 	if m.Type != autoscalingv2.ResourceMetricSourceType || m.Resource == nil {
 		return "<unknown>"

@@ -17,9 +17,10 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
-// maxCronJobName leaves room for what is added to the names of its jobs.
+// maxCronJobName leaves room for the suffix of the names of its jobs.
 const maxCronJobName = 63 - 11
 
+// CronJobs describes the kind CronJob.
 func CronJobs() kinds.Kind {
 	return kinds.Of[*batchv1.CronJob]{
 		Type: &batchv1.CronJob{}, List: &batchv1.CronJobList{},
@@ -64,6 +65,7 @@ func defaultCronJob(c *batchv1.CronJob) {
 	}
 }
 
+// validateCronJob checks the spec of a cron job.
 func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	s := &c.Spec
 	var errs field.ErrorList
@@ -92,7 +94,7 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	return append(errs, jobSpec(&s.JobTemplate.Spec, &at)...)
 }
 
-// cronField is one of the five parts of a schedule: its range, and the names that numbers have in it.
+// cronField is one of the five fields of a schedule: its range and the names of its values.
 type cronField struct {
 	name     string
 	min, max int
@@ -107,7 +109,7 @@ var cronFields = []cronField{
 	{"day of week", 0, 6, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
-// schedule says what is wrong with the times at which a cron job runs.
+// schedule checks the schedule of a cron job.
 func schedule(s string) error {
 	if strings.HasPrefix(s, "@") {
 		switch s {
@@ -134,7 +136,7 @@ func schedule(s string) error {
 	return nil
 }
 
-// check takes *, a number or a range of them, each with or without a step.
+// check accepts *, a number or a range, each with or without a step.
 func (f cronField) check(part string) error {
 	span, step, stepped := strings.Cut(part, "/")
 	if stepped {

@@ -51,8 +51,9 @@ func Jobs() kinds.Kind {
 	}
 }
 
-// warnOfOrphans tells whoever deletes a job, without saying what becomes of its pods, that they stay.
+// warnOfOrphans warns users who delete a job without a propagation policy that its pods stay.
 func warnOfOrphans(ctx context.Context, _ string, options *metav1.DeleteOptions) error {
+	//lint:ignore SA1019 clients may still send OrphanDependents
 	if options == nil || options.PropagationPolicy == nil && options.OrphanDependents == nil {
 		warning.AddWarning(ctx, "", "child pods are preserved by default when jobs are deleted; "+
 			"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning")
@@ -94,7 +95,7 @@ func defaultFailurePolicy(p *batchv1.PodFailurePolicy) {
 	}
 }
 
-// PrepareJob gives a new job a selector of its own, and its pods the labels that it selects.
+// PrepareJob sets a unique selector of a new job, and the labels that it selects in its template.
 func PrepareJob(_ context.Context, j, old *batchv1.Job) {
 	if old != nil || j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return
@@ -124,7 +125,7 @@ func ValidateJob(j *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// jobSpec checks what jobs and the templates of cron jobs have in common.
+// jobSpec checks the specs of jobs and of the job templates of cron jobs.
 func jobSpec(s *batchv1.JobSpec, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(s.Parallelism, w, "parallelism")
 	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, w, "completions")...)
@@ -175,7 +176,8 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// unscheduled is a template with that put back which may change while a job has not started.
+// unscheduled returns the template with the fields that are mutable before a job starts reset to
+// the old ones.
 func unscheduled(now, was *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	t := *now.DeepCopy()
 	t.Spec.NodeSelector, t.Spec.Tolerations, t.Spec.SchedulingGates = was.Spec.NodeSelector, was.Spec.Tolerations, was.Spec.SchedulingGates
@@ -206,6 +208,7 @@ func jobIs(j *batchv1.Job, kind batchv1.JobConditionType) bool {
 	})
 }
 
+// jobRow returns the cells of a job in a table.
 func jobRow(j *batchv1.Job) []any {
 	completions := fmt.Sprintf("%d/1", j.Status.Succeeded)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// None stands in tables where there is nothing.
+// None is the cell of an absent value.
 const None = "<none>"
 
 // Column describes a column of a table.
@@ -63,7 +63,7 @@ var (
 		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
 )
 
-// Age says how long ago something was, as kubectl does.
+// Age returns the time since a timestamp in the format of kubectl.
 func Age(t metav1.Time) string {
 	if t.IsZero() {
 		return "<unknown>"

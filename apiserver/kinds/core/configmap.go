@@ -12,7 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// maxData is how many bytes of data a ConfigMap or a Secret can hold.
+// maxData is the maximum size of the data of a ConfigMap or a Secret, in bytes.
 const maxData = corev1.MaxSecretSize
 
 const frozenData = "field is immutable when `immutable` is set"

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 The API serves the deprecated kind Endpoints.
+
 package core
 
 import (
@@ -15,6 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Endpoints describes the kind Endpoints.
 func Endpoints() kinds.Kind {
 	return kinds.Of[*corev1.Endpoints]{
 		Type: &corev1.Endpoints{}, List: &corev1.EndpointsList{},

@@ -20,9 +20,10 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// eventLife is how long an event is kept.
-const eventLife = time.Hour
+// eventTTL is how long an event is stored.
+const eventTTL = time.Hour
 
+// Events describes the kind Event, which two groups serve.
 func Events() kinds.Kind {
 	return kinds.Of[*corev1.Event]{
 		Type: &corev1.Event{}, List: &corev1.EventList{},
@@ -30,7 +31,7 @@ func Events() kinds.Kind {
 		Name:           fieldrules.NameIsPathSegment,
 		CreateOnUpdate: true,
 		Validate:       func(e *corev1.Event) field.ErrorList { return validateEvent(e, "reportingComponent") },
-		TTL:            eventLife,
+		TTL:            eventTTL,
 		Columns:        eventColumns,
 		Row:            eventRow,
 		Bare:           true,
@@ -78,15 +79,15 @@ func eventFields(e *corev1.Event) fields.Set {
 	}
 }
 
-// Limits of what an event says, in characters.
+// Maximum lengths of the fields of an event, in characters.
 const (
 	maxEventWord = 128
 	maxEventNote = 1024
 )
 
-// validateEvent checks where the event is: with the object it is about, or in the default namespace
-// if that object is in none. An event with a time of its own must also say who reports what; controller
-// is the field that names the reporting controller.
+// validateEvent checks that the event is in the namespace of the object it is about, or in the
+// default namespace for a cluster-scoped one. An event with an eventTime must also have a reporter
+// and an action; controller is the field with the reporting controller.
 func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 	var errs field.ErrorList
 	about, isNew := e.InvolvedObject.Namespace, !e.EventTime.IsZero()
@@ -116,7 +117,7 @@ func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 	return errs
 }
 
-// validateNewEvent checks what events.k8s.io demands of a new event, and forbids in it.
+// validateNewEvent checks the fields that events.k8s.io requires or forbids in a new event.
 func validateNewEvent(e *corev1.Event) field.ErrorList {
 	errs := eventSeries(e.Series)
 	if e.EventTime.IsZero() {
@@ -153,8 +154,8 @@ func eventSeries(s *corev1.EventSeries) field.ErrorList {
 	return errs
 }
 
-// validateEventUpdate lets only the series of an event change. A time may lose what is finer than a
-// microsecond, which JSON cannot carry.
+// validateEventUpdate checks that only the series of an event changes. Its time may be truncated to
+// microseconds, as in JSON.
 func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 	var errs field.ErrorList
 	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
@@ -177,7 +178,7 @@ func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 	return append(errs, fieldrules.Immutable(e.ReportingInstance, old.ReportingInstance, &fieldrules.Root, "reportingInstance")...)
 }
 
-// ConvertEvents lets the scheme turn events of one group into those of the other.
+// ConvertEvents registers the conversions between the events of both groups in the scheme.
 func ConvertEvents(s *runtime.Scheme) error {
 	if err := s.AddConversionFunc((*corev1.Event)(nil), (*eventsv1.Event)(nil), func(in, out any, _ conversion.Scope) error {
 		toEventsV1(in.(*corev1.Event), out.(*eventsv1.Event))
@@ -211,7 +212,7 @@ func ConvertEvents(s *runtime.Scheme) error {
 	})
 }
 
-// toEventsV1 shares what it can with the event it is given.
+// toEventsV1 converts an event, with which the result shares memory.
 func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
 	*out = eventsv1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
@@ -223,7 +224,7 @@ func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
 	}
 }
 
-// toCoreV1 shares what it can with the event it is given.
+// toCoreV1 converts an event, with which the result shares memory.
 func toCoreV1(e *eventsv1.Event, out *corev1.Event) {
 	*out = corev1.Event{
 		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
@@ -248,6 +249,7 @@ var eventColumns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Priority: 1, Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
 }
 
+// eventRow returns the cells of an event in a table.
 func eventRow(e *corev1.Event) []any {
 	first, last, count := e.FirstTimestamp.Time, e.LastTimestamp.Time, int64(e.Count)
 	if e.FirstTimestamp.IsZero() {

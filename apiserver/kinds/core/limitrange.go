@@ -27,7 +27,8 @@ func LimitRanges() kinds.Kind {
 	}
 }
 
-// defaultLimitRange lets a container have at most, and ask for, what the range allows or demands.
+// defaultLimitRange derives the default limits and requests of containers from their maximum and
+// minimum.
 func defaultLimitRange(l *corev1.LimitRange) {
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
@@ -71,8 +72,7 @@ func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 	return errs
 }
 
-// limitOrder checks that of each resource the least is no more than what is asked for by default, and
-// so on up to the most.
+// limitOrder checks for each resource that min <= defaultRequest <= default <= max.
 func limitOrder(item *corev1.LimitRangeItem, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	rising := []struct {

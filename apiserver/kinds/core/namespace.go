@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Namespaces describes the kind Namespace, which has two-phase deletes.
 func Namespaces() kinds.Kind {
 	return kinds.Of[*corev1.Namespace]{
 		Type: &corev1.Namespace{}, List: &corev1.NamespaceList{},
@@ -49,7 +50,7 @@ func Namespaces() kinds.Kind {
 	}
 }
 
-// defaultNamespace labels the namespace with its own name, so that selectors can name it.
+// defaultNamespace labels the namespace with its name, for selectors.
 func defaultNamespace(n *corev1.Namespace) {
 	fieldrules.DefaultValue(&n.Status.Phase, corev1.NamespaceActive)
 	if n.Name == "" || n.Labels[corev1.LabelMetadataName] == n.Name {
@@ -102,8 +103,9 @@ func validateNamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("phase"), n.Status.Phase, message)}
 }
 
-// TerminateNamespace keeps a namespace until it has been emptied, which the absence of its own
-// finalizers tells.
+// TerminateNamespace is the first phase of the deletion of a namespace: it sets the phase
+// Terminating, and reports whether there is a second one, in which the content is deleted and the
+// finalizers in the spec are removed.
 func TerminateNamespace(n *corev1.Namespace) bool {
 	if n.DeletionTimestamp == nil {
 		if len(n.Spec.Finalizers) == 0 && len(n.Finalizers) == 0 {
@@ -115,10 +117,10 @@ func TerminateNamespace(n *corev1.Namespace) bool {
 	return len(n.Spec.Finalizers) > 0
 }
 
-// podSecurityLabel is where a namespace says which pods are too privileged for it.
+// podSecurityLabel is the label with the pod security level that a namespace enforces.
 const podSecurityLabel = "pod-security.kubernetes.io/enforce"
 
-// warnOfPodSecurity tells that nobody keeps privileged pods out of the namespace.
+// warnOfPodSecurity warns that pod security levels are not enforced.
 func warnOfPodSecurity(n, _ *corev1.Namespace) []string {
 	if level := n.Labels[podSecurityLabel]; level == "" || level == "privileged" {
 		return nil
@@ -126,7 +128,7 @@ func warnOfPodSecurity(n, _ *corev1.Namespace) []string {
 	return []string{"this server stores the label " + podSecurityLabel + " but does not enforce it: no pod is refused"}
 }
 
-// finalizeREST changes the finalizers in the spec of a namespace, and nothing else.
+// finalizeREST is the subresource namespaces/finalize, which updates the finalizers in the spec.
 type finalizeREST struct {
 	namespaces kinds.Stored[*corev1.Namespace]
 }
@@ -136,6 +138,7 @@ var _ rest.Updater = (*finalizeREST)(nil)
 func (r *finalizeREST) New() runtime.Object { return &corev1.Namespace{} }
 func (r *finalizeREST) Destroy()            {}
 
+// Update sets the finalizers of a namespace. It removes a terminating namespace without any.
 func (r *finalizeREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, err := r.namespaces.Update(ctx, name, options.DryRun, func(n *corev1.Namespace) error {

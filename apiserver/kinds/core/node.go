@@ -40,8 +40,8 @@ func Nodes() kinds.Kind {
 	}
 }
 
-// defaultNode lets all of a node be used, unless it says otherwise, and keeps both forms of its pod
-// network in step.
+// defaultNode defaults the allocatable resources to the capacity, and sets podCIDR and podCIDRs to
+// the same.
 func defaultNode(n *corev1.Node) {
 	switch s := &n.Spec; {
 	case s.PodCIDR == "" && len(s.PodCIDRs) > 0:
@@ -57,8 +57,9 @@ func defaultNode(n *corev1.Node) {
 }
 
 func prepareNode(_ context.Context, n, old *corev1.Node) {
+	//lint:ignore SA1019 the API still has the field, and drops it
 	if old == nil || old.Spec.ConfigSource == nil {
-		n.Spec.ConfigSource = nil
+		n.Spec.ConfigSource = nil //lint:ignore SA1019 see above
 	}
 }
 
@@ -113,6 +114,7 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("providerID"), "node updates may not change providerID except from \"\" to valid"))
 	}
+	//lint:ignore SA1019 the API still has the field, and validates it
 	if !apiequality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("configSource"), "configSource may not be set"))
 	}
@@ -157,7 +159,7 @@ func nodeStatusCell(n *corev1.Node) string {
 	return status
 }
 
-// roleCell are the roles that a node's labels give it.
+// roleCell returns the roles in a node's labels.
 func roleCell(n *corev1.Node) string {
 	var roles []string
 	for _, k := range fieldrules.SortedKeys(n.Labels) {

@@ -16,6 +16,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// PersistentVolumes describes the kind PersistentVolume.
 func PersistentVolumes() kinds.Kind {
 	return kinds.Of[*corev1.PersistentVolume]{
 		Type: &corev1.PersistentVolume{}, List: &corev1.PersistentVolumeList{},
@@ -86,6 +87,7 @@ func defaultPersistentVolume(v *corev1.PersistentVolume) {
 	}
 }
 
+// validatePersistentVolume checks the spec of a persistent volume.
 func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	s := &v.Spec
 	errs := podspec.Access(s.AccessModes, &fieldrules.Spec)
@@ -115,6 +117,7 @@ func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	return append(errs, persistentSource(&s.PersistentVolumeSource, s)...)
 }
 
+// persistentSource checks that a persistent volume has exactly one source, and the source.
 func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec) field.ErrorList {
 	s := podspec.Sources{W: &fieldrules.Spec}
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
@@ -129,7 +132,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		}
 		return append(errs, podspec.WithoutBacksteps(v.Local.Path, at, "path")...)
 	})
-	// All other sources are systems that no controller of ours speaks to: they are only counted.
+	// No controller here supports the other sources: they are only counted.
 	value := reflect.ValueOf(v).Elem()
 	for i := range value.NumField() {
 		switch name := kinds.JsonName(value.Type().Field(i)); name {

@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// PersistentVolumeClaims describes the kind PersistentVolumeClaim.
 func PersistentVolumeClaims() kinds.Kind {
 	return kinds.Of[*corev1.PersistentVolumeClaim]{
 		Type: &corev1.PersistentVolumeClaim{}, List: &corev1.PersistentVolumeClaimList{},
@@ -58,7 +59,8 @@ func claimRow(c *corev1.PersistentVolumeClaim) []any {
 	return []any{status, c.Spec.VolumeName, capacity, modes, columns.OrEmpty(c.Spec.StorageClassName), columns.OrUnset(c.Spec.VolumeAttributesClassName), mode}
 }
 
-// validateClaimUpdate lets a claim be bound to a volume, and ask for more storage once it is.
+// validateClaimUpdate checks that only the volume is set, or the request of a bound claim
+// increased.
 func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	now := c.Spec.DeepCopy()
 	if old.Spec.VolumeName == "" {

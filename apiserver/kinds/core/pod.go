@@ -1,4 +1,5 @@
-// Package core describes the kinds of the core API group, and Event, which events.k8s.io serves too.
+// Package core describes the kinds of the core API group, and Event, which events.k8s.io serves
+// too.
 package core
 
 import (
@@ -65,7 +66,8 @@ func preparePod(_ context.Context, p, old *corev1.Pod) {
 	}
 }
 
-// QOSClass tells how a pod fares when its node runs short, by what its containers ask for.
+// QOSClass returns the quality-of-service class of a pod, which follows from the requests and
+// limits of its containers.
 func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass {
 	any, all := false, true
 	consider := func(r *corev1.ResourceRequirements) {
@@ -112,8 +114,8 @@ func ValidatePod(p *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// FrozenPod is what a user is told who changes more of a pod than may be changed.
-const FrozenPod = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+// ImmutableFields is the message of the error for an update of immutable fields of a pod.
+const ImmutableFields = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
 func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	w := fieldrules.Spec
@@ -136,14 +138,14 @@ func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	if len(errs) > 0 || apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
 		return errs
 	}
-	if frozen := thawed(p, old); !apiequality.Semantic.DeepEqual(frozen, old.Spec) {
-		errs = append(errs, field.Forbidden(w.Field(), FrozenPod+"\n"+diff.Diff(old.Spec, frozen)))
+	if reset := resetMutable(p, old); !apiequality.Semantic.DeepEqual(reset, old.Spec) {
+		errs = append(errs, field.Forbidden(w.Field(), ImmutableFields+"\n"+diff.Diff(old.Spec, reset)))
 	}
 	return errs
 }
 
-// thawed is the new spec with everything that may change put back to what it was.
-func thawed(p, old *corev1.Pod) corev1.PodSpec {
+// resetMutable returns the new spec with all mutable fields reset to the old values.
+func resetMutable(p, old *corev1.Pod) corev1.PodSpec {
 	s := *p.Spec.DeepCopy()
 	for i := range s.Containers {
 		s.Containers[i].Image = old.Spec.Containers[i].Image
@@ -158,13 +160,14 @@ func thawed(p, old *corev1.Pod) corev1.PodSpec {
 		s.TerminationGracePeriodSeconds = was
 	}
 	if len(old.Spec.SchedulingGates) > 0 {
-		thawGated(&s, &old.Spec)
+		resetGatedMutable(&s, &old.Spec)
 	}
 	return s
 }
 
-// thawGated lets the node selector of a pod that no scheduler has seen yet become narrower.
-func thawGated(s, old *corev1.PodSpec) {
+// resetGatedMutable resets the node selector of a pod with scheduling gates, if it has become
+// narrower.
+func resetGatedMutable(s, old *corev1.PodSpec) {
 	for k, v := range old.NodeSelector {
 		if s.NodeSelector[k] != v {
 			return
@@ -182,7 +185,8 @@ func fewerGates(p, old *corev1.Pod, w *fieldrules.Path) field.ErrorList {
 	return nil
 }
 
-// moreTolerations lets tolerations be added, and the time of an existing one be changed.
+// moreTolerations checks that no toleration is removed, nor changed except for its
+// tolerationSeconds.
 func moreTolerations(now, was []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
 	for _, old := range was {
 		kept := slices.ContainsFunc(now, func(t corev1.Toleration) bool {
@@ -216,7 +220,8 @@ func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// podGracePeriod is none for pods that run nowhere: not yet, or no longer.
+// podGracePeriod returns the grace period of a pod, zero for one that is not scheduled or has
+// ended.
 func podGracePeriod(p *corev1.Pod) time.Duration {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return 0

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/dump"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/dump"
 
 	"flyball.dev/apiserver/kinds"
 )
@@ -24,7 +24,7 @@ func podSubresources(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
 
 var podBindings = corev1.Resource("pods/binding")
 
-// bindingREST gives a pod its node.
+// bindingREST is the subresource pods/binding, which sets the node of a pod.
 type bindingREST struct{ pods kinds.Stored[*corev1.Pod] }
 
 var _ rest.NamedCreater = (*bindingREST)(nil)
@@ -32,8 +32,8 @@ var _ rest.NamedCreater = (*bindingREST)(nil)
 func (r *bindingREST) New() runtime.Object { return &corev1.Binding{} }
 func (r *bindingREST) Destroy()            {}
 
-// Create binds the pod. A pod that has a node already, is going, or waits at a scheduling gate is not
-// bound.
+// Create binds the pod. It returns an error if the pod has a node, is terminating, or has
+// scheduling gates.
 func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	binding, ok := obj.(*corev1.Binding)
 	if !ok {
@@ -78,6 +78,7 @@ func validateBinding(b *corev1.Binding) field.ErrorList {
 func bindable(p *corev1.Pod, b *corev1.Binding) error {
 	switch {
 	case b.UID != "" && b.UID != p.UID:
+		//lint:ignore ST1005 clients know this text of kube-apiserver
 		return fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", b.UID, p.UID)
 	case p.DeletionTimestamp != nil:
 		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", p.Name)
@@ -103,7 +104,8 @@ func bind(p *corev1.Pod, b *corev1.Binding) {
 	}
 }
 
-// evictionREST deletes a pod on behalf of somebody who empties its node.
+// evictionREST is the subresource pods/eviction, by which clients that drain a node delete its
+// pods.
 type evictionREST struct{ pods kinds.Stored[*corev1.Pod] }
 
 var _ rest.NamedCreater = (*evictionREST)(nil)

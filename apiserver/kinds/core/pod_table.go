@@ -33,7 +33,7 @@ func podRow(p *corev1.Pod) []any {
 	}
 }
 
-// podView sums up the containers of a pod.
+// podView summarizes the containers of a pod for its row in a table.
 type podView struct {
 	status       string
 	ready, total int
@@ -62,7 +62,7 @@ func viewPod(p *corev1.Pod) podView {
 	return v
 }
 
-// addInit looks at the init containers, and tells whether one of them is still to finish.
+// addInit adds the init containers, and reports whether one of them is not finished.
 func (v *podView) addInit(p *corev1.Pod) bool {
 	sidecars := map[string]bool{}
 	for i := range p.Spec.InitContainers {
@@ -108,8 +108,7 @@ func initStatus(c *corev1.ContainerStatus, i, n int) string {
 	}
 }
 
-// addContainers looks at the containers that make up the pod; the first that has something to say
-// gives the status.
+// addContainers adds the containers. The status is that of the first one with a reason.
 func (v *podView) addContainers(p *corev1.Pod) {
 	running := false
 	for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {

@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// ReplicationControllers describes the kind ReplicationController.
 func ReplicationControllers() kinds.Kind {
 	return kinds.Of[*corev1.ReplicationController]{
 		Type: &corev1.ReplicationController{}, List: &corev1.ReplicationControllerList{},
@@ -53,7 +54,7 @@ func ReplicationControllers() kinds.Kind {
 	}
 }
 
-// defaultReplicationController takes the labels and the selector from the template.
+// defaultReplicationController sets the labels and the selector from the template.
 func defaultReplicationController(r *corev1.ReplicationController) {
 	fieldrules.DefaultPointer(&r.Spec.Replicas, workload.DefaultReplicas)
 	t := r.Spec.Template

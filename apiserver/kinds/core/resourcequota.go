@@ -15,6 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// ResourceQuotas describes the kind ResourceQuota.
 func ResourceQuotas() kinds.Kind {
 	return kinds.Of[*corev1.ResourceQuota]{
 		Type: &corev1.ResourceQuota{}, List: &corev1.ResourceQuotaList{},

@@ -34,7 +34,7 @@ func Secrets() kinds.Kind {
 	}
 }
 
-// mergeStringData moves what was written as strings to the data, where it is kept.
+// mergeStringData moves stringData, which is write-only, to data.
 func mergeStringData(s *corev1.Secret) {
 	if len(s.StringData) > 0 && s.Data == nil {
 		s.Data = map[string][]byte{}
@@ -58,7 +58,7 @@ func validateSecret(s *corev1.Secret) field.ErrorList {
 	return append(errs, secretOfType(s)...)
 }
 
-// secretOfType checks that a secret has what its type promises.
+// secretOfType checks the keys that the type of a secret requires.
 func secretOfType(s *corev1.Secret) field.ErrorList {
 	data := field.NewPath("data")
 	must := func(keys ...string) field.ErrorList {
@@ -95,7 +95,7 @@ func secretOfType(s *corev1.Secret) field.ErrorList {
 	return nil
 }
 
-// registryConfig checks the credentials of image registries, and keeps them out of the error.
+// registryConfig checks the credentials of image registries. Its error does not have the data.
 func registryConfig(data map[string][]byte, key string) field.ErrorList {
 	path := field.NewPath("data").Key(key)
 	config, ok := data[key]

@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Services describes the kind Service, with the allocator of its addresses and node ports.
 func Services() kinds.Kind {
 	return kinds.Of[*corev1.Service]{
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
@@ -53,6 +54,7 @@ func Services() kinds.Kind {
 
 const stickySeconds = int32(corev1.DefaultClientIPServiceAffinitySeconds)
 
+// defaultService sets the defaults of a service, which depend on its type.
 func defaultService(s *corev1.Service) {
 	spec := &s.Spec
 	fieldrules.DefaultValue(&spec.SessionAffinity, corev1.ServiceAffinityNone)
@@ -72,7 +74,7 @@ func defaultService(s *corev1.Service) {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
 	}
-	if fromOutside(s) {
+	if externallyAccessible(s) {
 		fieldrules.DefaultValue(&spec.ExternalTrafficPolicy, corev1.ServiceExternalTrafficPolicyCluster)
 	}
 	if hasClusterIP(spec.Type) {
@@ -88,29 +90,29 @@ func defaultService(s *corev1.Service) {
 	}
 }
 
-// hasClusterIP tells whether services of a type are reached inside the cluster by an address.
+// hasClusterIP reports whether services of a type have a cluster IP.
 func hasClusterIP(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeClusterIP || hasNodePort(t)
 }
 
-// hasNodePort tells whether services of a type are reached at a port of every node.
+// hasNodePort reports whether services of a type have node ports.
 func hasNodePort(t corev1.ServiceType) bool {
 	return t == corev1.ServiceTypeNodePort || t == corev1.ServiceTypeLoadBalancer
 }
 
-// fromOutside tells whether a service is reached from outside the cluster.
-func fromOutside(s *corev1.Service) bool {
+// externallyAccessible reports whether a service can be reached from outside the cluster.
+func externallyAccessible(s *corev1.Service) bool {
 	return hasNodePort(s.Spec.Type) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }
 
-// prepareService drops what belonged to the type that the service had before, where the user has left
-// it as it was.
+// prepareService drops the fields that the service's new type does not have, if the update left
+// them unchanged.
 func prepareService(_ context.Context, s, old *corev1.Service) {
 	if old == nil || s.Spec.Type == old.Spec.Type {
 		return
 	}
 	now, was := &s.Spec, &old.Spec
-	if !fromOutside(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
+	if !externallyAccessible(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
 		now.ExternalTrafficPolicy = ""
 	}
 	if now.Type == corev1.ServiceTypeLoadBalancer {
@@ -140,6 +142,7 @@ func validateService(s *corev1.Service) field.ErrorList {
 	return errs
 }
 
+// servicePorts checks the ports of a service, and that they are unique.
 func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("ports")
@@ -195,7 +198,7 @@ func affinity(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// ofType checks what only services of some types have.
+// ofType checks the fields that only services of some types have.
 func ofType(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
@@ -267,13 +270,13 @@ func addresses(spec *corev1.ServiceSpec) field.ErrorList {
 		corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
 }
 
-// outside checks how traffic comes in.
+// outside checks the fields of external traffic.
 func outside(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
 	local := spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	switch {
-	case fromOutside(s):
+	case externallyAccessible(s):
 		errs = append(errs, fieldrules.OneOf(spec.ExternalTrafficPolicy, &fieldrules.Spec, "externalTrafficPolicy",
 			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	case spec.ExternalTrafficPolicy != "":

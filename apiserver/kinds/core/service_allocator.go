@@ -19,17 +19,16 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// serviceNetwork is where cluster IPs come from; its first address is that of the API server itself.
+// serviceNetwork is the range of cluster IPs. Its first address is that of the API server.
 var serviceNetwork = netip.MustParsePrefix("10.96.0.0/12")
 
-// APIServerIP is the address of the API server in the service network.
+// APIServerIP returns the address of the API server in the service network.
 func APIServerIP() netip.Addr { return serviceNetwork.Addr().Next() }
 
-// serviceAddresses is how many addresses of the network services can have: all but the network's own
-// and the last.
+// serviceAddresses is how many addresses of the network are usable: all but the first and the last.
 const serviceAddresses = 1<<(32-12) - 2
 
-// Node ports come from this range.
+// The range of node ports.
 const (
 	firstNodePort = 30000
 	lastNodePort  = 32767
@@ -39,8 +38,8 @@ func wantsHealthPort(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// serviceAllocator hands out cluster IPs and node ports. It learns which are taken from the stored
-// services when it is first asked.
+// serviceAllocator allocates cluster IPs and node ports. It reads the allocated ones from the
+// stored services when it is first used.
 type serviceAllocator struct {
 	services kinds.Stored[*corev1.Service]
 
@@ -50,13 +49,14 @@ type serviceAllocator struct {
 	ports  *allocator.Allocator[nodePort]
 }
 
+// nodePort is a node port, of which each protocol has its own.
 type nodePort struct {
 	protocol corev1.Protocol
 	number   int32
 }
 
-// Allocate gives the service the address and the node ports that its type has, keeps those it had before,
-// and takes away those that its type has no longer.
+// Allocate sets the addresses and the node ports that the service's type needs. Those that the
+// service had stay, unless its type does not need them.
 func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service) (func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service)
 	}, nil
 }
 
-// Commit takes back the addresses and ports that the service has no longer.
+// Commit releases the addresses and ports that the service does not have any more.
 func (c *serviceAllocator) Commit(s *corev1.Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *serviceAllocator) Commit(s *corev1.Service) {
 	c.ports.Commit(s.UID, revision(s), portsOf(s))
 }
 
-// Release takes back all that a service had.
+// Release releases all allocations of a deleted service.
 func (c *serviceAllocator) Release(s *corev1.Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,13 +104,13 @@ func (c *serviceAllocator) Release(s *corev1.Service) {
 	}
 }
 
-// revision is what a stored object's resource version means.
+// revision returns the revision in the resource version of a stored object.
 func revision(obj metav1.Object) uint64 {
 	n, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 	return n
 }
 
-// addressesOf are the cluster IPs that a service has.
+// addressesOf returns the cluster IPs of a service.
 func addressesOf(s *corev1.Service) []netip.Addr {
 	var ips []netip.Addr
 	for _, ip := range s.Spec.ClusterIPs {
@@ -121,7 +121,7 @@ func addressesOf(s *corev1.Service) []netip.Addr {
 	return ips
 }
 
-// portsOf are the ports of the nodes that a service has.
+// portsOf returns the node ports of a service.
 func portsOf(s *corev1.Service) []nodePort {
 	var ports []nodePort
 	for _, p := range s.Spec.Ports {
@@ -153,7 +153,7 @@ func (c *serviceAllocator) load(ctx context.Context) error {
 	return err
 }
 
-// carryOverAddresses makes clusterIP and clusterIPs say the same, and decides the families.
+// carryOverAddresses makes clusterIP and clusterIPs equal, and sets the families.
 func carryOverAddresses(s, old *corev1.Service) {
 	spec := &s.Spec
 	if !hasClusterIP(spec.Type) {
@@ -185,8 +185,8 @@ func carryOverAddresses(s, old *corev1.Service) {
 	carryOverFamilies(spec)
 }
 
-// carryOverFamilies decides the families. A headless service without a selector has endpoints that the
-// cluster knows nothing of, and may have both.
+// carryOverFamilies sets the families. A headless service without a selector may have both, since
+// its endpoints may be outside the cluster.
 func carryOverFamilies(spec *corev1.ServiceSpec) {
 	foreign := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
 	if foreign {
@@ -205,8 +205,7 @@ func carryOverFamilies(spec *corev1.ServiceSpec) {
 	}
 }
 
-// carryOverPorts keeps the node ports of ports that were there before, and drops them all when the type
-// of the service has none any more.
+// carryOverPorts copies the node ports of existing ports, and drops all if the new type has none.
 func carryOverPorts(s, old *corev1.Service) {
 	if old == nil {
 		return
@@ -230,11 +229,11 @@ func carryOverPorts(s, old *corev1.Service) {
 	}
 }
 
-// serviceAllocation is what one write of a service allocates. The allocator is locked meanwhile.
+// serviceAllocation are the allocations of one write of a service. The allocator is locked.
 type serviceAllocation struct {
 	*serviceAllocator
 	allocator.Write
-	start uint32 // where to begin to look
+	start uint32 // where the search begins
 	errs  field.ErrorList
 }
 
@@ -243,7 +242,7 @@ func (t *serviceAllocation) undo() {
 	t.ports.Rollback(&t.Write)
 }
 
-// families refuses what a cluster of one family cannot give.
+// families refuses address families that the cluster does not have.
 func (t *serviceAllocation) families(s *corev1.Service) {
 	if s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Selector) == 0 {
 		return
@@ -282,8 +281,8 @@ func (t *serviceAllocation) refuseAddress(s *corev1.Service, ip netip.Addr, why 
 	t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
 }
 
-// freeAddress starts to look at a place that depends on the service's name, so that the same services
-// get the same addresses in every run.
+// freeAddress starts its search at an address that depends on the service's name, so that the same
+// services get the same addresses in every run.
 func (t *serviceAllocation) freeAddress() (netip.Addr, bool) {
 	base := serviceNetwork.Addr().As4()
 	first := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
@@ -311,7 +310,7 @@ func (t *serviceAllocation) nodePorts(s *corev1.Service) {
 	}
 }
 
-// nodePort takes the port that is asked for, or any if none is and one is wanted.
+// nodePort allocates the requested port, or any free one.
 func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *fieldrules.Path, name string) {
 	if *number == 0 {
 		if allocate && !t.freeNodePort(number, protocol) {

@@ -50,6 +50,7 @@ const (
 	maxSliceAddresses = 100
 )
 
+// validateEndpointSlice checks the endpoints and ports of a slice.
 func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN}
 	errs := fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...)
@@ -138,7 +139,7 @@ func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {
 	return []any{string(s.AddressType), shorten(ports), shorten(addresses)}
 }
 
-// shorten joins the first few of a list.
+// shorten joins the first elements of a list.
 func shorten(list []string) string {
 	if len(list) == 0 {
 		return "<unset>"

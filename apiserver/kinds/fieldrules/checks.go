@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -18,12 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// These are the rules that many kinds share. Each takes the place that holds the value and the
-// value's field, and returns nil when all is well.
+// The rules that many kinds share. Each takes the path of the parent and the name of the field, and
+// returns nil if the value is valid.
 
+// number is the type of an integer field.
 type number interface{ ~int | ~int32 | ~int64 }
 
-// NonNegative checks a number that may not be below zero.
+// NonNegative checks that a number is not negative.
 func NonNegative[N number](n N, w *Path, name string) field.ErrorList {
 	if n >= 0 {
 		return nil
@@ -31,7 +32,7 @@ func NonNegative[N number](n N, w *Path, name string) field.ErrorList {
 	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), apivalidation.IsNegativeErrorMsg).WithOrigin("minimum")}
 }
 
-// OptionalNonNegative is nonNegative for a number that may be absent.
+// OptionalNonNegative is NonNegative for an optional number.
 func OptionalNonNegative[N number](n *N, w *Path, name string) field.ErrorList {
 	if n == nil {
 		return nil
@@ -39,7 +40,7 @@ func OptionalNonNegative[N number](n *N, w *Path, name string) field.ErrorList {
 	return NonNegative(*n, w, name)
 }
 
-// Positive checks a number that must be above zero.
+// Positive checks that a number is greater than zero.
 func Positive[N number](n N, w *Path, name string) field.ErrorList {
 	if n > 0 {
 		return nil
@@ -47,7 +48,7 @@ func Positive[N number](n N, w *Path, name string) field.ErrorList {
 	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), "must be greater than zero")}
 }
 
-// Required checks a string that may not be empty.
+// Required checks that a string is not empty.
 func Required[S ~string](s S, w *Path, name string) field.ErrorList {
 	if s != "" {
 		return nil
@@ -55,7 +56,7 @@ func Required[S ~string](s S, w *Path, name string) field.ErrorList {
 	return field.ErrorList{field.Required(w.ChildField(name), "")}
 }
 
-// OneOf checks a value that must be there and be one of the allowed ones.
+// OneOf checks that a value is set, to one of the allowed ones.
 func OneOf[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorList {
 	if slices.Contains(allowed, s) {
 		return nil
@@ -66,7 +67,7 @@ func OneOf[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorList {
 	return NotSupported(s, w, name, allowed)
 }
 
-// OptionalOneOf is oneOf for a value that may be absent.
+// OptionalOneOf is OneOf for an optional value.
 func OptionalOneOf[S ~string](s *S, w *Path, name string, allowed ...S) field.ErrorList {
 	if s == nil || slices.Contains(allowed, *s) {
 		return nil
@@ -78,7 +79,7 @@ func NotSupported[S ~string](s S, w *Path, name string, allowed []S) field.Error
 	return field.ErrorList{field.NotSupported(w.ChildField(name), s, slices.Sorted(slices.Values(allowed)))}
 }
 
-// Invalid is an error for each message of one of upstream's checks.
+// Invalid returns an error for each message of one of upstream's checks.
 func Invalid(messages []string, value any, w *Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	for _, m := range messages {
@@ -98,7 +99,7 @@ func DNSLabel(s string, w *Path, name string) field.ErrorList {
 	return Invalid(validation.IsDNS1123Label(s), s, w, name)
 }
 
-// plainLabel is a quick answer for nearly all names that are DNS labels.
+// plainLabel is a fast path: it accepts most names that are DNS labels, and nothing else.
 func plainLabel(s string) bool {
 	if len(s) == 0 || len(s) > validation.DNS1123LabelMaxLength || s[0] == '-' || s[len(s)-1] == '-' {
 		return false
@@ -136,7 +137,7 @@ func NameIsLabel(name string, prefix bool) []string {
 	return apivalidation.NameIsDNSLabel(name, prefix)
 }
 
-// QualifiedName checks a name such as example.com/thing.
+// QualifiedName checks a name such as example.com/name.
 func QualifiedName(s string, w *Path, name string) field.ErrorList {
 	if plainQualified(s) {
 		return nil
@@ -144,7 +145,7 @@ func QualifiedName(s string, w *Path, name string) field.ErrorList {
 	return Invalid(validation.IsQualifiedName(s), s, w, name)
 }
 
-// plainQualified is a quick answer for nearly all names that are right.
+// plainQualified is a fast path: it accepts most qualified names, and nothing else.
 func plainQualified(s string) bool {
 	domain, name, ok := strings.Cut(s, "/")
 	if !ok {
@@ -169,7 +170,7 @@ func Port[N number](n N, w *Path, name string) field.ErrorList {
 	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), validation.InclusiveRangeError(1, 65535))}
 }
 
-// PortOrName checks a port that is given by its number or its name.
+// PortOrName checks the number or the name of a port.
 func PortOrName(p intstr.IntOrString, w *Path, name string) field.ErrorList {
 	if p.Type == intstr.String {
 		return Invalid(validation.IsValidPortName(p.StrVal), p.StrVal, w, name)
@@ -177,7 +178,7 @@ func PortOrName(p intstr.IntOrString, w *Path, name string) field.ErrorList {
 	return Port(p.IntVal, w, name)
 }
 
-// IntOrPercent checks a number of things, or a percentage of them up to a hundred.
+// IntOrPercent checks a number that is not negative, or a percentage of at most 100%.
 func IntOrPercent(v *intstr.IntOrString, w *Path, name string) field.ErrorList {
 	if v == nil {
 		return nil
@@ -208,7 +209,7 @@ func percent(v *intstr.IntOrString) (int, bool) {
 	return p, err == nil
 }
 
-// IsZero tells whether a count is none, as a number or as a percentage.
+// IsZero reports whether a number or percentage is zero.
 func IsZero(v *intstr.IntOrString) bool {
 	if p, ok := percent(v); ok {
 		return p == 0
@@ -216,7 +217,7 @@ func IsZero(v *intstr.IntOrString) bool {
 	return v == nil || v.Type == intstr.Int && v.IntVal == 0
 }
 
-// quantity checks an amount that may not be below zero.
+// quantity checks that a quantity is not negative.
 func quantity(q resource.Quantity, w *Path, name string) field.ErrorList {
 	if q.Sign() >= 0 {
 		return nil
@@ -253,12 +254,13 @@ func LabelMap(m map[string]string, w *Path, name string) field.ErrorList {
 	return metav1validation.ValidateLabels(m, w.ChildField(name))
 }
 
-// SortedKeys are a map's keys in order, so that errors come in order too.
+// SortedKeys returns the keys of a map in order, so that errors are in order.
 func SortedKeys[K ~string, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// ordered sorts errors that were found in a map's order, which spares the search where there are none.
+// ordered sorts the errors of a map's entries. Without errors that costs less than sorting the
+// keys.
 func ordered(errs field.ErrorList) field.ErrorList {
 	slices.SortStableFunc(errs, func(a, b *field.Error) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Detail, b.Detail))
@@ -266,14 +268,14 @@ func ordered(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// DefaultPointer fills in a value that is absent.
+// DefaultPointer sets a pointer that is nil.
 func DefaultPointer[T any](p **T, v T) {
 	if *p == nil {
 		*p = &v
 	}
 }
 
-// DefaultValue fills in a value that is its type's zero.
+// DefaultValue sets a value that is zero.
 func DefaultValue[T comparable](p *T, v T) {
 	var zero T
 	if *p == zero {
@@ -281,12 +283,16 @@ func DefaultValue[T comparable](p *T, v T) {
 	}
 }
 
-// NameIsPathSegment is the rule for names that may be anything which can stand in a URL's path.
+// NameIsPathSegment is the rule for names that can be any segment of a URL's path.
 func NameIsPathSegment(name string, prefix bool) []string {
-	return pathvalidation.ValidatePathSegmentName(name, prefix)
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }
 
-// NameIsServiceName is the rule for names that are also host names.
+// NameIsServiceName is the rule for names of services, which are DNS labels that begin with a
+// letter.
 func NameIsServiceName(name string, prefix bool) []string {
 	if prefix {
 		name = strings.TrimSuffix(name, "-") + "a"

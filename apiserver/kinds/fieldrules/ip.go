@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// PublicIP refuses addresses that only mean something on one machine.
+// PublicIP refuses unspecified, loopback and link-local addresses.
 func PublicIP(ip netip.Addr, text string, w *Path, name string) field.ErrorList {
 	for _, bad := range [...]struct {
 		is  bool

@@ -21,7 +21,7 @@ const UnknownFinalizer = "name is neither a standard finalizer name nor is it fu
 
 var StandardFinalizers = []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 
-// Finalizers checks that every finalizer tells by its domain whose it is, but for Kubernetes' own.
+// Finalizers checks that every finalizer has a domain, except those of Kubernetes.
 func Finalizers(names []string, w *Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range names {

@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Path is the path of a field of an object. Unlike a [field.Path] it costs nothing until an error needs its
-// name: each level lives on the stack of the function that looks at it, so an object that is right is
-// checked without allocating.
+// Path is the path of a field of an object. Unlike a [field.Path] it is not allocated unless there
+// is an error: each level is on the stack of the function that checks it.
 type Path struct {
 	parent   *Path
 	Name     string
@@ -18,6 +17,7 @@ type Path struct {
 	kind     pathKind
 }
 
+// pathKind is the kind of the last element of a path.
 type pathKind uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	atKey
 )
 
-// The paths that the checks of a kind start from. Root is the object itself.
+// The top-level paths. Root is that of the object.
 var (
 	Root     = Path{}
 	Spec     = Path{Name: "spec"}
@@ -43,8 +43,8 @@ func (p *Path) Index(i int) Path { return Path{parent: p, position: i, kind: atI
 // Key returns the path of an entry of the map p.
 func (p *Path) Key(k string) Path { return Path{parent: p, mapKey: k, kind: atKey} }
 
-// Field returns the path as errors have it. It copies the strings, because a path whose strings escape
-// would itself escape to the heap.
+// Field returns the path as a [field.Path]. It copies the strings, so that p does not escape to the
+// heap.
 func (p *Path) Field() *field.Path {
 	if p.parent == nil {
 		if p.Name == "" {
@@ -63,7 +63,7 @@ func (p *Path) Field() *field.Path {
 	}
 }
 
-// ChildField returns the path of a field of p as errors have it, or that of p if name is empty.
+// ChildField returns the [field.Path] of a field of p, or that of p if name is empty.
 func (p *Path) ChildField(name string) *field.Path {
 	if name == "" {
 		return p.Field()

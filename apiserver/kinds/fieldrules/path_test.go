@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func TestPlacesHaveTheirNames(t *testing.T) {
+func TestPaths(t *testing.T) {
 	list := Spec.Child("containers")
 	item := list.Index(3)
 	limits := item.Child("limits")

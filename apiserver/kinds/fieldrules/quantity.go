@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ResourceRequirements checks what a container or a pod asks for and may have at most.
+// ResourceRequirements checks the requests and limits of a container or a pod.
 func ResourceRequirements(r *corev1.ResourceRequirements, w *Path) field.ErrorList {
 	at := w.Child("limits")
 	errs := ResourceList(r.Limits, &at)
@@ -47,7 +47,8 @@ func ResourceList(list corev1.ResourceList, w *Path) field.ErrorList {
 	return ordered(errs)
 }
 
-// ResourceQuantity checks how much there is of a resource: whole numbers only, where parts make no sense.
+// ResourceQuantity checks the quantity of a resource, an integer for resources that cannot be
+// divided.
 func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, w *Path) field.ErrorList {
 	errs := quantity(q, w, "")
 	if whole(name) && q.MilliValue()%1000 != 0 {
@@ -56,7 +57,7 @@ func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, w *Path) fi
 	return errs
 }
 
-// native tells whether Kubernetes itself knows the resource of a container.
+// native reports whether a container resource is one of Kubernetes.
 func native(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
@@ -65,12 +66,13 @@ func native(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// overcommit tells whether more of a resource may be allowed than is asked for.
+// overcommit reports whether the limit of a resource may be greater than the request.
 func overcommit(name corev1.ResourceName) bool {
 	return native(name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// whole tells whether a resource comes in whole units: objects, and whatever vendors add.
+// whole reports whether quantities of a resource are integers: object counts and extended
+// resources.
 func whole(name corev1.ResourceName) bool {
 	return slices.Contains(countedObjects, name) || strings.HasPrefix(string(name), "count/") ||
 		strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) && !strings.Contains(string(name), "storageclass")
@@ -81,7 +83,7 @@ var countedObjects = []corev1.ResourceName{
 	corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 }
 
-// extendedName checks the name of a resource that is not Kubernetes' own.
+// extendedName checks the name of an extended resource.
 func extendedName(name corev1.ResourceName, w *Path) field.ErrorList {
 	if errs := QualifiedName(string(name), w, ""); len(errs) > 0 {
 		return errs

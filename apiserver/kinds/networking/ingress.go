@@ -34,6 +34,7 @@ func Ingresses() kinds.Kind {
 	}
 }
 
+// validateIngress checks the spec of an ingress.
 func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 	s := &in.Spec
 	var errs field.ErrorList
@@ -98,6 +99,7 @@ func ingressRule(r *networkingv1.IngressRule, w *fieldrules.Path) field.ErrorLis
 	return errs
 }
 
+// ingressPath checks a path of a rule and its backend.
 func ingressPath(p *networkingv1.HTTPIngressPath, w *fieldrules.Path) field.ErrorList {
 	if p.PathType == nil {
 		return field.ErrorList{field.Required(w.ChildField("pathType"), "pathType must be specified")}
@@ -130,6 +132,7 @@ func ingressPath(p *networkingv1.HTTPIngressPath, w *fieldrules.Path) field.Erro
 	return errs
 }
 
+// ingressBackend checks that a backend is either a service or a resource.
 func ingressBackend(b *networkingv1.IngressBackend, w *fieldrules.Path) field.ErrorList {
 	switch {
 	case b.Service != nil && b.Resource != nil:

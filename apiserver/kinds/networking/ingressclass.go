@@ -13,6 +13,7 @@ import (
 
 const maxControllerName = 250
 
+// IngressClasses describes the kind IngressClass.
 func IngressClasses() kinds.Kind {
 	return kinds.Of[*networkingv1.IngressClass]{
 		Type: &networkingv1.IngressClass{}, List: &networkingv1.IngressClassList{},

@@ -71,6 +71,7 @@ func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
 	return errs
 }
 
+// policySide checks the ports and peers of an ingress or egress rule.
 func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, w *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("ports")
@@ -101,6 +102,7 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 	return errs
 }
 
+// policyPeer checks that a peer has either selectors or an IP block.
 func policyPeer(p *networkingv1.NetworkPolicyPeer, w *fieldrules.Path) field.ErrorList {
 	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
 		return field.ErrorList{field.Required(w.Field(), "must specify a peer")}

@@ -12,7 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// containers checks all containers of a pod together.
+// containers checks the containers of a pod.
 func containers(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("containers")
@@ -52,7 +52,7 @@ func hasContainer(list []corev1.Container, name string) bool {
 	return false
 }
 
-// Sidecar tells whether an init container goes on running beside the others.
+// Sidecar reports whether an init container is a sidecar, which keeps running.
 func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
@@ -81,6 +81,7 @@ func initContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList
 	return errs
 }
 
+// ephemeralContainer checks an ephemeral container and its target.
 func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	e := &s.EphemeralContainers[i]
 	c := (*corev1.Container)(&e.EphemeralContainerCommon)
@@ -111,7 +112,7 @@ func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.Erro
 	return errs
 }
 
-// container checks what containers of all sorts have in common.
+// container checks the fields that containers of all types have.
 func container(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.DNSLabel(c.Name, w, "name")
 	errs = append(errs, fieldrules.Required(c.Image, w, "image")...)
@@ -128,6 +129,7 @@ func container(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field
 	return append(errs, containerSecurity(c.SecurityContext, s, w)...)
 }
 
+// containerPorts checks the ports of a container.
 func containerPorts(ports []corev1.ContainerPort, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("ports")
@@ -158,7 +160,7 @@ func containerPorts(ports []corev1.ContainerPort, w *fieldrules.Path) field.Erro
 	return errs
 }
 
-// hostPorts checks that no two containers want the same port of the host.
+// hostPorts checks that no two containers have the same host port.
 func hostPorts(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]bool(nil)
@@ -183,7 +185,7 @@ func hostPorts(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-// mounts checks that what a container mounts is there.
+// mounts checks that the volumes of a container's mounts exist.
 func mounts(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("volumeMounts")
@@ -231,7 +233,7 @@ func hasVolume(s *corev1.PodSpec, name string) bool {
 	return false
 }
 
-// localPath checks a path, if there is one, that may not leave the directory it starts in.
+// localPath checks that a path, which may be empty, is relative and does not contain "..".
 func localPath(p string, w *fieldrules.Path, name string) field.ErrorList {
 	if p == "" {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// environment checks a container's variables and where they come from.
+// environment checks a container's variables and their sources.
 func environment(c *corev1.Container, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("env")
@@ -65,6 +65,7 @@ func variableName(name string, w *fieldrules.Path, in string) field.ErrorList {
 	return nil
 }
 
+// variableSource checks that the value of a variable has exactly one source, and the source.
 func variableSource(v *corev1.EnvVar, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	from, sources := v.ValueFrom, 0
@@ -116,10 +117,10 @@ func keyRef(name, key string, w *fieldrules.Path) field.ErrorList {
 }
 
 var (
-	// variableFields are the fields of a pod that a variable can have as its value.
+	// variableFields are the fields of a pod to which variables can refer.
 	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
 		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
-	// volumeFields are those that a file can have as its content.
+	// volumeFields are those to which files can refer.
 	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
 )
 
@@ -160,7 +161,7 @@ func subscript(path string) (string, string, bool) {
 	return base, key, ok && end
 }
 
-// containerResources are the amounts of a container that it can learn of itself.
+// containerResources are the resources to which resourceFieldRef can refer.
 var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
 
 func resourceFieldRef(r *corev1.ResourceFieldSelector, w *fieldrules.Path, volume bool) field.ErrorList {

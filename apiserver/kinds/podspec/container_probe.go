@@ -10,7 +10,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// handlers checks the probes and hooks of a container that goes on running.
+// handlers checks the probes and hooks of a container that keeps running.
 func handlers(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Lifecycle != nil {
@@ -72,7 +72,7 @@ func hook(h *corev1.LifecycleHandler, s *corev1.PodSpec, w *fieldrules.Path, nam
 	return errs
 }
 
-// actions are what a probe or a hook can do; it does exactly one of them.
+// actions are the actions of a probe or a hook, which has exactly one.
 type actions struct {
 	exec  *corev1.ExecAction
 	http  *corev1.HTTPGetAction
@@ -81,6 +81,7 @@ type actions struct {
 	sleep *corev1.SleepAction
 }
 
+// handler checks that a probe or a hook has exactly one action, and the action.
 func handler(a actions, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	first := ""

@@ -13,7 +13,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// template checks a pod template as a controller holds it.
+// template checks the pod template of a controller.
 func ValidateTemplate(t *corev1.PodTemplateSpec, w *fieldrules.Path) field.ErrorList {
 	at := w.Child("metadata")
 	errs := fieldrules.LabelMap(t.Labels, &at, "labels")
@@ -26,7 +26,7 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, w *fieldrules.Path) field.Error
 	return errs
 }
 
-// Validate checks what pods and pod templates have in common.
+// Validate checks a spec of a pod or a pod template.
 func Validate(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	errs := volumes(s, w)
 	errs = append(errs, containers(s, w)...)
@@ -53,7 +53,7 @@ func Validate(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-// podNames checks the names of other things that a pod has in its spec.
+// podNames checks the names of other objects in a pod's spec.
 func podNames(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, n := range [...]struct{ field, value string }{
@@ -120,6 +120,7 @@ const (
 	maxSearchLength = 2048
 )
 
+// dnsConfig checks the DNS policy and configuration of a pod.
 func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	at := w.Child("dnsConfig")
 	c := s.DNSConfig
@@ -154,6 +155,7 @@ func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// podSecurity checks the security context of a pod.
 func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	c := s.SecurityContext
 	if c == nil {

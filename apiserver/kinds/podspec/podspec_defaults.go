@@ -11,7 +11,7 @@ import (
 
 const DefaultGracePeriod = int64(corev1.DefaultTerminationGracePeriodSeconds)
 
-// SetDefaults fills in what pods and pod templates have in common.
+// SetDefaults sets the defaults of pods and pod templates.
 func SetDefaults(s *corev1.PodSpec) {
 	fieldrules.DefaultValue(&s.DNSPolicy, corev1.DNSClusterFirst)
 	fieldrules.DefaultValue(&s.RestartPolicy, corev1.RestartPolicyAlways)
@@ -41,6 +41,7 @@ func SetDefaults(s *corev1.PodSpec) {
 	}
 }
 
+// defaultContainer sets the defaults of a container.
 func defaultContainer(c *corev1.Container) {
 	fieldrules.DefaultValue(&c.ImagePullPolicy, pullPolicyOf(c.Image))
 	fieldrules.DefaultValue(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
@@ -70,7 +71,7 @@ func defaultContainer(c *corev1.Container) {
 	}
 }
 
-// pullPolicyOf pulls an image always if its tag is, or by its absence means, "latest".
+// pullPolicyOf returns the default pull policy of an image: Always for the tag "latest", or none.
 func pullPolicyOf(image string) corev1.PullPolicy {
 	if image == "" || strings.Contains(image, "@") && !strings.Contains(image, ":latest@") {
 		return corev1.PullIfNotPresent
@@ -112,7 +113,7 @@ func defaultFieldRef(f *corev1.ObjectFieldSelector) {
 	}
 }
 
-// RoundUp makes amounts no finer than a thousandth.
+// RoundUp rounds quantities up to thousandths.
 func RoundUp(list corev1.ResourceList) {
 	for name, q := range list {
 		if q.RoundUp(resource.Milli) {
@@ -122,7 +123,7 @@ func RoundUp(list corev1.ResourceList) {
 	}
 }
 
-// SetPodDefaults fills in what pods have and templates leave to the pods made from them.
+// SetPodDefaults sets the defaults that pods have and templates do not.
 func SetPodDefaults(s *corev1.PodSpec) {
 	fieldrules.DefaultPointer(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
@@ -141,8 +142,8 @@ func SetPodDefaults(s *corev1.PodSpec) {
 	}
 }
 
-// requestSum requests for a pod what its containers request: all that run together, or one that runs
-// before them beside the sidecars, whichever is more.
+// requestSum defaults the requests of a pod to those of its containers: the sum of those that run
+// together, or those of an init container with the sidecars before it, whichever is more.
 func requestSum(s *corev1.PodSpec) {
 	sum, peak := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range s.InitContainers {
@@ -165,7 +166,7 @@ func requestSum(s *corev1.PodSpec) {
 	FillFrom(s.Resources.Requests, sum)
 }
 
-// addAmounts adds what a whole pod can ask for and overcommit.
+// addAmounts adds the CPU and the memory of a list to another.
 func addAmounts(to, list corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if q, ok := list[name]; ok {
@@ -184,7 +185,7 @@ func raiseAmounts(to, list corev1.ResourceList) {
 	}
 }
 
-// requestLimits requests what is limited, where nothing is said of it.
+// requestLimits defaults requests to limits.
 func requestLimits(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		if _, ok := r.Requests[name]; ok {

@@ -12,7 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// scheduling checks which nodes a pod likes, bears and avoids.
+// scheduling checks node selectors, affinities, tolerations and topology spread constraints.
 func scheduling(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	errs := Tolerations(s.Tolerations, w)
 	if a := s.Affinity; a != nil {
@@ -34,6 +34,7 @@ func scheduling(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// Tolerations checks the keys, operators, values and effects of tolerations.
 func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	all := w.Child("tolerations")
@@ -109,6 +110,7 @@ func NodeSelector(s *corev1.NodeSelector, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// nodeSelectorTerm checks the label and field requirements of a term.
 func nodeSelectorTerm(t *corev1.NodeSelectorTerm, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("matchExpressions")
@@ -189,6 +191,7 @@ func podAffinityTerm(t *corev1.PodAffinityTerm, w *fieldrules.Path) field.ErrorL
 	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, w.ChildField("topologyKey"))...)
 }
 
+// topologySpread checks topology spread constraints, and that they are unique.
 func topologySpread(list []corev1.TopologySpreadConstraint, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	all := w.Child("topologySpreadConstraints")

@@ -53,6 +53,7 @@ func (s *Sources) One(name string, set bool, check func(at *fieldrules.Path) fie
 	}
 }
 
+// volumeSource checks the source of a volume.
 func volumeSource(v *corev1.VolumeSource, w *fieldrules.Path) field.ErrorList {
 	s := Sources{W: w}
 	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })
@@ -91,7 +92,7 @@ func volumeSource(v *corev1.VolumeSource, w *fieldrules.Path) field.ErrorList {
 	return s.Errs
 }
 
-// remoteSource checks volumes that come from other systems.
+// remoteSource checks the sources of network storage.
 func remoteSource(v *corev1.VolumeSource, s *Sources) {
 	s.One("nfs", v.NFS != nil, func(at *fieldrules.Path) field.ErrorList { return NFS(v.NFS, at) })
 	s.One("gcePersistentDisk", v.GCEPersistentDisk != nil, func(at *fieldrules.Path) field.ErrorList {
@@ -185,7 +186,7 @@ func Driver(name string, w *fieldrules.Path) field.ErrorList {
 	return fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.ToLower(name)), name, w, "driver")
 }
 
-// files checks the files that are made from an object's keys.
+// files checks the files that are projected from an object's keys.
 func files(items []corev1.KeyToPath, defaultMode *int32, w *fieldrules.Path) field.ErrorList {
 	errs := mode(defaultMode, w, "defaultMode")
 	list := w.Child("items")

@@ -9,9 +9,10 @@ import (
 // fileMode is the mode of files made from objects, 0644.
 const fileMode int32 = 0o644
 
-// tokenLife is how long, in seconds, a projected token lives unless the volume says otherwise.
-const tokenLife int64 = 3600
+// tokenExpiration is the default lifetime of a projected token, in seconds.
+const tokenExpiration int64 = 3600
 
+// defaultVolume sets the defaults of a volume's source.
 func defaultVolume(v *corev1.Volume) {
 	if v.VolumeSource == (corev1.VolumeSource{}) {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
@@ -34,7 +35,7 @@ func defaultVolume(v *corev1.Volume) {
 				defaultDownward(d.Items)
 			}
 			if t := s.Sources[i].ServiceAccountToken; t != nil {
-				fieldrules.DefaultPointer(&t.ExpirationSeconds, tokenLife)
+				fieldrules.DefaultPointer(&t.ExpirationSeconds, tokenExpiration)
 			}
 		}
 	}
@@ -62,7 +63,7 @@ func defaultClaimSpec(s *corev1.PersistentVolumeClaimSpec) {
 	RoundUp(s.Resources.Requests)
 }
 
-// defaultRemoteVolume fills in volumes that come from other systems.
+// defaultRemoteVolume sets the defaults of network storage.
 func defaultRemoteVolume(v *corev1.VolumeSource) {
 	if s := v.ISCSI; s != nil {
 		fieldrules.DefaultValue(&s.ISCSIInterface, "default")

@@ -152,6 +152,7 @@ func sameRoleRef(now, was rbacv1.RoleRef) field.ErrorList {
 	return field.ErrorList{field.Invalid(fieldrules.Root.ChildField("roleRef"), now, "cannot change roleRef")}
 }
 
+// subjects checks the subjects of a binding.
 func subjects(list []rbacv1.Subject, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	all := fieldrules.Root.Child("subjects")

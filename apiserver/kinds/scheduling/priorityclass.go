@@ -17,7 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// maxUserPriority is the highest priority that is not kept for the system's own classes.
+// maxUserPriority is the highest priority that is not reserved for system classes.
 const (
 	maxUserPriority      = int32(1_000_000_000)
 	systemPriorityPrefix = "system-"
@@ -25,6 +25,7 @@ const (
 
 var systemPriorities = map[string]int32{"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
+// PriorityClasses describes the kind PriorityClass.
 func PriorityClasses() kinds.Kind {
 	return kinds.Of[*schedulingv1.PriorityClass]{
 		Type: &schedulingv1.PriorityClass{}, List: &schedulingv1.PriorityClassList{},
@@ -60,7 +61,7 @@ func PriorityClasses() kinds.Kind {
 	}
 }
 
-// SystemPriorityClasses are the priority classes that every cluster has.
+// SystemPriorityClasses returns the priority classes that every cluster has.
 func SystemPriorityClasses() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{
 		systemPriorityClass("system-node-critical", "Used for system critical pods that must not be moved from their current node."),

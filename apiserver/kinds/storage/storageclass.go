@@ -16,6 +16,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// StorageClasses describes the kind StorageClass.
 func StorageClasses() kinds.Kind {
 	return kinds.Of[*storagev1.StorageClass]{
 		Type: &storagev1.StorageClass{}, List: &storagev1.StorageClassList{},

@@ -1,5 +1,5 @@
-// Package workload has what the kinds share that create pods from a template: checks of selectors,
-// templates and status, and columns.
+// Package workload has what the kinds with a pod template share: checks of selectors, templates and
+// status, and columns.
 package workload
 
 import (
@@ -19,9 +19,9 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// These are the rules that all kinds share which make pods from a template.
+// The rules of all kinds with a pod template.
 
-// Selects checks a selector, and that it selects what the template makes.
+// Selects checks a selector, and that it matches the labels of the template.
 func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) field.ErrorList {
 	if s == nil {
 		return field.ErrorList{field.Required(fieldrules.Spec.ChildField("selector"), "")}
@@ -43,7 +43,7 @@ func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) fi
 	return errs
 }
 
-// RestartsAlways checks a template whose pods are to run for ever.
+// RestartsAlways checks that the restart policy of a template is Always.
 func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
 	w := fieldrules.Spec.Child("template")
 	errs := podspec.ValidateTemplate(t, &w)
@@ -56,7 +56,7 @@ func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
 	return errs
 }
 
-// SameSelector checks that an update leaves the selector as it was.
+// SameSelector checks that an update does not change the selector.
 func SameSelector(now, was *metav1.LabelSelector) field.ErrorList {
 	if apiequality.Semantic.DeepEqual(now, was) {
 		return nil
@@ -64,7 +64,7 @@ func SameSelector(now, was *metav1.LabelSelector) field.ErrorList {
 	return fieldrules.Immutable(now, was, &fieldrules.Spec, "selector")
 }
 
-// Counts checks numbers of pods in a status.
+// Counts checks that the numbers of pods in a status are not negative.
 func Counts(of map[string]int32) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range fieldrules.SortedKeys(of) {
@@ -73,7 +73,7 @@ func Counts(of map[string]int32) field.ErrorList {
 	return errs
 }
 
-// NotMoreThan checks that some of the pods are no more than others of them.
+// NotMoreThan checks that one number of pods is not greater than another.
 func NotMoreThan(some int32, name string, all int32, than string) field.ErrorList {
 	if some <= all {
 		return nil
@@ -81,7 +81,7 @@ func NotMoreThan(some int32, name string, all int32, than string) field.ErrorLis
 	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField(name), some, "cannot be greater than "+than)}
 }
 
-// NotBackwards checks a number that only rises.
+// NotBackwards checks that a number does not decrease.
 func NotBackwards(now, was *int32, name string) field.ErrorList {
 	errs := fieldrules.OptionalNonNegative(now, &fieldrules.Status, name)
 	if was == nil {
@@ -97,12 +97,13 @@ func NotBackwards(now, was *int32, name string) field.ErrorList {
 	return errs
 }
 
-// AnnotationsChanged tells whether the annotations changed, which for some kinds is a new generation.
+// AnnotationsChanged reports whether an update changes annotations, which is a new generation of
+// some kinds.
 func AnnotationsChanged(now, was metav1.Object) bool {
 	return !maps.Equal(now.GetAnnotations(), was.GetAnnotations())
 }
 
-// TemplateWarnings tells of what a template has that does not work any more.
+// TemplateWarnings returns warnings for deprecated labels and invalid values in a template.
 func TemplateWarnings(t *corev1.PodTemplateSpec) []string {
 	var warnings []string
 	if len(t.Spec.Containers) > 0 && t.Spec.TerminationGracePeriodSeconds != nil && *t.Spec.TerminationGracePeriodSeconds < 0 {
@@ -116,7 +117,7 @@ func TemplateWarnings(t *corev1.PodTemplateSpec) []string {
 	return warnings
 }
 
-// WideContainers are the columns of workloads which show what is in their template.
+// WideContainers are the wide columns for the containers and the selector of workloads.
 var WideContainers = []metav1.TableColumnDefinition{
 	columns.Wide("Containers", "string", "The names of the containers in the template."),
 	columns.Wide("Images", "string", "The images of the containers in the template."),
@@ -129,14 +130,14 @@ func WideContainerCells(t *corev1.PodTemplateSpec, s *metav1.LabelSelector) []an
 	return []any{names, images, columns.SelectorCell(s)}
 }
 
-// ReplicaColumns are the columns of the kinds that keep a number of equal pods.
+// ReplicaColumns are the columns of the kinds with replicas.
 var ReplicaColumns = slices.Concat([]metav1.TableColumnDefinition{
 	columns.Column("Desired", "integer", appsv1.ReplicaSetSpec{}.SwaggerDoc()["replicas"]),
 	columns.Column("Current", "integer", appsv1.ReplicaSetStatus{}.SwaggerDoc()["replicas"]),
 	columns.Column("Ready", "integer", appsv1.ReplicaSetStatus{}.SwaggerDoc()["readyReplicas"]),
 }, WideContainers)
 
-// ReplicaStatus checks the status of the kinds that keep a number of equal pods.
+// ReplicaStatus checks the status of the kinds with replicas.
 func ReplicaStatus(s appsv1.ReplicaSetStatus) field.ErrorList {
 	errs := Counts(map[string]int32{"replicas": s.Replicas, "fullyLabeledReplicas": s.FullyLabeledReplicas,
 		"readyReplicas": s.ReadyReplicas, "availableReplicas": s.AvailableReplicas})

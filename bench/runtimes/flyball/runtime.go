@@ -28,7 +28,7 @@ import (
 	"flyball.dev/ctrl/webhook/admission"
 )
 
-// Runtime implements runtimes.Runtime. It says nothing of what it does.
+// Runtime implements runtimes.Runtime. It logs nothing.
 type Runtime struct{}
 
 // New returns the runtime.

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Runtime implements runtimes.Runtime. It says nothing of what it does.
+// Runtime implements runtimes.Runtime. It logs nothing.
 type Runtime struct{}
 
 // New returns the runtime.

@@ -12,10 +12,10 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// byController is the index of objects by the UID of their controlling owner.
+// byController is the name of the index of objects by the UID of their controller.
 const byController = "controller.uid"
 
-// Index makes objects of obj's kind findable by [Claim].
+// Index adds the index that [Claim] needs for objects of obj's kind.
 func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) error {
 	return indexer.IndexField(ctx, obj, byController, func(o client.Object) []string {
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -25,16 +25,16 @@ func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) 
 	})
 }
 
-// candidates are the objects in owner's namespace that owner controls or that match the selector.
-// The list says what kind they are.
+// candidates returns the objects in owner's namespace that owner controls or that match the
+// selector. They are of the kind of the list.
 func candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, owner client.Object, selector labels.Selector) ([]T, error) {
 	var found []T
 	has := map[types.UID]bool{}
-	for _, which := range []client.ListOption{
+	for _, option := range []client.ListOption{
 		client.MatchingFields{byController: string(owner.GetUID())},
 		client.MatchingLabelsSelector{Selector: selector},
 	} {
-		if err := c.List(ctx, list, client.InNamespace(owner.GetNamespace()), which); err != nil {
+		if err := c.List(ctx, list, client.InNamespace(owner.GetNamespace()), option); err != nil {
 			return nil, err
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {

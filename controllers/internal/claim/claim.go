@@ -1,5 +1,6 @@
-// Package claim decides which objects belong to a controller: those that it owns and that match its
-// selector, and those that match and that nobody owns.
+// Package claim determines which objects a controller owns, like the ControllerRefManager of
+// kube-controller-manager: it adopts objects without a controller that match the selector, and
+// releases those that no longer match.
 package claim
 
 import (
@@ -16,17 +17,18 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Sorted is the outcome of [Sort].
-type Sorted[T client.Object] struct {
+// Classified is the result of [Classify].
+type Classified[T client.Object] struct {
 	Owned   []T // owned and matching
-	Adopt   []T // matching, owned by nobody
+	Adopt   []T // matching, without a controller
 	Release []T // owned, but no longer matching
 }
 
-// Sort says of each object what owner is to do with it. Objects that are going are neither adopted nor
-// released, and an owner that is going adopts nothing. It changes nothing.
-func Sort[T client.Object](owner metav1.Object, selector labels.Selector, objects []T) Sorted[T] {
-	var s Sorted[T]
+// Classify determines what owner is to do with each object. Objects that are being deleted are
+// neither adopted nor released, and an owner that is being deleted does neither. It changes
+// nothing.
+func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T) Classified[T] {
+	var s Classified[T]
 	for _, o := range objects {
 		matches := selector.Matches(labels.Set(o.GetLabels()))
 		switch ref := metav1.GetControllerOfNoCopy(o); {
@@ -43,37 +45,36 @@ func Sort[T client.Object](owner metav1.Object, selector labels.Selector, object
 	return s
 }
 
-// Going says that the owner is not what the cache says: it is gone, or going. Its objects are nobody's
-// business then; to make others in their place would be wrong.
-type Going struct{ Owner client.ObjectKey }
+// OwnerDeleted is the error for an owner that, unlike in the cache, was or is being deleted. It
+// must not adopt or create objects.
+type OwnerDeleted struct{ Owner client.ObjectKey }
 
-func (e Going) Error() string { return e.Owner.String() + " is gone or going" }
+func (e OwnerDeleted) Error() string { return e.Owner.String() + " was or is being deleted" }
 
-// Claim carries out what [Sort] says of the objects in owner's namespace that owner controls or that
-// match the selector, and returns what owner then owns. The list, of a kind given to [Index], says
-// what kind they are. Before it adopts, it makes sure through live that owner still exists and is not
-// going.
+// Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns
+// those that owner then owns. They are of the kind of the list, which must have an [Index]. Before
+// it adopts, it confirms with a read through live that owner exists and is not being deleted.
 //
-// Possible errors: [Going]; a conflict, if an object has changed since it was read. Whoever gets an
-// error does not know what owner owns, and must not act as if it owned nothing.
+// Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an
+// error it is not known what owner owns, which does not mean that it owns nothing.
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList) ([]T, error) {
 	objects, err := candidates[T](ctx, c, list, owner, selector)
 	if err != nil {
 		return nil, err
 	}
-	s := Sort(owner, selector, objects)
+	s := Classify(owner, selector, objects)
 	owned := s.Owned
 	var errs []error
 	for _, o := range s.Release {
-		errs = append(errs, patchOwners(ctx, c, o, without(o.GetOwnerReferences(), owner.GetUID())))
+		errs = append(errs, patchOwnerReferences(ctx, c, o, without(o.GetOwnerReferences(), owner.GetUID())))
 	}
 	if len(s.Adopt) > 0 {
-		if err := exists(ctx, live, owner, kind); err != nil {
+		if err := checkOwner(ctx, live, owner, kind); err != nil {
 			return nil, err
 		}
 		ref := *metav1.NewControllerRef(owner, kind)
 		for _, o := range s.Adopt {
-			err := patchOwners(ctx, c, o, append(without(o.GetOwnerReferences(), owner.GetUID()), ref))
+			err := patchOwnerReferences(ctx, c, o, append(without(o.GetOwnerReferences(), owner.GetUID()), ref))
 			if err == nil && metav1.IsControlledBy(o, owner) {
 				owned = append(owned, o)
 			}
@@ -83,19 +84,20 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 	return owned, errors.Join(errs...)
 }
 
-func exists(ctx context.Context, live client.Reader, owner client.Object, kind schema.GroupVersionKind) error {
+// checkOwner returns OwnerDeleted if the owner does not exist or is being deleted.
+func checkOwner(ctx context.Context, live client.Reader, owner client.Object, kind schema.GroupVersionKind) error {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(kind)
 	err := live.Get(ctx, client.ObjectKeyFromObject(owner), now)
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != owner.GetUID() || now.DeletionTimestamp != nil) {
-		return Going{client.ObjectKeyFromObject(owner)}
+		return OwnerDeleted{client.ObjectKeyFromObject(owner)}
 	}
 	return err
 }
 
-// patchOwners replaces the owner references of the object as it is known; o becomes what the server
-// answers.
-func patchOwners(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference) error {
+// patchOwnerReferences replaces the owner references of o, unless it has changed, and updates o
+// with the response.
+func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             o.GetUID(),
 		"resourceVersion": o.GetResourceVersion(),
@@ -107,6 +109,7 @@ func patchOwners(ctx context.Context, c client.Client, o client.Object, owners [
 	return client.IgnoreNotFound(c.Patch(ctx, o, client.RawPatch(types.MergePatchType, body)))
 }
 
+// without returns the references to other owners.
 func without(refs []metav1.OwnerReference, uid types.UID) []metav1.OwnerReference {
 	kept := make([]metav1.OwnerReference, 0, len(refs)+1)
 	for _, r := range refs {

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestSort(t *testing.T) {
+func TestClassify(t *testing.T) {
 	yes := true
-	going := &metav1.Time{Time: time.Unix(1, 0)}
+	deletedAt := &metav1.Time{Time: time.Unix(1, 0)}
 	pod := func(name, label string, owner types.UID, deleted *metav1.Time) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": label}, DeletionTimestamp: deleted}}
 		if owner != "" {
@@ -22,8 +22,8 @@ func TestSort(t *testing.T) {
 		return p
 	}
 	pods := []*corev1.Pod{
-		pod("mine", "web", "me", nil), pod("mine-going", "web", "me", going), pod("free", "web", "", nil), pod("free-going", "web", "", going),
-		pod("strayed", "other", "me", nil), pod("strayed-going", "other", "me", going), pod("theirs", "web", "them", nil), pod("unrelated", "other", "", nil),
+		pod("owned", "web", "me", nil), pod("owned-deleted", "web", "me", deletedAt), pod("orphan", "web", "", nil), pod("orphan-deleted", "web", "", deletedAt),
+		pod("nonmatching", "other", "me", nil), pod("nonmatching-deleted", "other", "me", deletedAt), pod("others", "web", "them", nil), pod("unrelated", "other", "", nil),
 	}
 	names := func(pods []*corev1.Pod) (list []string) {
 		for _, p := range pods {
@@ -36,11 +36,11 @@ func TestSort(t *testing.T) {
 		deleted               *metav1.Time
 		owned, adopt, release []string
 	}{
-		{"alive", nil, []string{"mine", "mine-going"}, []string{"free"}, []string{"strayed"}},
-		{"going", going, []string{"mine", "mine-going"}, nil, nil},
+		{"not deleted", nil, []string{"owned", "owned-deleted"}, []string{"orphan"}, []string{"nonmatching"}},
+		{"being deleted", deletedAt, []string{"owned", "owned-deleted"}, nil, nil},
 	} {
 		owner := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "me", DeletionTimestamp: tt.deleted}}
-		s := Sort(owner, labels.SelectorFromSet(labels.Set{"app": "web"}), pods)
+		s := Classify(owner, labels.SelectorFromSet(labels.Set{"app": "web"}), pods)
 		if d := cmp.Diff([][]string{tt.owned, tt.adopt, tt.release}, [][]string{names(s.Owned), names(s.Adopt), names(s.Release)}); d != "" {
 			t.Errorf("%s: %s", tt.name, d)
 		}

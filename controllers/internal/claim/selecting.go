@@ -12,8 +12,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// Adopters names the owners that would adopt o: those that select it, as [Selecting] finds them, if
-// nobody controls it and it is not going.
+// Adopters returns the owners that would adopt o: those of [Selecting], if o has no controller and
+// is not being deleted.
 func Adopters[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object, selector func(T) *metav1.LabelSelector) []reconcile.Request {
 	if metav1.GetControllerOfNoCopy(o) != nil || o.GetDeletionTimestamp() != nil {
 		return nil
@@ -21,14 +21,14 @@ func Adopters[T client.Object](ctx context.Context, c client.Reader, list client
 	return Selecting(ctx, c, list, o, selector)
 }
 
-// Selecting names the owners in o's namespace whose selector matches o's labels. The list says what
-// kind the owners are. One whose selector is nil, empty or invalid selects nothing.
+// Selecting returns the owners in o's namespace whose selector matches o's labels. They are of the
+// kind of the list. A selector that is nil, empty or invalid matches nothing.
 func Selecting[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object, selector func(T) *metav1.LabelSelector) []reconcile.Request {
 	if len(o.GetLabels()) == 0 {
 		return nil
 	}
 	if err := c.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
-		return nil // the cache ends
+		return nil // the cache has stopped
 	}
 	var requests []reconcile.Request
 	_ = meta.EachListItem(list, func(item runtime.Object) error {

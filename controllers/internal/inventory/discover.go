@@ -9,23 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resource is one kind of object.
+// Resource is a kind of object, in all its versions.
 type Resource struct {
-	// Kind is in the version that the server prefers.
+	// Kind has the version that the server prefers.
 	Kind schema.GroupVersionKind
-	// Versions are all those that are served.
+	// Versions are all served versions.
 	Versions   []string
 	Plural     string
 	Namespaced bool
 	Verbs      []string
 }
 
-// Can reports whether the server offers the verb.
+// Can reports whether the resource has the verb.
 func (r Resource) Can(verb string) bool { return slices.Contains(r.Verbs, verb) }
 
-// Followed reports whether an inventory follows the resource. It leaves out events, which are many, own
-// nothing, and expire.
-func (r Resource) Followed() bool {
+// Monitored reports whether inventories watch the resource. They do not watch events, of which
+// there are many, and which own nothing and expire.
+func (r Resource) Monitored() bool {
 	return r.Kind.Kind != "Event" && r.Can("list") && r.Can("watch") && r.Can("delete")
 }
 
@@ -34,8 +34,8 @@ func (r Resource) equal(other Resource) bool {
 		slices.Equal(r.Versions, other.Versions) && slices.Equal(r.Verbs, other.Verbs)
 }
 
-// Discover returns the server's resources. If undiscovered is not nil, those of the groups that it names
-// are missing; if unparsed is not nil, those of the group-versions that it names.
+// Discover returns the server's resources. If undiscovered is not nil, those of the groups in that
+// error are missing; if unparsed is not nil, those of the group-versions in that error.
 func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 	groups, lists, undiscovered := i.discovery.ServerGroupsAndResources()
 	if len(lists) == 0 && undiscovered == nil {
@@ -50,7 +50,7 @@ func (i *Inventory) Discover() (_ []Resource, undiscovered, unparsed error) {
 	return resourcesOf(groups, lists), undiscovered, errors.Join(errs...)
 }
 
-// resourcesOf merges the versions of each resource.
+// resourcesOf returns the resources of the groups, each with all its versions.
 func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []Resource {
 	byVersion := map[string][]metav1.APIResource{}
 	for _, list := range lists {
@@ -79,6 +79,7 @@ func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []R
 	return out
 }
 
+// preferredFirst returns the versions of a group, beginning with the preferred one.
 func preferredFirst(g *metav1.APIGroup) []metav1.GroupVersionForDiscovery {
 	versions := []metav1.GroupVersionForDiscovery{}
 	for _, v := range g.Versions {

@@ -1,13 +1,13 @@
-// Package inventory follows every object of every kind that can be listed, watched and deleted, as
-// kinds and their versions come and go.
+// Package inventory watches all objects of all kinds that can be listed, watched and deleted, while
+// kinds and versions are added and removed.
 //
-// It has metadata informers of the manager's cache, one for each kind. A [Handler] is called in order for
-// the objects of one kind; between two kinds there is no order. All methods of an [Inventory] but
-// AddHandler may be called from several goroutines at once.
+// It has a monitor for each kind: a metadata informer of the manager's cache. The methods of a
+// [Handler] are called in order for the objects of one kind; between two kinds there is no order.
+// All methods of an [Inventory] but AddHandler may be called from several goroutines at once.
 //
-// A kind that is no longer served has not lost its objects: they may be served again later, as when
-// served is set to false and back to true in a CustomResourceDefinition. So [Handler.OnDelete] is called
-// only for deletions that a watch delivered or a relist showed.
+// The objects of a kind that is no longer served still exist: they may be served again later, as
+// when served is set to false and back to true in a CustomResourceDefinition. So [Handler.OnDelete]
+// is called only for deletions that a watch delivered or a relist showed.
 package inventory
 
 import (
@@ -32,45 +32,49 @@ import (
 
 // Handler is notified of changes of objects and kinds. Objects are shared and must not be changed.
 type Handler interface {
-	// OnUpdate: the object was added or has changed.
+	// OnUpdate is called when an object was added or has changed.
 	OnUpdate(r Resource, obj *metav1.PartialObjectMetadata)
-	// OnDelete: the object was deleted. The final state may be unknown; then obj is an older one.
+	// OnDelete is called when an object was deleted. If its final state is unknown, obj has an
+	// older state.
 	OnDelete(r Resource, obj *metav1.PartialObjectMetadata)
-	// OnFollow: an informer of the kind was started, so OnUpdate will be called for all its objects. If it
-	// is not the first one, as when the version that was followed is no longer served, objects may have
-	// been deleted in between without OnDelete.
-	OnFollow(r Resource)
-	// OnSynced: the informer has synced: OnUpdate was called for all objects of its initial list.
-	OnSynced(r Resource)
-	// OnDiscovery: the kinds or versions that are served have changed.
-	OnDiscovery()
+	// MonitorStarted is called when a monitor of a kind has started, before OnUpdate is called for
+	// its objects. If it is not the first one, as when the version of the monitor before is no
+	// longer served, objects may have been deleted in between without OnDelete.
+	MonitorStarted(r Resource)
+	// MonitorSynced is called when a monitor has synced: OnUpdate was called for its initial list.
+	MonitorSynced(r Resource)
+	// ResourcesChanged is called when the kinds or versions that are served have changed.
+	ResourcesChanged()
 }
 
-// Inventory is a runnable of a manager. Handlers must be added before the manager starts.
+// Inventory is a runnable of a manager that watches all objects. Handlers must be added before the
+// manager starts.
 type Inventory struct {
 	discovery discovery.DiscoveryInterface
 	mapper    meta.RESTMapper
 	cache     cache.Cache
 	handlers  []Handler
-	changed   chan struct{} // requests another discovery; has room for one
+	changed   chan struct{} // with a value, discovery is due; the capacity is 1
 	syncing   sync.WaitGroup
 
 	mu        sync.Mutex
 	served    map[schema.GroupKind]Resource // by the last discovery
-	followed  map[schema.GroupKind]*informer
-	populated chan struct{} // closed when all kinds of the first discovery are followed
+	monitors  map[schema.GroupKind]*monitor
+	populated chan struct{} // closed when all kinds of the first discovery have a monitor
 }
 
-type informer struct {
+// monitor is the informer of a kind.
+type monitor struct {
 	Resource
 	synced toolscache.DoneChecker
-	// dropped is closed when the informer is removed.
-	dropped chan struct{}
-	// unserved is when the server stopped serving the kind, or zero.
-	unserved time.Time
+	// stopped is closed when the informer was removed.
+	stopped chan struct{}
+	// unservedSince is when the server stopped serving the kind, or zero.
+	unservedSince time.Time
 }
 
-var definition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+// crdKind is the kind whose changes cause another discovery.
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // New returns the inventory of the manager's cluster and adds it to the manager.
 func New(mgr manager.Manager) (*Inventory, error) {
@@ -84,7 +88,7 @@ func New(mgr manager.Manager) (*Inventory, error) {
 		cache:     mgr.GetCache(),
 		changed:   make(chan struct{}, 1),
 		served:    map[schema.GroupKind]Resource{},
-		followed:  map[schema.GroupKind]*informer{},
+		monitors:  map[schema.GroupKind]*monitor{},
 		populated: make(chan struct{}),
 	}
 	return i, mgr.Add(i)
@@ -93,7 +97,7 @@ func New(mgr manager.Manager) (*Inventory, error) {
 // AddHandler adds a handler.
 func (i *Inventory) AddHandler(h Handler) { i.handlers = append(i.handlers, h) }
 
-// Wait waits until the informers of all kinds that were served at the start have synced.
+// Wait waits until the monitors of all kinds that were served at the start have synced.
 func (i *Inventory) Wait(ctx context.Context) error {
 	select {
 	case <-i.populated:
@@ -103,7 +107,7 @@ func (i *Inventory) Wait(ctx context.Context) error {
 	for _, f := range i.all() {
 		select {
 		case <-f.synced.Done():
-		case <-f.dropped:
+		case <-f.stopped:
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", f.Kind, ctx.Err())
 		}
@@ -111,51 +115,52 @@ func (i *Inventory) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Synced reports whether the informer of a kind has synced.
+// Synced reports whether a kind has a monitor that has synced.
 func (i *Inventory) Synced(kind schema.GroupKind) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	f := i.followed[kind]
+	f := i.monitors[kind]
 	return f != nil && toolscache.IsDone(f.synced)
 }
 
-func (i *Inventory) all() []*informer {
+// all returns the monitors.
+func (i *Inventory) all() []*monitor {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return slices.Collect(maps.Values(i.followed))
+	return slices.Collect(maps.Values(i.monitors))
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: informers need no leadership.
 func (i *Inventory) NeedLeaderElection() bool { return false }
 
-// Start follows the kinds until ctx ends. It discovers them once, and again whenever a
+// Start runs the monitors until ctx ends. Kinds are discovered at the start, and again whenever a
 // CustomResourceDefinition changes.
 func (i *Inventory) Start(ctx context.Context) error {
-	const first, last = 10 * time.Millisecond, 5 * time.Second
+	const minBackoff, maxBackoff = 10 * time.Millisecond, 5 * time.Second
 	defer i.syncing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	retry := first
+	backoff := minBackoff
 	populated := sync.OnceFunc(func() { close(i.populated) })
 	for {
 		err := i.refresh(ctx)
-		again, ok := i.dropUnserved(ctx, time.Now())
+		after, ok := i.stopUnserved(ctx, time.Now())
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			log.FromContext(ctx).Error(err, "Cannot follow all kinds; trying again", "after", retry)
-			again, ok = retry, true
-			retry = min(2*retry, last)
+			log.FromContext(ctx).Error(err, "Cannot watch all kinds; retrying", "after", backoff)
+			after, ok = backoff, true
+			backoff = min(2*backoff, maxBackoff)
 		default:
-			retry = first
+			backoff = minBackoff
 			populated()
 		}
 		timer.Stop()
 		if ok {
-			timer.Reset(again)
+			timer.Reset(after)
 		}
 		select {
 		case <-ctx.Done():
@@ -166,8 +171,8 @@ func (i *Inventory) Start(ctx context.Context) error {
 	}
 }
 
-// refresh starts informers for what is served now. A group that cannot be discovered keeps the resources
-// that it had, and causes an error.
+// refresh starts monitors of the kinds that are served now. A group that cannot be discovered keeps
+// its resources of before, and causes an error.
 func (i *Inventory) refresh(ctx context.Context) error {
 	all, undiscovered, unparsed := i.Discover()
 	failure := errors.Join(undiscovered, unparsed)
@@ -193,30 +198,29 @@ func (i *Inventory) refresh(ctx context.Context) error {
 	}
 	errs := []error{failure}
 	for _, r := range served {
-		if r.Followed() {
-			errs = append(errs, i.follow(ctx, r))
+		if r.Monitored() {
+			errs = append(errs, i.startMonitor(ctx, r))
 		}
 	}
 	if changed {
 		for _, h := range i.handlers {
-			h.OnDiscovery()
+			h.ResourcesChanged()
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// follow starts an informer for a kind that is served, unless there is one for a version that is still
-// served.
-func (i *Inventory) follow(ctx context.Context, r Resource) error {
+// startMonitor starts the monitor of a kind, unless there is one of a version that is still served.
+func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 	i.mu.Lock()
-	was := i.followed[r.Kind.GroupKind()]
+	was := i.monitors[r.Kind.GroupKind()]
 	i.mu.Unlock()
-	if was != nil && was.unserved.IsZero() &&
+	if was != nil && was.unservedSince.IsZero() &&
 		was.Plural == r.Plural && was.Namespaced == r.Namespaced && slices.Contains(r.Versions, was.Kind.Version) {
 		return nil
 	}
 	if was != nil {
-		if err := i.drop(ctx, was); err != nil {
+		if err := i.stopMonitor(ctx, was); err != nil {
 			return err
 		}
 	}
@@ -225,38 +229,39 @@ func (i *Inventory) follow(ctx context.Context, r Resource) error {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
 	for _, h := range i.handlers {
-		h.OnFollow(r)
+		h.MonitorStarted(r)
 	}
 	registration, err := in.AddEventHandler(&handler{i, r})
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
-	f := &informer{Resource: r, synced: registration.HasSyncedChecker(), dropped: make(chan struct{})}
+	f := &monitor{Resource: r, synced: registration.HasSyncedChecker(), stopped: make(chan struct{})}
 	i.mu.Lock()
-	i.followed[r.Kind.GroupKind()] = f
+	i.monitors[r.Kind.GroupKind()] = f
 	i.mu.Unlock()
 	i.syncing.Go(func() { i.awaitSync(ctx, f) })
 	return nil
 }
 
-func (i *Inventory) awaitSync(ctx context.Context, f *informer) {
+// awaitSync calls the handlers when a monitor has synced.
+func (i *Inventory) awaitSync(ctx context.Context, f *monitor) {
 	select {
 	case <-f.synced.Done():
 		for _, h := range i.handlers {
-			h.OnSynced(f.Resource)
+			h.MonitorSynced(f.Resource)
 		}
-	case <-f.dropped:
+	case <-f.stopped:
 	case <-ctx.Done():
 	}
 }
 
-// grace is how long the informer of a kind that is no longer served is kept. It may still have events to
-// deliver, such as the deletions that preceded that of a definition.
-const grace = 10 * time.Second
+// unservedGracePeriod is how long the monitor of a kind that is no longer served is kept. It may
+// still have events to deliver, such as the deletions that preceded that of a definition.
+const unservedGracePeriod = 10 * time.Second
 
-// dropUnserved removes the informers of kinds that have not been served for the grace period. If others
-// are within it, it returns after how long the first of them is due.
-func (i *Inventory) dropUnserved(ctx context.Context, now time.Time) (after time.Duration, ok bool) {
+// stopUnserved stops the monitors of kinds that have not been served for the grace period. If there
+// are others of kinds that are not served, it returns after how long the first of them is due.
+func (i *Inventory) stopUnserved(ctx context.Context, now time.Time) (after time.Duration, ok bool) {
 	for _, f := range i.all() {
 		i.mu.Lock()
 		_, served := i.served[f.Kind.GroupKind()]
@@ -264,13 +269,13 @@ func (i *Inventory) dropUnserved(ctx context.Context, now time.Time) (after time
 		if served {
 			continue
 		}
-		if f.unserved.IsZero() {
-			f.unserved = now
+		if f.unservedSince.IsZero() {
+			f.unservedSince = now
 		}
-		left := f.unserved.Add(grace).Sub(now)
+		left := f.unservedSince.Add(unservedGracePeriod).Sub(now)
 		if left <= 0 {
-			if err := i.drop(ctx, f); err != nil {
-				log.FromContext(ctx).Error(err, "Cannot stop following a kind")
+			if err := i.stopMonitor(ctx, f); err != nil {
+				log.FromContext(ctx).Error(err, "Cannot remove the informer of a kind")
 			}
 			continue
 		}
@@ -281,24 +286,26 @@ func (i *Inventory) dropUnserved(ctx context.Context, now time.Time) (after time
 	return after, ok
 }
 
-func (i *Inventory) drop(ctx context.Context, f *informer) error {
+// stopMonitor removes the informer of a monitor.
+func (i *Inventory) stopMonitor(ctx context.Context, f *monitor) error {
 	if err := i.cache.RemoveInformer(ctx, metadata(f.Kind)); err != nil {
 		return fmt.Errorf("%s: %w", f.Kind, err)
 	}
-	close(f.dropped)
+	close(f.stopped)
 	i.mu.Lock()
-	delete(i.followed, f.Kind.GroupKind())
+	delete(i.monitors, f.Kind.GroupKind())
 	i.mu.Unlock()
 	return nil
 }
 
+// metadata returns an object of that kind, for a metadata informer.
 func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(kind)
 	return obj
 }
 
-// handler passes on the events of one kind's informer.
+// handler is the event handler of a monitor, which calls the handlers of the inventory.
 type handler struct {
 	*Inventory
 	resource Resource
@@ -313,7 +320,7 @@ func (h *handler) updated(obj any) {
 			l.OnUpdate(h.resource, m)
 		}
 	}
-	h.kindsMayHaveChanged()
+	h.requestDiscovery()
 }
 
 func (h *handler) OnDelete(obj any) {
@@ -325,12 +332,12 @@ func (h *handler) OnDelete(obj any) {
 			l.OnDelete(h.resource, m)
 		}
 	}
-	h.kindsMayHaveChanged()
+	h.requestDiscovery()
 }
 
-// kindsMayHaveChanged requests another discovery if this is the CustomResourceDefinition.
-func (h *handler) kindsMayHaveChanged() {
-	if h.resource.Kind.GroupKind() != definition.GroupKind() {
+// requestDiscovery causes another discovery if this is the monitor of CustomResourceDefinitions.
+func (h *handler) requestDiscovery() {
+	if h.resource.Kind.GroupKind() != crdKind.GroupKind() {
 		return
 	}
 	select {

@@ -1,4 +1,4 @@
-// Package nodestate answers what controllers ask about nodes.
+// Package nodestate has functions of the state of nodes that controllers share.
 package nodestate
 
 import (
@@ -10,7 +10,7 @@ import (
 // Ready reports whether the node's Ready condition is true.
 func Ready(node *corev1.Node) bool { return condition(node, corev1.NodeReady) == corev1.ConditionTrue }
 
-// conditionTaints are the taints that follow from a node's state, with the state that each follows from.
+// conditionTaints are the taints by condition, each with the state for which a node has it.
 var conditionTaints = []struct {
 	key     string
 	applies func(*corev1.Node) bool
@@ -27,8 +27,8 @@ var conditionTaints = []struct {
 	{corev1.TaintNodeNetworkUnavailable, is(corev1.NodeNetworkUnavailable, corev1.ConditionTrue)},
 }
 
-// Taints are the taints that a node ought to have: those that somebody gave it, and those that follow
-// from its conditions and from spec.unschedulable, which keep new pods away.
+// Taints returns the taints that a node should have: those that users have set, and those with the
+// effect NoSchedule for its conditions and for spec.unschedulable.
 func Taints(node *corev1.Node) []corev1.Taint {
 	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		for _, c := range conditionTaints {
@@ -47,11 +47,12 @@ func Taints(node *corev1.Node) []corev1.Taint {
 	return taints
 }
 
+// is returns a function that reports whether a condition has that status.
 func is(kind corev1.NodeConditionType, status corev1.ConditionStatus) func(*corev1.Node) bool {
 	return func(n *corev1.Node) bool { return condition(n, kind) == status }
 }
 
-// condition is the status of the node's condition of that type, or empty if it has none.
+// condition returns the status of the node's condition of that type, or "" if it has none.
 func condition(node *corev1.Node, kind corev1.NodeConditionType) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if c.Type == kind {

@@ -20,7 +20,7 @@ func TestTaints(t *testing.T) {
 		want []corev1.Taint
 	}{
 		{"ready", corev1.Node{Status: with(ready)}, nil},
-		{"nothing is known of it", corev1.Node{}, []corev1.Taint{no(corev1.TaintNodeNotReady)}},
+		{"without conditions", corev1.Node{}, []corev1.Taint{no(corev1.TaintNodeNotReady)}},
 		{"not ready", corev1.Node{Status: with(corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse})},
 			[]corev1.Taint{no(corev1.TaintNodeNotReady)}},
 		{"unreachable", corev1.Node{Status: with(corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown})},
@@ -29,9 +29,9 @@ func TestTaints(t *testing.T) {
 			[]corev1.Taint{own, no(corev1.TaintNodeUnschedulable)}},
 		{"uncordoned", corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{no(corev1.TaintNodeUnschedulable), own}}, Status: with(ready)},
 			[]corev1.Taint{own}},
-		{"still cordoned", corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{no(corev1.TaintNodeUnschedulable)}}, Status: with(ready)},
+		{"cordoned, with the taint", corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{no(corev1.TaintNodeUnschedulable)}}, Status: with(ready)},
 			[]corev1.Taint{no(corev1.TaintNodeUnschedulable)}},
-		{"short of memory", corev1.Node{Status: with(ready, corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue})},
+		{"memory pressure", corev1.Node{Status: with(ready, corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue})},
 			[]corev1.Taint{no(corev1.TaintNodeMemoryPressure)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

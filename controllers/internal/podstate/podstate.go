@@ -1,4 +1,4 @@
-// Package podstate answers what controllers ask about pods.
+// Package podstate has functions of the state of pods that controllers share.
 package podstate
 
 import (
@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Active reports whether the pod is neither finished nor going.
+// Active reports whether the pod has neither terminated nor is terminating.
 func Active(pod *corev1.Pod) bool { return !Finished(pod) && pod.DeletionTimestamp == nil }
 
-// Finished reports whether the pod has run to its end.
+// Finished reports whether the pod has terminated.
 func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -31,8 +31,8 @@ func Ready(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// Available reports whether the pod has been ready for at least minReady. If it is ready but not for
-// that long, after is the time until then.
+// Available reports whether the pod has been ready for at least minReady. If it is ready, but not
+// for that long, after is the time until it is available.
 func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool, after time.Duration) {
 	if !Ready(pod) {
 		return false, 0

@@ -1,5 +1,5 @@
-// Package cacheapi holds the interfaces of a cache's informers apart from the
-// cache itself, for those who need to name them without importing it.
+// Package cacheapi declares the interfaces of a cache's informers, for packages that cannot import
+// package cache itself.
 package cacheapi
 
 import (
@@ -12,38 +12,35 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Object is a Kubernetes object: something with metadata that can be encoded
-// and deep-copied. Every struct that embeds TypeMeta and ObjectMeta and has a
-// generated DeepCopyObject is one. Lists are not; see client.ObjectList.
+// Object is a Kubernetes object: it has metadata and can be encoded and deep-copied. Every struct
+// that embeds TypeMeta and ObjectMeta and has a generated DeepCopyObject is one. Lists are not; see
+// client.ObjectList.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// IndexerFunc gives the values under which an object is filed in an index.
-// Values carry no namespace: the cache adds it for namespaced objects. The
-// function must not change the object and must depend on nothing else. For one
-// index it is called once at a time.
+// IndexerFunc returns the values under which an object is indexed. They do not contain the
+// namespace: the cache adds it for namespaced objects. The function must not modify the object, and
+// its result must depend on the object alone. Calls for one index are serialized.
 type IndexerFunc func(Object) []string
 
 // FieldIndexer adds indexes to the objects of a cache.
 type FieldIndexer interface {
-	// IndexField files every object of obj's kind under the values that
-	// extractValue gives for it, in the index named field. A List with a field
-	// selector for exactly that field is then answered from the index. When a
-	// function gives several values, an object matches if one of them does.
+	// IndexField adds an index named field to the objects of obj's kind, by the values that
+	// extractValue returns. A List with a field selector for exactly that field then uses the index.
+	// If a function returns several values, an object matches if one of them does.
 	IndexField(ctx context.Context, obj Object, field string, extractValue IndexerFunc) error
 }
 
-// InformerGetOptions says how an informer is obtained.
+// InformerGetOptions are the options of GetInformer and GetInformerForKind.
 type InformerGetOptions struct {
-	// BlockUntilSynced makes the call wait until the informer holds everything
-	// that the server held when it began. Nil means true. Before the cache is
-	// started no call waits.
+	// BlockUntilSynced makes the call wait until the informer has synced. Nil means true. Before the
+	// cache is started no call waits.
 	BlockUntilSynced *bool
 }
 
-// InformerGetOption changes InformerGetOptions.
+// InformerGetOption modifies InformerGetOptions.
 type InformerGetOption func(*InformerGetOptions)
 
 // BlockUntilSynced sets InformerGetOptions.BlockUntilSynced.
@@ -51,44 +48,41 @@ func BlockUntilSynced(shouldBlock bool) InformerGetOption {
 	return func(o *InformerGetOptions) { o.BlockUntilSynced = &shouldBlock }
 }
 
-// Informers makes, keeps and drops informers, one for each kind and
-// representation (typed, unstructured, metadata only). All methods may be
-// called from several goroutines at once.
+// Informers manages informers, one per kind and representation (typed, unstructured, metadata
+// only). All methods are safe for concurrent use.
 type Informers interface {
-	// GetInformer returns the informer of obj's kind, made and, once the cache
-	// runs, started if need be.
+	// GetInformer returns the informer of obj's kind. If there is none, it is created, and started if
+	// the cache is.
 	GetInformer(ctx context.Context, obj Object, opts ...InformerGetOption) (Informer, error)
 
-	// GetInformerForKind returns the informer of the kind in the form that the
-	// scheme has for it.
+	// GetInformerForKind returns the informer of the kind in the representation that the scheme has
+	// for it.
 	GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...InformerGetOption) (Informer, error)
 
-	// RemoveInformer stops and forgets the informer of obj's kind, if there is
-	// one.
+	// RemoveInformer stops and removes the informer of obj's kind, if there is one.
 	RemoveInformer(ctx context.Context, obj Object) error
 
-	// Start runs all informers, present and future, until ctx is done, and
-	// returns when all of them have ended.
+	// Start runs all informers, present and future, until ctx is done, and returns when all of them
+	// have ended.
 	Start(ctx context.Context) error
 
-	// WaitForCacheSync waits until every informer that exists has synced. It
-	// returns false if ctx was done first.
+	// WaitForCacheSync waits until every informer that exists has synced. It returns false if ctx was
+	// done first.
 	WaitForCacheSync(ctx context.Context) bool
 
 	// FieldIndexer adds indexes to informers.
 	FieldIndexer
 }
 
-// Informer tells about the objects of one kind. All methods may be called from
-// several goroutines at once.
+// Informer notifies event handlers of the objects of one kind. All methods are safe for concurrent
+// use.
 type Informer interface {
-	// AddEventHandler adds a handler with the cache's resync period. The
-	// handler hears of every object that is there as an add, then of changes,
-	// one call at a time and in order.
+	// AddEventHandler adds a handler with the cache's resync period. The handler is called with an add
+	// for every existing object, then with changes, one call at a time and in order.
 	AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error)
 
-	// AddEventHandlerWithResyncPeriod adds a handler with a resync period of
-	// its own. Zero means no resync.
+	// AddEventHandlerWithResyncPeriod adds a handler with its own resync period. Zero disables
+	// resyncs.
 	AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error)
 
 	// AddEventHandlerWithOptions adds a handler with options.
@@ -100,13 +94,12 @@ type Informer interface {
 	// AddIndexers adds indexes by name, also while the informer runs.
 	AddIndexers(indexers toolscache.Indexers) error
 
-	// HasSynced tells whether the informer holds everything that the server
-	// held when it began.
+	// HasSynced reports whether the initial list is complete.
 	HasSynced() bool
 
-	// HasSyncedChecker is HasSynced as something to wait for.
+	// HasSyncedChecker returns a DoneChecker for HasSynced.
 	HasSyncedChecker() toolscache.DoneChecker
 
-	// IsStopped tells whether the informer has ended for good.
+	// IsStopped reports whether the informer has stopped. It cannot be started again.
 	IsStopped() bool
 }

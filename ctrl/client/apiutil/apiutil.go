@@ -1,6 +1,5 @@
-// Package apiutil answers what a client or a cache needs to know of an API
-// before it can talk to it: the kind of a Go value, the resource of a kind, and
-// a REST client that speaks that resource's encoding.
+// Package apiutil has what clients and caches need to access an API: the kind of a Go value, the
+// resource of a kind, and a REST client with the encoding of that resource.
 package apiutil
 
 import (
@@ -19,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// IsObjectNamespaced reports whether objects of obj's kind live in namespaces.
+// IsObjectNamespaced reports whether obj's kind is namespaced.
 func IsObjectNamespaced(obj runtime.Object, scheme *runtime.Scheme, restmapper meta.RESTMapper) (bool, error) {
 	gvk, err := GVKForObject(obj, scheme)
 	if err != nil {
@@ -28,25 +27,25 @@ func IsObjectNamespaced(obj runtime.Object, scheme *runtime.Scheme, restmapper m
 	return IsGVKNamespaced(gvk, restmapper)
 }
 
-// IsGVKNamespaced reports whether objects of that kind live in namespaces.
+// IsGVKNamespaced reports whether the kind is namespaced.
 func IsGVKNamespaced(gvk schema.GroupVersionKind, restmapper meta.RESTMapper) (bool, error) {
 	mapping, err := restmapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return false, fmt.Errorf("finding the resource of kind %s: %w", gvk.Kind, err)
+		return false, fmt.Errorf("failed to get restmapping: %w", err)
 	}
 	switch mapping.Scope.Name() {
 	case meta.RESTScopeNameRoot:
 		return false, nil
 	case "":
-		return false, fmt.Errorf("the mapping of %s has no scope", gvk)
+		return false, fmt.Errorf("scope of %s cannot be identified, empty scope returned", gvk)
 	default:
 		return true, nil
 	}
 }
 
-// GVKForObject returns the kind of obj. Unstructured and metadata-only objects
-// say it themselves; for all others the scheme knows it. If the scheme has a Go
-// type under several kinds, obj must say which of them it is.
+// GVKForObject returns the kind of obj: of an unstructured or metadata-only object the one that is
+// set in it, of others that in the scheme. If a Go type is registered with several kinds, one of
+// them must be set in obj.
 func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersionKind, error) {
 	switch obj.(type) {
 	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
@@ -64,7 +63,7 @@ func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersi
 	case err != nil:
 		return schema.GroupVersionKind{}, err
 	case unversioned:
-		return schema.GroupVersionKind{}, fmt.Errorf("the Go type %T belongs to no API group and version", obj)
+		return schema.GroupVersionKind{}, fmt.Errorf("cannot create group-version-kind for unversioned type %T", obj)
 	case len(gvks) == 1:
 		return gvks[0], nil
 	}
@@ -73,9 +72,9 @@ func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersi
 		return own, nil
 	}
 	if own.Empty() {
-		return schema.GroupVersionKind{}, fmt.Errorf("the Go type %T is registered as each of %q: register it once, or set the object's kind", obj, gvks)
+		return schema.GroupVersionKind{}, fmt.Errorf("multiple GroupVersionKinds associated with Go type %T within the Scheme, and the object has none: %q", obj, gvks)
 	}
-	return schema.GroupVersionKind{}, fmt.Errorf("the object says that it is a %q, but its Go type %T is registered as %q", own, obj, gvks)
+	return schema.GroupVersionKind{}, fmt.Errorf("multiple GroupVersionKinds associated with Go type %T within the Scheme, none of which is %q of the object: %q", obj, own, gvks)
 }
 
 // RESTClientForGVK returns a REST client for the group and version of a kind. Its
@@ -89,7 +88,7 @@ func RESTClientForGVK(
 	httpClient *http.Client,
 ) (rest.Interface, error) {
 	if httpClient == nil {
-		return nil, errors.New("httpClient must not be nil; rest.HTTPClientFor makes one of a rest.Config")
+		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
 	}
 	return rest.RESTClientForConfigAndClient(ConfigForGVK(gvk, forceDisableProtoBuf, isUnstructured, baseConfig, codecs), httpClient)
 }
@@ -97,13 +96,11 @@ func RESTClientForGVK(
 // ConfigForGVK returns the configuration of a REST client for the group and
 // version of a kind. With isUnstructured, the client decodes into unstructured
 // objects, and encodes them as JSON. Otherwise it decodes into the Go types of
-// codecs' scheme, and a decoded object replaces the one that it is decoded into;
-// nothing of that is left.
+// codecs' scheme, and a decoded object replaces the one that it is decoded into completely.
 //
-// Typed objects are encoded as baseConfig.ContentType says, or else as protobuf if
-// the kind is known to be served so. Where protobuf cannot be, because the Go types
-// of the kind and of its list do not implement it, or forceDisableProtoBuf is true,
-// it is neither sent nor asked for, whatever baseConfig says.
+// Typed objects are encoded as baseConfig.ContentType, or by default as protobuf if the server of
+// the kind supports it. If the Go types of the kind and of its list do not implement protobuf, or
+// forceDisableProtoBuf is true, it is neither sent nor accepted, whatever baseConfig has.
 func ConfigForGVK(
 	gvk schema.GroupVersionKind,
 	forceDisableProtoBuf bool,
@@ -133,8 +130,8 @@ func ConfigForGVK(
 	return cfg
 }
 
-// replacing is a serializer whose decoders replace the object that they decode
-// into. Plain decoders merge: what the data does not mention stays.
+// replacing is a serializer whose decoders replace the object that they decode into. Plain decoders
+// merge: fields that are not in the data are preserved.
 type replacing struct {
 	runtime.NegotiatedSerializer
 }
@@ -149,8 +146,7 @@ func (d replacingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
 	if into == nil {
 		return d.plain.Decode(data, defaults, nil)
 	}
-	// What cannot be decoded, or turns out to be something else, leaves the
-	// target as it was.
+	// If the data cannot be decoded, or is of another kind, the target must not be changed.
 	target := reflect.ValueOf(into).Elem()
 	fresh := reflect.New(target.Type())
 	out, gvk, err := d.plain.Decode(data, defaults, fresh.Interface().(runtime.Object))

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client/apiutil"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 func TestGVKForObject(t *testing.T) {
@@ -28,7 +29,7 @@ func TestGVKForObject(t *testing.T) {
 	twice := runtime.NewScheme()
 	twice.AddKnownTypeWithName(pod, &corev1.Pod{})
 	twice.AddKnownTypeWithName(schema.GroupVersionKind{Group: "x", Version: "v2", Kind: "Pod"}, &corev1.Pod{})
-	said := func(apiVersion, kind string) metav1.TypeMeta {
+	typeMeta := func(apiVersion, kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 	}
 	tests := []struct {
@@ -40,16 +41,16 @@ func TestGVKForObject(t *testing.T) {
 	}{
 		{"typed", &corev1.Pod{}, clientgoscheme.Scheme, pod, ""},
 		{"a list", &corev1.PodList{}, clientgoscheme.Scheme, pod.GroupVersion().WithKind("PodList"), ""},
-		{"typed, whatever it says", &corev1.Pod{TypeMeta: said("v9", "Dog")}, clientgoscheme.Scheme, pod, ""},
+		{"typed, with another kind set", &corev1.Pod{TypeMeta: typeMeta("v9", "Dog")}, clientgoscheme.Scheme, pod, ""},
 		{"unknown", &corev1.Pod{}, runtime.NewScheme(), schema.GroupVersionKind{}, "no kind is registered"},
-		{"in two, silent", &corev1.Pod{}, twice, schema.GroupVersionKind{}, "registered as each of"},
-		{"in two, one said", &corev1.Pod{TypeMeta: said("v1", "Pod")}, twice, pod, ""},
-		{"in two, a third said", &corev1.Pod{TypeMeta: said("v3", "Pod")}, twice, schema.GroupVersionKind{}, "says that it is"},
-		{"metadata", &metav1.PartialObjectMetadata{TypeMeta: said("v1", "Pod")}, clientgoscheme.Scheme, pod, ""},
+		{"in two, none set", &corev1.Pod{}, twice, schema.GroupVersionKind{}, "multiple GroupVersionKinds associated with Go type"},
+		{"in two, one set", &corev1.Pod{TypeMeta: typeMeta("v1", "Pod")}, twice, pod, ""},
+		{"in two, another set", &corev1.Pod{TypeMeta: typeMeta("v3", "Pod")}, twice, schema.GroupVersionKind{}, "none of which is"},
+		{"metadata", &metav1.PartialObjectMetadata{TypeMeta: typeMeta("v1", "Pod")}, clientgoscheme.Scheme, pod, ""},
 		{"metadata without a kind", &metav1.PartialObjectMetadata{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no kind"},
-		{"metadata without a version", &metav1.PartialObjectMetadataList{TypeMeta: said("", "PodList")}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no version"},
+		{"metadata without a version", &metav1.PartialObjectMetadataList{TypeMeta: typeMeta("", "PodList")}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no version"},
 		{"unstructured", &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}, runtime.NewScheme(), pod, ""},
-		{"of no version", &metav1.Status{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "no API group"},
+		{"of no version", &metav1.Status{}, clientgoscheme.Scheme, schema.GroupVersionKind{}, "unversioned type"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,10 +64,6 @@ func TestGVKForObject(t *testing.T) {
 		})
 	}
 }
-
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestRESTClient checks the path and the encodings of the client of a kind.
 func TestRESTClient(t *testing.T) {
@@ -98,7 +95,7 @@ func TestRESTClient(t *testing.T) {
 			var seen *http.Request
 			cfg := &rest.Config{Host: "http://server", ContentConfig: rest.ContentConfig{ContentType: tt.contentType}}
 			c, err := apiutil.RESTClientForGVK(tt.gvk, tt.noProtobuf, tt.unstructure, cfg, serializer.NewCodecFactory(clientgoscheme.Scheme), &http.Client{
-				Transport: transport(func(r *http.Request) (*http.Response, error) {
+				Transport: fakeapi.Func(func(r *http.Request) (*http.Response, error) {
 					seen = r
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 				}),
@@ -123,12 +120,12 @@ func TestRESTClient(t *testing.T) {
 	}
 }
 
-// TestDecodingReplaces checks that an answer takes the place of what was there,
-// and that one which cannot be read does not.
+// TestDecodingReplaces checks that a response replaces the target, and that one which cannot be
+// decoded does not change it.
 func TestDecodingReplaces(t *testing.T) {
 	body := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"new"}}`
 	c, err := apiutil.RESTClientForGVK(corev1.SchemeGroupVersion.WithKind("Pod"), true, false, &rest.Config{Host: "http://server"},
-		serializer.NewCodecFactory(clientgoscheme.Scheme), &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+		serializer.NewCodecFactory(clientgoscheme.Scheme), &http.Client{Transport: fakeapi.Func(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body))}, nil
 		})})
 	if err != nil {

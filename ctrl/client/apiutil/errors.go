@@ -11,13 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrResourceDiscoveryFailed says which groups and versions a RESTMapper could
-// not ask the server about, and why. It wraps the reasons; a group or version
-// that does not exist becomes a meta.NoResourceMatchError, so that
-// meta.IsNoMatchError recognizes it.
+// ErrResourceDiscoveryFailed has the errors of the groups and versions that a RESTMapper failed to
+// discover. It wraps these errors; that of a group or version that does not exist becomes a
+// meta.NoResourceMatchError, so that meta.IsNoMatchError recognizes it.
 type ErrResourceDiscoveryFailed map[schema.GroupVersion]error
 
-// Error lists the groups and versions in order, each with its reason.
+// Error lists the groups and versions in order, each with its error.
 func (e *ErrResourceDiscoveryFailed) Error() string {
 	reasons := make([]string, 0, len(*e))
 	for gv, err := range *e {
@@ -35,7 +34,7 @@ func (e ErrResourceDiscoveryFailed) orNil() error {
 	return &e
 }
 
-// Unwrap returns the reasons.
+// Unwrap returns the errors.
 func (e *ErrResourceDiscoveryFailed) Unwrap() []error {
 	errs := make([]error, 0, len(*e))
 	for _, gv := range slices.SortedFunc(maps.Keys(*e), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {

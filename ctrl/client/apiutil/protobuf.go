@@ -14,23 +14,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// builtin has the kinds that every API server speaks protobuf for. It is a scheme
-// of its own because programs add kinds of theirs to client-go's.
+// builtin has the kinds for which every API server supports protobuf. It is a separate scheme
+// because programs add kinds to client-go's.
 var builtin = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	return scheme
 })
 
-// registered has the kinds that a program says are served as protobuf too. Only
-// those of aggregated servers can be, as custom resources never are.
+// registered has the kinds that a program has registered with AddToProtobufScheme. They can only be
+// kinds of aggregated API servers, as custom resources do not support protobuf.
 var registered = struct {
 	sync.RWMutex
 	scheme *runtime.Scheme
 }{scheme: runtime.NewScheme()}
 
-// AddToProtobufScheme registers kinds whose server speaks protobuf. Kinds that
-// are built into Kubernetes need not be registered.
+// AddToProtobufScheme registers kinds whose server supports protobuf. The built-in kinds of
+// Kubernetes need not be registered.
 func AddToProtobufScheme(addToScheme func(*runtime.Scheme) error) error {
 	registered.Lock()
 	defer registered.Unlock()
@@ -46,8 +46,8 @@ func servedAsProtobuf(gvk schema.GroupVersionKind) bool {
 	return registered.scheme.Recognizes(gvk)
 }
 
-// protobufDecodes tells whether the Go types that codecs have for a kind and for
-// its list implement protobuf. Types that codecs do not have are not in the way.
+// protobufDecodes reports whether the Go types in codecs of a kind and of its list implement
+// protobuf. A missing type does not prevent it.
 func protobufDecodes(gvk schema.GroupVersionKind, codecs serializer.CodecFactory) bool {
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
@@ -63,10 +63,9 @@ func protobufDecodes(gvk schema.GroupVersionKind, codecs serializer.CodecFactory
 	return true
 }
 
-// ImplementsProtobuf tells whether obj can be encoded as protobuf, and be decoded
-// from it, by the serializers of k8s.io/apimachinery. A type that has the methods
-// from a single embedded field does not count: they are about that field alone,
-// and would lose what is beside it.
+// ImplementsProtobuf reports whether the serializers of k8s.io/apimachinery can encode obj as
+// protobuf and decode it. They cannot if the methods are promoted from an embedded field, as they
+// would encode that field alone.
 func ImplementsProtobuf(obj runtime.Object) bool {
 	if _, ok := obj.(interface {
 		Reset()
@@ -82,9 +81,8 @@ func ImplementsProtobuf(obj runtime.Object) bool {
 	}
 }
 
-// promoted tells whether a pointer to a struct has a method from an embedded
-// field. Fields that would both have it to give, as the metadata of an object, hide
-// each other's.
+// promoted reports whether a pointer to a struct has a method from an embedded field. If several
+// embedded fields have the method, as TypeMeta and ObjectMeta may, none is promoted.
 func promoted(pointer reflect.Type, method string) bool {
 	if pointer.Kind() != reflect.Pointer || pointer.Elem().Kind() != reflect.Struct {
 		return false
@@ -105,7 +103,7 @@ func promoted(pointer reflect.Type, method string) bool {
 	return givers == 1
 }
 
-// withoutProtobuf makes cfg neither send protobuf nor ask for it.
+// withoutProtobuf removes protobuf from the content types of cfg.
 func withoutProtobuf(cfg *rest.Config) {
 	if isProtobuf(cfg.ContentType) {
 		cfg.ContentType = runtime.ContentTypeJSON

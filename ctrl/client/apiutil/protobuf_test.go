@@ -48,7 +48,7 @@ type decoder struct{ plain }
 func (*decoder) Reset()                 {}
 func (*decoder) Unmarshal([]byte) error { return nil }
 
-// wrapped has the methods of the pod, but they know nothing of the rest.
+// wrapped has the methods of the embedded pod, which do not encode its other field.
 type wrapped struct {
 	corev1.Pod
 	Note string `json:"note"`
@@ -107,7 +107,7 @@ func TestWhenProtobufIsUsed(t *testing.T) {
 
 	capable := apiutil.ConfigForGVK(mine.WithKind("Capable"), false, false, &rest.Config{}, serializer.NewCodecFactory(clientgoscheme.Scheme))
 	if capable.ContentType != "" {
-		t.Errorf("nothing says that the server knows this kind as %s", capable.ContentType)
+		t.Errorf("the server is not known to support this kind as %s", capable.ContentType)
 	}
 
 	for _, tt := range []struct {

@@ -17,51 +17,50 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewDynamicRESTMapper returns a RESTMapper that learns the server's resources
-// as it is asked about them, one group and version at a time. It makes no
-// request before the first question.
+// NewDynamicRESTMapper returns a RESTMapper that discovers the server's resources on demand, one
+// group and version at a time. It makes no request before it is first used.
 //
-// Kinds that it does not know it looks up again, so that what is installed later
-// is found; for each group that happens about once a second, with some more to
-// begin with. What it knows it keeps until its Reset method is called (it is a
-// meta.ResettableRESTMapper). It is safe for concurrent use.
+// A kind that is not found is looked up on the server again, so that kinds which are installed
+// later are found; for each group this is limited to once a second, with bursts of ten. Results are
+// cached until the Reset method is called (it is a meta.ResettableRESTMapper). It is safe for
+// concurrent use.
 func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	if httpClient == nil {
-		return nil, errors.New("httpClient must not be nil; rest.HTTPClientFor makes one of a rest.Config")
+		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
 	}
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, err
 	}
-	m := &mapper{client: client, again: map[string]*rate.Limiter{}}
+	m := &mapper{client: client, retries: map[string]*rate.Limiter{}}
 	m.Reset()
 	return m, nil
 }
 
-// mapper answers from a snapshot of what is known, and replaces it by a larger
-// one when that is not enough.
+// mapper answers queries from a snapshot of the discovered resources. A query that the snapshot
+// does not cover extends it.
 type mapper struct {
-	client *discovery.DiscoveryClient
-	known  atomic.Pointer[snapshot]
+	client  *discovery.DiscoveryClient
+	current atomic.Pointer[snapshot]
 
-	mu    sync.Mutex               // held while asking the server
-	again map[string]*rate.Limiter // by group: how soon it may be asked the same again
+	mu      sync.Mutex               // held during discovery
+	retries map[string]*rate.Limiter // by group, for queries that the snapshot covers already
 }
 
 var _ meta.ResettableRESTMapper = (*mapper)(nil)
 
-// wish is what must be known to answer a question: a version of a group, all
-// versions of a group, or everything.
-type wish struct {
+// query is what has to be discovered for a call: a version of a group, all versions of a group, or
+// all groups.
+type query struct {
 	group, version string
-	everything     bool
+	all            bool
 }
 
-// Reset forgets everything.
+// Reset drops all discovered resources.
 func (m *mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known.Store(newSnapshot(nil, false))
+	m.current.Store(newSnapshot(nil, false))
 }
 
 func (m *mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
@@ -81,124 +80,124 @@ func (m *mapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.Group
 }
 
 func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	w, versions := wishFor(gk, versions)
-	return answer(m, w, func(s *snapshot) (*meta.RESTMapping, error) {
-		if w.version == "" {
+	q, versions := queryFor(gk, versions)
+	return lookUp(m, q, func(s *snapshot) (*meta.RESTMapping, error) {
+		if q.version == "" {
 			return s.RESTMapper.RESTMapping(gk, versions...)
 		}
-		return s.mapping(gk.WithVersion(w.version))
+		return s.mapping(gk.WithVersion(q.version))
 	})
 }
 
 func (m *mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	w, versions := wishFor(gk, versions)
-	return answer(m, w, func(s *snapshot) ([]*meta.RESTMapping, error) { return s.RESTMappings(gk, versions...) })
+	q, versions := queryFor(gk, versions)
+	return lookUp(m, q, func(s *snapshot) ([]*meta.RESTMapping, error) { return s.RESTMappings(gk, versions...) })
 }
 
-// ResourceSingularizer answers from what is known: a bare name does not say
-// where to look.
+// ResourceSingularizer uses only what is discovered already, as a name without a group does not say
+// what to discover.
 func (m *mapper) ResourceSingularizer(resource string) (string, error) {
-	return m.known.Load().ResourceSingularizer(resource)
+	return m.current.Load().ResourceSingularizer(resource)
 }
 
-// wishFor returns what to know for a kind in these versions, and the versions
-// that are not empty.
-func wishFor(gk schema.GroupKind, versions []string) (wish, []string) {
+// queryFor returns the query for a kind in these versions, and the versions that are not empty.
+func queryFor(gk schema.GroupKind, versions []string) (query, []string) {
 	if slices.Contains(versions, "") {
 		versions = slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return v == "" })
 	}
-	w := wish{group: gk.Group}
+	q := query{group: gk.Group}
 	if len(versions) == 1 {
-		w.version = versions[0]
+		q.version = versions[0]
 	}
-	return w, versions
+	return q, versions
 }
 
-// byResource answers a question about a resource. One without a group is of the
-// core group, or else of whichever group has it.
+// byResource looks up a resource. One without a group is in the core group, or else in any group
+// that has it.
 func byResource[T any](m *mapper, r schema.GroupVersionResource, find func(*snapshot) (T, error)) (T, error) {
-	found, err := answer(m, wish{group: r.Group, version: r.Version}, find)
+	found, err := lookUp(m, query{group: r.Group, version: r.Version}, find)
 	if r.Group == "" && meta.IsNoMatchError(err) {
-		return answer(m, wish{everything: true}, find)
+		return lookUp(m, query{all: true}, find)
 	}
 	return found, err
 }
 
-// answer finds something in what is known, and if it is not there, in what the
-// server says now.
-func answer[T any](m *mapper, w wish, find func(*snapshot) (T, error)) (T, error) {
-	s := m.known.Load()
-	if s.grants(w) {
+// lookUp calls find with the current snapshot and, if that does not cover the query or find returns
+// no match, with a refreshed one.
+func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, error) {
+	s := m.current.Load()
+	if s.covers(q) {
 		found, err := find(s)
 		if !meta.IsNoMatchError(err) {
 			return found, err
 		}
 	}
-	s, failure := m.learn(w, s)
+	s, failure := m.refresh(q, s)
 	if s == nil {
 		var none T
 		return none, failure
 	}
 	found, err := find(s)
 	if err != nil && failure != nil {
-		err = failure // what is not found may be in the part that failed
+		err = failure // it may be in the part whose discovery failed
 	}
 	return found, err
 }
 
-// learn returns a snapshot that is newer than seen, if the server may be asked
-// again so soon.
-func (m *mapper) learn(w wish, seen *snapshot) (*snapshot, error) {
+// refresh returns a snapshot that covers the query and is newer than seen, unless the rate of
+// retries is exceeded.
+func (m *mapper) refresh(q query, seen *snapshot) (*snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.known.Load()
-	if now.grants(w) && (now != seen || !m.mayAskAgain(w.group)) {
+	now := m.current.Load()
+	if now.covers(q) && (now != seen || !m.allowRetry(q.group)) {
 		return now, nil
 	}
-	next, err := m.ask(w, now)
+	next, err := m.fetch(q, now)
 	if next != nil {
-		m.known.Store(next)
+		m.current.Store(next)
 	}
 	return next, err
 }
 
-func (m *mapper) mayAskAgain(group string) bool {
-	l, ok := m.again[group]
+// allowRetry reports whether a group may be discovered again now.
+func (m *mapper) allowRetry(group string) bool {
+	l, ok := m.retries[group]
 	if !ok {
 		l = rate.NewLimiter(1, 10)
-		m.again[group] = l
+		m.retries[group] = l
 	}
 	return l.Allow()
 }
 
-// ask returns what is known when the server has granted the wish. Whatever part
-// of it failed is in the error; the rest is in the snapshot.
-func (m *mapper) ask(w wish, known *snapshot) (*snapshot, error) {
+// fetch discovers what the query needs and returns the extended snapshot. The error has the groups
+// and versions whose discovery failed; the snapshot has the others.
+func (m *mapper) fetch(q query, from *snapshot) (*snapshot, error) {
 	switch {
-	case w.everything:
-		return m.askEverything()
-	case w.version != "":
-		g := known.group(w.group).clone(w.group)
-		// A version that the group did not have before: its order is open again.
-		g.complete = g.complete && slices.Contains(g.versions, w.version)
+	case q.all:
+		return m.fetchAll()
+	case q.version != "":
+		g := from.group(q.group).clone(q.group)
+		// The order of a version that is new to the group is not known.
+		g.complete = g.complete && slices.Contains(g.versions, q.version)
 		failed := ErrResourceDiscoveryFailed{}
-		m.askVersion(g, w.version, failed)
-		return known.with(g), failed.orNil()
+		m.fetchVersion(g, q.version, failed)
+		return from.with(g), failed.orNil()
 	default:
-		g, err := m.askGroup(w.group)
+		g, err := m.fetchGroup(q.group)
 		if err != nil {
-			return nil, &ErrResourceDiscoveryFailed{schema.GroupVersion{Group: w.group}: err}
+			return nil, &ErrResourceDiscoveryFailed{schema.GroupVersion{Group: q.group}: err}
 		}
 		failed := ErrResourceDiscoveryFailed{}
 		for _, v := range g.versions {
-			m.askVersion(g, v, failed)
+			m.fetchVersion(g, v, failed)
 		}
-		return known.with(g), failed.orNil()
+		return from.with(g), failed.orNil()
 	}
 }
 
-// askGroup returns the group with its versions but not their resources.
-func (m *mapper) askGroup(name string) (*group, error) {
+// fetchGroup returns a group with its versions but without their resources.
+func (m *mapper) fetchGroup(name string) (*group, error) {
 	if name == "" {
 		var doc metav1.APIVersions
 		err := m.client.RESTClient().Get().AbsPath("/api").Do(context.Background()).Into(&doc)
@@ -216,9 +215,8 @@ func (m *mapper) askGroup(name string) (*group, error) {
 	return groupOf(&doc), nil
 }
 
-// askVersion fills in the resources of a version of g. A version that does not
-// exist has none.
-func (m *mapper) askVersion(g *group, version string, failed ErrResourceDiscoveryFailed) {
+// fetchVersion adds the resources of a version to g. A version that does not exist has none.
+func (m *mapper) fetchVersion(g *group, version string, failed ErrResourceDiscoveryFailed) {
 	gv := schema.GroupVersion{Group: g.name, Version: version}
 	list, err := m.client.ServerResourcesForGroupVersion(gv.String())
 	switch {
@@ -231,7 +229,8 @@ func (m *mapper) askVersion(g *group, version string, failed ErrResourceDiscover
 	}
 }
 
-func (m *mapper) askEverything() (*snapshot, error) {
+// fetchAll discovers all groups.
+func (m *mapper) fetchAll() (*snapshot, error) {
 	list, resources, failed, err := m.client.GroupsAndMaybeResources()
 	if err != nil {
 		return nil, err
@@ -247,7 +246,7 @@ func (m *mapper) askEverything() (*snapshot, error) {
 			} else if err, ok := failed[gv]; ok {
 				problems[gv] = err
 			} else {
-				m.askVersion(g, v, problems)
+				m.fetchVersion(g, v, problems)
 			}
 		}
 		groups = append(groups, g)

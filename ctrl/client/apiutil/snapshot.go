@@ -12,25 +12,25 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// snapshot is what a mapper knows at some time. It does not change.
+// snapshot is the resources that a mapper has discovered. It is immutable.
 type snapshot struct {
-	meta.RESTMapper // answers from groups
+	meta.RESTMapper // of groups
 
-	groups     []*group // in the server's order of preference, once everything is known
-	everything bool
+	groups []*group // in the server's order of preference, if all
+	all    bool     // all groups were discovered
 
-	mappings sync.Map // GroupVersionKind → *meta.RESTMapping: answers given before
+	mappings sync.Map // GroupVersionKind → *meta.RESTMapping, a cache
 }
 
-// group is what is known of an API group.
+// group is what was discovered of an API group.
 type group struct {
 	name      string
 	preferred string
-	// versions are those that the server says the group has, in its order of
-	// preference, if complete; otherwise those that were asked about.
+	// versions are all versions in the server's order of preference, if complete; otherwise those
+	// that were queried.
 	versions []string
 	complete bool
-	// resources are those of each version that was asked about.
+	// resources are those of each version that was queried.
 	resources map[string][]metav1.APIResource
 }
 
@@ -42,7 +42,7 @@ func groupOf(doc *metav1.APIGroup) *group {
 	return g
 }
 
-// clone returns a copy that can be added to; for a nil group an empty one.
+// clone returns a copy that can be extended; of a nil group, an empty one.
 func (g *group) clone(name string) *group {
 	if g == nil {
 		return &group{name: name, resources: map[string][]metav1.APIResource{}}
@@ -52,11 +52,11 @@ func (g *group) clone(name string) *group {
 	return &c
 }
 
-// forMapper returns the group as client-go's mapper wants it.
+// forMapper returns the group in the type of client-go's mapper.
 func (g *group) forMapper() *restmapper.APIGroupResources {
 	versions := g.versions
 	if !g.complete {
-		// Nobody has told the order: newest and stablest first.
+		// The server's order is not known: newest and most stable first.
 		versions = slices.SortedFunc(maps.Keys(g.resources), func(a, b string) int {
 			return version.CompareKubeAwareVersionStrings(b, a)
 		})
@@ -69,12 +69,12 @@ func (g *group) forMapper() *restmapper.APIGroupResources {
 	return &restmapper.APIGroupResources{Group: doc, VersionedResources: g.resources}
 }
 
-func newSnapshot(groups []*group, everything bool) *snapshot {
+func newSnapshot(groups []*group, all bool) *snapshot {
 	docs := make([]*restmapper.APIGroupResources, len(groups))
 	for i, g := range groups {
 		docs[i] = g.forMapper()
 	}
-	return &snapshot{RESTMapper: restmapper.NewDiscoveryRESTMapper(docs), groups: groups, everything: everything}
+	return &snapshot{RESTMapper: restmapper.NewDiscoveryRESTMapper(docs), groups: groups, all: all}
 }
 
 func (s *snapshot) group(name string) *group {
@@ -85,7 +85,7 @@ func (s *snapshot) group(name string) *group {
 	return s.groups[i]
 }
 
-// with returns a snapshot in which g takes the place of the group of its name.
+// with returns a snapshot in which g replaces the group of its name.
 func (s *snapshot) with(g *group) *snapshot {
 	groups := slices.Clone(s.groups)
 	if i := slices.IndexFunc(groups, func(o *group) bool { return o.name == g.name }); i >= 0 {
@@ -93,27 +93,27 @@ func (s *snapshot) with(g *group) *snapshot {
 	} else {
 		groups = append(groups, g)
 	}
-	return newSnapshot(groups, s.everything)
+	return newSnapshot(groups, s.all)
 }
 
-// grants reports whether the wish has been asked of the server.
-func (s *snapshot) grants(w wish) bool {
-	if w.everything {
-		return s.everything
+// covers reports whether what the query needs was discovered.
+func (s *snapshot) covers(q query) bool {
+	if q.all {
+		return s.all
 	}
-	g := s.group(w.group)
+	g := s.group(q.group)
 	if g == nil {
 		return false
 	}
-	if w.version == "" {
+	if q.version == "" {
 		return g.complete
 	}
-	_, asked := g.resources[w.version]
-	return asked
+	_, ok := g.resources[q.version]
+	return ok
 }
 
-// mapping returns the mapping of a kind. The kinds of a running program are few
-// and asked for over and over.
+// mapping returns the mapping of a kind. It caches the result, as programs look up a few kinds
+// often.
 func (s *snapshot) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	if m, ok := s.mappings.Load(gvk); ok {
 		return m.(*meta.RESTMapping), nil

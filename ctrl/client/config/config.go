@@ -1,14 +1,14 @@
-// Package config finds out which API server a program talks to, and as whom.
+// Package config loads the configuration for access to an API server.
 //
-// In this order, the first that is there is used:
+// The first of these that exists is used:
 //
 //  1. the file that the flag --kubeconfig names,
 //  2. the files that the environment variable KUBECONFIG names,
 //  3. the service account, if the program runs in a pod,
 //  4. ~/.kube/config.
 //
-// The configs limit no rates on the client's side: servers share themselves out
-// fairly. To limit them, set QPS.
+// The configurations have no client-side rate limit, as servers have priority and fairness. To
+// limit the rate, set QPS.
 package config
 
 import (
@@ -25,8 +25,8 @@ import (
 // KubeconfigFlagName is the name of the flag that names a kubeconfig file.
 const KubeconfigFlagName = "kubeconfig"
 
-// kubeconfigFlags are the flags of that name that programs may have parsed. The
-// flag package's own set is one of them from the start: programs count on it.
+// kubeconfigFlags are the flag sets with this flag. Importing the package registers it with
+// flag.CommandLine, as programs expect.
 var kubeconfigFlags []*flag.Flag
 
 func init() {
@@ -41,12 +41,12 @@ func RegisterFlags(fs *flag.FlagSet) {
 		fs = flag.CommandLine
 	}
 	if fs.Lookup(KubeconfigFlagName) == nil {
-		fs.String(KubeconfigFlagName, "", "path of the kubeconfig file; without it $KUBECONFIG, the pod's service account or ~/.kube/config is used")
+		fs.String(KubeconfigFlagName, "", "Path to a kubeconfig. Without it $KUBECONFIG, the in-cluster configuration or ~/.kube/config is used.")
 	}
 	kubeconfigFlags = append(kubeconfigFlags, fs.Lookup(KubeconfigFlagName))
 }
 
-// flagValue returns the file that a flag names, or "".
+// flagValue returns the value of the flag, or "".
 func flagValue() string {
 	for _, f := range kubeconfigFlags {
 		if v := f.Value.String(); v != "" {
@@ -56,14 +56,12 @@ func flagValue() string {
 	return ""
 }
 
-// GetConfig returns a config for the current context of the kubeconfig, or for
-// the pod.
+// GetConfig returns the configuration of the current context of the kubeconfig, or of the pod.
 func GetConfig() (*rest.Config, error) {
 	return GetConfigWithContext("")
 }
 
-// GetConfigWithContext is GetConfig for the named context of the kubeconfig; ""
-// is the current one.
+// GetConfigWithContext is GetConfig for the named context of the kubeconfig; "" is the current one.
 func GetConfigWithContext(context string) (*rest.Config, error) {
 	cfg, err := load(context, rest.InClusterConfig)
 	if err != nil {
@@ -88,16 +86,16 @@ func load(context string, inCluster func() (*rest.Config, error)) (*rest.Config,
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if os.Getenv("HOME") == "" {
-		// Without $HOME the rules do not know the home directory.
+		// Without $HOME, clientcmd does not find the home directory.
 		u, err := user.Current()
 		if err != nil {
-			return nil, fmt.Errorf("finding the home directory: %w", err)
+			return nil, fmt.Errorf("could not determine the home directory: %w", err)
 		}
 		rules.Precedence = append(rules.Precedence, filepath.Join(u.HomeDir, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName))
 	}
 	cfg, err := fromFiles(rules, context)
 	if err != nil && notInCluster != nil {
-		err = fmt.Errorf("found no API server to talk to: %w (and as a pod: %w)", err, notInCluster)
+		err = fmt.Errorf("no configuration found: %w (and not in-cluster: %w)", err, notInCluster)
 	}
 	return cfg, err
 }
@@ -107,12 +105,11 @@ func fromFiles(rules *clientcmd.ClientConfigLoadingRules, context string) (*rest
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 }
 
-// GetConfigOrDie is GetConfig for programs that cannot go on without it: it says
-// on standard error what is wrong and exits with status 1.
+// GetConfigOrDie is GetConfig that prints an error to standard error and exits with status 1.
 func GetConfigOrDie() *rest.Config {
 	cfg, err := GetConfig()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "kubeconfig:", err)
+		fmt.Fprintln(os.Stderr, "unable to get kubeconfig:", err)
 		os.Exit(1)
 	}
 	return cfg

@@ -99,8 +99,7 @@ func TestNoRateLimit(t *testing.T) {
 	}
 }
 
-// TestFlagOfAnother checks that a flag that the program has defined itself is
-// used.
+// TestFlagOfAnother checks that a flag which the program has defined is used.
 func TestFlagOfAnother(t *testing.T) {
 	before := kubeconfigFlags
 	defer func() { kubeconfigFlags = before }()

@@ -14,7 +14,7 @@ import (
 	"flyball.dev/ctrl/client/interceptor"
 )
 
-// A client that fails on purpose, to see what a program does about it.
+// A client that injects an error.
 func Example() {
 	ctx := context.Background()
 	server, err := controlplane.Start(ctx, controlplane.Options{})

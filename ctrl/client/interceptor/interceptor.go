@@ -1,5 +1,5 @@
-// Package interceptor wraps a client so that functions of the caller's choice
-// run in place of its methods: to fail on purpose, to count, to look on.
+// Package interceptor wraps a client and replaces its methods with functions, for tests that inject
+// errors or record calls.
 package interceptor
 
 import (
@@ -11,12 +11,11 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Funcs are the functions that run instead of methods. A function gets the
-// client underneath as an argument, to pass the call on; where there is none,
-// the call is passed on as it is.
+// Funcs are the functions that replace methods. A function has the wrapped client as an argument.
+// The calls of methods without a function are passed on unchanged.
 //
-// SubResource replaces the whole client of a subresource, and with it the
-// functions for its methods. Status is SubResource("status").
+// SubResource replaces the client of a subresource, and with it the functions for its methods.
+// Status is SubResource("status").
 type Funcs struct {
 	Get               func(ctx context.Context, client client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
 	List              func(ctx context.Context, client client.WithWatch, list client.ObjectList, opts ...client.ListOption) error
@@ -35,13 +34,12 @@ type Funcs struct {
 	SubResourceApply  func(ctx context.Context, client client.Client, subResourceName string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error
 }
 
-// NewClient returns a client that runs funcs in place of the methods of
-// interceptedClient.
+// NewClient returns a client that calls funcs instead of the methods of interceptedClient.
 func NewClient(interceptedClient client.WithWatch, funcs Funcs) client.WithWatch {
 	return &interceptor{WithWatch: interceptedClient, funcs: funcs}
 }
 
-// interceptor passes on what it does not define.
+// interceptor calls the functions, and the embedded client for methods without one.
 type interceptor struct {
 	client.WithWatch
 	funcs Funcs

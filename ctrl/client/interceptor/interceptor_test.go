@@ -83,8 +83,8 @@ func call(c client.WithWatch) map[string]error {
 	}
 }
 
-// TestEachFunction sets one function at a time and checks that it alone runs,
-// and that it is given the client underneath.
+// TestEachFunction sets one function at a time and checks that it alone is called, with the wrapped
+// client.
 func TestEachFunction(t *testing.T) {
 	fields := reflect.TypeFor[interceptor.Funcs]()
 	for i := range fields.NumField() {

@@ -12,8 +12,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// OperationResult says what [CreateOrUpdate] or [CreateOrPatch] did. It ends the sentence
-// "the object is ...".
+// OperationResult is the result of [CreateOrUpdate] or [CreateOrPatch].
 type OperationResult string
 
 const (
@@ -29,15 +28,15 @@ const (
 	OperationResultUpdatedStatusOnly OperationResult = "updatedStatusOnly"
 )
 
-// MutateFn changes the object it closes over into what it should be. It must leave the name and the
-// namespace alone.
+// MutateFn mutates an existing object into its desired state. It must not change the name and the
+// namespace.
 type MutateFn func() error
 
-// CreateOrUpdate makes obj be what f makes of it. It reads obj, by its name and namespace, calls f,
-// and then creates obj if it did not exist or updates it if f changed it. A nil f changes nothing.
+// CreateOrUpdate reads obj, by its name and namespace, calls f, and then creates obj if it does not
+// exist or updates it if f has changed it. A nil f changes nothing.
 //
-// What f does to a subresource such as the status is not written when the resource has it. An f
-// that takes away a value which the server puts back as a default causes an update every time.
+// Changes of the status are not written if the resource has a status subresource. If f removes a
+// value that the server defaults, every call updates the object.
 func CreateOrUpdate(ctx context.Context, c client.Client, obj client.Object, f MutateFn) (OperationResult, error) {
 	if created, err := getOrCreate(ctx, c, obj, f); created || err != nil {
 		return resultOf(OperationResultCreated, err)
@@ -52,12 +51,11 @@ func CreateOrUpdate(ctx context.Context, c client.Client, obj client.Object, f M
 	return resultOf(OperationResultUpdated, c.Update(ctx, obj))
 }
 
-// CreateOrPatch is like [CreateOrUpdate], but writes only what f changed, as JSON merge patches: one
-// for the object, and one for its status if it changed. When it creates the object, its status is
-// not written.
+// CreateOrPatch is like [CreateOrUpdate], but writes only what f changed, as JSON merge patches:
+// one for the object, and one for its status if it changed. When it creates the object, its status
+// is not written.
 //
-// Apart from the name and the namespace obj should come empty: what the server answers is read into
-// it.
+// Apart from its name and namespace, obj should be empty: the response is decoded into it.
 func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f MutateFn) (OperationResult, error) {
 	if created, err := getOrCreate(ctx, c, obj, f); created || err != nil {
 		return resultOf(OperationResultCreated, err)
@@ -70,7 +68,7 @@ func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f Mu
 	if err != nil {
 		return OperationResultNone, err
 	}
-	// The answer to the first patch overwrites obj.
+	// The response to the first patch overwrites obj.
 	wanted := obj.DeepCopyObject().(client.Object)
 	if specChanged {
 		if err := c.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
@@ -85,7 +83,7 @@ func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f Mu
 	case !specChanged:
 		return resultOf(OperationResultUpdatedStatusOnly, c.Status().Patch(ctx, obj, client.MergeFrom(before)))
 	}
-	// The second patch says what f changed in the status and nothing else.
+	// The second patch has only the changes of the status.
 	base := obj.DeepCopyObject().(client.Object)
 	if err := errors.Join(copyStatus(base, before), copyStatus(obj, wanted)); err != nil {
 		return OperationResultUpdated, err
@@ -96,7 +94,7 @@ func CreateOrPatch(ctx context.Context, c client.Client, obj client.Object, f Mu
 	return OperationResultUpdatedStatus, nil
 }
 
-// getOrCreate reads obj. If there is none it creates it as f makes it, and reports so.
+// getOrCreate reads obj. If it does not exist, it calls f, creates obj and returns true.
 func getOrCreate(ctx context.Context, c client.Client, obj client.Object, f MutateFn) (created bool, err error) {
 	err = c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	if !apierrors.IsNotFound(err) {
@@ -122,7 +120,7 @@ func mutate(f MutateFn, obj client.Object) error {
 	return nil
 }
 
-// compare says whether the objects differ in their status and in anything else.
+// compare reports whether the objects differ in their status and in other fields.
 func compare(before, after client.Object) (rest, status bool, err error) {
 	b, err := toMap(before)
 	if err != nil {
@@ -138,7 +136,7 @@ func compare(before, after client.Object) (rest, status bool, err error) {
 	return !reflect.DeepEqual(b, a), status, nil
 }
 
-// copyStatus gives dst the status of src.
+// copyStatus sets the status of dst to that of src.
 func copyStatus(dst, src client.Object) error {
 	d, err := toMap(dst)
 	if err != nil {
@@ -156,7 +154,7 @@ func copyStatus(dst, src client.Object) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(d, dst)
 }
 
-// toMap copies first, because the map of an unstructured object is the object itself.
+// toMap returns the content of a copy, as that of an unstructured object is not a copy.
 func toMap(obj client.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj.DeepCopyObject())
 }

@@ -6,7 +6,7 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// AddFinalizer puts finalizer on o unless it is there, and reports whether it did.
+// AddFinalizer adds finalizer to o unless o has it, and reports whether it was added.
 func AddFinalizer(o client.Object, finalizer string) (finalizersUpdated bool) {
 	if ContainsFinalizer(o, finalizer) {
 		return false
@@ -15,7 +15,7 @@ func AddFinalizer(o client.Object, finalizer string) (finalizersUpdated bool) {
 	return true
 }
 
-// RemoveFinalizer takes finalizer off o, and reports whether it was there.
+// RemoveFinalizer removes finalizer from o, and reports whether o had it.
 func RemoveFinalizer(o client.Object, finalizer string) (finalizersUpdated bool) {
 	if !ContainsFinalizer(o, finalizer) {
 		return false
@@ -24,7 +24,7 @@ func RemoveFinalizer(o client.Object, finalizer string) (finalizersUpdated bool)
 	return true
 }
 
-// ContainsFinalizer reports whether finalizer is on o.
+// ContainsFinalizer reports whether o has finalizer.
 func ContainsFinalizer(o client.Object, finalizer string) bool {
 	return slices.Contains(o.GetFinalizers(), finalizer)
 }

@@ -1,8 +1,8 @@
-// Package controllerutil has the small things that reconcilers do all the time: owner references,
-// finalizers, and making an object be as it should.
+// Package controllerutil has helpers for reconcilers: for owner references and finalizers, and to
+// create or update objects.
 //
-// The functions change only the objects they are given, except [CreateOrUpdate] and
-// [CreateOrPatch], which write to the cluster.
+// The functions only modify their arguments, except [CreateOrUpdate] and [CreateOrPatch], which
+// write to the API server.
 package controllerutil
 
 import (
@@ -18,7 +18,7 @@ import (
 	"flyball.dev/ctrl/client/apiutil"
 )
 
-// AlreadyOwnedError says that an object cannot get a controller because it has another.
+// AlreadyOwnedError is the error if an object has another controller already.
 type AlreadyOwnedError struct {
 	Object metav1.Object         // the object that was to be owned
 	Owner  metav1.OwnerReference // its present controller
@@ -29,20 +29,19 @@ func (e *AlreadyOwnedError) Error() string {
 		e.Object.GetNamespace(), e.Object.GetName(), e.Owner.Kind, e.Owner.Name)
 }
 
-// OwnerReferenceOption changes the reference that is about to be set.
+// OwnerReferenceOption changes the owner reference before it is set.
 type OwnerReferenceOption func(*metav1.OwnerReference)
 
-// WithBlockOwnerDeletion says whether the owned object holds up a foreground deletion of the owner.
+// WithBlockOwnerDeletion sets whether the owned object blocks a foreground deletion of the owner.
 func WithBlockOwnerDeletion(blockOwnerDeletion bool) OwnerReferenceOption {
 	return func(ref *metav1.OwnerReference) { ref.BlockOwnerDeletion = &blockOwnerDeletion }
 }
 
-// SetControllerReference makes owner the controller of controlled: the one owner that manages it,
-// with which it is garbage collected, and which is reconciled when it changes. A reference that is
-// there already is brought up to date.
+// SetControllerReference makes owner the controller of controlled: the one owner that manages it
+// and is reconciled when it changes. An existing reference to owner is updated.
 //
-// It returns an [AlreadyOwnedError] if another object is the controller, and an error if owner could
-// not own controlled, since a namespaced owner can own only objects of its own namespace.
+// It returns an [AlreadyOwnedError] if another object is the controller, and an error if owner is
+// namespaced and controlled is not in its namespace.
 func SetControllerReference(owner, controlled metav1.Object, scheme *runtime.Scheme, opts ...OwnerReferenceOption) error {
 	ref, err := ownerReference(owner, controlled, scheme, "SetControllerReference")
 	if err != nil {
@@ -60,8 +59,9 @@ func SetControllerReference(owner, controlled metav1.Object, scheme *runtime.Sch
 	return nil
 }
 
-// SetOwnerReference makes owner an owner of object, without making it the controller. A reference
-// that is there already is replaced. The error is that of [SetControllerReference].
+// SetOwnerReference makes owner an owner of object, but not the controller. An existing reference
+// to owner is replaced. It returns an error if owner is namespaced and object is not in its
+// namespace.
 func SetOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme, opts ...OwnerReferenceOption) error {
 	ref, err := ownerReference(owner, object, scheme, "SetOwnerReference")
 	if err != nil {
@@ -74,7 +74,8 @@ func SetOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme, opts
 	return nil
 }
 
-// RemoveOwnerReference takes owner from the owners of object. It returns an error if it is none.
+// RemoveOwnerReference removes the reference to owner from object. It returns an error if there is
+// none.
 func RemoveOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme) error {
 	refs := object.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -91,7 +92,7 @@ func RemoveOwnerReference(owner, object metav1.Object, scheme *runtime.Scheme) e
 	return nil
 }
 
-// RemoveControllerReference takes owner, which must be the controller of object, from its owners.
+// RemoveControllerReference removes the reference to owner, which must be the controller of object.
 func RemoveControllerReference(owner, object metav1.Object, scheme *runtime.Scheme) error {
 	if !HasControllerReference(object) {
 		return fmt.Errorf("%T does not have a owner reference with controller equals true", object)
@@ -115,13 +116,13 @@ func HasControllerReference(object metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(object) != nil
 }
 
-// HasOwnerReference reports whether obj is among the owners: by group, kind and name.
+// HasOwnerReference reports whether ownerRefs have a reference to obj, by group, kind and name.
 func HasOwnerReference(ownerRefs []metav1.OwnerReference, obj client.Object, scheme *runtime.Scheme) (bool, error) {
 	i, err := findOwner(ownerRefs, obj, scheme, "HasOwnerReference")
 	return i >= 0, err
 }
 
-// ownerReference is the plain reference to owner, if owner may own object.
+// ownerReference returns the reference to owner, or an error if owner must not own object.
 func ownerReference(owner, object metav1.Object, scheme *runtime.Scheme, caller string) (metav1.OwnerReference, error) {
 	if ns := owner.GetNamespace(); ns != "" && ns != object.GetNamespace() {
 		if object.GetNamespace() == "" {
@@ -171,8 +172,8 @@ func kindOf(owner metav1.Object, scheme *runtime.Scheme, caller string) (schema.
 	return apiutil.GVKForObject(obj, scheme)
 }
 
-// sameOwner compares group, kind and name. The version and the UID may differ: an owner that was
-// made again takes the place of its predecessor.
+// sameOwner compares group, kind and name. The version and the UID may differ, as of an owner that
+// was deleted and created again.
 func sameOwner(a, b metav1.OwnerReference) bool {
 	ga, errA := schema.ParseGroupVersion(a.APIVersion)
 	gb, errB := schema.ParseGroupVersion(b.APIVersion)

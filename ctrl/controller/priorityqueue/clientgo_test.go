@@ -13,7 +13,7 @@ import (
 
 type rateLimiting = workqueue.TypedRateLimitingInterface[string]
 
-// both are this queue, and client-go's that it stands in for.
+// both are this queue and client-go's, which it replaces.
 var both = []func() rateLimiting{
 	func() rateLimiting { return New[string]("") },
 	func() rateLimiting {
@@ -22,7 +22,7 @@ var both = []func() rateLimiting{
 	},
 }
 
-// worker says what a queue does.
+// worker processes the keys of a queue.
 type worker struct {
 	queue rateLimiting
 	log   []string
@@ -30,11 +30,11 @@ type worker struct {
 
 func (w *worker) note(what ...any) { w.log = append(w.log, fmt.Sprint(what...)) }
 
-// get takes everything that can be had, and does not wait.
+// get takes all keys that are ready, without blocking.
 func (w *worker) get() {
 	got := make(chan string, 1)
 	for {
-		// One goroutine waits. If nothing comes it is given something to go home with.
+		// One goroutine waits. A sentinel key ends it.
 		go func() { key, _ := w.queue.Get(); got <- key }()
 		synctest.Wait()
 		select {

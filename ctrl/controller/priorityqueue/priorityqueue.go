@@ -27,7 +27,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// AddOpts says when and with which priority keys are handed out.
+// AddOpts are the options of an addition.
 type AddOpts = queue.AddOpts
 
 // PriorityQueue is a rate limiting queue with priorities. It is safe for concurrent use.

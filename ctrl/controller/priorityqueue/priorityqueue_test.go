@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// when takes n keys and says when each came, since the beginning, and with which priority.
+// when takes n keys and returns the time since the beginning and the priority of each.
 func when(q PriorityQueue[string], began time.Time, n int) []string {
 	var got []string
 	for range n {

@@ -1,4 +1,4 @@
-// Package names keeps the names of controllers apart, since they label metrics and logs.
+// Package names ensures that the names of controllers are unique, as they label metrics and logs.
 package names
 
 import (
@@ -12,22 +12,22 @@ type Set struct {
 	used map[string]struct{}
 }
 
-// Owner has names of its own. A manager is one, so that two managers in one process do not get into
-// each other's way.
+// Owner is a scope of names. A manager is one, so that two managers in a process can have
+// controllers with the same names.
 type Owner interface {
 	ControllerNames() *Set
 }
 
-// Process holds the names of the controllers without a manager.
+// Process has the names of the controllers without a manager.
 var Process Set
 
-// Claim takes a name, and returns an error if it is taken.
+// Claim adds a name. It returns an error if the name is in use.
 func (s *Set) Claim(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, taken := s.used[name]; taken {
-		return fmt.Errorf("controller with name %s already exists: names must be unique because they label metrics and logs; "+
-			"the option SkipNameValidation allows it all the same", name)
+		return fmt.Errorf("controller with name %s already exists. Controller names must be unique, as they label metrics "+
+			"and logs. This validation can be disabled via the SkipNameValidation option", name)
 	}
 	if s.used == nil {
 		s.used = map[string]struct{}{}

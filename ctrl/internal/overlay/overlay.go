@@ -14,17 +14,16 @@ import (
 // reader implements it calls it after each write, before the write returns to
 // its caller.
 //
-// The server's answer determines which method the client calls. Objects belong to the
-// caller and must be copied if they are kept. They are typed, unstructured or metadata
-// only. Typed ones may have no kind set. The methods make no requests and are safe for
-// concurrent use.
+// The response determines which method the client calls. Objects belong to the caller and must be
+// copied if they are stored. They are typed, unstructured or metadata-only. Typed ones may have no
+// kind set. The methods make no requests and are safe for concurrent use.
 type Writes interface {
-	// Wrote reports an answer with the object as it was after the write, in the form in
-	// which it was written. The object exists, but may be terminating.
+	// Wrote reports a response with the object after the write, in the representation in which it
+	// was written. The object exists, but may be terminating.
 	Wrote(ctx context.Context, obj cacheapi.Object)
 
 	// Changed reports that the object was changed, perhaps deleted, by a write whose
-	// answer does not contain it. Only the kind, namespace and name of obj are set, and
+	// response does not contain it. Only the kind, namespace and name of obj are set, and
 	// the resource version after the write if it is known.
 	Changed(ctx context.Context, obj cacheapi.Object)
 
@@ -34,7 +33,7 @@ type Writes interface {
 	Deleted(ctx context.Context, obj cacheapi.Object)
 
 	// Deleting reports that the deletion of the object with obj's UID was accepted, and
-	// that the object is now either terminating or gone. The UID, and a resource version
+	// that the object is now either terminating or deleted. The UID, and a resource version
 	// that the object had before, are set if they are known.
 	Deleting(ctx context.Context, obj cacheapi.Object)
 }

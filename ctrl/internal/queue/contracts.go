@@ -11,7 +11,7 @@ import (
 // This file holds the contracts between controllers, sources and handlers on one side and queues on
 // the other. Package priorityqueue has the public ones under the same names.
 
-// AddOpts says when and with which priority keys are handed out.
+// AddOpts are the options of an addition.
 type AddOpts struct {
 	// After is the delay before the keys become ready. Zero means none.
 	After time.Duration

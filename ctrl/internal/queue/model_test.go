@@ -232,7 +232,7 @@ func (m *model) stats(now time.Duration) Stats {
 	return s
 }
 
-// FuzzCore runs one history on the core and on the model and compares every answer. Three bytes are
+// FuzzCore runs one history on the core and on the model and compares every result. Three bytes are
 // one event: what, which key, how. Histories are long, so fuzz with -fuzzminimizetime 5x: otherwise
 // all the time goes into making them shorter.
 func FuzzCore(f *testing.F) {
@@ -307,7 +307,7 @@ func step(t *testing.T, c *core[string], m *model, now time.Duration, what, whic
 		}
 	}
 	if got != want {
-		t.Fatalf("at %d: %s, the model says %s", now, got, want)
+		t.Fatalf("at %d: %s, the model has %s", now, got, want)
 	}
 	checkCore(t, c, m, now)
 }
@@ -347,11 +347,11 @@ func checkCore(t *testing.T, c *core[string], m *model, now time.Duration) {
 	got, want := c.stats(now), m.stats(now)
 	maps.DeleteFunc(got.Depth, func(_, n int) bool { return n == 0 })
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Fatalf("at %d: stats %v, the model says %v", now, got, want)
+		t.Fatalf("at %d: stats %v, the model has %v", now, got, want)
 	}
 	cd, cok := c.deadline()
 	if md, mok := m.deadline(); cd != md || cok != mok {
-		t.Fatalf("at %d: deadline %v %v, the model says %v %v", now, cd, cok, md, mok)
+		t.Fatalf("at %d: deadline %v %v, the model has %v %v", now, cd, cok, md, mok)
 	}
 	queued, empty := 0, 0
 	for _, l := range c.levels {
@@ -368,7 +368,7 @@ func checkCore(t *testing.T, c *core[string], m *model, now time.Duration) {
 		t.Fatalf("%d keys are ready, counted %d; %d empty levels", queued, c.byAge.n, empty)
 	}
 	if c.busy() != (c.depth > 0 || len(m.processing) > 0) || c.processing.n != len(m.processing) {
-		t.Fatalf("%d keys in process, the model says %d", c.processing.n, len(m.processing))
+		t.Fatalf("%d keys in process, the model has %d", c.processing.n, len(m.processing))
 	}
 	for _, e := range c.items {
 		if e.state == unqueued && !e.processing {

@@ -199,7 +199,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestTheClockOfAWorker lets a worker say when it was done, and be late to say so.
+// TestTheClockOfAWorker passes times to DoneAt, also earlier ones than the queue has seen.
 func TestTheClockOfAWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *Queue[string]) {
 		q.Add(0, 0, nil, "k")
@@ -249,8 +249,8 @@ func TestKeysHaveNoGoroutines(t *testing.T) {
 	})
 }
 
-// TestManyWorkers lets real workers race: no key may be in two hands, and every change of a key
-// must be seen by a worker that took it afterwards.
+// TestManyWorkers runs workers concurrently: no key may be processed twice at once, and every
+// change of a key must be visible to a worker that takes it afterwards.
 func TestManyWorkers(t *testing.T) {
 	const keys, adders, workers, rounds = 50, 4, 8, 500
 	q := New(Options[int]{})
@@ -317,7 +317,7 @@ func TestAging(t *testing.T) {
 		}
 		time.Sleep(time.Minute - 1)
 		next()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		for range 30 {
 			next()
 		}

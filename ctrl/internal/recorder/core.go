@@ -64,11 +64,11 @@ func (r *coreRecorder) record(object runtime.Object, annotations map[string]stri
 	}}, ref)
 }
 
-// coreEvent is an event of the core API on its way.
+// coreEvent is a queued event of the core API.
 type coreEvent struct {
 	provider *Provider
 	event    *corev1.Event
-	merged   *record.EventCorrelateResult // nil until it was compared with those before it
+	merged   *record.EventCorrelateResult // nil before correlation
 }
 
 func (e *coreEvent) deliver(ctx context.Context) error {
@@ -91,7 +91,7 @@ func (e *coreEvent) deliver(ctx context.Context) error {
 	return p.outcome(err, &e.event.InvolvedObject, e.event.Reason)
 }
 
-// write changes the event that this one repeats, or creates it.
+// write patches the event that this one repeats, or creates it.
 func (e *coreEvent) write(ctx context.Context) (*corev1.Event, error) {
 	event := e.merged.Event
 	events := e.provider.core.Events(event.Namespace)
@@ -100,7 +100,7 @@ func (e *coreEvent) write(ctx context.Context) (*corev1.Event, error) {
 		if !apierrors.IsNotFound(err) {
 			return written, err
 		}
-		// The server does not keep events forever.
+		// Events expire on the server.
 	}
 	event.ResourceVersion = ""
 	written, err := events.Create(ctx, event, metav1.CreateOptions{})

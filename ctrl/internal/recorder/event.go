@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// reference returns a reference to the object that an event is about. Whoever
-// records an event does not want to hear of errors: they are logged.
+// reference returns a reference to the object of an event. It logs errors, as recorders return
+// none.
 func (p *Provider) reference(obj runtime.Object, eventtype, reason string) (*corev1.ObjectReference, bool) {
 	if !util.ValidateEventType(eventtype) {
 		p.log.Error(nil, "Dropping an event: its type is neither Normal nor Warning", "type", eventtype, "reason", reason)
@@ -24,14 +24,14 @@ func (p *Provider) reference(obj runtime.Object, eventtype, reason string) (*cor
 	}
 	ref, err := reference.GetReference(p.scheme, obj)
 	if err != nil {
-		p.log.Error(err, "Dropping an event: cannot refer to the object that it is about", "type", fmt.Sprintf("%T", obj), "reason", reason)
+		p.log.Error(err, "Dropping an event: could not construct a reference to its object", "type", fmt.Sprintf("%T", obj), "reason", reason)
 		return nil, false
 	}
 	return ref, true
 }
 
-// namespaceFor returns where an event about ref is kept. Those about
-// cluster-scoped objects are in the default namespace.
+// namespaceFor returns the namespace of an event of ref: the default namespace if ref is
+// cluster-scoped.
 func namespaceFor(ref *corev1.ObjectReference) string {
 	if ref.Namespace == "" {
 		return metav1.NamespaceDefault
@@ -39,8 +39,8 @@ func namespaceFor(ref *corev1.ObjectReference) string {
 	return ref.Namespace
 }
 
-// namer gives events their names. They contain the time; two events of the same
-// time, which virtual time has many of, still get two names.
+// namer creates unique names of events from the time, also for events at the same time, which are
+// common with virtual time.
 type namer struct{ last atomic.Int64 }
 
 func (n *namer) name(ref *corev1.ObjectReference) string {
@@ -53,8 +53,7 @@ func (n *namer) name(ref *corev1.ObjectReference) string {
 	}
 }
 
-// outcome sorts the errors of a write: those that trying again may help are
-// returned, the others logged.
+// outcome returns the error of a write if it may be retried, and otherwise logs it.
 func (p *Provider) outcome(err error, ref *corev1.ObjectReference, reason string) error {
 	var unsent *rest.RequestConstructionError
 	switch {
@@ -65,8 +64,8 @@ func (p *Provider) outcome(err error, ref *corev1.ObjectReference, reason string
 	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsInternalError(err):
 		return err
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.As(err, &unsent):
-		return err // it has not reached the server
+		return err // the request has not reached the server
 	}
-	p.log.Error(err, "Dropping an event: the server does not take it", "reason", reason, "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
+	p.log.Error(err, "Dropping an event: the server rejected it", "reason", reason, "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
 	return nil
 }

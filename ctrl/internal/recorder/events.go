@@ -21,7 +21,7 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// maxNote is the longest note that servers take, in bytes.
+// maxNote is the maximum length of a note, in bytes.
 const maxNote = 1024
 
 // GetEventRecorder returns a recorder for events of the events.k8s.io API.
@@ -64,13 +64,13 @@ func (r *eventsRecorder) AnnotatedEventf(regarding, related runtime.Object, anno
 		Type:                eventtype,
 	}
 	if related != nil {
-		// What it is about matters more than what it is related to.
+		// An event without its related object is still useful.
 		event.Related, _ = reference.GetReference(p.scheme, related)
 	}
 	p.send(&eventsEvent{provider: p, event: event}, ref)
 }
 
-// shorten cuts a note that servers would refuse.
+// shorten truncates a note that servers would reject.
 func shorten(note string) string {
 	if len(note) <= maxNote {
 		return note
@@ -79,14 +79,14 @@ func shorten(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-len(more)], "") + more
 }
 
-// eventsEvent is an event of the events.k8s.io API on its way.
+// eventsEvent is a queued event of the events.k8s.io API.
 type eventsEvent struct {
 	provider *Provider
 	event    *eventsv1.Event
 	step     step
 }
 
-// step is what is to be done about an event.
+// step is how an event is written.
 type step int
 
 const (
@@ -119,7 +119,7 @@ func (e *eventsEvent) write(ctx context.Context) error {
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		// The server does not keep events forever.
+		// Events expire on the server.
 	}
 	_, err := events.Create(ctx, e.event, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -130,18 +130,17 @@ func (e *eventsEvent) write(ctx context.Context) error {
 }
 
 const (
-	// seriesEnd is how long after the last repetition a series is over.
+	// seriesEnd is how long after its last event a series ends.
 	seriesEnd = 6 * time.Minute
-	// About one object, a controller may write this many events at once, and
-	// then one in every pause.
+	// objectBurst and objectPause are the rate limit of the events of one controller and object.
 	objectBurst = 25
 	objectPause = 5 * time.Minute
-	// rememberEvents is how many events and objects are remembered.
+	// rememberEvents is the size of the LRU caches of events and objects.
 	rememberEvents = 4096
 )
 
-// series recognizes events that repeat others, and holds back controllers that
-// write too many about one object. It is not safe for concurrent use.
+// series aggregates repeated events, and limits the rate of the events of a controller and object.
+// It is not safe for concurrent use.
 type series struct {
 	running *lru.Cache // seriesKey → *eventsv1.Event, as it was written last
 	objects *lru.Cache // objectKey → *rate.Limiter
@@ -162,8 +161,8 @@ type seriesKey struct {
 	typ, reason, action, message string
 }
 
-// add returns the event to write, and how. Repetitions are counted even if they
-// are held back.
+// add returns the event to write, and how to write it. Repeated events are counted even if the rate
+// limit drops them.
 func (s *series) add(event *eventsv1.Event) (*eventsv1.Event, step) {
 	object := objectKey{event.ReportingController, event.ReportingInstance, event.Regarding}
 	key := seriesKey{objectKey: object, typ: event.Type, reason: event.Reason, action: event.Action, message: event.Note}

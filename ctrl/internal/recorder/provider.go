@@ -1,12 +1,12 @@
-// Package recorder delivers events to the API server.
+// Package recorder writes events to the API server.
 //
-// Recorders put events into a bounded queue, without ever blocking; one
-// goroutine, in Run, takes them out, merges those that repeat and writes them.
-// What finds the queue full, or comes after Run has ended, is dropped.
+// Recorders add events to a bounded queue without blocking; one goroutine, in Run, aggregates
+// repeated events and writes them. Events are dropped if the queue is full or Run has ended.
 package recorder
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// queueLength is how many events may wait to be written.
+	// queueLength is the capacity of the queue.
 	queueLength = 1000
-	// flushTime is how long Run goes on writing after its context is done.
+	// flushTime is how long Run continues to write after its context is done.
 	flushTime = 5 * time.Second
 )
 
@@ -34,15 +34,15 @@ const (
 type Options struct {
 	Config     *rest.Config
 	HTTPClient *http.Client
-	Scheme     *runtime.Scheme // to find the kind of the objects that events are about
+	Scheme     *runtime.Scheme // for the kinds of the objects of events
 	Logger     logr.Logger
 
-	// Broadcaster, if it is set, delivers the events of the core API. Run
-	// connects it to the server; who made it shuts it down.
+	// Broadcaster, if not nil, writes the events of the core API. Run connects it to the server; its
+	// owner shuts it down.
 	Broadcaster record.EventBroadcaster
 }
 
-// Provider hands out event recorders. See the package for how they work.
+// Provider provides event recorders.
 type Provider struct {
 	scheme      *runtime.Scheme
 	log         logr.Logger
@@ -51,7 +51,7 @@ type Provider struct {
 	core   corev1client.EventsGetter
 	events eventsv1client.EventsGetter
 
-	mu      sync.Mutex // so that nothing is queued after the last look into the queue
+	mu      sync.Mutex // so that no event is queued after Run has drained the queue
 	stopped bool
 	queue   chan delivery
 	names   namer
@@ -61,23 +61,23 @@ type Provider struct {
 	series     *series
 }
 
-// delivery is an event on its way. It is made in the recorder and carried out in
-// Run; deliver returns an error if it makes sense to call it again.
+// delivery is a queued event. The recorder creates it, and Run calls deliver, which returns an
+// error if it may be retried.
 type delivery interface {
 	deliver(ctx context.Context) error
 }
 
 var _ recorder.Provider = (*Provider)(nil)
 
-// New returns a provider. Its recorders work at once; the events wait for Run.
+// New returns a provider. Events that are recorded before Run are queued.
 func New(o Options) (*Provider, error) {
 	core, err := corev1client.NewForConfigAndClient(o.Config, o.HTTPClient)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to init client: %w", err)
 	}
 	events, err := eventsv1client.NewForConfigAndClient(o.Config, o.HTTPClient)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to init client: %w", err)
 	}
 	return &Provider{
 		scheme:      o.Scheme,
@@ -91,8 +91,8 @@ func New(o Options) (*Provider, error) {
 	}, nil
 }
 
-// Run writes events until ctx is done, and then for a few seconds at most those
-// that still wait. It must be called no more than once.
+// Run writes events until ctx is done, and then the queued events, for flushTime at most. It must
+// not be called more than once.
 func (p *Provider) Run(ctx context.Context) {
 	if p.broadcaster != nil {
 		defer p.broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: p.core.Events("")}).Stop()
@@ -117,7 +117,7 @@ func (p *Provider) Run(ctx context.Context) {
 	}
 }
 
-// deliver tries to write an event a few times, or just once when ctx is done.
+// deliver writes an event, with a few retries, or with none if ctx is done.
 func (p *Provider) deliver(ctx, writing context.Context, d delivery) {
 	var err error
 	for wait := time.Second; wait <= 16*time.Second; wait *= 2 {
@@ -127,11 +127,11 @@ func (p *Provider) deliver(ctx, writing context.Context, d delivery) {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			p.log.Error(err, "Stopped before an event was written")
+			p.log.Error(err, "Dropping an event: the recorder is stopping")
 			return
 		}
 	}
-	p.log.Error(err, "Giving up on writing an event")
+	p.log.Error(err, "Dropping an event: retries exhausted")
 }
 
 // send queues an event.
@@ -145,6 +145,6 @@ func (p *Provider) send(d delivery, about *corev1.ObjectReference) {
 	select {
 	case p.queue <- d:
 	default:
-		p.log.Info("Dropping an event: too many are waiting", "kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
+		p.log.Info("Dropping an event: the queue is full", "kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
 	}
 }

@@ -1,12 +1,10 @@
 package recorder
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,74 +24,28 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
-// server keeps events as far as these tests need it.
-type server struct {
-	mu     sync.Mutex
-	wrote  []string // method, path and body of each request
-	exists map[string]bool
-	fail   func() error // for the next requests; nil lets them through
+func newServer() *fakeapi.Server {
+	return fakeapi.New(corev1.SchemeGroupVersion.WithKind("Event"), eventsv1.SchemeGroupVersion.WithKind("Event"))
 }
 
-func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	body, _ := io.ReadAll(r.Body)
-	var meta metav1.PartialObjectMetadata
-	_ = json.Unmarshal(body, &meta)
-	s.wrote = append(s.wrote, r.Method+" "+r.URL.Path+" "+string(body))
-	name := meta.Name
-	if r.Method == http.MethodPatch {
-		name = r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+// requests returns method, path and body of the requests since the last call.
+func requests(s *fakeapi.Server) (all []string) {
+	for _, r := range s.Requests() {
+		all = append(all, r.Method+" "+r.Path+" "+r.Body)
 	}
-	var err error
-	if s.fail != nil {
-		err = s.fail()
-	}
-	resource := schema.GroupResource{Resource: "events"}
-	switch exists := s.exists[name]; {
-	case err != nil:
-	case r.Method == http.MethodPost && exists:
-		err = apierrors.NewAlreadyExists(resource, name)
-	case r.Method == http.MethodPatch && !exists:
-		err = apierrors.NewNotFound(resource, name)
-	default:
-		s.exists[name] = true
-	}
-	var status *apierrors.StatusError
-	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r}
-	if errors.As(err, &status) {
-		answer.StatusCode = int(status.ErrStatus.Code)
-		status.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		body, _ = json.Marshal(status.ErrStatus)
-	} else if err != nil {
-		return nil, err
-	} else if r.Method == http.MethodPatch {
-		kind := "v1"
-		if strings.Contains(r.URL.Path, "events.k8s.io") {
-			kind = "events.k8s.io/v1"
-		}
-		body = fmt.Appendf(nil, `{"apiVersion":%q,"kind":"Event","metadata":{"name":%q}}`, kind, name)
-	}
-	answer.Body = io.NopCloser(bytes.NewReader(body))
-	return answer, nil
-}
-
-func (s *server) requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := s.wrote
-	s.wrote = nil
-	return out
+	return all
 }
 
 // run runs f with a provider and the server that it writes to, in virtual time,
 // and afterwards stops it.
-func run(t *testing.T, f func(t *testing.T, p *Provider, s *server, stop func()), change ...func(*Options)) (log []string) {
+func run(t *testing.T, f func(t *testing.T, p *Provider, s *fakeapi.Server, stop func()), change ...func(*Options)) (log []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{exists: map[string]bool{}}
+		s := newServer()
 		var mu sync.Mutex
 		o := Options{
 			Config:     &rest.Config{Host: "http://server", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
@@ -131,11 +83,11 @@ func run(t *testing.T, f func(t *testing.T, p *Provider, s *server, stop func())
 var pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"}}
 
 func TestCore(t *testing.T) {
-	log := run(t, func(t *testing.T, p *Provider, s *server, _ func()) {
+	log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		r := p.GetEventRecorderFor("me")
 		r.Eventf(pod, "Normal", "Created", "made %d", 1)
 		synctest.Wait()
-		got := s.requests()
+		got := requests(s)
 		if len(got) != 1 || !strings.HasPrefix(got[0], "POST /api/v1/namespaces/a/events ") {
 			t.Fatalf("got %q", got)
 		}
@@ -148,24 +100,26 @@ func TestCore(t *testing.T) {
 			t.Errorf("got %+v", e)
 		}
 
-		// What repeats is counted; what the server has forgotten is made anew.
+		// Repeated events are counted; those that have expired on the server are created again.
 		time.Sleep(time.Second)
 		r.Event(pod, "Normal", "Created", "made 1")
 		synctest.Wait()
-		if got := s.requests(); len(got) != 1 || !strings.HasPrefix(got[0], "PATCH ") || !strings.Contains(got[0], `"count":2`) {
+		if got := requests(s); len(got) != 1 || !strings.HasPrefix(got[0], "PATCH ") || !strings.Contains(got[0], `"count":2`) {
 			t.Errorf("got %q", got)
 		}
-		clear(s.exists)
+		for _, e := range s.Objects("events") {
+			s.Delete("events", "a", e.GetName())
+		}
 		r.AnnotatedEventf(pod, nil, "Normal", "Created", "made %d", 1)
 		synctest.Wait()
-		if got := s.requests(); len(got) != 2 || !strings.HasPrefix(got[1], "POST ") || !strings.Contains(got[1], `"count":3`) {
+		if got := requests(s); len(got) != 2 || !strings.HasPrefix(got[1], "POST ") || !strings.Contains(got[1], `"count":3`) {
 			t.Errorf("got %q", got)
 		}
 
-		// Those about cluster-scoped objects are kept in the default namespace.
+		// Events of cluster-scoped objects are in the default namespace.
 		r.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "Warning", "Gone", "away")
 		synctest.Wait()
-		if got := s.requests(); len(got) != 1 || !strings.HasPrefix(got[0], "POST /api/v1/namespaces/default/events ") {
+		if got := requests(s); len(got) != 1 || !strings.HasPrefix(got[0], "POST /api/v1/namespaces/default/events ") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -175,11 +129,11 @@ func TestCore(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	log := run(t, func(t *testing.T, p *Provider, s *server, _ func()) {
+	log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		r := p.GetEventRecorder("me")
 		r.Eventf(pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "Normal", "Created", "Create", "made %d", 1)
 		synctest.Wait()
-		got := s.requests()
+		got := requests(s)
 		if len(got) != 1 || !strings.HasPrefix(got[0], "POST /apis/events.k8s.io/v1/namespaces/a/events ") {
 			t.Fatalf("got %q", got)
 		}
@@ -195,7 +149,7 @@ func TestEvents(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.Eventf(pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, "Normal", "Created", "Create", "made %d", 1)
 		synctest.Wait()
-		if got := s.requests(); len(got) != 1 || !strings.HasPrefix(got[0], "PATCH ") || !strings.Contains(got[0], `"count":2`) || !strings.HasSuffix(strings.Fields(got[0])[1], e.Name) {
+		if got := requests(s); len(got) != 1 || !strings.HasPrefix(got[0], "PATCH ") || !strings.Contains(got[0], `"count":2`) || !strings.HasSuffix(strings.Fields(got[0])[1], e.Name) {
 			t.Errorf("got %q", got)
 		}
 		// Another note is another event, and so is the same after a while.
@@ -203,7 +157,7 @@ func TestEvents(t *testing.T) {
 		time.Sleep(seriesEnd)
 		r.AnnotatedEventf(pod, nil, map[string]string{"k": "v"}, "Normal", "Created", "Create", "made 2")
 		synctest.Wait()
-		if got := s.requests(); len(got) != 2 || !strings.HasPrefix(got[0], "POST") || !strings.HasPrefix(got[1], "POST") || !strings.Contains(got[1], `"annotations":{"k":"v"}`) {
+		if got := requests(s); len(got) != 2 || !strings.HasPrefix(got[0], "POST") || !strings.HasPrefix(got[1], "POST") || !strings.Contains(got[1], `"annotations":{"k":"v"}`) {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -212,28 +166,28 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestSpam checks that many events about an object are held back, but counted.
+// TestSpam checks that the events of an object are rate limited, but counted.
 func TestSpam(t *testing.T) {
-	run(t, func(t *testing.T, p *Provider, s *server, _ func()) {
+	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		r := p.GetEventRecorder("me")
 		for range 100 {
 			r.Eventf(pod, nil, "Normal", "Again", "Try", "and again")
 		}
 		synctest.Wait()
-		if got := s.requests(); len(got) != objectBurst {
+		if got := requests(s); len(got) != objectBurst {
 			t.Errorf("%d requests", len(got))
 		}
 		time.Sleep(objectPause)
 		r.Eventf(pod, nil, "Normal", "Again", "Try", "and again")
 		synctest.Wait()
-		if got := s.requests(); len(got) != 1 || !strings.Contains(got[0], `"count":101`) {
+		if got := requests(s); len(got) != 1 || !strings.Contains(got[0], `"count":101`) {
 			t.Errorf("got %q", got)
 		}
 		other := pod.DeepCopy()
 		other.Name = "y"
 		r.Eventf(other, nil, "Normal", "Again", "Try", "and again")
 		synctest.Wait()
-		if got := s.requests(); len(got) != 1 {
+		if got := requests(s); len(got) != 1 {
 			t.Errorf("another object is held back: %q", got)
 		}
 	})
@@ -242,17 +196,18 @@ func TestSpam(t *testing.T) {
 // TestSameInstant checks that events of one instant have different names, even
 // when another process has taken the name.
 func TestSameInstant(t *testing.T) {
-	log := run(t, func(t *testing.T, p *Provider, s *server, _ func()) {
+	log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		core, events := p.GetEventRecorderFor("me"), p.GetEventRecorder("me")
-		s.exists[fmt.Sprintf("x.%x", time.Now().UnixNano())] = true
-		s.exists[fmt.Sprintf("x.%x", time.Now().UnixNano()+1)] = true
+		for i := range int64(2) {
+			s.Put(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprintf("x.%x", time.Now().UnixNano()+i)}})
+		}
 		for i := range 3 {
 			core.Eventf(pod, "Normal", "R", "core %d", i)
 			events.Eventf(pod, nil, "Normal", "R", "A", "events %d", i)
 		}
 		synctest.Wait()
-		if len(s.exists) != 2+6 {
-			t.Errorf("%d events arrived: %v", len(s.exists)-2, s.exists)
+		if n := len(s.Objects("events")); n != 2+6 {
+			t.Errorf("%d events arrived", n-2)
 		}
 	})
 	if len(log) != 0 {
@@ -260,7 +215,7 @@ func TestSameInstant(t *testing.T) {
 	}
 }
 
-// TestBadServer checks what becomes of events that the server does not take.
+// TestBadServer checks the handling of events that cannot be written.
 func TestBadServer(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Event"}, "x", nil)
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", nil)
@@ -271,23 +226,23 @@ func TestBadServer(t *testing.T) {
 		want int    // requests in all, when the server fails for good
 		log  string // what is logged
 	}{
-		{"refused", invalid, 1, "the server does not take it"},
+		{"refused", invalid, 1, "the server rejected it"},
 		{"namespace going", terminating, 1, ""},
-		{"unreachable", errors.New("no route to host"), 5, "Giving up"},
-		{"overloaded", apierrors.NewServiceUnavailable("busy"), 5, "Giving up"},
+		{"unreachable", errors.New("no route to host"), 5, "retries exhausted"},
+		{"overloaded", apierrors.NewServiceUnavailable("busy"), 5, "retries exhausted"},
 	}
 	for _, tt := range tests {
 		for _, api := range []string{"core", "events"} {
 			t.Run(tt.name+" "+api, func(t *testing.T) {
-				log := run(t, func(t *testing.T, p *Provider, s *server, _ func()) {
-					s.fail = func() error { return tt.err }
+				log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
+					s.Fail(tt.err)
 					if api == "core" {
 						p.GetEventRecorderFor("me").Event(pod, "Normal", "R", "m")
 					} else {
 						p.GetEventRecorder("me").Eventf(pod, nil, "Normal", "R", "A", "m")
 					}
 					time.Sleep(time.Minute)
-					if got := s.requests(); len(got) != tt.want {
+					if got := requests(s); len(got) != tt.want {
 						t.Errorf("%d requests: %q", len(got), got)
 					}
 				})
@@ -300,37 +255,37 @@ func TestBadServer(t *testing.T) {
 }
 
 func TestRecovers(t *testing.T) {
-	run(t, func(t *testing.T, p *Provider, s *server, _ func()) {
+	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		failures := 2
-		s.fail = func() error {
+		s.Respond = func(fakeapi.Request) (*http.Response, error) {
 			if failures--; failures >= 0 {
-				return errors.New("no route to host")
+				return nil, errors.New("no route to host")
 			}
-			return nil
+			return nil, nil
 		}
 		p.GetEventRecorder("me").Eventf(pod, nil, "Normal", "R", "A", "m")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(s.exists) != 1 {
-			t.Errorf("got %q", s.requests())
+		if len(s.Objects("events")) != 1 {
+			t.Errorf("got %q", requests(s))
 		}
 	})
 }
 
 // TestBadEvents checks that a recorder cannot be made to fail.
 func TestBadEvents(t *testing.T) {
-	log := run(t, func(t *testing.T, p *Provider, s *server, _ func()) {
+	log := run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		p.GetEventRecorderFor("me").Event(nil, "Normal", "R", "m")
 		p.GetEventRecorderFor("me").Event(pod, "Strange", "R", "m")
 		p.GetEventRecorder("me").Eventf(&unstructured.Unstructured{}, nil, "Normal", "R", "A", "m")
 		p.GetEventRecorder("me").Eventf(pod, nil, "", "R", "A", "m")
 		synctest.Wait()
-		if got := s.requests(); len(got) != 0 {
+		if got := requests(s); len(got) != 0 {
 			t.Errorf("got %q", got)
 		}
 		p.GetEventRecorder("me").Eventf(pod, &unstructured.Unstructured{}, "Normal", "R", "A", "%s", strings.Repeat("ä", maxNote))
 		synctest.Wait()
-		got := s.requests()
+		got := requests(s)
 		var e eventsv1.Event
 		if len(got) != 1 || json.Unmarshal([]byte(got[0][strings.Index(got[0], "{"):]), &e) != nil {
 			t.Fatalf("got %q", got)
@@ -345,25 +300,25 @@ func TestBadEvents(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
-	run(t, func(t *testing.T, p *Provider, s *server, stop func()) {
+	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, stop func()) {
 		r := p.GetEventRecorderFor("me")
 		for i := range 5 {
 			r.Eventf(pod, "Normal", "R", "m%d", i)
 		}
 		stop()
-		if got := len(s.requests()); got != 5 {
+		if got := len(requests(s)); got != 5 {
 			t.Errorf("%d of 5 were written", got)
 		}
 		r.Event(pod, "Normal", "R", "late")
 		p.GetEventRecorder("me").Eventf(pod, nil, "Normal", "R", "A", "late")
 		synctest.Wait()
-		if got := s.requests(); len(got) != 0 {
+		if got := requests(s); len(got) != 0 {
 			t.Errorf("late events were written: %q", got)
 		}
 	})
-	// A server that is gone does not hold it up.
-	run(t, func(t *testing.T, p *Provider, s *server, stop func()) {
-		s.fail = func() error { return errors.New("no route to host") }
+	// An unreachable server does not delay Stop.
+	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, stop func()) {
+		s.Fail(errors.New("no route to host"))
 		for i := range 5 {
 			p.GetEventRecorderFor("me").Eventf(pod, "Normal", "R", "m%d", i)
 		}
@@ -376,7 +331,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestOverflow checks that recording does not block while nobody writes.
+// TestOverflow checks that recording does not block while Run does not write.
 func TestOverflow(t *testing.T) {
 	p, err := New(Options{Config: &rest.Config{}, HTTPClient: http.DefaultClient, Scheme: scheme.Scheme, Logger: logr.Discard()})
 	if err != nil {
@@ -396,7 +351,7 @@ func TestOwnBroadcaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := record.NewBroadcaster()
 		defer b.Shutdown()
-		s := &server{exists: map[string]bool{}}
+		s := newServer()
 		p, err := New(Options{
 			Config:      &rest.Config{Host: "http://server", ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
 			HTTPClient:  &http.Client{Transport: s},
@@ -417,7 +372,7 @@ func TestOwnBroadcaster(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		<-done
-		if got := s.requests(); !slices.ContainsFunc(got, func(r string) bool { return strings.HasPrefix(r, "POST /api/v1/namespaces/a/events ") }) {
+		if got := requests(s); !slices.ContainsFunc(got, func(r string) bool { return strings.HasPrefix(r, "POST /api/v1/namespaces/a/events ") }) {
 			t.Errorf("got %q", got)
 		}
 	})

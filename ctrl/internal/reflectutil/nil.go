@@ -3,8 +3,8 @@ package reflectutil
 
 import "reflect"
 
-// IsNil reports whether v is nil: as an interface, or because its dynamic value is a nil pointer, map,
-// slice, channel or function.
+// IsNil reports whether v is nil: as an interface, or because its dynamic value is a nil pointer,
+// map, slice, channel or function.
 func IsNil(v any) bool {
 	switch r := reflect.ValueOf(v); r.Kind() {
 	case reflect.Invalid:

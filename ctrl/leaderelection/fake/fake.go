@@ -1,5 +1,5 @@
-// Package fake has a lock for tests in which nobody else takes part: whoever asks for it gets it,
-// unless the test forbids it.
+// Package fake has a lock for tests without other candidates: it is acquired at the first attempt,
+// unless the test blocks that.
 package fake
 
 import (
@@ -18,8 +18,7 @@ import (
 	"flyball.dev/ctrl/recorder"
 )
 
-// ControllableResourceLockInterface is a lock that a test can put out of reach. It is safe for
-// concurrent use.
+// ControllableResourceLockInterface is a lock that a test can block. It is safe for concurrent use.
 type ControllableResourceLockInterface interface {
 	resourcelock.Interface
 
@@ -30,8 +29,8 @@ type ControllableResourceLockInterface interface {
 	UnblockLeaderElection()
 }
 
-// NewResourceLock returns a ControllableResourceLockInterface of its own. It has the signature of
-// leaderelection.NewResourceLock and uses none of its arguments.
+// NewResourceLock returns a new ControllableResourceLockInterface. It has the signature of
+// leaderelection.NewResourceLock and ignores its arguments.
 func NewResourceLock(config *rest.Config, recorderProvider recorder.Provider, options leaderelection.Options) (resourcelock.Interface, error) {
 	return &lock{id: "fake_" + uuid.NewString()}, nil
 }

@@ -16,7 +16,7 @@ func TestLock(t *testing.T) {
 	}
 	l := made.(ControllableResourceLockInterface)
 	if _, _, err := l.Get(t.Context()); !apierrors.IsNotFound(err) {
-		t.Errorf("a lock that nobody took: %v", err)
+		t.Errorf("a lock that is not held: %v", err)
 	}
 	mine := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}
 	if err := l.Create(t.Context(), mine); err != nil {

@@ -19,24 +19,24 @@ import (
 //	-zap-time-encoding     epoch, millis, nanos, iso8601, rfc3339 or rfc3339nano
 func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.Development, "zap-devel", o.Development,
-		"development mode: readable lines, debug messages, stack traces from warnings on")
-	fs.Var(&choice{kind: "encoder", set: func(v string) (err error) {
+		"development mode: console encoder, debug level, stack traces from warnings on")
+	fs.Var(&value{kind: "encoder", what: "encoder value", set: func(v string) (err error) {
 		o.NewEncoder, err = pick(encoders, v)
 		return err
-	}}, "zap-encoder", "encoding of the log: json or console")
-	fs.Var(&choice{kind: "level", set: func(v string) (err error) {
+	}}, "zap-encoder", "log encoding: json or console")
+	fs.Var(&value{kind: "level", what: "log level", set: func(v string) (err error) {
 		o.Level, err = parseLevel(v)
 		return err
-	}}, "zap-log-level", "least level of the log: debug, info, error, panic, or a positive number for more detail than debug")
-	fs.Var(&choice{kind: "level", set: func(v string) error {
+	}}, "zap-log-level", "minimum log level: debug, info, error, panic, or a positive number for higher verbosity than debug")
+	fs.Var(&value{kind: "level", what: "stacktrace level", set: func(v string) error {
 		level, err := pick(traceLevels, v)
 		o.StacktraceLevel = zap.NewAtomicLevelAt(level)
 		return err
-	}}, "zap-stacktrace-level", "least level that gets a stack trace: info, error or panic")
-	fs.Var(&choice{kind: "time-encoding", set: func(v string) (err error) {
+	}}, "zap-stacktrace-level", "minimum level at which stack traces are logged: info, error or panic")
+	fs.Var(&value{kind: "time-encoding", what: "time-encoding value", set: func(v string) (err error) {
 		o.TimeEncoder, err = pick(timeEncoders, v)
 		return err
-	}}, "zap-time-encoding", "encoding of the time: epoch, millis, nanos, iso8601, rfc3339 or rfc3339nano (default rfc3339)")
+	}}, "zap-time-encoding", "time encoding: epoch, millis, nanos, iso8601, rfc3339 or rfc3339nano (default rfc3339)")
 }
 
 var (
@@ -72,36 +72,37 @@ func parseLevel(v string) (zapcore.LevelEnabler, error) {
 	}
 	n, err := strconv.ParseUint(v, 10, 7) // levels are int8
 	if err != nil || n == 0 {
-		return nil, fmt.Errorf("%q is not a level", v)
+		return nil, strconv.ErrSyntax
 	}
 	return zap.NewAtomicLevelAt(zapcore.Level(-int8(n))), nil
 }
 
-// pick returns the choice of that name, in whatever case.
+// pick returns the choice of that name, ignoring case.
 func pick[T any](choices map[string]T, name string) (T, error) {
 	c, ok := choices[strings.ToLower(name)]
 	if !ok {
-		return c, fmt.Errorf("%q is not one of the choices", name)
+		return c, strconv.ErrSyntax
 	}
 	return c, nil
 }
 
-// choice is the value of a flag.
-type choice struct {
-	kind  string
-	set   func(string) error
-	value string
+// value is a flag.Value that sets an option.
+type value struct {
+	kind string // for pflag's usage texts
+	what string // for errors
+	set  func(string) error
+	text string
 }
 
-func (c *choice) String() string { return c.value }
+func (v *value) String() string { return v.text }
 
-// Type is what the value is called in pflag's usage texts.
-func (c *choice) Type() string { return c.kind }
+// Type returns the name of the type in pflag's usage texts.
+func (v *value) Type() string { return v.kind }
 
-func (c *choice) Set(v string) error {
-	if err := c.set(v); err != nil {
-		return err
+func (v *value) Set(text string) error {
+	if err := v.set(text); err != nil {
+		return fmt.Errorf("invalid %s %q", v.what, text)
 	}
-	c.value = v
+	v.text = text
 	return nil
 }

@@ -19,7 +19,7 @@ type KubeAwareEncoder struct {
 	// Encoder encodes everything else.
 	zapcore.Encoder
 
-	// Verbose encodes objects whole, except Secrets.
+	// Verbose encodes complete objects, except Secrets.
 	Verbose bool
 }
 
@@ -28,13 +28,13 @@ func (k *KubeAwareEncoder) Clone() zapcore.Encoder {
 	return &KubeAwareEncoder{Encoder: k.Encoder.Clone(), Verbose: k.Verbose}
 }
 
-// EncodeEntry encodes a line. It does not change fields.
+// EncodeEntry encodes an entry. It does not change fields.
 func (k *KubeAwareEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
 	return k.Encoder.EncodeEntry(entry, abridge(fields, k.Verbose))
 }
 
-// kubeCore does for the fields that a logger carries what KubeAwareEncoder does
-// for those of a line: Zap encodes the former at once, one by one.
+// kubeCore does for the fields of a logger what KubeAwareEncoder does for those of an entry, as Zap
+// encodes the former one by one when they are added.
 type kubeCore struct {
 	zapcore.Core
 	verbose bool
@@ -44,8 +44,7 @@ func (c kubeCore) With(fields []zapcore.Field) zapcore.Core {
 	return kubeCore{Core: c.Core.With(abridge(fields, c.verbose)), verbose: c.verbose}
 }
 
-// abridge returns the fields with the objects among them replaced by what
-// identifies them.
+// abridge returns the fields with each object replaced by its identity.
 func abridge(fields []zapcore.Field, verbose bool) []zapcore.Field {
 	out := fields
 	for i, f := range fields {
@@ -79,12 +78,12 @@ func isSecret(obj runtime.Object) bool {
 	}
 }
 
-// identity writes what identifies an object.
+// identity encodes the apiVersion, kind, namespace and name of an object.
 type identity struct{ obj runtime.Object }
 
 func (id identity) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	if v := reflect.ValueOf(id.obj); v.Kind() == reflect.Pointer && v.IsNil() {
-		return errors.New("the object is nil")
+		return errors.New("got nil for runtime.Object")
 	}
 	if gvk := id.obj.GetObjectKind().GroupVersionKind(); gvk.Version != "" {
 		enc.AddString("apiVersion", gvk.GroupVersion().String())

@@ -1,10 +1,9 @@
-// Package zap makes loggers that write with Zap (go.uber.org/zap).
+// Package zap creates loggers with Zap (go.uber.org/zap) as their backend.
 //
 //	log.SetLogger(zap.New(zap.UseDevMode(true)))
 //
-// Where an object is logged as a value, its kind, namespace and name are written
-// and not the rest of it. In development mode the rest is written too, but never
-// that of a Secret.
+// An object that is logged as a value is encoded as its kind, namespace and name. In development
+// mode it is encoded completely, unless it is a Secret.
 package zap
 
 import (
@@ -18,37 +17,35 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// EncoderConfigOption changes how the parts of a line are encoded.
+// EncoderConfigOption changes the configuration of an encoder.
 type EncoderConfigOption func(*zapcore.EncoderConfig)
 
-// NewEncoderFunc makes an encoder.
+// NewEncoderFunc creates an encoder.
 type NewEncoderFunc func(...EncoderConfigOption) zapcore.Encoder
 
 // Opts changes Options.
 type Opts func(*Options)
 
-// Options are the options of a logger. The zero value is a logger for
-// production.
+// Options are the options of a logger. The zero value is for production.
 type Options struct {
-	// Development sets the defaults of the others for people who watch: lines
-	// for reading, debug messages, stack traces from warnings on, whole
-	// objects. Otherwise the defaults are for machines: JSON, from info on,
-	// stack traces from errors on, and of the messages that are the same within
-	// a second only every hundredth after the first hundred.
+	// Development sets the defaults of the other options for development: console encoder, debug
+	// level, stack traces from warnings on, complete objects. Otherwise the defaults are for
+	// production: JSON encoder, info level, stack traces from errors on, and sampling, which logs
+	// of equal messages within a second only every hundredth after the first hundred.
 	Development bool
-	// Encoder encodes the lines. If it is set, NewEncoder and
+	// Encoder encodes the entries. If it is set, NewEncoder and
 	// EncoderConfigOptions are not used.
 	Encoder zapcore.Encoder
-	// EncoderConfigOptions are given to NewEncoder.
+	// EncoderConfigOptions are passed to NewEncoder.
 	EncoderConfigOptions []EncoderConfigOption
-	// NewEncoder makes the encoder.
+	// NewEncoder creates the encoder.
 	NewEncoder NewEncoderFunc
-	// DestWriter is where the lines go. Standard error if nil.
+	// DestWriter is the destination of the log. Standard error if nil.
 	DestWriter io.Writer
-	// Level is the least level that is written. logr's verbosity v is level -v:
+	// Level is the minimum level. logr's verbosity v is level -v:
 	// for logr's V(3), use zapcore.Level(-3).
 	Level zapcore.LevelEnabler
-	// StacktraceLevel is the least level that gets a stack trace.
+	// StacktraceLevel is the minimum level at which stack traces are logged.
 	StacktraceLevel zapcore.LevelEnabler
 	// ZapOpts are options for Zap itself.
 	ZapOpts []zap.Option
@@ -70,7 +67,7 @@ func NewRaw(opts ...Opts) *zap.Logger {
 	o.setDefaults()
 	encoder := o.Encoder
 	if encoder == nil {
-		// The caller's options come last, to have the last word.
+		// The caller's options come last, as they take precedence.
 		all := append([]EncoderConfigOption{func(c *zapcore.EncoderConfig) { c.EncodeTime = o.TimeEncoder }}, o.EncoderConfigOptions...)
 		encoder = o.NewEncoder(all...)
 	}
@@ -83,7 +80,7 @@ func NewRaw(opts ...Opts) *zap.Logger {
 	if o.Development {
 		zapOpts = append(zapOpts, zap.Development())
 	} else if !o.Level.Enabled(zapcore.DebugLevel - 1) {
-		// Zap samples by level, and does not know any below debug.
+		// Zap samples by level, and has none below debug.
 		zapOpts = append(zapOpts, zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 			return zapcore.NewSamplerWithOptions(c, time.Second, 100, 100)
 		}))
@@ -128,12 +125,12 @@ func Encoder(encoder zapcore.Encoder) func(o *Options) {
 	return func(o *Options) { o.Encoder = encoder }
 }
 
-// JSONEncoder makes the lines JSON objects.
+// JSONEncoder encodes entries as JSON.
 func JSONEncoder(opts ...EncoderConfigOption) func(o *Options) {
 	return Encoder(newJSONEncoder(opts...))
 }
 
-// ConsoleEncoder makes the lines readable.
+// ConsoleEncoder encodes entries as plain text.
 func ConsoleEncoder(opts ...EncoderConfigOption) func(o *Options) {
 	return Encoder(newConsoleEncoder(opts...))
 }

@@ -1,4 +1,4 @@
-// Package signals turns the signals that ask a program to end into a context.
+// Package signals has a context that is cancelled by SIGTERM and SIGINT.
 package signals
 
 import (
@@ -12,8 +12,7 @@ import (
 var installed atomic.Bool
 
 // SetupSignalHandler returns a context that is cancelled by the first SIGTERM or SIGINT. The second
-// ends the program at once, with exit code 1. It may be called once in a program and panics when it
-// is called again.
+// exits the program at once, with status 1. It panics if it is called more than once.
 func SetupSignalHandler() context.Context {
 	if installed.Swap(true) {
 		panic("signals: SetupSignalHandler was called twice")

@@ -36,7 +36,7 @@ func TestTwoSignals(t *testing.T) {
 		lines := bufio.NewScanner(out)
 		for _, want := range []string{"ready", "asked"} {
 			if !lines.Scan() || lines.Text() != want {
-				t.Fatalf("the program says %q, want %q", lines.Text(), want)
+				t.Fatalf("the program printed %q, want %q", lines.Text(), want)
 			}
 			if err := program.Process.Signal(first); err != nil {
 				t.Fatal(err)

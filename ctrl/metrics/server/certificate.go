@@ -14,8 +14,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// tlsConfig finds the certificate: that of TLSOpts, else the one in the files, else one that it
-// makes.
+// tlsConfig returns the configuration with the certificate of TLSOpts, or else that in the files,
+// or else a self-signed one.
 func (s *server) tlsConfig() (*tls.Config, error) {
 	config := &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
 	for _, change := range s.options.TLSOpts {
@@ -48,9 +48,9 @@ func (s *server) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// certificateFiles hands out the certificate in two files. It looks at their times at every
-// handshake and reads them again when they have changed, so rotation needs no watcher. While the
-// files are unreadable or do not fit together, the certificate read last stays in use.
+// certificateFiles loads the certificate and its key from files. It checks their modification times
+// at every handshake and reads them again if they have changed, so rotation needs no watcher. While
+// they cannot be read or do not match, the previous certificate is used.
 type certificateFiles struct {
 	cert, key string
 

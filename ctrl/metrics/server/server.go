@@ -21,8 +21,7 @@ import (
 	"flyball.dev/ctrl/metrics"
 )
 
-// DefaultBindAddress is where the server listens if nothing else is said. "0" means that there is no
-// server, as it does in Options.
+// DefaultBindAddress is the default of Options.BindAddress. "0" disables the server.
 var DefaultBindAddress = ":8080"
 
 const (
@@ -30,43 +29,44 @@ const (
 	shutdownTimeout = time.Minute
 )
 
-// Server serves metrics. The manager runs one.
+// Server serves metrics.
 type Server interface {
-	// AddExtraHandler serves path as well. It must be called before Start, and returns an error if
-	// the path is taken. What is served here may be sensitive, as profiles are: the server should
-	// not be open to everyone.
+	// AddExtraHandler adds a handler for path. It must be called before Start, and returns an error
+	// if the path has a handler. Responses may be sensitive, as those of profiles are, so access to
+	// the server should be restricted.
 	AddExtraHandler(path string, handler http.Handler) error
 
-	// NeedLeaderElection is false: metrics are served by leaders and others.
+	// NeedLeaderElection returns false: all replicas serve metrics.
 	NeedLeaderElection() bool
 
-	// Start listens and serves until ctx ends and the requests in flight are answered. An address
-	// that cannot be listened on is an error.
+	// Start listens and serves until ctx ends, and then shuts down gracefully. It returns an error if
+	// it cannot listen on the address.
 	Start(ctx context.Context) error
 }
 
-// Filter wraps the handler of one path. A filter may refuse requests that are not allowed.
+// Filter wraps the handler of a path, for authentication and authorization, for example.
 type Filter func(log logr.Logger, handler http.Handler) (http.Handler, error)
 
-// Options are the choices to be made for a server.
+// Options are the options of a server.
 type Options struct {
 	// SecureServing serves HTTPS. By default it is HTTP.
 	SecureServing bool
 
-	// BindAddress is the host and port to listen on, [DefaultBindAddress] if empty. "0" means that
-	// there is no server.
+	// BindAddress is the host and port to listen on, [DefaultBindAddress] if empty. "0" disables the
+	// server.
 	BindAddress string
 
-	// ExtraHandlers are handlers by path, as if given to AddExtraHandler.
+	// ExtraHandlers are handlers by path, as those of AddExtraHandler.
 	ExtraHandlers map[string]http.Handler
 
-	// FilterProvider makes the filter that every path is wrapped in. It is called once, with the
-	// manager's configuration and HTTP client. By default there is none.
+	// FilterProvider creates the filter for the handlers of all paths. It is called once, with the
+	// manager's configuration and HTTP client. By default there is no filter.
 	FilterProvider func(c *rest.Config, httpClient *http.Client) (Filter, error)
 
-	// CertDir is where the certificate and its key are, by default k8s-metrics-server/serving-certs
-	// below the directory for temporary files. They are read again when they change. If they do not
-	// exist when the server starts, it makes a self-signed certificate.
+	// CertDir is the directory of the certificate and its key, by default
+	// k8s-metrics-server/serving-certs in the directory for temporary files. They are read again when
+	// they change. If they do not exist when the server starts, it generates a self-signed
+	// certificate.
 	CertDir string
 
 	// CertName and KeyName are the names of the files in CertDir: tls.crt and tls.key by default.
@@ -83,7 +83,8 @@ type Options struct {
 	ListenConfig net.ListenConfig
 }
 
-// NewServer returns a server, or nil and no error if there is to be none. It does not listen yet.
+// NewServer returns a server, or nil and no error if it is disabled. It does not listen before
+// Start.
 func NewServer(o Options, config *rest.Config, httpClient *http.Client) (Server, error) {
 	if o.BindAddress == "" {
 		o.BindAddress = DefaultBindAddress
@@ -154,7 +155,7 @@ func (s *server) Start(ctx context.Context) error {
 	return serve(ctx, logger, mux, listener)
 }
 
-// serve serves until ctx ends and the requests in flight are answered.
+// serve serves until ctx ends, and then shuts down gracefully.
 func serve(ctx context.Context, logger logr.Logger, handler http.Handler, listener net.Listener) error {
 	srv := &http.Server{
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -179,7 +180,7 @@ func serve(ctx context.Context, logger logr.Logger, handler http.Handler, listen
 	return nil
 }
 
-// mux is the handler of every path, each within the filter.
+// mux returns the handlers of all paths, wrapped in the filter.
 func (s *server) mux(logger logr.Logger) (*http.ServeMux, error) {
 	opts := promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}
 	for _, change := range s.options.HandlerOpts {
@@ -227,8 +228,8 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// GetBindAddr is the address the server listens on, once it does: the one to ask for when the port
-// was left to the system.
+// GetBindAddr returns the address that the server listens on, with the port that the system chose
+// if the option has port 0. It is empty before the server listens.
 func (s *server) GetBindAddr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// run starts a server on a free port of the loopback and returns how to ask it.
+// run starts a server on a free port of the loopback and returns a function that sends requests to
+// it.
 func run(t *testing.T, o Options) (get func(path string) (int, string, *tls.ConnectionState)) {
 	t.Helper()
 	o.BindAddress = "127.0.0.1:0"

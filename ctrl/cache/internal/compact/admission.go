@@ -6,17 +6,17 @@ import (
 	"flyball.dev/ctrl/cache/internal/compact/intern"
 )
 
-// admission decides what is interned: what came more than once and is worth what its entry costs,
-// see admits.
+// admission is the admission policy of the intern table: it decides what is interned, which is what
+// occurred more than once and is worth what its entry costs. See admits.
 type admission struct {
 	table  *intern.Table[*subtree]
 	sketch frequencySketch
 	seed   maphash.Seed
-	// owner is a hash of the object whose value is being packed.
+	// owner is a hash of the identity of the object that is being packed.
 	owner uint8
 	// closed is set while nothing new is interned.
 	closed bool
-	// values is the bytes of all values, and count how many there are.
+	// values is the size of all values in bytes, and count their number.
 	values, count int
 }
 
@@ -24,17 +24,18 @@ const (
 	// stringCost and subtreeCost are what an entry of a string and of a subtree cost beside their
 	// text; tokenCost is what a value takes to refer to an entry.
 	stringCost, subtreeCost, tokenCost = 90, 140, 3
-	// stringFrom is the length of strings from which on they may be interned, and subtreeFrom that
-	// of subtrees.
-	stringFrom, subtreeFrom = 3, 8
-	// There may be a debt of debtFrom bytes and of one byte for every debtShare bytes of values.
-	debtFrom, debtShare = 4096, 48
+	// Strings shorter than minString and subtrees smaller than minSubtree are never interned.
+	minString, minSubtree = 3, 8
+	// The debt may be baseDebt bytes and one byte for every debtShare bytes of values. The base
+	// lets the first templates of a store be interned at once, so that few objects are packed
+	// without them.
+	baseDebt, debtShare = 16 << 10, 48
 )
 
 // internString returns the ID of a string and counts the use. It returns false if the string is not
 // interned.
 func (a *admission) internString(s string, hash uint64) (uint32, bool) {
-	if len(s) < stringFrom {
+	if len(s) < minString {
 		return 0, false
 	}
 	if id, ok := a.table.Lookup(hash); ok {
@@ -54,10 +55,10 @@ func (a *admission) internString(s string, hash uint64) (uint32, bool) {
 	return a.table.Add(hash, entry{Text: s}, gain, cost), true
 }
 
-// internSubtree does the same for the subtree of a mark.
+// internSubtree does the same for the subtree that begins at a mark.
 func (a *admission) internSubtree(e *encoder, mark int) (uint32, bool) {
 	hash, weight := a.hashSubtree(e, mark)
-	if weight < subtreeFrom {
+	if weight < minSubtree {
 		return 0, false
 	}
 	codec := e.marks[mark].codec
@@ -87,8 +88,8 @@ func (a *admission) internSubtree(e *encoder, mark int) (uint32, bool) {
 	return a.table.Add(hash, entry{Value: t}, inline-tokenCost, cost), true
 }
 
-// admits reports whether a string or subtree that occurred count times gets an entry, if each use of
-// the entry saves gain bytes and the entry costs cost bytes.
+// admits reports whether a string or subtree that occurred count times gets an entry, if each use
+// of the entry saves gain bytes and the entry costs cost bytes.
 //
 // Most of what occurs a few times never does again. So an entry must have been worth half of its
 // cost by now, and the debt, which is what the entries cost and have not saved yet, may be only a
@@ -97,7 +98,7 @@ func (a *admission) internSubtree(e *encoder, mark int) (uint32, bool) {
 func (a *admission) admits(gain, cost, count int) bool {
 	saved := gain * count
 	return count > 1 && 2*saved >= cost &&
-		(saved >= 4*cost || a.table.Debt()+cost-gain <= debtFrom+a.values/debtShare)
+		(saved >= 4*cost || a.table.Debt()+cost-gain <= baseDebt+a.values/debtShare)
 }
 
 // inlineSize returns about how many bytes a subtree takes in a value, which may refer to entries of
@@ -139,16 +140,16 @@ func (a *admission) promote(id uint32, t *subtree) {
 	t.prototype.Store(p)
 }
 
-// packed counts a value.
-func (a *admission) packed(v Value) {
+// added counts a value that was packed.
+func (a *admission) added(v Value) {
 	a.values += v.Size()
-	if a.count++; a.count > len(a.sketch)/countersOfValue {
+	if a.count++; a.count > len(a.sketch)/countersPerValue {
 		a.sketch = a.sketch.grown()
 	}
 }
 
-// released counts a value less, and frees entries without uses if they are many.
-func (a *admission) released(v Value) {
+// removed counts a value that was released, and frees entries without uses if they are many.
+func (a *admission) removed(v Value) {
 	a.values -= v.Size()
 	a.count--
 	a.table.Free(a.freed)
@@ -176,7 +177,7 @@ func (a *admission) hash(m *mark) uint64 {
 	return m.hash
 }
 
-// equals reports whether a subtree is the one that was packed by itself as that value.
+// equals reports whether a subtree has the same content as one that was packed by itself.
 func (a *admission) equals(e *encoder, mark int, packed Value) bool {
 	m := &e.marks[mark]
 	d := decoder{entries: a.table.Current()}
@@ -224,7 +225,7 @@ func (a *admission) releaseAll(v Value) {
 	}
 }
 
-// freed releases what an entry that was freed has used.
+// freed releases the entries that a freed entry refers to.
 func (a *admission) freed(t *subtree) {
 	if t != nil {
 		a.releaseAll(t.packed)

@@ -75,15 +75,15 @@ func pods() []*corev1.Pod {
 	return all
 }
 
-// somewhere returns the numbers of objects in an order that no processor foresees.
-func somewhere(n int) int { return n * 7919 % manyPods }
+// scattered returns the numbers of objects in an order that caches and prefetching do not help.
+func scattered(n int) int { return n * 7919 % manyPods }
 
 func BenchmarkPack(b *testing.B) {
 	all := pods()
 	p, values := packed(all)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		at := somewhere(n)
+		at := scattered(n)
 		p.Release(values[at])
 		values[at] = packOne(p, all[at])
 	}
@@ -103,7 +103,7 @@ func BenchmarkUnpack(b *testing.B) {
 	p, values := packed(pods())
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		unpack(p.View(), values[somewhere(n)], new(corev1.Pod))
+		unpack(p.View(), values[scattered(n)], new(corev1.Pod))
 	}
 }
 
@@ -127,6 +127,6 @@ func BenchmarkDeepCopy(b *testing.B) {
 	all := pods()
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		copied = all[somewhere(n)].DeepCopy()
+		copied = all[scattered(n)].DeepCopy()
 	}
 }

@@ -69,8 +69,8 @@ func (n *node) move(to, from unsafe.Pointer, count int) {
 	}
 }
 
-// unsupportedCodec is the codec of types that cannot be packed. Zero values of such types are packed
-// where structs leave them out.
+// unsupportedCodec is the codec of types that cannot be packed. Zero values of such types are
+// packed where structs leave them out.
 //
 // Unsafe: the methods do not access the variable.
 type unsupportedCodec struct{ plain }

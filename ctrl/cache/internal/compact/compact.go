@@ -1,29 +1,30 @@
 // Package compact keeps Go values of API types in a fraction of their memory, and makes values of
 // them again in less time than a deep copy takes.
 //
-// A packed value is a few hundred bytes without pointers, which the garbage collector does not scan:
-// the fields that are set, one after the other, with numbers of variable length. What values have in
-// common is interned, and a packed value only has its ID: strings, such as images and names of
-// owners, and whole subtrees, such as the containers of all pods of one template. Of a subtree that
-// many values share there is a Go value too, the prototype, so unpacking copies it in a few moves.
-// Only what is worth its cost is interned, so values of which there are a few of a kind take no more
-// than if each was the only one. Unpacking makes a value that only the caller refers to. It
+// A packed value is a few hundred bytes without pointers, which the garbage collector does not
+// scan: the fields that are set, one after the other, with numbers of variable length. What values
+// have in common is interned, and a packed value only has its ID: strings, such as images and names
+// of owners, and whole subtrees, such as the containers of all pods of one template. Of a subtree
+// that many values share there is a Go value too, the prototype, so unpacking copies it in a few
+// moves. Only what is worth its cost is interned, so values of which there are a few of a kind take
+// no more than if each was the only one. Unpacking makes a value that only the caller refers to. It
 // allocates no strings: they are immutable, and so are shared. So is the text of managed fields,
 // which apimachinery replaces and never writes into.
 //
 // What is unpacked is equal to what was packed, down to the difference between nil and empty and to
 // the bits of NaNs. What cannot be restored so is not packed: functions, channels, interfaces other
-// than those of unstructured content, unexported fields, maps by pointers, times in other zones than
-// UTC and the local one, what is nested more than a thousand times. Only the monotonic part of times
-// is lost, and which pointers point to the same variable.
+// than those of unstructured content, unexported fields, maps by pointers, times in other zones
+// than UTC and the local one, what is nested more than a thousand times. Only the monotonic part of
+// times is lost, and which pointers point to the same variable.
 //
 // # Layers
 //
-// From the bottom: package arena allocates, package intern holds what is shared. Here, an encoder and
-// a decoder read and write the sections of a value (value.go, encode.go, decode.go), a codec a Go
-// type calls them (codec.go and what follows; builder.go builds them, prototype.go copies), and the
-// packer decides what is interned (admission.go, write.go, sketch.go, packer.go). A view unpacks
-// (view.go). References go downward only, which a test checks. FORMAT.md describes the bytes.
+// From the bottom: package arena allocates, package intern holds what is shared. Here, an encoder
+// and a decoder read and write the sections of a value (value.go, encode.go, decode.go), a codec a
+// Go type calls them (codec.go and what follows; builder.go builds them, prototype.go copies), and
+// the packer decides what is interned (admission.go, write.go, sketch.go, packer.go). A view
+// unpacks (view.go). References go downward only, which a test checks. FORMAT.md describes the
+// bytes.
 //
 // # Concurrency
 //

@@ -86,7 +86,7 @@ func kinds() []reflect.Type {
 	return slices.Compact(types)
 }
 
-// Every kind of client-go's scheme comes back as it went in.
+// Values of every kind of client-go's scheme are unpacked as they were packed.
 func TestEveryKind(t *testing.T) {
 	f, p := filler(1), NewPacker()
 	for _, typ := range kinds() {
@@ -133,7 +133,7 @@ func TestShared(t *testing.T) {
 			out := reflect.New(typ)
 			unpackInto(p.View(), v, out)
 			equal(t, out.Interface(), in.Interface())
-			scribble(out.Elem())
+			mutate(out.Elem())
 		}
 	}
 }
@@ -145,8 +145,8 @@ func deepContent() map[string]any {
 	return map[string]any{"kind": "A", "list": []any{leaf("a"), leaf("b"), leaf("a")}, "deep": map[string]any{"a": leaf("a"), "empty": map[string]any{}}}
 }
 
-// scribble changes all that can be changed of a value.
-func scribble(v reflect.Value) {
+// mutate changes everything that can be changed in a value.
+func mutate(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		switch v.Type() {
@@ -158,36 +158,36 @@ func scribble(v reflect.Value) {
 			if !v.CanAddr() {
 				return
 			}
-			v.Addr().Interface().(*metav1.FieldsV1).SetRawString("scribbled")
+			v.Addr().Interface().(*metav1.FieldsV1).SetRawString("mutated")
 			return
 		}
 		for i := range v.NumField() {
-			scribble(v.Field(i))
+			mutate(v.Field(i))
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			scribble(v.Elem())
+			mutate(v.Elem())
 		}
 	case reflect.Interface:
 		if !v.IsNil() {
-			scribble(v.Elem())
+			mutate(v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			scribble(v.Index(i))
+			mutate(v.Index(i))
 		}
 		// What is appended must not be seen by others.
 		if v.CanSet() && v.Cap() > v.Len() {
-			scribble(v.Slice(0, v.Cap()))
+			mutate(v.Slice(0, v.Cap()))
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			scribble(v.MapIndex(key))
+			mutate(v.MapIndex(key))
 			v.SetMapIndex(key, reflect.Zero(v.Type().Elem()))
 		}
 	case reflect.String:
 		if v.CanSet() {
-			v.SetString("scribbled")
+			v.SetString("mutated")
 		}
 	default:
 		if v.CanSet() {
@@ -217,7 +217,7 @@ func TestUnstructured(t *testing.T) {
 	}
 }
 
-// Whatever JSON says comes back as it went in, as unstructured content and as an
+// Any JSON document is unpacked as it was packed, as unstructured content and as an
 // object of a type, alone and beside others that are much like it.
 func FuzzObjects(f *testing.F) {
 	f.Add([]byte(`{"kind":"Pod","metadata":{"name":"a","labels":{"app":"a"},"managedFields":[{"fieldsV1":{"f:a":{"k:{\"b\"}":{}}}}]},"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1500m"}}}]}}`))
@@ -235,7 +235,7 @@ func FuzzObjects(f *testing.F) {
 			out := reflect.New(typ)
 			unpackInto(p.View(), v, out)
 			equal(t, out.Interface(), in)
-			scribble(out.Elem())
+			mutate(out.Elem())
 			if n%3 == 0 {
 				p.Release(v)
 			}
@@ -349,7 +349,7 @@ type piece struct {
 	Parts []piece
 }
 
-// held is a value that somebody wants to read.
+// held is a value that a reader uses.
 type held struct {
 	value Value
 	view  *View
@@ -366,8 +366,8 @@ func (h held) check(t *testing.T) {
 
 // Values come and go, and their strings with them; whoever holds a view reads on.
 func TestInterned(t *testing.T) {
-	defer func(n int) { intern.IdleAtLeast = n }(intern.IdleAtLeast)
-	intern.IdleAtLeast = 4
+	defer func(n int) { intern.MinIdle = n }(intern.MinIdle)
+	intern.MinIdle = 4
 	r := rand.New(rand.NewPCG(1, 2))
 	p := NewPacker()
 	var live, old []held
@@ -412,7 +412,7 @@ func TestInterned(t *testing.T) {
 	}
 }
 
-// Readers unpack while a part that they unpack comes to be interned, and to have a prototype.
+// Readers unpack while a subtree that they unpack is interned, and gets a prototype.
 func TestReadersWhilePacking(t *testing.T) {
 	p, typ := NewPacker(), TypeOf(reflect.TypeFor[corev1.Pod]())
 	views, want := make(chan *View), pod(0)
@@ -427,7 +427,7 @@ func TestReadersWhilePacking(t *testing.T) {
 					u.Unpack(values[n], typ, reflect.ValueOf(&out).Elem())
 					u.Close()
 					if !equality.Semantic.DeepEqual(&out, want) {
-						t.Error("a pod came back as another one")
+						t.Error("a pod was unpacked as another one")
 					}
 				}
 			}

@@ -21,8 +21,8 @@ type decoder struct {
 // entry is an entry of the intern table: a string or a subtree.
 type entry = intern.Entry[*subtree]
 
-// subtree is an interned subtree: packed by itself, which may refer to other entries, and, if that is
-// worth it, as a Go value to copy.
+// subtree is an interned subtree: packed by itself, which may refer to other entries, and, if that
+// is worth it, as a Go value to copy.
 type subtree struct {
 	codec  any
 	packed Value
@@ -113,6 +113,18 @@ func (d *decoder) string() string {
 		var length uint64
 		length, d.token = uvarint(d.code, d.token)
 		return d.code[d.text+x : d.text+x+int(length)]
+	}
+}
+
+// skipString reads past a string.
+func (d *decoder) skipString() {
+	var token uint64
+	token, d.token = uvarint(d.code, d.token)
+	switch token & tokenMask {
+	case tokenInline:
+		d.nextInline += int(token >> tokenBits)
+	case tokenRepeat:
+		_, d.token = uvarint(d.code, d.token)
 	}
 }
 

@@ -16,14 +16,14 @@ type encoder struct {
 	keys   []string
 	depth  int
 	failed bool
-	// quantities are the encodings of quantities that came before.
+	// quantities are the encodings of quantities that were encoded before.
 	quantities map[resource.Quantity]quantityEncoding
 }
 
 // mark is a string, or a subtree of the value with the marks in it.
 type mark struct {
 	text string
-	// hash is that of the text, zero if nobody has asked for it.
+	// hash is that of the text, zero if it is not computed yet.
 	hash uint64
 	// codec is that of a subtree, nil for a string.
 	codec any
@@ -41,7 +41,7 @@ func (e *encoder) reset() {
 	clear(e.marks)
 	clear(e.keys[:cap(e.keys)])
 	e.data, e.marks, e.keys, e.depth, e.failed = e.data[:0], e.marks[:0], e.keys[:0], 0, false
-	if cap(e.data) > retainedAtMost || cap(e.marks) > retainedAtMost/64 {
+	if cap(e.data) > maxRetained || cap(e.marks) > maxRetained/64 {
 		*e = encoder{}
 	}
 }
@@ -49,15 +49,15 @@ func (e *encoder) reset() {
 const (
 	// What refers to itself, or to one thing on very many paths, is not packed: its encoding would
 	// be infinite, or very large.
-	depthAtMost, dataAtMost, marksAtMost = 1000, 8 << 20, 1 << 20
-	// retainedAtMost is about how many bytes of buffers are retained for the next value.
-	retainedAtMost = 1 << 20
+	maxDepth, maxData, maxMarks = 1000, 8 << 20, 1 << 20
+	// maxRetained is about how many bytes of buffers are retained for the next value.
+	maxRetained = 1 << 20
 )
 
 // enter goes one level deeper, into a subtree. It returns false if the value is too deep or too
 // large, and so fails.
 func (e *encoder) enter() bool {
-	if e.depth == depthAtMost || len(e.data) > dataAtMost || len(e.marks) > marksAtMost {
+	if e.depth == maxDepth || len(e.data) > maxData || len(e.marks) > maxMarks {
 		e.fail()
 	}
 	if e.failed {

@@ -43,7 +43,7 @@ func layerOf(file string) int {
 func parse(t *testing.T, dir string) (*token.FileSet, map[string]*ast.File) {
 	t.Helper()
 	fset := token.NewFileSet()
-	//nolint:staticcheck // There is one package here.
+	//lint:ignore SA1019 build constraints do not matter here
 	packages, err := parser.ParseDir(fset, dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") },
 		parser.ParseComments)
 	if err != nil {
@@ -99,8 +99,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestUnsafe checks that each function that uses unsafe says what it relies on, in its comment or in
-// that of its type.
+// TestUnsafe checks that each function that uses unsafe says what it relies on, in its comment or
+// in that of its type.
 func TestUnsafe(t *testing.T) {
 	for _, dir := range []string{".", "arena", "intern"} {
 		fset, files := parse(t, dir)

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// typedMapCodec packs maps of a key type of strings and an element type that is known here. The keys
-// are sorted, so that equal maps have equal encodings.
+// typedMapCodec packs maps of a key type of strings and an element type that is known here. The
+// keys are sorted, so that equal maps have equal encodings.
 //
 // Unsafe: the methods rely on the contract of codec, and on elem being the node of V.
 type typedMapCodec[K ~string, V any] struct{ elem *node }
@@ -67,8 +67,8 @@ func (t *typedMapCodec[K, V]) unalias(d *decoder, p unsafe.Pointer) {
 // specialize returns a codec that copies only this map, and none of its values, if they refer to
 // nothing, as most quantities do.
 //
-// Unsafe: p points to a map of the type, and both byte slices are as long as the variables of type V
-// that they are of.
+// Unsafe: p points to a map of the type, and both byte slices are as long as the variables of type
+// V that they are of.
 func (t *typedMapCodec[K, V]) specialize(p unsafe.Pointer) codec {
 	copied := new(V)
 	for _, value := range *(*map[K]V)(p) {

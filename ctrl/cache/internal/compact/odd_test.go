@@ -41,8 +41,8 @@ type embedded struct {
 	Map  map[string]string
 }
 
-// packs packs what a pointer points to for many objects, so that all that can be shared is, and compares
-// what comes back each time.
+// packs packs what a pointer points to for many objects, so that all that can be shared is, and
+// compares what comes back each time.
 func packs(t *testing.T, in reflect.Value) (ok bool) {
 	t.Helper()
 	p, typ := NewPacker(), in.Type().Elem()
@@ -61,14 +61,14 @@ func packs(t *testing.T, in reflect.Value) (ok bool) {
 			if !identical(in.Elem(), out.Elem()) {
 				t.Fatalf("%v: got %#v, want %#v", typ, out.Elem(), in.Elem())
 			}
-			scribble(out.Elem())
+			mutate(out.Elem())
 		}
 	}
 	return true
 }
 
-// identical tells whether two values are equal to the bit: nil is not empty, zero is not zero with a sign,
-// and what is not a number is itself.
+// identical reports whether two values are equal to the bit: nil is not empty, zero is not zero with
+// a sign, and what is not a number is itself.
 func identical(a, b reflect.Value) bool {
 	if a.IsValid() != b.IsValid() {
 		return false
@@ -367,7 +367,8 @@ func (m maker) float() float64 {
 	return []float64{math.NaN(), math.Copysign(0, -1), 0, 1.5, math.Inf(1), m.Float64()}[m.IntN(6)]
 }
 
-// FuzzTypes packs values of types that nobody has thought of. Each comes back as it went in or is refused.
+// FuzzTypes packs values of random types. Each is unpacked as it was packed, or is
+// refused.
 func FuzzTypes(f *testing.F) {
 	for seed := range uint64(150) {
 		f.Add(seed)

@@ -16,13 +16,13 @@ type Packer struct {
 	view    *View
 }
 
-// NewPacker returns a packer that shares nothing yet.
+// NewPacker returns a packer with an empty intern table.
 func NewPacker() *Packer {
 	return &Packer{
 		admission: admission{
 			table:  intern.New[*subtree](),
 			seed:   maphash.MakeSeed(),
-			sketch: make(frequencySketch, countersAtLeast),
+			sketch: make(frequencySketch, minCounters),
 		},
 		writer: writer{offsets: map[uint64]int{}},
 		view:   &View{},
@@ -43,7 +43,7 @@ func (p *Packer) Pack(header []string, t Type, ptr any) (Value, bool) {
 	}
 	e := &p.encoder
 	v := p.writer.write(&p.admission, e, 0, len(e.marks), 0, len(e.data))
-	p.packed(v)
+	p.added(v)
 	return v, true
 }
 
@@ -53,13 +53,13 @@ func (p *Packer) Release(v Value) {
 		return
 	}
 	p.releaseAll(v)
-	p.released(v)
+	p.removed(v)
 }
 
-// Size returns how many bytes take what the values share.
+// Size returns how many bytes the intern table takes.
 func (p *Packer) Size() int { return p.table.Size() }
 
-// View returns what it takes to unpack every value that is not released yet. It is the same as
+// View returns a view that can unpack every value that is not released yet. It is the same as
 // before if nothing was interned since.
 func (p *Packer) View() *View {
 	if p.table.Changed() {

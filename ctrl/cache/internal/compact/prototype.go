@@ -37,7 +37,7 @@ func newPrototype(entries []entry, t *subtree) (*prototype, int) {
 // the copy.
 type relocatable struct {
 	node        *node
-	block       unsafe.Pointer
+	block       reflect.Value
 	relocations []relocation
 	fixups      []fixup
 }
@@ -74,8 +74,9 @@ func (s slot) in(block, variable unsafe.Pointer) unsafe.Pointer {
 //
 // Unsafe: the new block is of the type of the old one, and variable is of the prototype's type.
 func (r *relocatable) unalias(d *decoder, variable unsafe.Pointer) {
-	block := d.arena.New(&r.node.Type, 1)
-	r.node.move(block, r.block, 1)
+	copied := d.arena.NewValue(&r.node.Type)
+	copied.Set(r.block)
+	block := unsafe.Pointer(copied.UnsafeAddr())
 	r.relocate(block, variable)
 	for i := range r.fixups {
 		f := &r.fixups[i]
@@ -156,18 +157,18 @@ func (f *flattener) add(n *node, at slot, from unsafe.Pointer, count int) {
 const (
 	// Types that are made at run time are never freed, so there may only be so many. A block of
 	// one variable gains nothing, and one of very many would be a type that nothing else has.
-	blockTypesAtMost                  = 512
-	variablesAtLeast, variablesAtMost = 2, 64
+	maxBlockTypes              = 512
+	minVariables, maxVariables = 2, 64
 )
 
-// newRelocatable moves what a variable refers to into a block. It returns nil if copies are better
+// newRelocatable copies what a variable refers to into a block. It returns nil if copies are better
 // made by the codec.
 //
 // Unsafe: the variable is of the codec's type, and nobody else knows it yet.
 func newRelocatable(c codec, variable unsafe.Pointer) *relocatable {
 	f := &flattener{}
 	f.gather(c, slot{variable: root}, variable)
-	if len(f.runs) < variablesAtLeast || len(f.runs) > variablesAtMost {
+	if len(f.runs) < minVariables || len(f.runs) > maxVariables {
 		return nil
 	}
 	b := blockTypeOf(f.runs)
@@ -175,9 +176,10 @@ func newRelocatable(c codec, variable unsafe.Pointer) *relocatable {
 		return nil
 	}
 	r := f.relocatable
-	r.node, r.block = b.node, reflect.New(b.typ).UnsafePointer()
+	r.node, r.block = b.node, reflect.New(b.typ).Elem()
+	block := unsafe.Pointer(r.block.UnsafeAddr())
 	for i, run := range f.runs {
-		run.node.move(unsafe.Add(r.block, b.offsets[i]), run.from, run.count)
+		run.node.move(unsafe.Add(block, b.offsets[i]), run.from, run.count)
 	}
 	for i := range r.relocations {
 		b.resolve(&r.relocations[i].at)
@@ -186,7 +188,7 @@ func newRelocatable(c codec, variable unsafe.Pointer) *relocatable {
 	for i := range r.fixups {
 		b.resolve(&r.fixups[i].at)
 	}
-	r.relocate(r.block, variable)
+	r.relocate(block, variable)
 	return &r
 }
 
@@ -217,7 +219,7 @@ func blockTypeOf(runs []run) *blockType {
 	}
 	blockTypes.Lock()
 	defer blockTypes.Unlock()
-	if b := blockTypes.known[string(name)]; b != nil || len(blockTypes.known) == blockTypesAtMost {
+	if b := blockTypes.known[string(name)]; b != nil || len(blockTypes.known) == maxBlockTypes {
 		return b
 	}
 	fields := make([]reflect.StructField, len(runs))

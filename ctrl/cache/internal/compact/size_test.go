@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podOf returns the nth pod, of a template that differs from others in all that templates differ in.
+// podOf returns the nth pod, of a template that differs from others in all that templates differ
+// in.
 func podOf(template, n int) *corev1.Pod {
 	p := pod(n)
 	app, hash := fmt.Sprint("app-", template), fmt.Sprintf("%010x", template*2654435761)
@@ -29,8 +30,8 @@ func podOf(template, n int) *corev1.Pod {
 	return p
 }
 
-// heapOf returns the bytes that a pod takes, of two thousand or more that come in groups of a template, one
-// group after the other or by turns.
+// heapOf returns the bytes that a pod takes, of two thousand or more that come in groups of a
+// template, one group after the other or by turns.
 func heapOf(size int, byTurns bool) float64 {
 	before := heapInUse()
 	count := max(2000, size)
@@ -57,8 +58,8 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestGroups looks at what pods of one template take, by how many there are: a few no more than if each had
-// a template of its own, and many much less.
+// TestGroups looks at what pods of one template take, by how many there are: a few no more than if
+// each had a template of its own, and many much less.
 func TestGroups(t *testing.T) {
 	heapOf(1, false) // builds codecs
 	for _, byTurns := range []bool{false, true} {

@@ -1,15 +1,15 @@
 package compact
 
-// frequencySketch counts, in fixed memory, how often things came lately that are not interned. A
-// counter has upper bits of the hash of the thing, a few bits of the hash of the object in which it
-// came last, and in how many other objects it came. Something new decrements the counter that it
-// collides with, and takes its place only when that has reached zero.
+// frequencySketch counts, in fixed memory, how often strings and subtrees that are not interned
+// occurred recently. A counter consists of upper bits of their hash, a few bits of the hash of the
+// object in which they occurred last, and the number of other objects. On a collision the counter
+// is decremented, and replaced only when it has reached zero.
 type frequencySketch []uint32
 
 const (
-	countersAtLeast = 4096
-	// countersOfValue is how many counters there are for a value, at least.
-	countersOfValue = 4
+	minCounters = 4096
+	// countersPerValue is the least number of counters per value.
+	countersPerValue = 4
 
 	countMask        = 1<<6 - 1
 	ownerShift       = 6
@@ -17,8 +17,8 @@ const (
 	fingerprintShift = 14
 )
 
-// count counts something and returns in how many objects it came lately. What comes again and again
-// in versions of one object counts once.
+// count counts an occurrence and returns in how many objects there were any recently. Occurrences
+// in versions of one object count once.
 func (s frequencySketch) count(hash uint64, owner uint8) int {
 	counter := &s[hash%uint64(len(s))]
 	fingerprint, count := uint32(hash>>(32+fingerprintShift)), *counter&countMask
@@ -36,5 +36,6 @@ func (s frequencySketch) count(hash uint64, owner uint8) int {
 	return int(count)
 }
 
-// grown returns twice the counters. What was counted may have either of two now, so it has both.
+// grown returns a sketch with twice the counters. A hash may belong to either of two of these, so
+// both get the old count.
 func (s frequencySketch) grown() frequencySketch { return append(s[:len(s):len(s)], s...) }

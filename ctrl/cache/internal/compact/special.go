@@ -60,8 +60,8 @@ func (quantityCodec) encode(e *encoder, p unsafe.Pointer) {
 	}
 }
 
-// quantitiesAtMost is how many encodings of quantities are cached.
-const quantitiesAtMost = 1024
+// maxQuantities is how many encodings of quantities are cached.
+const maxQuantities = 1024
 
 // quantity returns how a quantity is encoded. It fails if its text does not say all of it.
 func (e *encoder) quantity(q resource.Quantity) quantityEncoding {
@@ -83,7 +83,7 @@ func (e *encoder) quantity(q resource.Quantity) quantityEncoding {
 	}
 	// One that refers to a big number has another key each time.
 	if key.DeepCopy() == key {
-		if e.quantities == nil || len(e.quantities) == quantitiesAtMost {
+		if e.quantities == nil || len(e.quantities) == maxQuantities {
 			e.quantities = map[resource.Quantity]quantityEncoding{}
 		}
 		e.quantities[key] = encoding
@@ -109,9 +109,9 @@ func (quantityCodec) unalias(_ *decoder, p unsafe.Pointer) {
 	*q = q.DeepCopy()
 }
 
-// fieldsCodec packs the fields that a manager owns. Their text differs from object to object in a few
-// keys of list items only, such as an IP address, so it is cut before each key. Copies share the
-// text: apimachinery treats it as immutable, and never writes into it.
+// fieldsCodec packs the fields that a manager owns. Their text differs from object to object in a
+// few keys of list items only, such as an IP address, so it is cut before each key. Copies share
+// the text: apimachinery treats it as immutable, and never writes into it.
 //
 // Unsafe: the methods rely on the contract of codec, and encode on the text not being
 // changed until the value is packed, as the encoder refers to it as strings.

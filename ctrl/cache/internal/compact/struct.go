@@ -2,8 +2,8 @@ package compact
 
 import "unsafe"
 
-// fieldCodec is the codec of a field of a struct, or of a struct in it, with the offset of the field
-// and its size.
+// fieldCodec is the codec of a field of a struct, or of a struct in it, with the offset of the
+// field and its size.
 type fieldCodec struct {
 	offset, size uintptr
 	codec        codec
@@ -12,8 +12,8 @@ type fieldCodec struct {
 // structCodec packs the fields that are not zero, each after its number, and a zero. The fields of
 // structs in the struct are its own.
 //
-// Unsafe: the methods rely on the contract of codec, and on fields having the offsets and sizes that
-// reflect.StructField gives.
+// Unsafe: the methods rely on the contract of codec, and on fields having the offsets and sizes
+// that reflect.StructField gives.
 type structCodec struct {
 	fields []fieldCodec
 	// indirect are the fields whose codecs are not plain.
@@ -67,8 +67,8 @@ func (s *structCodec) unalias(d *decoder, p unsafe.Pointer) {
 
 // isZero reports whether all bytes of a variable are zero.
 //
-// Unsafe: the variable has that size. Variables of eight bytes or more need not be aligned to eight:
-// the platforms that Go supports read unaligned words, or the alignment is that of the type.
+// Unsafe: the variable has that size. Variables of eight bytes or more need not be aligned to
+// eight: the platforms that Go supports read unaligned words, or the alignment is that of the type.
 func isZero(p unsafe.Pointer, size uintptr) bool {
 	at := uintptr(0)
 	for ; at+8 <= size; at += 8 {

@@ -124,8 +124,8 @@ func (t *sliceCodec) unalias(d *decoder, p unsafe.Pointer) {
 
 // arrayCodec packs arrays: the elements.
 //
-// Unsafe: the methods rely on the contract of codec, and on elem being the node of the element type,
-// of which the array has len.
+// Unsafe: the methods rely on the contract of codec, and on elem being the node of the element
+// type, of which the array has len.
 type arrayCodec struct {
 	elem *node
 	len  int

@@ -12,7 +12,7 @@ type View struct{ entries []entry }
 // allocations than one a variable; variables of up to 16 values stay in memory together then.
 type Unpacker struct{ decoder decoder }
 
-// unpackers are those that are not in use, with what is left of their slabs.
+// unpackers is the pool of unpackers that are not in use, with their slabs.
 var unpackers = sync.Pool{New: func() any { return new(Unpacker) }}
 
 // Unpacker returns an unpacker, which is to be closed after use.
@@ -35,7 +35,7 @@ func (u *Unpacker) Unpack(v Value, t Type, into reflect.Value) {
 	d := &u.decoder
 	d.open(v)
 	for range d.uint() {
-		d.string()
+		d.skipString()
 	}
 	t.codec.decode(d, into.Addr().UnsafePointer())
 }

@@ -18,8 +18,8 @@ func (a *admission) packSubtree(e *encoder, mark int) Value {
 	return w.write(a, e, mark+1, m.end, m.data, m.dataEnd)
 }
 
-// write puts together what was taken apart, with the IDs of what is interned of it: the marks from i
-// to end, and the data between two offsets.
+// write puts together what was taken apart, with the IDs of what is interned of it: the marks from
+// i to end, and the data between two offsets.
 func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 	for i < end {
 		m := &e.marks[i]
@@ -39,7 +39,7 @@ func (w *writer) write(a *admission, e *encoder, i, end, from, to int) Value {
 	return newValue(w.tokens, w.data, w.text)
 }
 
-// string writes a string: its ID, or where it came before in this value, or its text.
+// string writes a string: its ID, or where it occurred before in this value, or its text.
 func (w *writer) string(a *admission, m *mark) {
 	n := len(m.text)
 	if n == 0 {
@@ -47,7 +47,7 @@ func (w *writer) string(a *admission, m *mark) {
 		return
 	}
 	hash := a.hash(m)
-	// What comes twice in one value is not interned for that.
+	// A string that occurs twice in one value is not interned for that.
 	at, ok := w.offsets[hash]
 	if ok && at+n <= len(w.text) && string(w.text[at:at+n]) == m.text {
 		w.tokens = appendToken(w.tokens, tokenRepeat, uint64(at))
@@ -67,7 +67,7 @@ func (w *writer) string(a *admission, m *mark) {
 func (w *writer) reset() {
 	clear(w.offsets)
 	w.tokens, w.data, w.text = w.tokens[:0], w.data[:0], w.text[:0]
-	if cap(w.data)+cap(w.text) > retainedAtMost {
+	if cap(w.data)+cap(w.text) > maxRetained {
 		*w = writer{offsets: map[uint64]int{}}
 	}
 }

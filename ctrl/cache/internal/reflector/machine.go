@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// state is where a reflector stands.
+// state is the state of a reflector.
 type state uint8
 
 const (
-	// empty: what is held, if anything, cannot be brought up to date by a watch.
+	// empty: there is no list yet, or none from which a watch could continue.
 	empty state = iota
-	// streaming: a watch is open that begins with the whole list.
+	// streaming: a watch list is open and sends its initial events.
 	streaming
-	// listing: some pages of a list have come, more are to come.
+	// listing: some pages of a list were received, more follow.
 	listing
-	// synced: what is held is as of a known version; no watch is open.
+	// synced: the sink is up to date as of a known resource version; no watch is open.
 	synced
-	// watching: a watch is open and keeps what is held up to date.
+	// watching: a watch is open and keeps the sink up to date.
 	watching
-	// backingOff: nothing is open; the next attempt must wait.
+	// backingOff: nothing is open; the next attempt is delayed.
 	backingOff
 )
 
@@ -27,61 +27,64 @@ func (s state) String() string {
 	return [...]string{"empty", "streaming", "listing", "synced", "watching", "backing off"}[s]
 }
 
-// signal is what can happen to a reflector.
+// signal is an event that drives the state machine.
 type signal uint8
 
 const (
-	// opened: the watch that was asked for is open.
+	// opened: the requested watch is open.
 	opened signal = iota
-	// paged: a page of the list came; input.next names the following one.
-	paged
-	// told: the watch told of an object or of its progress.
-	told
-	// complete: the watch told that the list it began with has ended.
-	complete
-	// ended: the server ended the watch in good order.
+	// pageReceived: a page of the list was received; input.next is the token of the next one.
+	pageReceived
+	// received: the watch delivered an object or a bookmark.
+	received
+	// listCompleted: the watch delivered the bookmark that ends its initial events.
+	listCompleted
+	// ended: the server ended the watch without an error.
 	ended
-	// failed: a request or a watch failed in a way that another try may mend.
+	// failed: a request or a watch failed with an error that a retry may resolve.
 	failed
-	// gone: the server no longer has the version, or the page, that was asked for.
-	gone
-	// garbled: the watch told something that could not be read.
-	garbled
-	// unsupported: the server does not offer streaming lists.
+	// expired: the server no longer has the requested resource version or page.
+	expired
+	// decodingFailed: the watch delivered an event that cannot be decoded.
+	decodingFailed
+	// unsupported: the server does not support watch lists.
 	unsupported
-	// waited: the time to wait is over.
-	waited
+	// backOffElapsed: the delay is over.
+	backOffElapsed
 )
 
 func (s signal) String() string {
-	return [...]string{"opened", "paged", "told", "complete", "ended", "failed", "gone", "garbled", "unsupported", "waited"}[s]
+	return [...]string{
+		"opened", "page received", "received", "list completed", "ended",
+		"failed", "expired", "decoding failed", "unsupported", "back-off elapsed",
+	}[s]
 }
 
-// input is a signal and what came with it.
+// input is a signal with its parameters.
 type input struct {
 	signal signal
-	// version is the resource version that was told, if any.
+	// version is the resource version that was received, if any.
 	version string
-	// next names the following page, if there is one.
+	// next is the continue token of the next page, if there is one.
 	next string
-	// lasting is set if the watch was open for a while, so that its end is not
-	// one more failure in a row.
-	lasting bool
+	// stable is set if the watch was open for a while, so that its end does not count as another
+	// consecutive failure.
+	stable bool
 }
 
-// action is what a reflector has to do next.
+// action is what a reflector does next.
 type action uint8
 
 const (
-	// stream opens a watch that begins with the list.
+	// stream opens a watch list.
 	stream action = iota
-	// list asks for the page named by machine.next, or for the first one.
+	// list requests the page of machine.next, or the first one.
 	list
 	// watch opens a watch from machine.version.
 	watch
-	// read takes the next event from the open watch.
+	// read reads the next event from the open watch.
 	read
-	// wait lets machine.failures decide how long to wait.
+	// wait delays the next attempt; machine.failures determines for how long.
 	wait
 )
 
@@ -89,24 +92,24 @@ func (a action) String() string {
 	return [...]string{"stream", "list", "watch", "read", "wait"}[a]
 }
 
-// machine is all that a reflector has to remember between two steps. It does no
-// work itself: step says what comes next, and the reflector does it.
+// machine is the state that a reflector keeps between two steps. It is pure: step returns the next
+// action, and the reflector performs it.
 type machine struct {
 	state state
-	// resume is the state to go on from after backing off.
+	// resume is the state to continue from after backing off.
 	resume state
-	// version is the resource version of what is held.
+	// version is the resource version up to which the sink is complete.
 	version string
-	// next names the page to ask for while listing.
+	// next is the continue token of the page to request while listing.
 	next string
-	// failures counts the attempts that have failed in a row; a watch that
-	// tells something, or lasts, ends the row.
+	// failures counts consecutive failed attempts. A watch that delivers an event, or is stable,
+	// resets it.
 	failures int
-	// paging is set if lists come in pages because the server does not stream.
+	// paging is set if the server does not support watch lists, so that lists are requested in pages.
 	paging bool
 }
 
-// begin returns the first action from the present state.
+// begin returns the first action from the current state.
 func (m machine) begin() action {
 	switch {
 	case m.state == synced:
@@ -118,121 +121,125 @@ func (m machine) begin() action {
 	}
 }
 
-// step returns the machine after a signal and what it has to do.
+// step returns the machine after a signal and the next action.
 //
-//	          opened     paged           told      complete  ended            failed     gone       garbled    unsupported
-//	empty     streaming  listing|synced  -         -         -                back off¹  back off¹  -          empty, paging
-//	streaming -          -               streaming watching  back off¹        back off¹  back off¹  back off¹  empty, paging
-//	listing   -          listing|synced  -         -         -                back off¹  empty³     -          -
-//	synced    watching   -               -         -         -                back off²  empty³     -          -
-//	watching  -          -               watching  -         synced|back off² back off²  empty³     back off¹  -
+//	signal          empty           streaming      listing         synced     watching
+//	opened          streaming       -              -               watching   -
+//	pageReceived    listing|synced  -              listing|synced  -          -
+//	received        -               streaming      -               -          watching
+//	listCompleted   -               watching       -               -          -
+//	ended           -               back off¹      -               -          synced|back off²
+//	failed          back off¹       back off¹      back off¹       back off²  back off²
+//	expired         back off¹       back off¹      empty³          empty³     empty³
+//	decodingFailed  -               back off¹      -               -          back off¹
+//	unsupported     empty, paging   empty, paging  -               -          -
 //
-// ¹ and then from empty; ² and then from synced; ³ at once the first time in a
-// row of failures, after backing off from then on. A machine that is backing
-// off takes only waited. Everything else is a mistake of the caller.
+// ¹ and continue from empty; ² and continue from synced; ³ immediately on the first of consecutive
+// failures, after backing off on further ones. While backing off, only backOffElapsed is valid. Any
+// other signal panics.
 func (m machine) step(in input) (machine, action) {
 	switch m.state {
 	case backingOff:
-		if in.signal == waited {
-			return m.to(m.resume)
+		if in.signal == backOffElapsed {
+			return m.enter(m.resume)
 		}
 	case empty:
 		switch in.signal {
 		case opened:
-			return m.reading(streaming, "")
-		case paged:
-			return m.page(in)
-		case failed, gone:
+			return m.watchOpen(streaming, "")
+		case pageReceived:
+			return m.pageDone(in)
+		case failed, expired:
 			return m.backOff(empty)
 		case unsupported:
 			m.paging = true
-			return m.to(empty)
+			return m.enter(empty)
 		}
 	case streaming:
 		switch in.signal {
-		case told:
-			return m.reading(streaming, "")
-		case complete:
-			return m.reading(watching, in.version)
-		case ended, failed, gone, garbled:
+		case received:
+			return m.watchOpen(streaming, "")
+		case listCompleted:
+			return m.watchOpen(watching, in.version)
+		case ended, failed, expired, decodingFailed:
 			return m.backOff(empty)
 		case unsupported:
 			m.paging = true
-			return m.to(empty)
+			return m.enter(empty)
 		}
 	case listing:
 		switch in.signal {
-		case paged:
-			return m.page(in)
+		case pageReceived:
+			return m.pageDone(in)
 		case failed:
 			return m.backOff(empty)
-		case gone:
+		case expired:
 			return m.restart()
 		}
 	case synced:
 		switch in.signal {
 		case opened:
-			return m.reading(watching, m.version)
+			return m.watchOpen(watching, m.version)
 		case failed:
 			return m.backOff(synced)
-		case gone:
+		case expired:
 			return m.restart()
 		}
 	case watching:
-		if in.lasting || in.signal == told {
+		if in.stable || in.signal == received {
 			m.failures = 0
 		}
 		switch in.signal {
-		case told:
-			return m.reading(watching, cmp.Or(in.version, m.version))
+		case received:
+			return m.watchOpen(watching, cmp.Or(in.version, m.version))
 		case ended:
-			if in.lasting {
-				return m.to(synced)
+			if in.stable {
+				return m.enter(synced)
 			}
 			return m.backOff(synced)
 		case failed:
 			return m.backOff(synced)
-		case gone:
+		case expired:
 			return m.restart()
-		case garbled:
+		case decodingFailed:
 			return m.backOff(empty)
 		}
 	}
 	panic(fmt.Sprintf("reflector: %v while %v", in.signal, m.state))
 }
 
-// to enters empty or synced and begins from there.
-func (m machine) to(s state) (machine, action) {
+// enter enters the state empty or synced and returns the first action from there.
+func (m machine) enter(s state) (machine, action) {
 	m.state, m.next = s, ""
 	return m, m.begin()
 }
 
-// reading enters a state in which a watch is open.
-func (m machine) reading(s state, version string) (machine, action) {
+// watchOpen enters a state in which a watch is open.
+func (m machine) watchOpen(s state, version string) (machine, action) {
 	m.state, m.version = s, version
 	return m, read
 }
 
-// page takes a page of a list.
-func (m machine) page(in input) (machine, action) {
+// pageDone processes a page of a list.
+func (m machine) pageDone(in input) (machine, action) {
 	m.version, m.next = in.version, in.next
 	if m.next != "" {
 		m.state = listing
 		return m, list
 	}
-	return m.to(synced)
+	return m.enter(synced)
 }
 
-// restart begins a new list.
+// restart begins a new list, after backing off if there were failures before.
 func (m machine) restart() (machine, action) {
 	if m.failures > 0 {
 		return m.backOff(empty)
 	}
 	m.failures++
-	return m.to(empty)
+	return m.enter(empty)
 }
 
-// backOff waits before it goes on from a state.
+// backOff delays the next attempt, which continues from a state.
 func (m machine) backOff(resume state) (machine, action) {
 	m.state, m.resume = backingOff, resume
 	m.failures++

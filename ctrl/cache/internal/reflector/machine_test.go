@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Every row of the table of states: what a signal makes of a machine.
+// Every cell of the transition table.
 func TestStep(t *testing.T) {
 	v1, v2 := machine{version: "1"}, machine{version: "2"}
 	in := func(m machine, s state) machine { m.state = s; return m }
@@ -30,50 +30,50 @@ func TestStep(t *testing.T) {
 		then action
 	}{
 		{in(zero, empty), input{signal: opened}, in(zero, streaming), read},
-		{paging(zero), input{signal: paged, version: "1"}, paging(in(v1, synced)), watch},
-		{paging(zero), input{signal: paged, version: "1", next: "p"}, next(paging(in(v1, listing)), "p"), list},
+		{paging(zero), input{signal: pageReceived, version: "1"}, paging(in(v1, synced)), watch},
+		{paging(zero), input{signal: pageReceived, version: "1", next: "p"}, next(paging(in(v1, listing)), "p"), list},
 		{in(zero, empty), input{signal: failed}, backing(zero, empty, 1), wait},
-		{in(zero, empty), input{signal: gone}, backing(zero, empty, 1), wait},
+		{in(zero, empty), input{signal: expired}, backing(zero, empty, 1), wait},
 		{in(zero, empty), input{signal: unsupported}, paging(zero), list},
 
-		{in(zero, streaming), input{signal: told, version: "1"}, in(zero, streaming), read},
-		{in(zero, streaming), input{signal: complete, version: "1"}, in(v1, watching), read},
-		{failures(in(zero, streaming), 2), input{signal: complete, version: "1"}, failures(in(v1, watching), 2), read},
+		{in(zero, streaming), input{signal: received, version: "1"}, in(zero, streaming), read},
+		{in(zero, streaming), input{signal: listCompleted, version: "1"}, in(v1, watching), read},
+		{failures(in(zero, streaming), 2), input{signal: listCompleted, version: "1"}, failures(in(v1, watching), 2), read},
 		{in(zero, streaming), input{signal: ended}, backing(zero, empty, 1), wait},
 		{in(zero, streaming), input{signal: failed}, backing(zero, empty, 1), wait},
-		{in(zero, streaming), input{signal: gone}, backing(zero, empty, 1), wait},
-		{in(zero, streaming), input{signal: garbled}, backing(zero, empty, 1), wait},
+		{in(zero, streaming), input{signal: expired}, backing(zero, empty, 1), wait},
+		{in(zero, streaming), input{signal: decodingFailed}, backing(zero, empty, 1), wait},
 		{in(zero, streaming), input{signal: unsupported}, paging(zero), list},
 
-		{next(paging(in(v1, listing)), "p"), input{signal: paged, version: "1", next: "q"}, next(paging(in(v1, listing)), "q"), list},
-		{next(paging(in(v1, listing)), "p"), input{signal: paged, version: "1"}, paging(in(v1, synced)), watch},
+		{next(paging(in(v1, listing)), "p"), input{signal: pageReceived, version: "1", next: "q"}, next(paging(in(v1, listing)), "q"), list},
+		{next(paging(in(v1, listing)), "p"), input{signal: pageReceived, version: "1"}, paging(in(v1, synced)), watch},
 		{next(paging(in(v1, listing)), "p"), input{signal: failed}, next(backing(paging(v1), empty, 1), "p"), wait},
-		{next(paging(in(v1, listing)), "p"), input{signal: gone}, failures(paging(in(v1, empty)), 1), list},
-		{next(failures(paging(in(v1, listing)), 1), "p"), input{signal: gone}, next(backing(paging(v1), empty, 2), "p"), wait},
+		{next(paging(in(v1, listing)), "p"), input{signal: expired}, failures(paging(in(v1, empty)), 1), list},
+		{next(failures(paging(in(v1, listing)), 1), "p"), input{signal: expired}, next(backing(paging(v1), empty, 2), "p"), wait},
 
 		{in(v1, synced), input{signal: opened}, in(v1, watching), read},
 		{failures(in(v1, synced), 3), input{signal: opened}, failures(in(v1, watching), 3), read},
 		{in(v1, synced), input{signal: failed}, backing(v1, synced, 1), wait},
-		{in(v1, synced), input{signal: gone}, failures(in(v1, empty), 1), stream},
+		{in(v1, synced), input{signal: expired}, failures(in(v1, empty), 1), stream},
 
-		{in(v1, watching), input{signal: told, version: "2"}, in(v2, watching), read},
-		{in(v1, watching), input{signal: told}, in(v1, watching), read},
-		{failures(in(v1, watching), 4), input{signal: told, version: "2"}, in(v2, watching), read},
+		{in(v1, watching), input{signal: received, version: "2"}, in(v2, watching), read},
+		{in(v1, watching), input{signal: received}, in(v1, watching), read},
+		{failures(in(v1, watching), 4), input{signal: received, version: "2"}, in(v2, watching), read},
 		{in(v1, watching), input{signal: ended}, backing(v1, synced, 1), wait},
-		{failures(in(v1, watching), 4), input{signal: ended, lasting: true}, in(v1, synced), watch},
+		{failures(in(v1, watching), 4), input{signal: ended, stable: true}, in(v1, synced), watch},
 		{in(v1, watching), input{signal: failed}, backing(v1, synced, 1), wait},
-		{failures(in(v1, watching), 4), input{signal: failed, lasting: true}, backing(v1, synced, 1), wait},
-		{in(v1, watching), input{signal: gone}, failures(in(v1, empty), 1), stream},
-		{failures(in(v1, watching), 1), input{signal: gone}, backing(v1, empty, 2), wait},
-		{in(v1, watching), input{signal: garbled}, backing(v1, empty, 1), wait},
+		{failures(in(v1, watching), 4), input{signal: failed, stable: true}, backing(v1, synced, 1), wait},
+		{in(v1, watching), input{signal: expired}, failures(in(v1, empty), 1), stream},
+		{failures(in(v1, watching), 1), input{signal: expired}, backing(v1, empty, 2), wait},
+		{in(v1, watching), input{signal: decodingFailed}, backing(v1, empty, 1), wait},
 
-		{backing(zero, empty, 1), input{signal: waited}, failures(zero, 1), stream},
-		{paging(backing(zero, empty, 1)), input{signal: waited}, paging(failures(zero, 1)), list},
-		{next(backing(paging(v1), empty, 1), "p"), input{signal: waited}, failures(paging(in(v1, empty)), 1), list},
-		{backing(v1, synced, 1), input{signal: waited}, failures(in(v1, synced), 1), watch},
+		{backing(zero, empty, 1), input{signal: backOffElapsed}, failures(zero, 1), stream},
+		{paging(backing(zero, empty, 1)), input{signal: backOffElapsed}, paging(failures(zero, 1)), list},
+		{next(backing(paging(v1), empty, 1), "p"), input{signal: backOffElapsed}, failures(paging(in(v1, empty)), 1), list},
+		{backing(v1, synced, 1), input{signal: backOffElapsed}, failures(in(v1, synced), 1), watch},
 	}
 	for _, test := range tests {
-		// Where a machine was to resume means nothing after it has.
+		// resume has no meaning in other states.
 		got, then := test.from.step(test.in)
 		if got.state != backingOff {
 			got.resume = test.want.resume
@@ -84,6 +84,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// Errors are mapped to signals depending on the state.
 func TestClassify(t *testing.T) {
 	status := func(code int32, reason metav1.StatusReason, cause metav1.CauseType) error {
 		s := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Details: &metav1.StatusDetails{}}
@@ -93,22 +94,23 @@ func TestClassify(t *testing.T) {
 		return &apierrors.StatusError{ErrStatus: s}
 	}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
-	garbage := status(http.StatusInternalServerError, metav1.StatusReasonInternalError, "ClientWatchDecoding")
+	decodingError := status(http.StatusInternalServerError, metav1.StatusReasonInternalError, "ClientWatchDecoding")
 	tests := []struct {
 		name  string
 		err   error
 		state machine
 		want  signal
 	}{
-		{"expired", apierrors.NewResourceExpired("old"), machine{state: synced}, gone},
-		{"gone", apierrors.NewGone("old"), machine{state: watching}, gone},
-		{"version of the future", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, gone},
-		{"no streaming list", invalid, machine{state: empty}, unsupported},
-		{"no streaming list, told late", invalid, machine{state: streaming}, unsupported},
+		{"expired", apierrors.NewResourceExpired("old"), machine{state: synced}, expired},
+		//lint:ignore SA1019 servers still return it
+		{"gone", apierrors.NewGone("old"), machine{state: watching}, expired},
+		{"resource version too large", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, expired},
+		{"no watch list", invalid, machine{state: empty}, unsupported},
+		{"no watch list, reported late", invalid, machine{state: streaming}, unsupported},
 		{"bad page", invalid, machine{state: empty, paging: true}, failed},
 		{"no watch", invalid, machine{state: synced}, failed},
-		{"garbage", garbage, machine{state: watching}, garbled},
-		{"garbage in a list", garbage, machine{state: streaming}, garbled},
+		{"decoding error", decodingError, machine{state: watching}, decodingFailed},
+		{"decoding error in a watch list", decodingError, machine{state: streaming}, decodingFailed},
 		{"missing", apierrors.NewNotFound(schema.GroupResource{}, ""), machine{state: empty}, failed},
 		{"forbidden", apierrors.NewForbidden(schema.GroupResource{}, "", nil), machine{state: empty}, failed},
 		{"throttled", apierrors.NewTooManyRequests("slow down", 1), machine{state: synced}, failed},
@@ -121,11 +123,11 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestImpossibleSignalPanics(t *testing.T) {
+func TestInvalidSignalPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")
 		}
 	}()
-	machine{state: backingOff}.step(input{signal: told})
+	machine{state: backingOff}.step(input{signal: received})
 }

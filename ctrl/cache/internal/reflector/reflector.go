@@ -1,18 +1,15 @@
-// Package reflector keeps a picture of the objects of one kind up to date: it
-// lists them, watches them, and lists them again when the server can no longer
-// continue a watch.
+// Package reflector lists and watches the objects of one kind and passes them to a sink. It lists
+// again when the server can no longer continue a watch.
 //
-// What comes next in which situation is decided by a pure state machine. The
-// reflector around it does what the machine says, one thing at a time, on the
-// goroutine that runs it; but for the next page of a list, which is asked for
-// while the objects of the last one are passed on.
+// A pure state machine decides which action comes next. The reflector performs the actions one at a
+// time, on the goroutine that runs it. The exception is the next page of a list, which is
+// prefetched while the objects of the last one are passed on.
 package reflector
 
 import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -20,130 +17,116 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
+	"flyball.dev/ctrl/cache/internal/wire"
 	"flyball.dev/ctrl/client"
 )
 
-// Source is where objects come from: one kind, perhaps of one namespace.
+// Source lists and watches the objects of one kind, in one namespace or in all.
 type Source interface {
-	// List returns a page of a list. It may be asked for the next page while the
-	// objects of this one are still being decoded.
-	List(ctx context.Context, opts metav1.ListOptions) (Page, error)
+	// List returns a page of a list. It may be called for the next page while the objects of this one
+	// are still being decoded.
+	List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error)
 	// Watch opens a watch. It ends with ctx.
 	Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error)
 }
 
-// Page is a page of a list.
-type Page struct {
-	// Version is the version of the list, and Next names the page that follows, if
-	// one does.
-	Version, Next string
-	// Objects gives the objects, which the caller owns, until one cannot be
-	// decoded.
-	Objects iter.Seq2[client.Object, error]
-}
-
 // Stream is an open watch.
 type Stream interface {
-	// Next returns what happened next, one event at least, waiting for it if it
-	// must. It returns io.EOF when the watch has ended in good order, and another
-	// error when it broke. The caller owns the objects, and the slice until the
+	// Next waits for and returns the next events, at least one. It returns io.EOF when the watch has
+	// ended, and another error when it failed. The caller owns the objects, and the slice until the
 	// next call.
 	Next() ([]apiwatch.Event, error)
-	// Close ends the watch. When it returns, nothing of it is left running.
+	// Close ends the watch and waits for its goroutines.
 	Close()
 }
 
-// Sink takes what a reflector learns, in order and from one goroutine. It owns
-// the objects that it is given.
+// Sink receives the objects of a reflector, in order and on one goroutine. It owns the objects that
+// are passed to it.
 type Sink interface {
-	// Begin tells that a list begins. If it breaks off, another one begins.
+	// Begin is called when a list begins. If the list fails, Begin is called for the next attempt.
 	Begin()
-	// Listed gives an object of the list.
+	// Listed is called with each object of the list.
 	Listed(client.Object)
-	// Complete ends the list: objects that were not listed are gone.
+	// Complete is called at the end of the list: objects that were not listed do not exist any more.
 	Complete(version string)
-	// Changed gives an object that was added or modified.
+	// Changed is called with an object that was added or modified.
 	Changed(client.Object)
-	// Deleted gives an object that was deleted or no longer matches.
+	// Deleted is called with an object that was deleted or no longer matches the selectors.
 	Deleted(client.Object)
-	// Progress tells that there is nothing new up to a version.
+	// Progress is called when all changes up to a resource version were passed on.
 	Progress(version string)
-	// Idle is called when all events that were read are passed on, before the next
-	// one is waited for.
+	// Idle is called when all events that were read were passed on, before waiting for the next one.
 	Idle()
 }
 
-// Reflector fills a sink from a source. Use its Run once.
+// Reflector passes the objects of a source to a sink. Run may be called once.
 type Reflector struct {
 	Source Source
 	Sink   Sink
 
-	// Bookmarks asks the server to tell the version from time to time. Without
-	// them lists do not stream.
+	// Bookmarks requests bookmarks from the server. Without them watch lists are not used.
 	Bookmarks bool
 
-	// OnError is told of every error before the reflector waits to try again.
+	// OnError is called with every error before the reflector backs off.
 	OnError func(context.Context, error)
 
-	machine machine
-	watch   *openWatch
-	ahead   *request
-	// err is the error behind the last signal, for OnError and for the server's
-	// wish how long to wait.
+	machine    machine
+	watch      *openWatch
+	prefetched *pageRequest
+	// err is the error behind the last signal, for OnError and for the delay that the server suggests.
 	err error
 }
 
 const (
-	// pageSize is how many objects a page of a list holds at most.
+	// pageSize is the maximum number of objects in a page of a list.
 	pageSize = 500
-	// watchAtLeast and watchAtMost bound how long the server is asked to keep a
-	// watch open. The jitter keeps watches from ending together.
-	watchAtLeast, watchAtMost = 5 * time.Minute, 10 * time.Minute
-	// watchGrace is how long a watch may be open beyond that before the
-	// connection is taken for dead.
+	// minWatchTimeout and maxWatchTimeout bound the timeout that is requested for a watch. It is
+	// random, so that watches do not end together.
+	minWatchTimeout, maxWatchTimeout = 5 * time.Minute, 10 * time.Minute
+	// watchGrace is how long after its timeout a watch may end before the connection is considered
+	// dead.
 	watchGrace = 30 * time.Second
-	// lasting is how long a watch must have been open for its end not to count
-	// as a failure.
-	lasting = 5 * time.Second
-	// silence is how long a streaming list may be silent before the server is
-	// taken for one that does not know of them: it would never end the list.
-	silence = 15 * time.Second
-	// The first wait after a failure, which doubles with each, and the longest.
-	backOffFrom, backOffTo = 200 * time.Millisecond, 30 * time.Second
+	// stableAfter is how long a watch must have been open for its end not to count as a failure.
+	stableAfter = 5 * time.Second
+	// initialEventsTimeout is how long a watch list may deliver nothing before the server is assumed
+	// not to support it: such a server never sends the bookmark that ends the initial events.
+	initialEventsTimeout = 15 * time.Second
+	// minBackOff is the delay after the first failure. It doubles with each, up to maxBackOff.
+	minBackOff, maxBackOff = 200 * time.Millisecond, 30 * time.Second
 )
 
 // Run lists and watches until ctx is done.
 func (r *Reflector) Run(ctx context.Context) {
 	defer r.closeWatch()
-	defer r.dropAhead()
+	defer r.cancelPrefetch()
 	r.machine.paging = !r.Bookmarks
 	for next := r.machine.begin(); ctx.Err() == nil; {
-		in := r.do(ctx, next)
+		in := r.perform(ctx, next)
 		if ctx.Err() != nil {
 			return
 		}
 		before := r.machine.state
 		r.machine, next = r.machine.step(in)
-		r.entered(before)
+		r.transitioned(before)
 	}
 }
 
-// entered does what a change of state brings with it.
-func (r *Reflector) entered(before state) {
+// transitioned closes what the new state does not need, and completes the list if it has ended.
+func (r *Reflector) transitioned(before state) {
 	after := r.machine.state
 	if after != watching && after != streaming {
 		r.closeWatch()
 	}
 	if after != listing {
-		r.dropAhead()
+		r.cancelPrefetch()
 	}
 	if (after == synced || after == watching) && (before == empty || before == listing || before == streaming) {
 		r.Sink.Complete(r.machine.version)
 	}
 }
 
-// do does what the machine says and tells what came of it.
-func (r *Reflector) do(ctx context.Context, a action) input {
+// perform performs an action and returns its outcome.
+func (r *Reflector) perform(ctx context.Context, a action) input {
 	switch a {
 	case stream:
 		return r.open(ctx, metav1.ListOptions{
@@ -152,7 +135,7 @@ func (r *Reflector) do(ctx context.Context, a action) input {
 			AllowWatchBookmarks:  true,
 		})
 	case list:
-		return r.page(ctx)
+		return r.list(ctx)
 	case watch:
 		return r.open(ctx, metav1.ListOptions{
 			ResourceVersion:     r.machine.version,
@@ -161,14 +144,13 @@ func (r *Reflector) do(ctx context.Context, a action) input {
 	case read:
 		return r.read()
 	default:
-		return r.pause(ctx)
+		return r.backOff(ctx)
 	}
 }
 
-// page asks for a page of a list and passes its objects on. Meanwhile it asks
-// for the page that follows.
-func (r *Reflector) page(ctx context.Context) input {
-	page, err := r.ask(ctx, r.machine.next).answer()
+// list requests a page of a list and passes its objects on. Meanwhile it prefetches the next page.
+func (r *Reflector) list(ctx context.Context) input {
+	page, err := r.requestPage(ctx, r.machine.next).wait()
 	if err != nil {
 		return r.failure(err)
 	}
@@ -176,7 +158,7 @@ func (r *Reflector) page(ctx context.Context) input {
 		r.Sink.Begin()
 	}
 	if page.Next != "" {
-		r.ahead = newRequest(ctx, r.Source, page.Next)
+		r.prefetched = newPageRequest(ctx, r.Source, page.Next)
 	}
 	for obj, err := range page.Objects {
 		if err != nil {
@@ -187,12 +169,12 @@ func (r *Reflector) page(ctx context.Context) input {
 		}
 		r.Sink.Listed(obj)
 	}
-	return input{signal: paged, version: page.Version, next: page.Next}
+	return input{signal: pageReceived, version: page.Version, next: page.Next}
 }
 
 // open opens a watch.
 func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
-	timeout := watchAtLeast + rand.N(watchAtMost-watchAtLeast)
+	timeout := minWatchTimeout + rand.N(maxWatchTimeout-minWatchTimeout)
 	opts.TimeoutSeconds = new(int64(timeout.Seconds()))
 	w, err := newOpenWatch(ctx, r.Source, opts, timeout+watchGrace)
 	if err != nil {
@@ -205,7 +187,7 @@ func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 	return input{signal: opened}
 }
 
-// read takes an event from the open watch and passes it on.
+// read reads an event from the open watch and passes it on.
 func (r *Reflector) read() input {
 	if len(r.watch.events) == 0 {
 		r.Sink.Idle()
@@ -216,34 +198,34 @@ func (r *Reflector) read() input {
 	case err == nil:
 		in = r.event(event)
 	case errors.Is(err, io.EOF):
-		r.err = ErrEnded
+		r.err = ErrWatchEnded
 		in = input{signal: ended}
-	case errors.Is(err, ErrSilent):
+	case errors.Is(err, ErrInitialEventsTimeout):
 		r.err = err
 		in = input{signal: unsupported}
 	default:
 		in = r.failure(err)
 	}
-	in.lasting = r.watch.lasts
+	in.stable = r.watch.stable
 	return in
 }
 
-// event passes an event on.
+// event passes an event on to the sink.
 func (r *Reflector) event(event apiwatch.Event) input {
 	if event.Type == apiwatch.Error {
 		return r.failure(apierrors.FromObject(event.Object))
 	}
 	obj, ok := event.Object.(client.Object)
 	if !ok {
-		r.err = ErrNoObject
-		return input{signal: garbled}
+		r.err = ErrNotAnObject
+		return input{signal: decodingFailed}
 	}
 	version := obj.GetResourceVersion()
 	switch event.Type {
 	case apiwatch.Bookmark:
 		if r.machine.state == streaming {
 			if obj.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				return input{signal: complete, version: version}
+				return input{signal: listCompleted, version: version}
 			}
 			break
 		}
@@ -257,21 +239,21 @@ func (r *Reflector) event(event apiwatch.Event) input {
 			r.Sink.Changed(obj)
 		}
 	}
-	return input{signal: told, version: version}
+	return input{signal: received, version: version}
 }
 
-// failure turns an error into a signal.
+// failure returns the signal of an error.
 func (r *Reflector) failure(err error) input {
 	r.err = err
 	return input{signal: classify(err, r.machine)}
 }
 
-// pause tells of the error and waits, the longer the more has failed.
-func (r *Reflector) pause(ctx context.Context) input {
+// backOff reports the error and waits, with exponential back-off and jitter.
+func (r *Reflector) backOff(ctx context.Context) input {
 	r.OnError(ctx, r.err)
-	delay := backOffTo
+	delay := maxBackOff
 	if n := r.machine.failures - 1; n < 8 {
-		delay = min(backOffFrom<<n, backOffTo)
+		delay = min(minBackOff<<n, maxBackOff)
 	}
 	delay = delay/2 + rand.N(delay)
 	if seconds, ok := apierrors.SuggestsClientDelay(r.err); ok {
@@ -283,22 +265,22 @@ func (r *Reflector) pause(ctx context.Context) input {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return input{signal: waited}
+	return input{signal: backOffElapsed}
 }
 
-// ask returns the request for a page, which may have been made before.
-func (r *Reflector) ask(ctx context.Context, page string) *request {
-	if q := r.ahead; q != nil && q.page == page {
-		r.ahead = nil
+// requestPage returns the prefetched request for a page, or else a new one.
+func (r *Reflector) requestPage(ctx context.Context, next string) *pageRequest {
+	if q := r.prefetched; q != nil && q.token == next {
+		r.prefetched = nil
 		return q
 	}
-	return newRequest(ctx, r.Source, page)
+	return newPageRequest(ctx, r.Source, next)
 }
 
-func (r *Reflector) dropAhead() {
-	if r.ahead != nil {
-		r.ahead.drop()
-		r.ahead = nil
+func (r *Reflector) cancelPrefetch() {
+	if r.prefetched != nil {
+		r.prefetched.cancelAndWait()
+		r.prefetched = nil
 	}
 }
 

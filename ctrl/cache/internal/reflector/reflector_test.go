@@ -1,7 +1,6 @@
 package reflector
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,35 +30,38 @@ import (
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/cache/internal/wire"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a server of one kind that can be told to fail. It implements
-// http.RoundTripper.
+// server serves config maps, and fails the next lists and watches with these errors.
 type server struct {
-	mu       sync.Mutex
-	version  int
-	objects  map[string]*corev1.ConfigMap
-	events   []apiwatch.Event
-	first    int // the version from which watches can begin
-	watchers []*watcher
-	calls    []string
-
-	media    string // of answers
-	piece    int    // how many bytes are read at once
-	streams  bool
-	page     int
-	listErr  []error // for the next calls of List
-	watchErr []error // for the next calls of Watch
-	mute     bool    // streaming lists do not end
+	*fakeapi.Server
+	mu                sync.Mutex
+	calls             []string
+	listErr, watchErr []error
 }
 
 func newServer() *server {
-	return &server{
-		version: 1, objects: map[string]*corev1.ConfigMap{}, streams: true, page: 3,
-		media: runtime.ContentTypeProtobuf, piece: 1000,
+	s := &server{Server: fakeapi.New(corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+	s.Media, s.PageSize, s.ReadSize = runtime.ContentTypeProtobuf, 3, 1000
+	s.Respond = func(r fakeapi.Request) (*http.Response, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		q, _ := url.ParseQuery(r.Query)
+		switch {
+		case q.Get("sendInitialEvents") != "":
+			s.calls = append(s.calls, "stream "+q.Get("resourceVersion"))
+		case q.Get("watch") != "":
+			s.calls = append(s.calls, "watch "+q.Get("resourceVersion"))
+		default:
+			s.calls = append(s.calls, "list "+q.Get("continue"))
+			return nil, take(&s.listErr)
+		}
+		return nil, take(&s.watchErr)
 	}
+	return s
 }
 
 // source returns a client of the server that asks for protobuf.
@@ -82,175 +84,14 @@ func (s *server) source(t *testing.T) Source {
 	return source{c}
 }
 
+// source is a wire.Client as a Source.
 type source struct{ *wire.Client }
-
-func (s source) List(ctx context.Context, opts metav1.ListOptions) (Page, error) {
-	p, err := s.Client.List(ctx, opts)
-	if err != nil {
-		return Page{}, err
-	}
-	return Page(*p), nil
-}
 
 func (s source) Watch(ctx context.Context, opts metav1.ListOptions) (Stream, error) {
 	w, err := s.Client.Watch(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	return w, nil
-}
-
-// watcher is the body of a watch.
-type watcher struct {
-	server *server
-	ch     chan []byte
-	left   []byte
-	stop   func()
-	closed chan struct{}
-	broken error // what reading ends with
-}
-
-// send sends an event. The caller holds mu.
-func (w *watcher) send(e apiwatch.Event) {
-	w.ch <- w.server.frame(e)
-}
-
-// Read implements io.Reader.
-func (w *watcher) Read(p []byte) (int, error) {
-	for len(w.left) == 0 {
-		select {
-		case <-w.closed:
-			return 0, errors.New("read after close")
-		case data, open := <-w.ch:
-			if !open {
-				return 0, w.broken
-			}
-			w.left = data
-		}
-	}
-	n := copy(p, w.left[:min(len(w.left), w.server.piece)])
-	w.left = w.left[n:]
-	return n, nil
-}
-
-// Close implements io.Closer.
-func (w *watcher) Close() error {
-	w.stop()
-	return nil
-}
-
-// frame encodes an event.
-func (s *server) frame(e apiwatch.Event) []byte {
-	return s.frameOf(e.Type, s.encode(e.Object))
-}
-
-func (s *server) frameOf(kind apiwatch.EventType, object []byte) []byte {
-	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), s.media)
-	event := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object}}
-	var frame bytes.Buffer
-	if err := info.StreamSerializer.Encode(&event, info.StreamSerializer.Framer.NewFrameWriter(&frame)); err != nil {
-		panic(err)
-	}
-	return frame.Bytes()
-}
-
-func (s *server) encode(obj runtime.Object) []byte {
-	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), s.media)
-	data, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), obj)
-	if err != nil {
-		panic(err)
-	}
-	return data
-}
-
-// RoundTrip implements http.RoundTripper.
-func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var body io.ReadCloser
-	list, err := runtime.Object(nil), error(nil)
-	if q := req.URL.Query(); q.Get("watch") == "true" {
-		body, err = s.watch(q)
-	} else {
-		list, err = s.list(q.Get("continue"))
-	}
-	code := http.StatusOK
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		answer := status.Status()
-		list, code = &answer, int(answer.Code)
-	} else if err != nil {
-		return nil, err
-	}
-	if list != nil {
-		body = io.NopCloser(bytes.NewReader(s.encode(list)))
-	}
-	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {s.media}}, Request: req}, nil
-}
-
-func (s *server) list(page string) (runtime.Object, error) {
-	s.calls = append(s.calls, "list "+page)
-	if err := take(&s.listErr); err != nil {
-		return nil, err
-	}
-	names := slices.Sorted(maps.Keys(s.objects))
-	version, from := s.version, ""
-	if page != "" {
-		fmt.Sscanf(page, "%d/%s", &version, &from)
-		if version < s.first {
-			return nil, apierrors.NewResourceExpired("the page is gone")
-		}
-		names = slices.DeleteFunc(names, func(name string) bool { return name < from })
-	}
-	var list corev1.ConfigMapList
-	list.ResourceVersion = strconv.Itoa(version)
-	if len(names) > s.page {
-		list.Continue = fmt.Sprintf("%d/%s", version, names[s.page])
-		names = names[:s.page]
-	}
-	for _, name := range names {
-		list.Items = append(list.Items, *s.objects[name])
-	}
-	return &list, nil
-}
-
-func (s *server) watch(q url.Values) (io.ReadCloser, error) {
-	call, from := "watch", q.Get("resourceVersion")
-	if q.Get("sendInitialEvents") != "" {
-		call = "stream"
-	}
-	s.calls = append(s.calls, call+" "+from)
-	if err := take(&s.watchErr); err != nil {
-		return nil, err
-	}
-	w := &watcher{server: s, ch: make(chan []byte, 10000), closed: make(chan struct{}), broken: io.EOF}
-	w.stop = sync.OnceFunc(func() { close(w.closed) })
-	if call == "stream" {
-		if !s.streams {
-			return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
-		}
-		for _, name := range slices.Sorted(maps.Keys(s.objects)) {
-			w.send(apiwatch.Event{Type: apiwatch.Added, Object: s.objects[name]})
-		}
-		if !s.mute {
-			end := bookmark(s.version)
-			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-			w.send(apiwatch.Event{Type: apiwatch.Bookmark, Object: end})
-		}
-	} else {
-		from, _ := strconv.Atoi(from)
-		if from < s.first {
-			w.send(failure(apierrors.NewResourceExpired("too old")))
-			close(w.ch)
-			return w, nil
-		}
-		for _, e := range s.events {
-			if v, _ := store.Version(e.Object.(client.Object)); int(v) > from {
-				w.send(e)
-			}
-		}
-	}
-	s.watchers = append(s.watchers, w)
-	go func() { <-w.closed; s.drop(w) }()
 	return w, nil
 }
 
@@ -274,92 +115,29 @@ func bookmark(version int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(version)}}
 }
 
-func failure(err apierrors.APIStatus) apiwatch.Event {
-	return apiwatch.Event{Type: apiwatch.Error, Object: new(err.Status())}
-}
-
-// drop closes the connection of a watcher.
-func (s *server) drop(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.Index(s.watchers, w); i >= 0 {
-		s.watchers = slices.Delete(s.watchers, i, i+1)
-		close(w.ch)
-	}
-	w.stop()
-}
-
-func (s *server) dropAll() {
-	var all []*watcher
-	s.set(func() { all = slices.Clone(s.watchers) })
-	for _, w := range all {
-		s.drop(w)
-	}
-}
-
-// send sends an event that is no part of the history.
-func (s *server) send(e apiwatch.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.watchers {
-		w.send(e)
-	}
-}
-
-// sendBytes sends what may not be an event.
-func (s *server) sendBytes(data []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.watchers {
-		w.ch <- data
-	}
-}
-
-// breakAll makes all connections fail.
-func (s *server) breakAll(err error) {
-	s.set(func() {
-		for _, w := range s.watchers {
-			w.broken = err
-		}
-	})
-	s.dropAll()
-}
-
 // put writes an object, or deletes it.
 func (s *server) put(name string, exists bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := s.objects[name]
-	if before == nil && !exists {
+	if !exists {
+		s.Delete("configmaps", "", name)
 		return
 	}
-	s.version++
-	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: strconv.Itoa(s.version)}}
-	e := apiwatch.Event{Type: apiwatch.Added, Object: obj}
-	switch {
-	case !exists:
-		e.Type = apiwatch.Deleted
-		delete(s.objects, name)
-	case before != nil:
-		e.Type = apiwatch.Modified
-		s.objects[name] = obj
-	default:
-		s.objects[name] = obj
-	}
-	s.events = append(s.events, e)
-	for _, w := range s.watchers {
-		w.send(e)
-	}
+	s.Put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// forget makes all but the newest version too old to watch or page from.
-func (s *server) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.first = s.version
+// expire makes all versions but the latest too old to watch or page from.
+func (s *server) expire() { s.Do(func() { s.Oldest = s.Version }) }
+
+// object returns one of the objects.
+func (s *server) object(name string) *corev1.ConfigMap {
+	for _, obj := range s.Objects("configmaps") {
+		if obj.GetName() == name {
+			return obj.(*corev1.ConfigMap)
+		}
+	}
+	panic("no object " + name)
 }
 
-// sink stores what it is told.
+// sink passes objects to a store.
 type sink struct {
 	*store.Scope
 	store     *store.Store
@@ -388,20 +166,18 @@ func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
 	return k, &errs
 }
 
-// agree fails the test unless the sink holds what the server holds, and was idle since the last
-// change.
-func agree(t *testing.T, k *sink, s *server) {
+// expectEqual fails the test unless the sink holds the server's objects, and was idle after the
+// last change.
+func expectEqual(t *testing.T, k *sink, s *server) {
 	t.Helper()
 	synctest.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	got := map[string]string{}
 	for _, n := range k.store.Watched() {
 		got[n.Key.Name] = n.Object().GetResourceVersion()
 	}
 	want := map[string]string{}
-	for _, obj := range s.objects {
-		want[obj.Name] = obj.ResourceVersion
+	for _, obj := range s.Objects("configmaps") {
+		want[obj.GetName()] = obj.GetResourceVersion()
 	}
 	if !maps.Equal(got, want) {
 		t.Fatalf("got %v, want %v after %v", got, want, s.calls)
@@ -411,8 +187,8 @@ func agree(t *testing.T, k *sink, s *server) {
 	}
 }
 
-// pause lets time pass until everything has come to rest.
-func pause(d time.Duration) {
+// advance advances the time and waits until all goroutines are blocked.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -423,20 +199,20 @@ func fill(s *server) {
 	}
 }
 
-func TestFollows(t *testing.T) {
+func TestListAndWatch(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		for _, bookmarks := range []bool{true, false} {
 			t.Run(fmt.Sprintf("streams=%v bookmarks=%v", streams, bookmarks), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newServer()
-					s.streams = streams
+					s.NoWatchList = !streams
 					fill(s)
 					k, errs := start(t, s, bookmarks)
-					agree(t, k, s)
+					expectEqual(t, k, s)
 					s.put("object-3", true)
 					s.put("object-4", false)
 					s.put("more", true)
-					agree(t, k, s)
+					expectEqual(t, k, s)
 					if k.completed.Load() != 1 || len(*errs) != 0 {
 						t.Errorf("%d lists, errors %v", k.completed.Load(), *errs)
 					}
@@ -446,7 +222,7 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// A fault in each state heals without a restart of anything else.
+// The reflector recovers from a fault in each state.
 func TestFaults(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old")
 	refused := errors.New("connection refused")
@@ -461,76 +237,73 @@ func TestFaults(t *testing.T) {
 			1, []string{"stream ", "stream ", "stream "}},
 		{"expired at first", func(s *server) { s.watchErr = []error{expired} }, nil,
 			1, []string{"stream ", "stream "}},
-		{"a page expires", func(s *server) { s.streams = false; s.listErr = []error{nil, expired} }, nil,
+		{"a page expires", func(s *server) { s.NoWatchList = true; s.listErr = []error{nil, expired} }, nil,
 			1, []string{"stream ", "list ", "list 11/object-3", "list ", "list 11/object-3", "list 11/object-6", "list 11/object-9", "watch 11"}},
-		{"a page fails", func(s *server) { s.streams = false; s.listErr = []error{nil, nil, refused} }, nil,
+		{"a page fails", func(s *server) { s.NoWatchList = true; s.listErr = []error{nil, nil, refused} }, nil,
 			1, []string{"stream ", "list ", "list 11/object-3", "list 11/object-6", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
-		{"a streaming list never ends", func(s *server) { s.mute = true }, nil,
+		{"a watch list never ends", func(s *server) { s.NoInitialEventsEnd = true }, nil,
 			1, []string{"stream ", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
-		{"the watch is refused", func(s *server) { s.streams = false; s.watchErr = []error{nil, refused, refused} }, nil,
+		{"the watch is refused", func(s *server) { s.NoWatchList = true; s.watchErr = []error{nil, refused, refused} }, nil,
 			1, nil},
-		{"the watch expires at once", func(s *server) { s.streams = false; s.watchErr = []error{nil, expired} }, nil,
+		{"the watch expires at once", func(s *server) { s.NoWatchList = true; s.watchErr = []error{nil, expired} }, nil,
 			2, nil},
-		{"the connection drops", nil, (*server).dropAll,
+		{"the connection drops", nil, func(s *server) { s.Break(io.EOF) },
 			1, []string{"stream ", "watch 11"}},
-		{"the watch expires", nil, func(s *server) { s.send(failure(expired)); s.dropAll() },
+		{"the watch expires", nil, func(s *server) { s.SendError(expired); s.Break(io.EOF) },
 			2, []string{"stream ", "stream "}},
-		{"garbage", nil, func(s *server) { s.sendBytes([]byte("<html>")) },
+		{"invalid bytes", nil, func(s *server) { s.Send([]byte("<html>")) },
 			2, []string{"stream ", "stream "}},
-		{"a frame that is none", nil, func(s *server) { s.sendBytes([]byte{0, 0, 0, 0}) },
+		{"an empty frame", nil, func(s *server) { s.Send([]byte{0, 0, 0, 0}) },
 			2, []string{"stream ", "stream "}},
-		{"an event that is none", nil, func(s *server) {
-			s.send(apiwatch.Event{Type: "PEACE", Object: bookmark(11)})
+		{"an unknown event type", nil, func(s *server) {
+			s.SendEvent("PEACE", bookmark(11))
 		}, 2, []string{"stream ", "stream "}},
 		{"an object that cannot be decoded", nil, func(s *server) {
 			broken := `{"apiVersion":"v1","kind":"ConfigMap","metadata":7}`
-			if s.media == runtime.ContentTypeProtobuf {
+			if s.Media == runtime.ContentTypeProtobuf {
 				broken = "k8s\x00" + broken
 			}
-			s.sendBytes(s.frameOf(apiwatch.Modified, []byte(broken)))
+			s.Send(s.RawFrame(apiwatch.Modified, []byte(broken)))
 		}, 2, []string{"stream ", "stream "}},
 		{"a cut in the middle of a frame", nil, func(s *server) {
-			event := s.frame(apiwatch.Event{Type: apiwatch.Modified, Object: s.objects["object-2"]})
-			s.sendBytes(event[:len(event)-3])
-			s.dropAll()
+			event := s.Frame(apiwatch.Event{Type: apiwatch.Modified, Object: s.object("object-2")})
+			s.Send(event[:len(event)-3])
+			s.Break(io.EOF)
 		}, 1, []string{"stream ", "watch 11"}},
-		{"the connection fails", nil, func(s *server) { s.breakAll(errors.New("stream error: stream ID 7; INTERNAL_ERROR")) },
+		{"the connection fails", nil, func(s *server) { s.Break(errors.New("stream error: stream ID 7; INTERNAL_ERROR")) },
 			1, []string{"stream ", "watch 11"}},
 		{"many events at once", nil, func(s *server) {
-			var events []byte
-			for i := range 2000 {
-				obj := s.objects["object-2"].DeepCopy()
-				obj.ResourceVersion = strconv.Itoa(100 + i)
-				s.set(func() { s.objects["object-2"], s.version = obj, 100+i })
-				events = append(events, s.frame(apiwatch.Event{Type: apiwatch.Modified, Object: obj})...)
+			events := make([]fakeapi.Object, 2000)
+			for i := range events {
+				events[i] = s.object("object-2")
 			}
-			s.sendBytes(events)
-			s.dropAll()
-		}, 1, []string{"stream ", "watch 2099"}},
+			s.Put(events...)
+			s.Break(io.EOF)
+		}, 1, []string{"stream ", "watch 2011"}},
 		{"an unexpected error", nil, func(s *server) {
-			s.send(failure(apierrors.NewInternalError(refused)))
-			s.dropAll()
+			s.SendError(apierrors.NewInternalError(refused))
+			s.Break(io.EOF)
 		}, 1, []string{"stream ", "watch 11"}},
-		{"the history is gone meanwhile", nil, func(s *server) { s.dropAll(); s.put("object-1", false); s.forget() },
+		{"the history expires meanwhile", nil, func(s *server) { s.Break(io.EOF); s.put("object-1", false); s.expire() },
 			2, []string{"stream ", "watch 11", "stream "}},
 		{"duplicate events", nil, func(s *server) {
-			s.send(apiwatch.Event{Type: apiwatch.Modified, Object: s.objects["object-2"].DeepCopy()})
+			s.SendEvent(apiwatch.Modified, s.object("object-2"))
 		}, 1, []string{"stream "}},
 		{"stale events", nil, func(s *server) {
-			stale := s.objects["object-2"].DeepCopy()
+			stale := s.object("object-2")
 			s.put("object-2", true)
-			s.send(apiwatch.Event{Type: apiwatch.Modified, Object: stale})
-			s.send(apiwatch.Event{Type: apiwatch.Deleted, Object: stale.DeepCopy()})
+			s.SendEvent(apiwatch.Modified, stale)
+			s.SendEvent(apiwatch.Deleted, stale)
 		}, 1, []string{"stream "}},
 		{"only bookmarks, then a drop", nil, func(s *server) {
-			s.set(func() { s.version = 50 })
-			s.send(apiwatch.Event{Type: apiwatch.Bookmark, Object: bookmark(50)})
+			s.Do(func() { s.Version = 50 })
+			s.SendEvent(apiwatch.Bookmark, bookmark(50))
 			synctest.Wait()
-			s.dropAll()
+			s.Break(io.EOF)
 		}, 1, []string{"stream ", "watch 50"}},
-		{"an object that is none", nil, func(s *server) {
-			s.send(apiwatch.Event{Type: apiwatch.Added, Object: &metav1.Status{}})
-			s.dropAll()
+		{"an event without an object", nil, func(s *server) {
+			s.SendEvent(apiwatch.Added, &metav1.Status{})
+			s.Break(io.EOF)
 		}, 2, []string{"stream ", "stream "}},
 	}
 	for _, test := range tests {
@@ -546,21 +319,21 @@ func TestFaults(t *testing.T) {
 			t.Run(test.name+", "+how.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newServer()
-					s.media, s.piece = how.media, how.piece
+					s.Media, s.ReadSize = how.media, how.piece
 					fill(s)
 					if test.setUp != nil {
 						test.setUp(s)
 					}
 					k, _ := start(t, s, true)
 					if test.fault != nil {
-						agree(t, k, s)
+						expectEqual(t, k, s)
 						test.fault(s)
 					}
 					s.put("object-7", true)
-					pause(time.Minute)
-					agree(t, k, s)
+					advance(time.Minute)
+					expectEqual(t, k, s)
 					s.put("object-8", false)
-					agree(t, k, s)
+					expectEqual(t, k, s)
 					if int(k.completed.Load()) != test.lists {
 						t.Errorf("%d lists were complete, want %d: %q", k.completed.Load(), test.lists, s.calls)
 					}
@@ -573,20 +346,19 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// pages is a source whose second page is asked for before the objects of the
-// first have all been taken.
-type pages struct {
+// prefetchSource is a source whose first page blocks until the second one is requested.
+type prefetchSource struct {
 	Source
 	second chan struct{}
 }
 
-func (p *pages) List(ctx context.Context, opts metav1.ListOptions) (Page, error) {
+func (p *prefetchSource) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
 	if opts.Continue != "" {
 		close(p.second)
-		<-ctx.Done() // whoever does not want the answer any more says so
-		return Page{}, ctx.Err()
+		<-ctx.Done() // until the request is cancelled
+		return nil, ctx.Err()
 	}
-	return Page{Version: "1", Next: "second", Objects: func(yield func(client.Object, error) bool) {
+	return &wire.Page{Version: "1", Next: "second", Objects: func(yield func(client.Object, error) bool) {
 		if !yield(bookmark(1), nil) {
 			return
 		}
@@ -595,109 +367,109 @@ func (p *pages) List(ctx context.Context, opts metav1.ListOptions) (Page, error)
 	}}, nil
 }
 
-// The next page is asked for while the objects of the last one are decoded, and
-// given up if they cannot be.
-func TestPagesAhead(t *testing.T) {
+// The next page is requested while the objects of the last one are decoded. The request is
+// cancelled if they cannot be decoded.
+func TestPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		var told error
+		var reported error
 		r := &Reflector{
-			Source: &pages{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareAsked).Scope("")},
-			OnError: func(_ context.Context, err error) { told = err; cancel() },
+			Source: &prefetchSource{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareAsked).Scope("")},
+			OnError: func(_ context.Context, err error) { reported = err; cancel() },
 		}
 		r.Run(ctx)
-		if told == nil || told.Error() != "an object cannot be decoded" {
-			t.Error(told)
+		if reported == nil || reported.Error() != "an object cannot be decoded" {
+			t.Error(reported)
 		}
 	})
 }
 
-// A server that fails for good is asked less and less often.
-func TestBacksOff(t *testing.T) {
+// A server that fails permanently is retried with exponential back-off.
+func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for range 1000 {
 			s.watchErr = append(s.watchErr, apierrors.NewNotFound(schema.GroupResource{}, ""))
 		}
 		_, errs := start(t, s, true)
-		pause(time.Hour)
+		advance(time.Hour)
 		if n := len(*errs); n < 60 || n > 300 {
 			t.Errorf("%d attempts in an hour", n)
 		}
 	})
 }
 
-// A server that expires every watch at once must not be listed in a tight loop.
-func TestExpiryAgainAndAgain(t *testing.T) {
+// A server on which every watch expires at once is not listed in a tight loop.
+func TestBackOffOfExpiredWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for range 1000 {
 			s.watchErr = append(s.watchErr, nil, apierrors.NewResourceExpired(""))
 		}
-		s.streams = false
+		s.NoWatchList = true
 		k, _ := start(t, s, false)
-		pause(time.Hour)
+		advance(time.Hour)
 		if k.completed.Load() > 300 {
 			t.Errorf("%d lists in an hour", k.completed.Load())
 		}
 	})
 }
 
-// The server's wish for a pause is heeded.
+// The Retry-After of a response is respected.
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		s.watchErr = []error{apierrors.NewTooManyRequests("later", 120)}
 		k, _ := start(t, s, true)
-		pause(119 * time.Second)
+		advance(119 * time.Second)
 		if k.completed.Load() != 0 {
-			t.Error("the server was asked too early")
+			t.Error("retried too early")
 		}
-		pause(time.Minute)
-		agree(t, k, s)
+		advance(time.Minute)
+		expectEqual(t, k, s)
 		if k.completed.Load() != 1 {
 			t.Error("no list")
 		}
 	})
 }
 
-// A connection that died without a sign is given up.
+// A connection that is dead without an error times out.
 func TestDeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		fill(s)
 		k, _ := start(t, s, true)
-		s.set(func() { s.watchers = nil })
-		s.put("unheard", true)
-		pause(watchAtMost + time.Minute)
-		agree(t, k, s)
+		s.Stall()
+		s.put("missed", true)
+		advance(maxWatchTimeout + time.Minute)
+		expectEqual(t, k, s)
 	})
 }
 
-// Random writes and faults, many of them; in the end all agree.
+// After many random writes and faults the sink holds the server's objects.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			s := newServer()
-			s.streams = r.IntN(2) == 0
-			s.media = []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON}[r.IntN(2)]
-			s.piece = 1 + r.IntN(300)
+			s.NoWatchList = r.IntN(2) == 0
+			s.Media = []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON}[r.IntN(2)]
+			s.ReadSize = 1 + r.IntN(300)
 			k, _ := start(t, s, r.IntN(2) == 0)
 			for range 400 {
 				switch r.IntN(30) {
 				case 0:
-					s.dropAll()
+					s.Break(io.EOF)
 				case 1:
-					s.forget()
+					s.expire()
 				case 2:
-					s.send(failure(apierrors.NewResourceExpired("")))
+					s.SendError(apierrors.NewResourceExpired(""))
 				case 3:
 					s.set(func() { s.watchErr = append(s.watchErr, apierrors.NewInternalError(errors.New("no"))) })
 				case 4:
 					s.set(func() { s.listErr = append(s.listErr, nil, apierrors.NewResourceExpired("")) })
 				case 5:
-					s.send(apiwatch.Event{Type: apiwatch.Bookmark, Object: bookmark(s.version)})
+					s.SendEvent(apiwatch.Bookmark, bookmark(s.Version))
 				case 6:
 					time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
 				case 7:
@@ -707,8 +479,8 @@ func TestRandomFaults(t *testing.T) {
 				}
 			}
 			s.set(func() { s.listErr, s.watchErr = nil, nil })
-			pause(2 * time.Minute)
-			agree(t, k, s)
+			advance(2 * time.Minute)
+			expectEqual(t, k, s)
 		})
 	}
 }

@@ -10,32 +10,31 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// openWatch is a watch that is open, with the context that ends it.
+// openWatch is an open watch, with the context that ends it.
 type openWatch struct {
 	Stream
 	cancel context.CancelFunc
 	opened time.Time
-	// events are those that were read and not yet passed on.
+	// events are the events that were read and not passed on yet.
 	events []apiwatch.Event
-	// lasts is set once the watch has been open long enough for its end not to
-	// count as a failure.
-	lasts bool
+	// stable is set once the watch has been open for stableAfter.
+	stable bool
 }
 
-// The errors that a reflector itself finds.
+// The errors that are detected by the reflector itself.
 var (
-	// ErrEnded is a watch that ended before it had told anything.
-	ErrEnded = errors.New("the watch ended at once")
-	// ErrSilent is a watch that was to begin with a list and did not tell the
-	// end of it.
-	ErrSilent = errors.New("the server did not finish a streaming list")
-	// ErrNoObject is an event about something else than an object.
-	ErrNoObject = errors.New("the watch told of something that is not an object")
+	// ErrWatchEnded is a watch that ended without an error, but before it was stable.
+	ErrWatchEnded = errors.New("very short watch: the watch ended unexpectedly soon")
+	// ErrInitialEventsTimeout is a watch list that did not end its initial events.
+	ErrInitialEventsTimeout = errors.New("timed out waiting for the bookmark that ends the initial events")
+	// ErrNotAnObject is an event with something other than an object.
+	ErrNotAnObject = errors.New("unexpected type in a watch event: not an API object")
 )
 
-// newOpenWatch opens a watch that ends after timeout even if the connection has
-// died without a sign.
-func newOpenWatch(ctx context.Context, source Source, opts metav1.ListOptions, timeout time.Duration) (*openWatch, error) {
+// newOpenWatch opens a watch that ends after timeout, even on a dead connection.
+func newOpenWatch(
+	ctx context.Context, source Source, opts metav1.ListOptions, timeout time.Duration,
+) (*openWatch, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	stream, err := source.Watch(ctx, opts)
 	if err != nil {
@@ -45,8 +44,7 @@ func newOpenWatch(ctx context.Context, source Source, opts metav1.ListOptions, t
 	return &openWatch{Stream: stream, cancel: cancel, opened: time.Now()}, nil
 }
 
-// event returns the next event. If the server must not be silent for long, it is
-// given up when it is.
+// event returns the next event. While streaming, it fails after initialEventsTimeout without one.
 func (w *openWatch) event(streaming bool) (apiwatch.Event, error) {
 	if len(w.events) == 0 {
 		if err := w.read(streaming); err != nil {
@@ -59,15 +57,15 @@ func (w *openWatch) event(streaming bool) (apiwatch.Event, error) {
 }
 
 func (w *openWatch) read(streaming bool) (err error) {
-	heard := func() bool { return true }
+	stopTimer := func() bool { return true }
 	if streaming {
-		heard = time.AfterFunc(silence, w.cancel).Stop
+		stopTimer = time.AfterFunc(initialEventsTimeout, w.cancel).Stop
 	}
 	w.events, err = w.Next()
-	if !heard() {
-		err = ErrSilent
+	if !stopTimer() {
+		err = ErrInitialEventsTimeout
 	}
-	w.lasts = time.Since(w.opened) >= lasting
+	w.stable = time.Since(w.opened) >= stableAfter
 	return err
 }
 
@@ -76,14 +74,15 @@ func (w *openWatch) close() {
 	w.Close()
 }
 
-// classify tells what an error means to a machine.
+// classify returns the signal of an error in the current state.
 func classify(err error, m machine) signal {
 	opening := m.state == empty && !m.paging
 	switch {
-	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
-		return gone
-	case undecodable(err) && (m.state == streaming || m.state == watching):
-		return garbled
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+		return expired
+	case isDecodingError(err) && (m.state == streaming || m.state == watching):
+		return decodingFailed
 	case opening && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)):
 		return unsupported
 	case m.state == streaming && apierrors.IsInvalid(err):
@@ -93,8 +92,8 @@ func classify(err error, m machine) signal {
 	}
 }
 
-// undecodable tells whether the client made up an error of a watch because it
-// could not decode what the server sent.
-func undecodable(err error) bool {
+// isDecodingError reports whether an error event was created by the client for an event that it
+// could not decode.
+func isDecodingError(err error) bool {
 	return apierrors.HasStatusCause(err, "ClientWatchDecoding")
 }

@@ -1,29 +1,32 @@
 package store
 
-import "runtime"
+import (
+	"runtime"
 
-// unpacked is a record that was published before its object was packed, and its
-// entry.
+	"flyball.dev/internal/invariants"
+)
+
+// unpacked is a state that was published before its object was packed, with its record.
 type unpacked struct {
-	entry  *entry
 	record *record
+	state  *state
 }
 
-// unpackedAtMost is how many records of a scope wait to be packed. While a watch has
-// more events than that to pass on, the objects of the rest are packed at once.
-const unpackedAtMost = 64
+// maxUnpacked is how many states of a scope may wait to be packed. While a watch has more events
+// than that to apply, the objects of the rest are packed at once.
+const maxUnpacked = 64
 
-// deferPacking publishes a record as it is, unless too many wait already, so that
-// listeners are notified of it before it is packed. The caller is the writer.
-func (c *Scope) deferPacking(e *entry, r *record) {
-	if len(c.unpacked) < unpackedAtMost {
-		r.published = true
-		c.unpacked = append(c.unpacked, unpacked{e, r})
+// deferPacking publishes a state unpacked, unless too many wait already, so that listeners are
+// notified before it is packed. The caller is the writer.
+func (c *Scope) deferPacking(r *record, st *state) {
+	if len(c.unpacked) < maxUnpacked {
+		st.published = true
+		c.unpacked = append(c.unpacked, unpacked{r, st})
 	}
 }
 
-// Idle packs what is not packed yet. It is called when every event that the watch
-// has received is applied, so there is time for that.
+// Idle packs the objects that are not packed yet. It is called when all events that the watch has
+// received are applied.
 func (c *Scope) Idle() {
 	s := c.store
 	s.writing.Lock()
@@ -37,35 +40,38 @@ func (c *Scope) Idle() {
 	s.writing.Lock()
 	defer s.unlock()
 	for _, u := range c.unpacked {
-		s.replace(u.entry, u.record)
+		s.replace(u.record, u.state)
+		if invariants.Enabled {
+			s.check(u.record)
+		}
 	}
 	clear(c.unpacked)
 	c.unpacked = c.unpacked[:0]
 }
 
-// replace puts a packed record in the place of one that was published unpacked and
-// has not been superseded. Readers who hold the old one find the new one through
-// it. The caller is the writer.
-func (s *Store) replace(e *entry, old *record) {
-	if e.watched != old && e.shown != old {
+// replace puts a packed state in the place of one that was published unpacked, unless that was
+// superseded. Readers that hold the old state find the new one through it. The caller is the
+// writer.
+func (s *Store) replace(r *record, old *state) {
+	if r.watched != old && r.visible != old {
 		return
 	}
-	r := &record{uid: old.uid, version: old.version}
-	r.shared.Store(old.shared.Load())
-	s.publish(r)
-	if r.value.IsZero() {
+	st := &state{uid: old.uid, version: old.version}
+	st.shared.Store(old.shared.Load())
+	s.publish(st)
+	if st.value.IsZero() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.watched == old {
-		e.watched = r
+	if r.watched == old {
+		r.watched = st
 	}
-	if e.shown == old {
-		e.shown = r
+	if r.visible == old {
+		r.visible = st
 	}
 	s.view = s.packer.View()
-	packed := s.object(e, r)
-	old.packed.Store(&packed)
+	packed := s.object(r, st)
+	old.replacement.Store(&packed)
 	old.shared.Store(nil)
 }

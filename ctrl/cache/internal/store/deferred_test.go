@@ -9,8 +9,8 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Changed publishes objects unpacked, as many as may wait, and Idle packs them; whoever has the
-// object or a snapshot from before reads on, and holds the Go value no longer.
+// Changed publishes objects unpacked, up to a maximum, and Idle packs them. Readers that have an
+// Object or a Snapshot from before can still read it, and it no longer holds the Go value.
 func TestPackingIsDeferred(t *testing.T) {
 	for _, sharing := range []Sharing{ShareAsked, ShareNone, ShareAll} {
 		s := New(sharing)
@@ -21,7 +21,7 @@ func TestPackingIsDeferred(t *testing.T) {
 		if snapshot.Object() != client.Object(obj) {
 			t.Fatal("the listeners are not given the object of the event")
 		}
-		old := s.entry(key("a")).watched
+		old := s.record(key("a")).watched
 		if !old.value.IsZero() {
 			t.Fatal("the object is packed before the scope is idle")
 		}
@@ -29,7 +29,7 @@ func TestPackingIsDeferred(t *testing.T) {
 		snapshot = snapshot.Packed()
 
 		c.Idle()
-		if s.entry(key("a")).watched.value.IsZero() || old.shared.Load() != nil {
+		if s.record(key("a")).watched.value.IsZero() || old.shared.Load() != nil {
 			t.Fatal("the object is not packed, or its Go value is kept")
 		}
 		for _, got := range []client.Object{before.Copy(), before.Shared(), snapshot.Object(), get(s, key("a"), true)} {
@@ -46,19 +46,19 @@ func TestPackingIsDeferred(t *testing.T) {
 func TestDeferredPackingIsBounded(t *testing.T) {
 	s := New(ShareAsked)
 	c := s.Scope("")
-	for n := range 2 * unpackedAtMost {
+	for n := range 2 * maxUnpacked {
 		c.Changed(object(fmt.Sprint(n), "u", n+1))
 	}
 	unpacked := func() (count int) {
-		s.all(func(e *entry) {
-			if e.watched.value.IsZero() {
+		s.all(func(r *record) {
+			if r.watched.value.IsZero() {
 				count++
 			}
 		})
 		return count
 	}
-	if n := unpacked(); n != unpackedAtMost {
-		t.Errorf("%d objects wait to be packed, want %d", n, unpackedAtMost)
+	if n := unpacked(); n != maxUnpacked {
+		t.Errorf("%d objects wait to be packed, want %d", n, maxUnpacked)
 	}
 	if c.Idle(); unpacked() != 0 || len(c.unpacked) != 0 {
 		t.Errorf("%d objects are not packed", unpacked())

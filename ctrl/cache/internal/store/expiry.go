@@ -2,15 +2,15 @@ package store
 
 import "time"
 
-// overlayLife bounds how long an overlay or an invalidation lasts. The watch usually
-// ends it within milliseconds; the bound is for writes that the watch never delivers,
-// and does not depend on bookmarks.
-const overlayLife = 5 * time.Minute
+// overlayTTL bounds how long an overlay or an invalidation lasts. The watch usually ends it within
+// milliseconds; the bound is for writes that the watch never delivers, and does not depend on
+// bookmarks.
+const overlayTTL = 5 * time.Minute
 
 // deadline returns when an overlay or an invalidation that begins now expires, as the
 // time since the store was made.
 func (s *Store) deadline() time.Duration {
-	until := time.Since(s.made) + overlayLife
+	until := time.Since(s.made) + overlayTTL
 	s.expireAt.CompareAndSwap(0, int64(until))
 	return until
 }
@@ -24,12 +24,13 @@ func (s *Store) expire() {
 	}
 }
 
+// overdue reports whether an overlay or an invalidation may be past its deadline.
 func (s *Store) overdue() bool {
 	at := s.expireAt.Load()
 	return at != 0 && int64(time.Since(s.made)) >= at
 }
 
-// dropExpired is expire. The caller is the writer.
+// dropExpired is expire for the writer.
 func (s *Store) dropExpired() {
 	if !s.overdue() {
 		return
@@ -44,22 +45,22 @@ func (s *Store) dropExpired() {
 		}
 		return false
 	}
-	writes := func(q *queue[pending]) {
-		for p, ok := q.peek(); ok && expired(p.until); p, ok = q.peek() {
+	writes := func(q *queue[queuedOverlay]) {
+		for p, ok := q.peek(); ok && expired(p.expires); p, ok = q.peek() {
 			q.pop()
-			s.drop(p)
+			s.dropOverlay(p)
 		}
 	}
 	invalid := func(q *queue[*Invalidation]) {
-		for v, ok := q.peek(); ok && expired(v.until); v, ok = q.peek() {
+		for v, ok := q.peek(); ok && expired(v.expires); v, ok = q.peek() {
 			q.pop()
 			s.validate(v)
 		}
 	}
 	writes(&s.deletions)
-	invalid(&s.invalidLong)
+	invalid(&s.unboundedInvalid)
 	for _, c := range s.scopes {
-		writes(&c.writes)
+		writes(&c.overlays)
 		invalid(&c.invalid)
 	}
 	s.expireAt.Store(int64(next))

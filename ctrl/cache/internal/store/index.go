@@ -9,92 +9,92 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// index files entries under the values that a function gives for their shown
-// objects.
+// index is an inverted index: it maps the values that a function returns for visible objects to the
+// records of these objects.
 type index struct {
-	values func(Object) []string
-	posts  map[string]*post
+	values   func(Object) []string
+	postings map[string]*postings
 }
 
-// post is the entries that an index files under one value.
-type post struct {
+// postings is the posting list of one value of an index: the records of the objects that have the
+// value.
+type postings struct {
 	set
 	index *index
 	value string
 }
 
-// filing is a place in an index, which need not exist yet.
-type filing struct {
+// term is a value of an index, for which there may be no postings yet.
+type term struct {
 	index *index
 	value string
 }
 
-// file notes in s.filings where an entry belongs that shows a record, which may
-// be nil. It calls the functions of users, so mu is not held. It returns false if
-// that is where the entry is already.
-func (s *Store) file(e *entry, shown *record) bool {
-	s.filings = s.filings[:0]
-	if shown != nil && len(s.indexes) > 0 {
-		o := s.object(e, shown)
+// computeTerms sets s.terms to the terms of a state that is to be visible, which may be nil. It
+// calls functions of the program, so mu is not held. It returns false if these are the terms of the
+// record already.
+func (s *Store) computeTerms(r *record, visible *state) bool {
+	s.terms = s.terms[:0]
+	if visible != nil && len(s.indexes) > 0 {
+		o := s.object(r, visible)
 		for _, x := range s.indexes {
 			for _, value := range x.values(o) {
-				s.filings = append(s.filings, filing{x, value})
+				s.terms = append(s.terms, term{x, value})
 			}
 		}
 	}
-	return !slices.EqualFunc(s.filings, e.posts, func(f filing, p *post) bool {
-		return f.index == p.index && f.value == p.value
+	return !slices.EqualFunc(s.terms, r.postings, func(t term, p *postings) bool {
+		return t.index == p.index && t.value == p.value
 	})
 }
 
-// refile files an entry where s.filings says. The caller is the writer and holds
-// mu.
-func (s *Store) refile(e *entry) {
-	var posts []*post
-	for _, f := range s.filings {
-		posts = append(posts, f.index.post(f.value))
-		f.index.post(f.value).add(e)
+// updatePostings moves a record to the postings of s.terms. The caller is the writer and holds mu.
+func (s *Store) updatePostings(r *record) {
+	var lists []*postings
+	for _, t := range s.terms {
+		lists = append(lists, t.index.postingsOf(t.value))
+		t.index.postingsOf(t.value).add(r)
 	}
-	for _, p := range e.posts {
-		if !slices.Contains(posts, p) && p.remove(e) == 0 {
-			delete(p.index.posts, p.value)
+	for _, p := range r.postings {
+		if !slices.Contains(lists, p) && p.remove(r) == 0 {
+			delete(p.index.postings, p.value)
 		}
 	}
-	e.posts = posts
-	clear(s.filings)
+	r.postings = lists
+	clear(s.terms)
 }
 
-// post returns the post of a value, made if need be.
-func (x *index) post(value string) *post {
-	p := x.posts[value]
+// postingsOf returns the postings of a value, and adds them if there are none.
+func (x *index) postingsOf(value string) *postings {
+	p := x.postings[value]
 	if p == nil {
-		p = &post{index: x, value: strings.Clone(value)}
-		x.posts[p.value] = p
+		p = &postings{index: x, value: strings.Clone(value)}
+		x.postings[p.value] = p
 	}
 	return p
 }
 
-// of returns the entries with a value, which may be nil.
+// of returns the records with a value, which may be nil.
 func (x *index) of(value string) *set {
-	if p := x.posts[value]; p != nil {
+	if p := x.postings[value]; p != nil {
 		return &p.set
 	}
 	return nil
 }
 
-// AddIndex adds an index of the shown objects by the values that a function
-// gives. It fails if the name is taken. The function must depend on the object
-// alone; it is not called by several goroutines at once.
+// AddIndex adds an index of the visible objects by the values that a function returns. It fails if
+// there is an index with that name. The function must depend on the object alone; it is not called
+// concurrently.
 func (s *Store) AddIndex(name string, values func(client.Object) []string) error {
 	s.writing.Lock()
 	defer s.unlock()
 	if s.fields[name] != nil {
 		return fmt.Errorf("an index by %q exists already", name)
 	}
-	// The writer calls it, and so do queries for what the watch has told.
+	// The writer calls the function, and so do queries for watched objects.
 	var calling sync.Mutex
 	s.add(s.fields, name, func(o Object) []string {
-		obj := o.look()
+		obj := o.peek()
 		calling.Lock()
 		defer calling.Unlock()
 		return values(obj)
@@ -102,17 +102,17 @@ func (s *Store) AddIndex(name string, values func(client.Object) []string) error
 	return nil
 }
 
-// add makes an index of what is there. The caller is the writer.
+// add adds an index of the present objects. The caller is the writer.
 func (s *Store) add(to map[string]*index, name string, values func(Object) []string) {
-	x := &index{values: values, posts: map[string]*post{}}
-	s.all(func(e *entry) {
-		if e.shown == nil {
+	x := &index{values: values, postings: map[string]*postings{}}
+	s.all(func(r *record) {
+		if r.visible == nil {
 			return
 		}
-		for _, value := range values(s.object(e, e.shown)) {
-			p := x.post(value)
-			p.add(e)
-			e.posts = append(e.posts, p)
+		for _, value := range values(s.object(r, r.visible)) {
+			p := x.postingsOf(value)
+			p.add(r)
+			r.postings = append(r.postings, p)
 		}
 	})
 	s.indexes = append(s.indexes, x)
@@ -122,79 +122,84 @@ func (s *Store) add(to map[string]*index, name string, values func(Object) []str
 }
 
 const (
-	// A label is indexed when it is first selected by in a store of this many
-	// objects; in a smaller one looking at every object is as fast.
-	labelIndexFrom = 128
-	// labelIndexes is how many labels are indexed at most, so that queries by
-	// ever new labels do not fill the memory.
-	labelIndexes = 16
+	// A label is indexed when it is first selected by in a store of labelIndexThreshold objects or
+	// more; in a smaller one, testing every object is as fast.
+	labelIndexThreshold = 128
+	// maxLabelIndexes is how many labels are indexed at most, so that queries by ever new labels do
+	// not exhaust the memory.
+	maxLabelIndexes = 16
 )
 
-// indexLabel makes sure that the label is indexed if that pays.
+// indexLabel adds an index by the label if there is none and it is worth its memory.
 func (s *Store) indexLabel(label string) {
 	s.mu.RLock()
-	worth := s.labels[label] == nil && len(s.labels) < labelIndexes && s.count >= labelIndexFrom
+	worth := s.labels[label] == nil && len(s.labels) < maxLabelIndexes && s.count >= labelIndexThreshold
 	s.mu.RUnlock()
 	if !worth {
 		return
 	}
 	s.writing.Lock()
 	defer s.unlock()
-	if s.labels[label] != nil || len(s.labels) >= labelIndexes {
+	if s.labels[label] != nil || len(s.labels) >= maxLabelIndexes {
 		return
 	}
-	s.add(s.labels, label, func(o Object) []string {
+	s.add(s.labels, label, labelValues(label))
+}
+
+// labelValues returns the function of an index by a label.
+func labelValues(label string) func(Object) []string {
+	return func(o Object) []string {
 		if value, ok := o.labels().Lookup(label); ok {
 			return []string{value}
 		}
 		return nil
-	})
+	}
 }
 
-// set is a set of entries. Most sets hold one or a few, where a slice is
-// smaller and faster than a map.
+// set is a set of records. Most sets have a few members, for which a slice is smaller and faster
+// than a map.
 type set struct {
-	few  []*entry
-	many map[*entry]struct{}
+	few  []*record
+	many map[*record]struct{}
 }
 
-const fewAtMost = 8
+const maxFew = 8
 
-func (s *set) add(e *entry) {
+func (s *set) add(r *record) {
 	switch {
 	case s.many != nil:
-		s.many[e] = struct{}{}
-	case slices.Contains(s.few, e):
-	case len(s.few) < fewAtMost:
-		s.few = append(s.few, e)
+		s.many[r] = struct{}{}
+	case slices.Contains(s.few, r):
+	case len(s.few) < maxFew:
+		s.few = append(s.few, r)
 	default:
-		s.many = make(map[*entry]struct{}, 2*fewAtMost)
+		s.many = make(map[*record]struct{}, 2*maxFew)
 		for _, f := range s.few {
 			s.many[f] = struct{}{}
 		}
-		s.many[e] = struct{}{}
+		s.many[r] = struct{}{}
 		s.few = nil
 	}
 }
 
-// remove takes the entry out and returns how many are left.
-func (s *set) remove(e *entry) int {
-	delete(s.many, e)
-	if i := slices.Index(s.few, e); i >= 0 {
+// remove removes a record and returns how many are left.
+func (s *set) remove(r *record) int {
+	delete(s.many, r)
+	if i := slices.Index(s.few, r); i >= 0 {
 		s.few = slices.Delete(s.few, i, i+1)
 	}
 	return s.len()
 }
 
-func (s *set) has(e *entry) bool {
+func (s *set) has(r *record) bool {
 	if s == nil {
 		return false
 	}
 	if s.many != nil {
-		_, ok := s.many[e]
+		_, ok := s.many[r]
 		return ok
 	}
-	return slices.Contains(s.few, e)
+	return slices.Contains(s.few, r)
 }
 
 func (s *set) len() int {
@@ -204,14 +209,14 @@ func (s *set) len() int {
 	return len(s.few) + len(s.many)
 }
 
-func (s *set) each(visit func(*entry)) {
+func (s *set) each(visit func(*record)) {
 	if s == nil {
 		return
 	}
-	for _, e := range s.few {
-		visit(e)
+	for _, r := range s.few {
+		visit(r)
 	}
-	for e := range s.many {
-		visit(e)
+	for r := range s.many {
+		visit(r)
 	}
 }

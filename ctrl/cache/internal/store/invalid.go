@@ -20,8 +20,8 @@ type Invalidation struct {
 	// deleted is the UID of the object that was deleted, or is terminating since. It is
 	// empty if the write was not a deletion, or if the UID is not known.
 	deleted types.UID
-	// until is when the invalidation expires (see Store.deadline).
-	until time.Duration
+	// expires is the deadline (see Store.deadline).
+	expires time.Duration
 }
 
 // Invalidate records that a write brought an object to a resource version but did not
@@ -30,12 +30,12 @@ type Invalidation struct {
 func (s *Store) Invalidate(key Key, version uint64) {
 	s.writing.Lock()
 	defer s.unlock()
-	c, e := s.scope(key.Namespace), s.entry(key)
+	c, r := s.scope(key.Namespace), s.record(key)
 	switch {
 	case c == nil:
 		return
 	case version == 0:
-	case version <= c.progress, e != nil && (e.watched.reaches(version) || e.write != nil && e.write.version >= version):
+	case version <= c.progress, r != nil && (r.watched.reaches(version) || r.overlay != nil && r.overlay.version >= version):
 		return
 	}
 	s.invalidate(c, &Invalidation{Key: key, version: version})
@@ -47,16 +47,16 @@ func (s *Store) Invalidate(key Key, version uint64) {
 func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 	s.writing.Lock()
 	defer s.unlock()
-	c, e := s.scope(key.Namespace), s.entry(key)
+	c, r := s.scope(key.Namespace), s.record(key)
 	switch {
 	case c == nil:
 		return
-	case e == nil && version <= c.progress:
+	case r == nil && version <= c.progress:
 		// The watch has delivered the deletion.
 		return
-	case e != nil && e.write != nil && e.write.deleted == uid:
+	case r != nil && r.overlay != nil && r.overlay.deleted == uid:
 		return
-	case e != nil && e.shown != nil && e.shown.uid != "" && e.shown.uid != uid && e.shown.version > version && version != 0:
+	case r != nil && r.visible != nil && r.visible.uid != "" && r.visible.uid != uid && r.visible.version > version && version != 0:
 		// There is a newer object with that name.
 		return
 	}
@@ -74,26 +74,26 @@ func (s *Store) invalidate(c *Scope, v *Invalidation) {
 			v.version = max(v.version, other.version)
 		}
 	}
-	v.until = s.deadline()
+	v.expires = s.deadline()
 	s.invalid[v.Key] = v
 	if v.endsWithProgress() {
 		c.invalid.push(v)
 	} else {
-		s.pruneInvalidLong()
-		s.invalidLong.push(v)
+		s.pruneInvalidations()
+		s.unboundedInvalid.push(v)
 	}
 	s.dropExpired()
 }
 
-// pruneInvalidLong pops the oldest invalidations that no longer stand. The caller is
-// the writer.
-func (s *Store) pruneInvalidLong() {
-	for v, ok := s.invalidLong.peek(); ok && s.invalid[v.Key] != v; v, ok = s.invalidLong.peek() {
-		s.invalidLong.pop()
+// pruneInvalidations pops the oldest invalidations that are no longer in effect. The caller is the
+// writer.
+func (s *Store) pruneInvalidations() {
+	for v, ok := s.unboundedInvalid.peek(); ok && s.invalid[v.Key] != v; v, ok = s.unboundedInvalid.peek() {
+		s.unboundedInvalid.pop()
 	}
 }
 
-// validate removes an invalidation, if it still stands. The caller is the writer.
+// validate ends an invalidation, if it is still in effect. The caller is the writer.
 func (s *Store) validate(v *Invalidation) {
 	if s.invalid[v.Key] != v {
 		return
@@ -132,7 +132,7 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 	return found
 }
 
-// Standing returns those of some invalidations that still stand.
+// Standing returns those of some invalidations that are still in effect.
 func (s *Store) Standing(invalid []*Invalidation) []*Invalidation {
 	s.writing.Lock()
 	defer s.unlock()
@@ -145,9 +145,9 @@ func (s *Store) Standing(invalid []*Invalidation) []*Invalidation {
 	return standing
 }
 
-// Revalidated ends an invalidation with the result of a live read that began after
-// it: the object, or nil if none matches the selector, as of a resource version. Reads
-// see that until the watch has caught up.
+// Revalidated ends an invalidation with the result of a live read that began after it: the object,
+// or nil if none matches the selector, as of a resource version. The result is visible until the
+// watch has caught up.
 func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) {
 	s.writing.Lock()
 	defer s.unlock()
@@ -159,7 +159,7 @@ func (s *Store) Revalidated(v *Invalidation, obj client.Object, version uint64) 
 	s.validate(v)
 }
 
-// Validate ends an invalidation without a live read: reads see what the store has.
+// Validate ends an invalidation without a live read: reads return what the store has.
 func (s *Store) Validate(v *Invalidation) {
 	s.writing.Lock()
 	defer s.unlock()
@@ -172,9 +172,9 @@ func (v *Invalidation) endsWithProgress() bool {
 	return v.deleted == "" && v.version != 0
 }
 
-// catchUp removes the invalidation of a key if r, an object with that key, is as new as
-// the write that caused it. Deleted is set if r was deleted. The caller is the writer.
-func (s *Store) catchUp(key Key, r *record, deleted bool) {
+// validateBy ends the invalidation of a key if st, a state of the object with that key, is as new
+// as the write that caused it. Deleted is set if the object was deleted. The caller is the writer.
+func (s *Store) validateBy(key Key, st *state, deleted bool) {
 	if len(s.invalid) == 0 {
 		return
 	}
@@ -183,37 +183,37 @@ func (s *Store) catchUp(key Key, r *record, deleted bool) {
 	case v == nil:
 		return
 	case v.endsWithProgress():
-		if r.version < v.version {
+		if st.version < v.version {
 			return
 		}
-	case v.deleted != "" && v.deleted == r.uid:
+	case v.deleted != "" && v.deleted == st.uid:
 		// The object may have been terminating before this deletion, so only its end
 		// counts, and only a later one: before, it may just have stopped matching the
 		// selector.
-		if !deleted || v.version == 0 || r.version <= v.version {
+		if !deleted || v.version == 0 || st.version <= v.version {
 			return
 		}
-	case v.version == 0 || r.version <= v.version:
+	case v.version == 0 || st.version <= v.version:
 		return
 	}
 	s.validate(v)
 }
 
-// validateAbsent removes the invalidations of deleted objects that a list at a version
-// no longer contained. The caller is the writer.
+// validateAbsent ends the invalidations of deleted objects that a list at a version no longer
+// contained. The caller is the writer.
 func (c *Scope) validateAbsent(version uint64) {
 	s := c.store
 	for key, v := range s.invalid {
 		if v.deleted == "" || v.version == 0 || v.version > version || s.scope(key.Namespace) != c {
 			continue
 		}
-		if e := s.entry(key); e == nil || e.watched == nil || e.watched.uid != v.deleted {
+		if r := s.record(key); r == nil || r.watched == nil || r.watched.uid != v.deleted {
 			s.validate(v)
 		}
 	}
 }
 
-// reaches reports whether a record is at a version or a later one.
-func (r *record) reaches(version uint64) bool {
-	return r != nil && r.version >= version
+// reaches reports whether a state is at a version or a later one.
+func (st *state) reaches(version uint64) bool {
+	return st != nil && st.version >= version
 }

@@ -10,23 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Query says which objects to list.
+// Query selects the objects of a list.
 type Query struct {
 	// Namespace restricts the list to one namespace, if not empty.
 	Namespace string
 	// Labels restricts the list to objects that match; nil does not.
 	Labels labels.Selector
-	// Fields restricts the list to objects that are filed under the value in
-	// the index of that name, for every requirement. The operator of a
-	// requirement is not looked at.
+	// Fields restricts the list to objects that have the value in the index of that name, for every
+	// requirement. The operator of a requirement is ignored.
 	Fields fields.Requirements
-	// Watched asks for what the watch has told of instead of what reads see. No
-	// index helps then.
+	// Watched selects from the watched objects instead of the visible ones, without the help of
+	// indexes.
 	Watched bool
 }
 
-// List returns the objects that reads see, ordered by namespace and name. It
-// fails if there is no index by a field of the query.
+// List returns the visible objects that match, ordered by namespace and name. It fails if there is
+// no index by a field of the query.
 func (s *Store) List(q Query) ([]Object, error) {
 	s.expire()
 	var requirements labels.Requirements
@@ -38,7 +37,7 @@ func (s *Store) List(q Query) ([]Object, error) {
 		return nil, nil
 	}
 	for _, r := range requirements {
-		if byValue(r) {
+		if indexable(r) {
 			s.indexLabel(r.Key())
 		}
 	}
@@ -58,9 +57,9 @@ func compare(a, b *Key) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// byValue tells whether a requirement is one that an index can answer: that the
-// label is there and has one of some values.
-func byValue(r labels.Requirement) bool {
+// indexable reports whether an index can answer a requirement: that the label has one of some
+// values.
+func indexable(r labels.Requirement) bool {
 	switch r.Operator() {
 	case selection.Equals, selection.DoubleEquals, selection.In:
 		return true
@@ -69,11 +68,10 @@ func byValue(r labels.Requirement) bool {
 	}
 }
 
-// condition is something that a query asks for.
+// condition is one requirement of a query.
 type condition struct {
-	holds func(*entry, Object) bool
-	// indexed is set if the objects for which it holds are those of the sets,
-	// which are disjoint.
+	matches func(*record, Object) bool
+	// indexed is set if the objects that match are the members of the sets, which are disjoint.
 	indexed bool
 	sets    []*set
 }
@@ -86,14 +84,13 @@ func (c condition) size() int {
 	return size
 }
 
-func (c condition) each(visit func(*entry)) {
+func (c condition) each(visit func(*record)) {
 	for _, s := range c.sets {
 		s.each(visit)
 	}
 }
 
-// conditions returns what a query asks for beside the namespace. The caller holds
-// mu.
+// conditions returns the conditions of a query, without its namespace. The caller holds mu.
 func (s *Store) conditions(q Query, requirements labels.Requirements) ([]condition, error) {
 	conditions := make([]condition, 0, len(q.Fields)+len(requirements))
 	for _, f := range q.Fields {
@@ -103,25 +100,25 @@ func (s *Store) conditions(q Query, requirements labels.Requirements) ([]conditi
 		}
 		c := condition{indexed: !q.Watched}
 		if q.Watched {
-			c.holds = func(_ *entry, o Object) bool { return slices.Contains(x.values(o), f.Value) }
+			c.matches = func(_ *record, o Object) bool { return slices.Contains(x.values(o), f.Value) }
 		} else {
-			filed := x.of(f.Value)
-			c.sets = []*set{filed}
-			c.holds = func(e *entry, _ Object) bool { return filed.has(e) }
+			members := x.of(f.Value)
+			c.sets = []*set{members}
+			c.matches = func(r *record, _ Object) bool { return members.has(r) }
 		}
 		conditions = append(conditions, c)
 	}
 	for i := range requirements {
 		r := &requirements[i]
 		var of packedLabels // one for all objects, instead of one in each call
-		c := condition{holds: func(_ *entry, o Object) bool {
-			if o.record.value.IsZero() {
+		c := condition{matches: func(_ *record, o Object) bool {
+			if o.state.value.IsZero() {
 				return r.Matches(o.labels())
 			}
 			of = packedLabels(o)
 			return r.Matches(&of)
 		}}
-		if x := s.labels[r.Key()]; x != nil && !q.Watched && byValue(*r) {
+		if x := s.labels[r.Key()]; x != nil && !q.Watched && indexable(*r) {
 			c.indexed = true
 			for value := range r.Values() {
 				c.sets = append(c.sets, x.of(value))
@@ -132,9 +129,8 @@ func (s *Store) conditions(q Query, requirements labels.Requirements) ([]conditi
 	return conditions, nil
 }
 
-// find collects what a query asks for: it goes through the smallest set that an
-// index offers and tests on each member whatever else is asked for. It tells
-// whether what it found is in order. The caller holds mu.
+// find collects what matches a query: it visits the smallest set that an index offers and tests the
+// other conditions on each member. It reports whether the result is in order. The caller holds mu.
 func (s *Store) find(q Query, requirements labels.Requirements) (hits []Object, sorted bool, err error) {
 	conditions, err := s.conditions(q, requirements)
 	if err != nil {
@@ -142,11 +138,11 @@ func (s *Store) find(q Query, requirements labels.Requirements) (hits []Object, 
 	}
 	size, each, sorted := s.count, s.inOrder, true
 	if q.Namespace != "" {
-		sp := s.spaces[q.Namespace]
+		sp := s.namespaces[q.Namespace]
 		if sp == nil {
 			return nil, true, nil
 		}
-		size, each = len(sp.entries), sp.inOrder
+		size, each = len(sp.records), sp.inOrder
 	}
 	answered := -1
 	for i, c := range conditions {
@@ -159,14 +155,14 @@ func (s *Store) find(q Query, requirements labels.Requirements) (hits []Object, 
 	}
 
 	hits = make([]Object, 0, size)
-	each(func(e *entry) {
-		r := e.side(q.Watched)
-		if r == nil || q.Namespace != "" && e.key.Namespace != q.Namespace {
+	each(func(r *record) {
+		st := r.side(q.Watched)
+		if st == nil || q.Namespace != "" && r.key.Namespace != q.Namespace {
 			return
 		}
-		o := s.object(e, r)
+		o := s.object(r, st)
 		for _, c := range conditions {
-			if !c.holds(e, o) {
+			if !c.matches(r, o) {
 				return
 			}
 		}

@@ -9,24 +9,26 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Scope is the part of a store that one list and watch feeds: a namespace, or
-// all namespaces that have no scope of their own. Its methods are called by one
-// goroutine, in the order in which the server told.
+// Scope is the part of a store that one list and watch keeps up to date: a namespace, or all
+// namespaces without a scope of their own. Its methods are called by one goroutine, in the order in
+// which the server sent the events.
 type Scope struct {
 	store     *Store
 	namespace string
-	// progress is the resource version up to which the watch has told
-	// everything about this scope.
+	// progress is the resource version up to which the watch has delivered all events of this
+	// scope.
 	progress uint64
-	// list counts the lists that were begun.
+	// list is the number of lists that were begun.
 	list uint32
-	// unpacked are the records that were published before they were packed.
+	// listing is set between Begin and Complete.
+	listing bool
+	// unpacked are the states that were published before they were packed.
 	unpacked []unpacked
-	// writes are the overlays that the watch has not caught up with, and invalid the
-	// invalidations, in the order of the answers. Those that do not end with the
-	// progress of the watch are in the store's deletions and invalidLong.
-	writes  queue[pending]
-	invalid queue[*Invalidation]
+	// overlays are the overlays that the watch has not reached yet, and invalid the invalidations,
+	// in the order in which they were made. Those that the progress of the watch does not end are
+	// in the store's deletions and unboundedInvalid.
+	overlays queue[queuedOverlay]
+	invalid  queue[*Invalidation]
 }
 
 // Scope adds a scope for a namespace or, if it is empty, for the rest. All
@@ -37,7 +39,7 @@ func (s *Store) Scope(namespace string) *Scope {
 	return c
 }
 
-// Covers tells whether a namespace belongs to the store.
+// Covers reports whether a namespace belongs to the store.
 func (s *Store) Covers(namespace string) bool {
 	return s.scope(namespace) != nil
 }
@@ -72,73 +74,74 @@ func ParseVersion(version string) uint64 {
 	return v
 }
 
-// Change is what became of an object on the watched side. Old is nil if it was
-// not there; New is nil if it is no longer there, and then Old is its last known
-// state. Both are nil if nothing changed.
+// Change is what an event has changed on the watched side. Old is nil if the object was not there.
+// New is nil if it was deleted, and then Old is its last known state. Both are nil if nothing has
+// changed.
 type Change struct {
 	Old, New *Snapshot
 }
 
-// Begin starts a list. What is not listed until Complete is gone then.
+// Begin starts a list. Objects that are not listed before Complete are removed by it.
 func (c *Scope) Begin() {
 	c.list++
+	c.listing = true
 }
 
-// meet returns the entry of an object, which is there now, and a record of it. The
+// receive returns the record of an object that the server has sent, and a state made of it. The
 // caller is the writer.
-func (c *Scope) meet(obj client.Object) (*entry, *record) {
-	e, r := c.store.obtain(client.ObjectKeyFromObject(obj)), newRecord(obj)
-	e.listed = c.list
-	c.store.catchUp(e.key, r, false)
-	return e, r
+func (c *Scope) receive(obj client.Object) (*record, *state) {
+	r, st := c.store.getOrAdd(client.ObjectKeyFromObject(obj)), newState(obj)
+	r.listed = c.list
+	c.store.validateBy(r.key, st, false)
+	return r, st
 }
 
-// Listed takes an object of a list. A list is always right, even if it tells of
-// an older version, as after the server's data was restored from a backup.
+// Listed applies an object of a list. A list is authoritative even if an object has an older
+// resource version, as after the server's data was restored from a backup.
 func (c *Scope) Listed(obj client.Object) Change {
 	s := c.store
 	s.writing.Lock()
 	defer s.unlock()
-	e, r := c.meet(obj)
+	r, st := c.receive(obj)
 	version := obj.GetResourceVersion() // empty if a transform has removed it
-	if version != "" && e.watched != nil && e.watched.uid == r.uid && s.object(e, e.watched).version() == version {
+	if version != "" && r.watched != nil && r.watched.uid == st.uid && s.object(r, r.watched).version() == version {
 		return Change{}
 	}
-	return c.watch(e, r, obj)
+	return c.setWatched(r, st, obj)
 }
 
-// Changed takes an object of a watch event, which was added or modified. It ignores
-// what it knows already. The object need not be packed before Idle.
+// Changed applies an ADDED or MODIFIED event. It ignores an object that is not newer than the
+// watched one. The object may stay unpacked until Idle.
 func (c *Scope) Changed(obj client.Object) Change {
 	s := c.store
 	s.writing.Lock()
 	defer s.unlock()
-	e, r := c.meet(obj)
+	r, st := c.receive(obj)
 	var change Change
-	if !e.watched.supersedes(r) {
-		c.deferPacking(e, r)
-		change = c.watch(e, r, obj)
+	if !r.watched.supersedes(st) {
+		c.deferPacking(r, st)
+		change = c.setWatched(r, st, obj)
 	}
-	c.progressed(r.version)
+	c.progressed(st.version)
 	return change
 }
 
-// Deleted takes an object that a watch tells was deleted or no longer matches.
+// Deleted applies a DELETED event: the object was deleted or no longer matches the selector.
 func (c *Scope) Deleted(obj client.Object) Change {
 	s := c.store
 	s.writing.Lock()
 	defer s.unlock()
 	var change Change
-	key, r := client.ObjectKeyFromObject(obj), newRecord(obj)
-	s.catchUp(key, r, true)
-	if e := s.entry(key); e != nil {
-		change = s.unwatch(e, r, obj)
+	key, st := client.ObjectKeyFromObject(obj), newState(obj)
+	s.validateBy(key, st, true)
+	if r := s.record(key); r != nil {
+		change = s.unsetWatched(r, st, obj)
 	}
-	c.progressed(r.version)
+	c.progressed(st.version)
 	return change
 }
 
-// Progress takes a resource version up to which the watch has told everything.
+// Progress applies a bookmark: the watch has delivered all events up to a resource version.
 func (c *Scope) Progress(version string) {
 	s := c.store
 	s.writing.Lock()
@@ -148,33 +151,33 @@ func (c *Scope) Progress(version string) {
 	}
 }
 
-// Complete ends a list, which is as of a resource version, and returns the
-// objects that are gone.
+// Complete ends a list, which is as of a resource version. It removes the objects that were not
+// listed and returns them.
 func (c *Scope) Complete(version string) []*Snapshot {
 	s := c.store
 	s.writing.Lock()
 	defer s.unlock()
-	var gone []*entry
-	s.all(func(e *entry) {
-		if e.listed != c.list && s.scope(e.key.Namespace) == c {
-			gone = append(gone, e)
+	var gone []*record
+	s.all(func(r *record) {
+		if r.listed != c.list && s.scope(r.key.Namespace) == c {
+			gone = append(gone, r)
 		}
 	})
-	slices.SortFunc(gone, func(a, b *entry) int { return compare(&a.key, &b.key) })
+	slices.SortFunc(gone, func(a, b *record) int { return compare(&a.key, &b.key) })
 	v, err := strconv.ParseUint(version, 10, 64)
 	var objs []*Snapshot
-	for _, e := range gone {
-		if e.watched != nil {
-			objs = append(objs, s.snapshot(e, e.watched))
+	for _, r := range gone {
+		if r.watched != nil {
+			objs = append(objs, s.snapshot(r, r.watched))
 		}
-		s.set(e, nil, e.write.absentAt(v))
+		s.set(r, nil, r.overlay.absentAt(v))
 	}
 	c.validateAbsent(v)
+	c.listing = false
 	if err == nil {
 		if v < c.progress {
-			// The server went back in time, so no write that it answered
-			// before is worth waiting for.
-			s.dropWrites(c)
+			// The server went back in time, so the watch will not reach what was written before.
+			s.dropOverlays(c)
 			c.progress = v
 		}
 		c.progressed(v)
@@ -182,7 +185,8 @@ func (c *Scope) Complete(version string) []*Snapshot {
 	return objs
 }
 
-// supersedes tells whether a record makes another one old news.
-func (r *record) supersedes(other *record) bool {
-	return r != nil && other.version != 0 && r.version >= other.version
+// supersedes reports whether a state is as new as another one, so that the other one is to be
+// ignored.
+func (st *state) supersedes(other *state) bool {
+	return st != nil && other.version != 0 && st.version >= other.version
 }

@@ -1,17 +1,17 @@
-// Package store holds the objects of one kind in one form and finds them by
-// name, by namespace, by label and by field.
+// Package store holds the objects of one kind in one representation and finds them by name, by
+// namespace, by label and by field.
 //
-// An entry has two sides. The watched side is what the watch has told and what
-// events are made of. The shown side is what reads see: the watched object, or
-// in its place a write of this process that the watch has not brought back yet.
-// Indexes cover the shown side, so that reads need to know nothing of writes.
+// A record has two sides. The watched side is the state that the watch has delivered, from which
+// notifications are made. The visible side is what reads return: the watched state, or in its place
+// an overlay, the result of a write of this process that the watch has not delivered yet. Indexes
+// cover the visible side, so queries need no knowledge of overlays.
 //
-// Objects are kept packed: see package compact. A read makes the caller's own
-// object of that, for less than a deep copy costs. What cannot be packed is kept
-// as it is, and so is, beside its packed form, what is read to be shared.
+// Objects are kept packed: see package compact. A read unpacks the caller's own copy, which costs
+// less than a deep copy. An object that cannot be packed is kept as a Go value; so is, beside the
+// packed value, an object that was read as shared.
 //
-// Objects that go in are never changed again. Reads hold a lock only while they
-// collect pointers. All methods may be called from several goroutines at once.
+// Objects that are passed in are never changed. Reads hold a lock only while they collect pointers.
+// All methods may be called concurrently.
 package store
 
 import (
@@ -22,81 +22,83 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/cache/internal/compact"
+	"flyball.dev/internal/invariants"
 )
 
 // Key names an object.
 type Key = types.NamespacedName
 
-// Sharing says which Go values a store keeps beside the packed objects.
+// Sharing says which objects a store keeps as shared Go values beside the packed ones.
 type Sharing uint8
 
 const (
-	// ShareAsked keeps those that were read to be shared, for as long as they
-	// are asked for.
+	// ShareAsked keeps the values that were read as shared, until they have not been read for a
+	// while.
 	ShareAsked Sharing = iota
 	// ShareAll keeps all of them.
 	ShareAll
-	// ShareNone keeps none: a read that asks to share gets a value of its own.
+	// ShareNone keeps none: a read that asks for a shared value gets one of its own.
 	ShareNone
 )
 
 // Store holds the objects of one kind. Use New to make one.
 type Store struct {
 	sharing Sharing
-	// lent is set when values are shared that may be forgotten, and unshareAt is
-	// when they are looked through.
-	lent      atomic.Bool
-	unshareAt time.Time
+	// anyShared is set when a shared value was read that can be evicted. Evictions are considered
+	// at evictAt.
+	anyShared atomic.Bool
+	evictAt   time.Time
 
-	// writing is held by whoever changes the store. A writer may read without
-	// further locks; it takes mu only for the change itself, after everything
-	// that can be computed before, so readers wait for pointer changes alone.
+	// writing is held by the writer, who changes the store. The writer reads without further
+	// locks. It holds mu only for the change itself, after everything that can be computed before,
+	// so readers wait for assignments of pointers at most.
 	writing sync.Mutex
 	mu      sync.RWMutex
 
-	spaces map[string]*space
-	count  int
-	fields map[string]*index
-	labels map[string]*index
-	// indexes are those of both maps in the order in which they were added.
+	namespaces map[string]*namespace
+	count      int
+	fields     map[string]*index
+	labels     map[string]*index
+	// indexes are the indexes of both maps in the order in which they were added.
 	indexes []*index
-	// filings is where the entry belongs that is being changed.
-	filings []filing
+	// terms is a buffer: the index terms of the record that is being changed.
+	terms []term
 
 	packer *compact.Packer
-	// view is what unpacks all records, and kind what they are packed of, once
-	// there is one.
+	// view unpacks the values of all records. kind is the Go type of the packed objects, nil before
+	// the first one.
 	view *compact.View
 	kind *kind
-	// size is the bytes that the packed objects take.
+	// size is the size of the packed values in bytes.
 	size int
 
 	scopes []*Scope
 
-	// invalid are the keys that reads must not take from the store. It belongs to the
-	// writer; others use invalidKeys, its length.
+	// invalid are the keys that reads must not take from the store. It belongs to the writer;
+	// others use invalidKeys, its length.
 	invalid     map[Key]*Invalidation
 	invalidKeys atomic.Int64
-	// deletions and invalidLong are the overlays and invalidations that do not end with
-	// the progress of a watch.
-	deletions   queue[pending]
-	invalidLong queue[*Invalidation]
-	// expireAt is no later than the earliest deadline of an overlay or invalidation, as
-	// the time since the store was made, or zero if there are none.
+	// deletions and unboundedInvalid are the overlays and invalidations that the progress of a
+	// watch does not end.
+	deletions        queue[queuedOverlay]
+	unboundedInvalid queue[*Invalidation]
+	// expireAt is no later than the earliest deadline of an overlay or invalidation, as the time
+	// since the store was made, or zero if there are none.
 	made     time.Time
 	expireAt atomic.Int64
 }
 
-// entry is one object's place in the store. It stays the same while the object
-// changes, so indexes point to it.
-type entry struct {
+// record is what the store has under one key. It stays the same while the object changes, so
+// indexes refer to it. At least one of watched and overlay is set. visible is the overlay's state
+// if there is an overlay, and watched otherwise.
+type record struct {
 	key     Key
-	watched *record
-	shown   *record
-	write   *write
-	// posts are where indexes file the entry. Only the writer looks at them.
-	posts []*post
-	// listed is the number of the scope's list that last held the object.
+	watched *state
+	visible *state
+	overlay *overlay
+	// postings are the posting lists that the record is in. Only the writer accesses them.
+	postings []*postings
+	// listed is the number of the list of the scope that contained the object last.
 	listed uint32
 }
 
@@ -104,128 +106,130 @@ type entry struct {
 func New(sharing Sharing) *Store {
 	packer := compact.NewPacker()
 	return &Store{
-		sharing: sharing,
-		spaces:  map[string]*space{},
-		fields:  map[string]*index{},
-		labels:  map[string]*index{},
-		invalid: map[Key]*Invalidation{},
-		made:    time.Now(),
-		packer:  packer,
-		view:    packer.View(),
+		sharing:    sharing,
+		namespaces: map[string]*namespace{},
+		fields:     map[string]*index{},
+		labels:     map[string]*index{},
+		invalid:    map[Key]*Invalidation{},
+		made:       time.Now(),
+		packer:     packer,
+		view:       packer.View(),
 	}
 }
 
-// side returns the record of one side of an entry, or nil.
-func (e *entry) side(watched bool) *record {
+// side returns the state of one side of a record, or nil.
+func (r *record) side(watched bool) *state {
 	if watched {
-		return e.watched
+		return r.watched
 	}
-	return e.shown
+	return r.visible
 }
 
-// Get returns the object under the key: the one that reads see or, if watched is
-// set, the one that the watch has told of. It returns false if there is none.
+// Get returns the object under the key: the visible one or, if watched is set, the one that the
+// watch has delivered. It returns false if there is none.
 func (s *Store) Get(key Key, watched bool) (Object, bool) {
 	s.expire()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if e := s.entry(key); e != nil {
-		if r := e.side(watched); r != nil {
-			return s.object(e, r), true
+	if r := s.record(key); r != nil {
+		if st := r.side(watched); st != nil {
+			return s.object(r, st), true
 		}
 	}
 	return Object{}, false
 }
 
-// Watched returns every object that the watch has told of, ordered by namespace
-// and name.
+// Watched returns every object that the watch has delivered, ordered by namespace and name.
 func (s *Store) Watched() []*Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make([]*Snapshot, 0, s.count)
-	s.inOrder(func(e *entry) {
-		if e.watched != nil {
-			all = append(all, s.snapshot(e, e.watched))
+	s.inOrder(func(r *record) {
+		if r.watched != nil {
+			all = append(all, s.snapshot(r, r.watched))
 		}
 	})
 	return all
 }
 
-// Size returns how many objects the watch has told of or reads see, and how many
-// bytes their packed forms and what holds them take. Objects that are kept as Go
-// values take more, which is not counted.
+// Size returns how many objects there are on either side, and how many bytes the packed values and
+// the records take. Objects that are kept as Go values take more, which is not counted.
 func (s *Store) Size() (objects, bytes int) {
 	s.expire()
 	s.writing.Lock()
 	defer s.unlock()
-	return s.count, s.count*entryCost + s.size + s.packer.Size()
+	return s.count, s.count*recordCost + s.size + s.packer.Size()
 }
 
-// entryCost is about what an entry and its record take.
-const entryCost = 320
+// recordCost is about how many bytes a record and its state take.
+const recordCost = 320
 
-// entry returns the key's entry or nil. The caller is the writer or holds mu.
-func (s *Store) entry(key Key) *entry {
-	if space := s.spaces[key.Namespace]; space != nil {
-		return space.entries[key.Name]
+// record returns the record of a key or nil. The caller is the writer or holds mu.
+func (s *Store) record(key Key) *record {
+	if space := s.namespaces[key.Namespace]; space != nil {
+		return space.records[key.Name]
 	}
 	return nil
 }
 
-// obtain returns the key's entry, made if need be. The caller is the writer and
-// gives the entry something to hold before it lets go of the store.
-func (s *Store) obtain(key Key) *entry {
-	if e := s.entry(key); e != nil {
-		return e
+// getOrAdd returns the record of a key, and adds it if there is none. The caller is the writer and
+// sets one of its sides before it unlocks the store.
+func (s *Store) getOrAdd(key Key) *record {
+	if r := s.record(key); r != nil {
+		return r
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
-	return s.space(key.Namespace).add(key.Name)
+	return s.namespace(key.Namespace).add(key.Name)
 }
 
-// unlock ends a change of the store. Only here do readers, who look at invalidKeys without a lock, see
-// that a key is valid again: an invalidation may end before the object that ends it can be read.
+// unlock ends a change of the store. Readers check invalidKeys without a lock, so it is updated
+// only here: an invalidation may end before the object that ends it can be read.
 func (s *Store) unlock() {
 	s.invalidKeys.Store(int64(len(s.invalid)))
 	s.writing.Unlock()
 }
 
-// set changes both sides of an entry and forgets it if nothing is left. The
+// set changes both sides of a record and removes the record if neither has anything left. The
 // caller is the writer.
-func (s *Store) set(e *entry, watched *record, w *write) {
-	shown := watched
+func (s *Store) set(r *record, watched *state, w *overlay) {
+	visible := watched
 	if w != nil {
-		shown = w.shown
+		visible = w.visible
 	}
-	refile := shown != e.shown && s.file(e, shown)
+	reindex := visible != r.visible && s.computeTerms(r, visible)
 	s.publish(watched)
-	s.publish(shown)
-	before := [...]*record{e.watched, e.shown}
-	if e.watched == e.shown {
+	s.publish(visible)
+	before := [...]*state{r.watched, r.visible}
+	if r.watched == r.visible {
 		before[1] = nil
 	}
 	s.mu.Lock()
-	e.watched, e.shown, e.write = watched, shown, w
+	r.watched, r.visible, r.overlay = watched, visible, w
 	s.view = s.packer.View()
-	if refile {
-		s.refile(e)
+	if reindex {
+		s.updatePostings(r)
 	}
 	if watched == nil && w == nil {
-		s.forget(e)
+		s.remove(r)
 	}
 	s.mu.Unlock()
-	for _, r := range before {
-		if r != watched && r != shown {
-			s.release(r)
+	for _, st := range before {
+		if st != watched && st != visible {
+			s.release(st)
 		}
+	}
+	if invariants.Enabled {
+		s.check(r)
 	}
 }
 
-func (s *Store) forget(e *entry) {
-	s.spaces[e.key.Namespace].remove(e.key.Name)
-	if len(s.spaces[e.key.Namespace].entries) == 0 {
-		delete(s.spaces, e.key.Namespace)
+// remove removes a record. The caller is the writer and holds mu.
+func (s *Store) remove(r *record) {
+	s.namespaces[r.key.Namespace].remove(r.key.Name)
+	if len(s.namespaces[r.key.Namespace].records) == 0 {
+		delete(s.namespaces, r.key.Namespace)
 	}
 	s.count--
 }

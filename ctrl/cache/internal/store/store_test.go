@@ -20,32 +20,31 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// model is a server with a history, a watch that lags behind it, and what a
-// reader is to see: of every object the state of the last event that the watch
-// has told of or, if it is later, of the last own write or live read, unless that
-// was too long ago.
+// model is a server with a history, a watch that lags behind it, and what reads must return: of
+// each object the state of the last event that the watch has delivered or, if that is later, of the
+// last write or live read of this process, unless that was too long ago.
 type model struct {
-	history []state
+	history []event
 	// events are the positions of a key's events in the history.
 	events map[Key][]int
-	// told is how far the watch has told of a key, by position in the history.
-	told map[Key]int
-	// position is how far the watch has told of everything.
+	// delivered is the position in the history up to which the watch has delivered a key's events.
+	delivered map[Key]int
+	// position is the position up to which the watch has delivered all events.
 	position int
 	own      map[Key]known
 	uids     int
 }
 
-// state is what an event left of an object: nil if it was deleted.
-type state struct {
+// event is a write in the history: the object as it was then, nil if it was deleted.
+type event struct {
 	key Key
 	obj *corev1.ConfigMap
 	// last is the object in its last state if it was deleted.
 	last *corev1.ConfigMap
 }
 
-// known is up to which position in the history this process knows of a key, and
-// when it learned that first and last.
+// known is the position in the history up to which this process knows a key, by writes and live
+// reads, and when it learned that first and last.
 type known struct {
 	position    int
 	first, last time.Time
@@ -61,7 +60,7 @@ func (m *model) at(key Key, position int) *corev1.ConfigMap {
 	return m.history[events[n-1]].obj
 }
 
-// learn notes that this process knows of a key up to a position.
+// learn records that this process knows a key up to a position.
 func (m *model) learn(key Key, position int) {
 	k := m.own[key]
 	if position <= m.known(key) {
@@ -73,17 +72,17 @@ func (m *model) learn(key Key, position int) {
 }
 
 func (m *model) known(key Key) int {
-	if k := m.own[key]; time.Since(k.last) < overlayLife {
+	if k := m.own[key]; time.Since(k.last) < overlayTTL {
 		return k.position
 	}
 	return 0
 }
 
-// unsure tells whether reads of a key may see what the watch has told or what this
-// process knows: what was learned again, or late, need not live any longer for that.
+// unsure reports whether reads of a key may return either what the watch has delivered or what this
+// process knows: an overlay that was set again, or late, may expire with the first one.
 func (m *model) unsure(s *Store, key Key) bool {
 	k := m.own[key]
-	return len(s.Invalid(key.Namespace, key.Name)) > 0 || time.Since(k.first) >= overlayLife && time.Since(k.last) < overlayLife
+	return len(s.Invalid(key.Namespace, key.Name)) > 0 || time.Since(k.first) >= overlayTTL && time.Since(k.last) < overlayTTL
 }
 
 // selected is the selector of the store under test.
@@ -99,14 +98,14 @@ func selectedOrNil(obj *corev1.ConfigMap) client.Object {
 }
 
 func (m *model) watched(key Key) *corev1.ConfigMap {
-	if obj := m.at(key, m.told[key]); selected(obj) {
+	if obj := m.at(key, m.delivered[key]); selected(obj) {
 		return obj
 	}
 	return nil
 }
 
-func (m *model) shown(key Key) *corev1.ConfigMap {
-	if obj := m.at(key, max(m.told[key], m.known(key))); selected(obj) {
+func (m *model) visible(key Key) *corev1.ConfigMap {
+	if obj := m.at(key, max(m.delivered[key], m.known(key))); selected(obj) {
 		return obj
 	}
 	return nil
@@ -116,7 +115,7 @@ func (m *model) shown(key Key) *corev1.ConfigMap {
 func (m *model) write(r *rand.Rand, key Key) int {
 	now := m.at(key, len(m.history))
 	version := strconv.Itoa(len(m.history) + 1)
-	s := state{key: key}
+	s := event{key: key}
 	switch {
 	case now != nil && r.IntN(3) == 0:
 		s.last = now.DeepCopy()
@@ -152,7 +151,7 @@ var keys = func() (keys []Key) {
 // run drives a store and the model through a random history and compares.
 func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	m := &model{events: map[Key][]int{}, told: map[Key]int{}, own: map[Key]known{}}
+	m := &model{events: map[Key][]int{}, delivered: map[Key]int{}, own: map[Key]known{}}
 	s := New(sharing)
 	c := s.Scope("")
 	if err := s.AddIndex("size", func(obj client.Object) []string {
@@ -160,24 +159,24 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// heard is what a handler makes of the changes it is told.
-	heard := map[Key]client.Object{}
-	hear := func(c Change) {
+	// handled are the objects that a handler has after the notifications it was passed.
+	handled := map[Key]client.Object{}
+	handle := func(c Change) {
 		switch {
 		case c.New != nil:
 			key := c.New.Key
-			if (heard[key] == nil) != (c.Old == nil) {
-				t.Fatalf("change of %s from %v, but %v was heard of", key, c.Old, heard[key])
+			if (handled[key] == nil) != (c.Old == nil) {
+				t.Fatalf("update of %s from %v, but the handler has %v", key, c.Old, handled[key])
 			}
-			if c.Old != nil && !reflect.DeepEqual(c.Old.Object(), heard[key]) {
-				t.Fatalf("change of %s from %v, which is not what was heard of: %v", key, c.Old.Object(), heard[key])
+			if c.Old != nil && !reflect.DeepEqual(c.Old.Object(), handled[key]) {
+				t.Fatalf("update of %s from %v, but the handler has %v", key, c.Old.Object(), handled[key])
 			}
-			heard[key] = c.New.Object()
+			handled[key] = c.New.Object()
 		case c.Old != nil:
-			if heard[c.Old.Key] == nil {
-				t.Fatalf("deletion of %s, which was not heard of", c.Old.Key)
+			if handled[c.Old.Key] == nil {
+				t.Fatalf("deletion of %s, which the handler does not have", c.Old.Key)
 			}
-			delete(heard, c.Old.Key)
+			delete(handled, c.Old.Key)
 		}
 	}
 	list := func(upTo int) {
@@ -191,15 +190,15 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 				return
 			}
 			if obj := m.at(key, upTo); selected(obj) {
-				hear(c.Listed(obj))
-				m.told[key] = upTo
+				handle(c.Listed(obj))
+				m.delivered[key] = upTo
 			}
 		}
 		for _, obj := range c.Complete(strconv.Itoa(upTo)) {
-			hear(Change{Old: obj})
+			handle(Change{Old: obj})
 		}
 		for _, key := range keys {
-			m.told[key] = upTo
+			m.delivered[key] = upTo
 		}
 		m.position = upTo
 	}
@@ -208,12 +207,12 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 		before := m.at(st.key, m.position)
 		m.position++
 		for _, key := range keys {
-			m.told[key] = max(m.told[key], m.position)
+			m.delivered[key] = max(m.delivered[key], m.position)
 		}
 		version := strconv.Itoa(m.position)
 		switch {
 		case selected(st.obj):
-			hear(c.Changed(st.obj))
+			handle(c.Changed(st.obj))
 			// What follows may find the object packed or not.
 			if r.IntN(2) == 0 {
 				defer c.Idle()
@@ -221,28 +220,28 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 				c.Idle()
 			}
 			if r.IntN(10) == 0 {
-				hear(c.Changed(st.obj))
+				handle(c.Changed(st.obj))
 			}
 		case selected(before):
 			last := before.DeepCopy()
 			last.ResourceVersion = version
-			hear(c.Deleted(last))
+			handle(c.Deleted(last))
 		case r.IntN(2) == 0:
 			c.Progress(version)
 		default:
-			// Nothing says that the watch has come so far.
+			// Nothing reports the progress of the watch.
 		}
 	}
 	// An aborted list leaves some keys ahead, so a list must follow.
 	inStep := func() bool {
-		for _, position := range m.told {
+		for _, position := range m.delivered {
 			if position != m.position {
 				return false
 			}
 		}
 		return true
 	}
-	// answers are those that are still on their way.
+	// answers are the answers to writes and reads that have not arrived yet.
 	var answers []func()
 	for range steps {
 		key := keys[r.IntN(len(keys))]
@@ -263,12 +262,12 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 		case op < 20:
 			// Lists are consistent, so none is older than the one before.
 			from := m.position
-			for _, position := range m.told {
+			for _, position := range m.delivered {
 				from = max(from, position)
 			}
 			list(from + r.IntN(len(m.history)-from+1))
 		case op < 21:
-			time.Sleep(time.Duration(r.Int64N(int64(overlayLife))))
+			time.Sleep(time.Duration(r.Int64N(int64(overlayTTL))))
 		case op < 23:
 			for _, v := range s.Invalid(key.Namespace, "") {
 				// The server answers at once, but the answer may be late.
@@ -286,24 +285,24 @@ func run(t *testing.T, seed uint64, steps int, sharing Sharing) {
 				answers = slices.Delete(answers, i, i+1)
 			}
 		}
-		compareAll(t, r, s, m, heard)
+		compareAll(t, r, s, m, handled)
 		compareQuery(t, r, s, m)
 	}
-	// Nothing stands for ever, whatever the watch tells or not.
-	time.Sleep(overlayLife)
-	compareAll(t, r, s, m, heard)
-	s.all(func(e *entry) {
-		if e.write != nil || e.shown != e.watched {
-			t.Errorf("%s still shows a write", e.key)
+	// No overlay lasts for ever, whatever the watch delivers.
+	time.Sleep(overlayTTL)
+	compareAll(t, r, s, m, handled)
+	s.all(func(r *record) {
+		if r.overlay != nil || r.visible != r.watched {
+			t.Errorf("%s still has an overlay", r.key)
 		}
 	})
-	if pending := len(s.invalid) + len(s.deletions.items) + len(s.invalidLong.items) + len(c.writes.items) + len(c.invalid.items); pending > 0 || s.expireAt.Load() != 0 {
-		t.Errorf("%d things are left of writes", pending)
+	if pending := len(s.invalid) + len(s.deletions.items) + len(s.unboundedInvalid.items) + len(c.overlays.items) + len(c.invalid.items); pending > 0 || s.expireAt.Load() != 0 {
+		t.Errorf("%d overlays and invalidations are left", pending)
 	}
 }
 
-// answer returns what is done when the answer to a write comes, which tells more
-// or less of what the write has made of the object.
+// answer returns a function that reports the answer to a write, which contains all or only a part
+// of the state after the write.
 func (m *model) answer(r *rand.Rand, s *Store, key Key, position int) func() {
 	st, before := m.history[position-1], m.at(key, position-1)
 	kind := r.IntN(6)
@@ -312,9 +311,9 @@ func (m *model) answer(r *rand.Rand, s *Store, key Key, position int) func() {
 		case kind == 0:
 			s.Invalidate(key, 0)
 		case kind < 3 && before != nil && (st.obj == nil || st.obj.Labels["ignore"] != ""):
-			// It was deleted, or the server goes on to do so.
+			// It was deleted, or the server goes on to delete it.
 			s.InvalidateDeleted(key, before.UID, uint64(position-1))
-		case kind == 3 && st.obj == nil && s.entry(key) != nil:
+		case kind == 3 && st.obj == nil && s.record(key) != nil:
 			s.Deleted(key, st.last.UID, 0)
 		case st.obj == nil:
 			s.Deleted(key, st.last.UID, uint64(position-1))
@@ -329,24 +328,24 @@ func (m *model) answer(r *rand.Rand, s *Store, key Key, position int) func() {
 	}
 }
 
-func compareAll(t *testing.T, r *rand.Rand, s *Store, m *model, heard map[Key]client.Object) {
+func compareAll(t *testing.T, r *rand.Rand, s *Store, m *model, handled map[Key]client.Object) {
 	t.Helper()
 	for _, key := range keys {
 		if !m.unsure(s, key) {
-			same(t, key, "shown", get(s, key, false), m.shown(key))
+			same(t, key, "visible", get(s, key, false), m.visible(key))
 		}
 		same(t, key, "watched", get(s, key, true), m.watched(key))
 	}
 	if key := keys[r.IntN(len(keys))]; get(s, key, false) != nil {
 		shared(t, s, key, get(s, key, false).(*corev1.ConfigMap))
 	}
-	told := s.Watched()
-	if len(told) != len(heard) {
-		t.Fatalf("%d objects are watched, but %d were heard of", len(told), len(heard))
+	watched := s.Watched()
+	if len(watched) != len(handled) {
+		t.Fatalf("%d objects are watched, but the handler has %d", len(watched), len(handled))
 	}
-	for _, n := range told {
-		if !reflect.DeepEqual(heard[n.Key], n.Object()) {
-			t.Fatalf("%s was not heard of as it is", n.Key)
+	for _, n := range watched {
+		if !reflect.DeepEqual(handled[n.Key], n.Object()) {
+			t.Fatalf("the handler does not have the watched state of %s", n.Key)
 		}
 	}
 }
@@ -409,7 +408,7 @@ func compareQuery(t *testing.T, r *rand.Rand, s *Store, m *model) {
 		t.Fatalf("%v lists an object twice", q)
 	}
 	for _, key := range keys {
-		want := m.shown(key)
+		want := m.visible(key)
 		if q.Watched {
 			want = m.watched(key)
 		} else if m.unsure(s, key) {
@@ -447,9 +446,9 @@ func object(name, uid string, version int) *corev1.ConfigMap {
 
 func key(name string) Key { return Key{Namespace: "ns", Name: name} }
 
-// A write that the watch never tells of, as of an object that does not match,
-// is forgotten once the watch has passed it.
-func TestWritesDoNotPileUp(t *testing.T) {
+// An overlay that the watch never confirms, as of an object that does not match the selector, is
+// dropped once the watch has passed its version.
+func TestOverlaysAreDropped(t *testing.T) {
 	s := New(ShareAsked)
 	c := s.Scope("")
 	c.Begin()
@@ -458,20 +457,20 @@ func TestWritesDoNotPileUp(t *testing.T) {
 		s.Wrote(object(fmt.Sprint(i), "u", i+2))
 	}
 	if got := get(s, key("7"), false); got == nil {
-		t.Fatal("a write is not seen")
+		t.Fatal("a write is not visible")
 	}
 	c.Progress("1000")
 	if got := get(s, key("7"), false); got != nil {
 		t.Fatalf("got %v after the watch has passed it", got)
 	}
 	c.Progress("1001")
-	if s.count != 0 || len(s.spaces) != 0 || len(c.writes.items) != 0 {
-		t.Fatalf("%d entries in %d namespaces and %d writes are left", s.count, len(s.spaces), len(c.writes.items))
+	if s.count != 0 || len(s.namespaces) != 0 || len(c.overlays.items) != 0 {
+		t.Fatalf("%d records in %d namespaces and %d overlays are left", s.count, len(s.namespaces), len(c.overlays.items))
 	}
 }
 
-// A value is shared for as long as somebody asks for it now and then.
-func TestSharedForAsLongAsAsked(t *testing.T) {
+// A shared value is kept until it has not been read for a while.
+func TestSharedValuesAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(ShareAsked)
 		c := s.Scope("")
@@ -483,26 +482,26 @@ func TestSharedForAsLongAsAsked(t *testing.T) {
 		}
 		pass := func() {
 			c.Progress("2")
-			time.Sleep(sharedFor)
+			time.Sleep(evictSharedAfter)
 			c.Progress("2")
 		}
 		first := ask()
 		for range 3 {
 			pass()
 			if ask() != first {
-				t.Fatal("a value that is asked for is forgotten")
+				t.Fatal("a value that is read was evicted")
 			}
 		}
 		pass()
 		pass()
-		if r := s.entry(key("a")).watched; r.shared.Load() != nil || s.lent.Load() {
-			t.Fatal("a value that nobody asks for is kept")
+		if r := s.record(key("a")).watched; r.shared.Load() != nil || s.anyShared.Load() {
+			t.Fatal("a value that is not read was not evicted")
 		}
 	})
 }
 
 // Deletions that the watch has confirmed are not kept until their deadline.
-func TestConfirmedDeletionsDoNotPileUp(t *testing.T) {
+func TestConfirmedDeletionsArePruned(t *testing.T) {
 	s := New(ShareAsked)
 	c := s.Scope("")
 	for i := range 1000 {
@@ -520,13 +519,13 @@ func TestConfirmedDeletionsDoNotPileUp(t *testing.T) {
 		s.InvalidateDeleted(key(name), types.UID(uid), uint64(version))
 		c.Deleted(object(name, uid, version+1))
 	}
-	if got := len(s.invalidLong.items); got > 2 {
+	if got := len(s.unboundedInvalid.items); got > 2 {
 		t.Errorf("%d invalidations are queued", got)
 	}
 }
 
 // A deletion that the watch never confirms is dropped at its deadline.
-func TestDeletionsDoNotPileUp(t *testing.T) {
+func TestDeletionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(ShareAsked)
 		c := s.Scope("")
@@ -535,20 +534,20 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		s.Deleted(key("b"), "v", 3)
 		c.Progress("2")
 		if get(s, key("a"), false) != nil {
-			t.Fatal("a deleted object is seen")
+			t.Fatal("a deleted object is visible")
 		}
-		time.Sleep(overlayLife)
+		time.Sleep(overlayTTL)
 		c.Progress("2")
 		if get(s, key("a"), false) == nil {
-			t.Fatal("an object that the watch holds on to is hidden for ever")
+			t.Fatal("an object that the watch has not deleted is hidden for ever")
 		}
 		if s.count != 1 || len(s.deletions.items) != 0 {
-			t.Fatalf("%d entries and %d deletions are left", s.count, len(s.deletions.items))
+			t.Fatalf("%d records and %d deletions are left", s.count, len(s.deletions.items))
 		}
 	})
 }
 
-// A deletion hides the object of its UID, and no other one by that name.
+// A deletion hides the object with its UID, and no other one with that name.
 func TestDeletionOfAnotherObject(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -561,7 +560,7 @@ func TestDeletionOfAnotherObject(t *testing.T) {
 		{"an earlier one", "before", 9, false, 0},
 		{"a later one", "after", 11, true, 0},
 		{"an earlier or a later one", "other", 0, false, 1},
-		{"nobody knows which", "", 10, false, 0},
+		{"an unknown one", "", 10, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := New(ShareAsked)
@@ -575,7 +574,7 @@ func TestDeletionOfAnotherObject(t *testing.T) {
 	}
 }
 
-func TestUnnumberedVersionsAreNotOverlaid(t *testing.T) {
+func TestOpaqueVersionsAreNotOverlaid(t *testing.T) {
 	s := New(ShareAsked)
 	c := s.Scope("")
 	obj := object("a", "u", 1)
@@ -592,7 +591,7 @@ func TestUnnumberedVersionsAreNotOverlaid(t *testing.T) {
 	}
 }
 
-// After the server's data came back from a backup, versions begin lower.
+// After the server's data was restored from a backup, resource versions are lower.
 func TestServerGoesBackInTime(t *testing.T) {
 	s := New(ShareAsked)
 	c := s.Scope("")
@@ -614,7 +613,7 @@ func TestServerGoesBackInTime(t *testing.T) {
 	}
 }
 
-// Each namespace is told of by a list and watch of its own.
+// Each scope has a list and watch of its own.
 func TestScopes(t *testing.T) {
 	s := New(ShareAsked)
 	rest, own := s.Scope(""), s.Scope("ns")
@@ -637,19 +636,19 @@ func TestScopes(t *testing.T) {
 	only := New(ShareAsked)
 	only.Scope("ns")
 	if !only.Covers("ns") || only.Covers("other") || !s.Covers("other") {
-		t.Fatal("wrong idea of what is covered")
+		t.Fatal("Covers does not report the namespaces of the scopes")
 	}
 }
 
 func TestSet(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	entries := make([]*entry, 30)
-	for i := range entries {
-		entries[i] = &entry{}
+	records := make([]*record, 30)
+	for i := range records {
+		records[i] = &record{}
 	}
-	s, model := &set{}, map[*entry]bool{}
+	s, model := &set{}, map[*record]bool{}
 	for range 5000 {
-		e := entries[r.IntN(len(entries))]
+		e := records[r.IntN(len(records))]
 		if r.IntN(2) == 0 {
 			s.add(e)
 			model[e] = true
@@ -658,12 +657,12 @@ func TestSet(t *testing.T) {
 			delete(model, e)
 		}
 		if s.has(e) != model[e] || s.len() != len(model) {
-			t.Fatal("the set is not what it should be")
+			t.Fatal("the set differs from the model")
 		}
-		all := map[*entry]bool{}
-		s.each(func(e *entry) { all[e] = true })
+		all := map[*record]bool{}
+		s.each(func(member *record) { all[member] = true })
 		if !maps.Equal(all, model) {
-			t.Fatal("the set does not show what it holds")
+			t.Fatal("each does not visit the members")
 		}
 	}
 }
@@ -683,12 +682,12 @@ func TestQueue(t *testing.T) {
 			q.pop()
 			want++
 		} else if want != next {
-			t.Fatal("the queue lost something")
+			t.Fatal("the queue has lost an item")
 		}
 	}
 }
 
-// A transform may leave out the resource version; what a list brings is taken then.
+// A transform may remove the resource version. Then a list always replaces the object.
 func TestListsWithoutVersions(t *testing.T) {
 	s := New(ShareAsked)
 	c := s.Scope("")
@@ -700,13 +699,13 @@ func TestListsWithoutVersions(t *testing.T) {
 		c.Listed(obj)
 		c.Complete("10")
 		if got, ok := s.Get(key("a"), false); !ok || got.Copy().(*corev1.ConfigMap).Data["value"] != value {
-			t.Errorf("the list told of %s, the store has %v", value, got.Copy())
+			t.Errorf("the list has %s, the store %v", value, got.Copy())
 		}
 	}
 }
 
-// A transform may leave out the UID. Then only the server knows whether the object that was deleted is
-// the one that reads see.
+// A transform may remove the UID. Then only the server knows whether the object that was deleted is
+// the visible one.
 func TestDeletionsWithoutUIDs(t *testing.T) {
 	for name, deleted := range map[string]func(*Store){
 		"deleted":  func(s *Store) { s.Deleted(key("a"), "u", 5) },
@@ -728,7 +727,7 @@ func TestDeletionsWithoutUIDs(t *testing.T) {
 			c.Deleted(object("a", "", 6))
 			c.Changed(object("a", "", 7))
 			if got := get(s, key("a"), false); got == nil {
-				t.Error("the new object is not seen")
+				t.Error("the new object is not visible")
 			}
 		})
 	}

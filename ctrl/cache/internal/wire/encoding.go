@@ -13,12 +13,11 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// encoding decodes a resource from one media type. It does not change, and may
-// be used by several goroutines.
+// encoding decodes a resource from one media type. It is immutable and safe for concurrent use.
 type encoding struct {
 	resource Resource
 	info     runtime.SerializerInfo
-	// objects decodes any object, and says what is wrong with one.
+	// objects is client-go's decoder of any object, for what the format does not handle.
 	objects runtime.Decoder
 	format
 
@@ -26,31 +25,29 @@ type encoding struct {
 	apiVersion, listAPIVersion string
 }
 
-// format is how events and lists are written. What a format cannot make sense
-// of may still be right: it is only unusual.
+// format parses events and lists of one media type in the form in which servers usually write them.
+// Input that a format rejects may still be valid; it is left to client-go's decoders.
 type format interface {
-	// frames returns what cuts a stream into frames.
-	frames() splitter
-	// event returns the type of an event and the object it has, still encoded.
-	event(frame []byte) (kind, object []byte, ok bool)
-	// decode decodes an object of a kind. It fills obj and tells whether it was
-	// of that kind.
+	// newSplitter returns a splitter of a stream into frames.
+	newSplitter() splitter
+	// splitEvent returns the type of an event and its encoded object.
+	splitEvent(frame []byte) (kind, object []byte, ok bool)
+	// decode decodes an object into obj and reports whether it is of that kind.
 	decode(data []byte, apiVersion, kind string, obj client.Object) bool
-	// list returns the items of a list, still encoded.
-	list(data []byte) (list, bool)
-	// item decodes an item of a list into an empty object.
-	item(data []byte, obj client.Object) error
+	// splitList returns a list with its encoded items.
+	splitList(data []byte) (encodedList, bool)
+	// decodeItem decodes an item of a list into an empty object.
+	decodeItem(data []byte, obj client.Object) error
 }
 
-// list is a list whose items are still encoded.
-type list struct {
+// encodedList is a list whose items are not decoded yet.
+type encodedList struct {
 	apiVersion, kind string
 	metadata         metav1.ListMeta
 	items            [][]byte
 }
 
-// encodings returns how a resource can be decoded, in the order of preference of
-// the serializer.
+// encodings returns the encodings of a resource, in the serializer's order of preference.
 func encodings(r Resource, serializer runtime.NegotiatedSerializer) (all []*encoding) {
 	for _, info := range serializer.SupportedMediaTypes() {
 		e := &encoding{
@@ -59,7 +56,7 @@ func encodings(r Resource, serializer runtime.NegotiatedSerializer) (all []*enco
 		}
 		switch info.MediaType {
 		case runtime.ContentTypeProtobuf:
-			e.format = protobufFormat{plainList(r)}
+			e.format = protobufFormat{conventionalList(r)}
 		case runtime.ContentTypeJSON:
 			e.format = jsonFormat{}
 		default:
@@ -70,41 +67,42 @@ func encodings(r Resource, serializer runtime.NegotiatedSerializer) (all []*enco
 	return all
 }
 
-// is tells whether an answer of a content type is in this encoding.
-func (e *encoding) is(contentType string) bool {
+// matches reports whether a content type is this encoding's.
+func (e *encoding) matches(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && media == e.info.MediaType
 }
 
 // decodeEvent decodes a frame of a watch.
 func (e *encoding) decodeEvent(frame []byte) (watch.Event, error) {
-	if kind, object, ok := e.event(frame); ok {
+	if kind, object, ok := e.splitEvent(frame); ok {
 		obj := e.resource.New()
 		if t, known := eventType(kind); known && e.decode(object, e.apiVersion, e.resource.Kind.Kind, obj) {
 			return watch.Event{Type: t, Object: obj}, nil
 		}
 	}
-	return e.unusualEvent(frame)
+	return e.decodeAnyEvent(frame)
 }
 
-// unusualEvent decodes whatever a frame may be, such as an error.
-func (e *encoding) unusualEvent(frame []byte) (watch.Event, error) {
+// decodeAnyEvent decodes a frame with client-go's decoders, such as an error event.
+func (e *encoding) decodeAnyEvent(frame []byte) (watch.Event, error) {
 	var event metav1.WatchEvent
 	out, _, err := e.info.StreamSerializer.Decode(frame, nil, &event)
 	if err != nil {
 		return watch.Event{}, err
 	}
 	if out != &event {
-		return watch.Event{}, fmt.Errorf("a %T instead of an event", out)
+		return watch.Event{}, fmt.Errorf("unexpected type %T, want a watch event", out)
 	}
 	t, known := eventType([]byte(event.Type))
 	if !known {
-		return watch.Event{}, fmt.Errorf("an event of the unknown type %q", event.Type)
+		return watch.Event{}, fmt.Errorf("got invalid watch event type: %v", event.Type)
 	}
 	obj, err := runtime.Decode(e.objects, event.Object.Raw)
 	return watch.Event{Type: t, Object: obj}, err
 }
 
+// eventType returns the event type of a name, and false if there is none.
 func eventType(name []byte) (watch.EventType, bool) {
 	for _, t := range [...]watch.EventType{watch.Modified, watch.Added, watch.Deleted, watch.Bookmark, watch.Error} {
 		if string(name) == string(t) {
@@ -114,8 +112,8 @@ func eventType(name []byte) (watch.EventType, bool) {
 	return "", false
 }
 
-// undecodable is the event that stands for something that cannot be decoded.
-func undecodable(err error) watch.Event {
+// decodingError returns the error event that reports a frame that cannot be decoded.
+func decodingError(err error) watch.Event {
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
 	return watch.Event{
 		Type:   watch.Error,

@@ -14,30 +14,30 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// FuzzStream reads any bytes as a watch. It must come to an end, and understand
-// whatever client-go understands.
+// FuzzStream reads arbitrary bytes as a watch. The watch must end, and its events must be those
+// that client-go decodes.
 func FuzzStream(f *testing.F) {
-	for i, form := range forms {
-		f.Add(uint8(i), uint16(0), form.some(2))
-		f.Add(uint8(i), uint16(3), form.frame(watch.Added, pod(1)))
+	for i, r := range representations {
+		f.Add(uint8(i), uint16(0), r.stream(2))
+		f.Add(uint8(i), uint16(3), r.frame(watch.Added, pod(1)))
 	}
 	f.Add(uint8(0), uint16(0), []byte("\x00\x00\x00\x00"))
 	f.Add(uint8(2), uint16(0), []byte(`{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1"}}`))
 	f.Fuzz(func(t *testing.T, n uint8, piece uint16, stream []byte) {
-		sameStream(t, forms[int(n)%len(forms)], stream, int(piece))
+		compareStream(t, representations[int(n)%len(representations)], stream, int(piece))
 	})
 }
 
-// sameStream compares what we and client-go make of a stream.
-func sameStream(t *testing.T, f form, stream []byte, piece int) {
+// compareStream compares how this package and client-go decode a stream.
+func compareStream(t *testing.T, f representation, stream []byte, piece int) {
 	t.Helper()
 	var pieces []int
 	if piece > 0 {
 		pieces = []int{piece}
 	}
-	want, _ := garbled(f.replay(t, stream).plainEvents(t))
+	want, _ := trimDecodingError(f.replay(t, stream).clientGoEvents(t))
 	got, err := f.replay(t, stream, pieces...).events(t, t.Context())
-	got, _ = garbled(got)
+	got, _ = trimDecodingError(got)
 	if err != io.EOF {
 		t.Error(err)
 	}
@@ -46,22 +46,22 @@ func sameStream(t *testing.T, f form, stream []byte, piece int) {
 	}
 }
 
-// What was damaged on its way is taken as client-go takes it.
-func TestDamaged(t *testing.T) {
-	for i, f := range forms {
+// Damaged streams and lists are decoded as client-go decodes them.
+func TestDamagedInput(t *testing.T) {
+	for i, f := range representations {
 		r := rand.New(rand.NewPCG(uint64(i), 7))
-		stream := f.some(3)
+		stream := f.stream(3)
 		list := f.encode(&corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []corev1.Pod{*pod(1), *pod(2)}})
 		for range 500 {
-			sameStream(t, f, damage(r, stream), r.IntN(500))
-			if sameList(t, f, damage(r, list)); t.Failed() {
+			compareStream(t, f, damage(r, stream), r.IntN(500))
+			if compareList(t, f, damage(r, list)); t.Failed() {
 				return
 			}
 		}
 	}
 }
 
-// damage returns a copy with some changes.
+// damage returns a copy of data with random changes.
 func damage(r *rand.Rand, data []byte) []byte {
 	data = bytes.Clone(data)
 	for range 1 + r.IntN(3) {
@@ -82,22 +82,21 @@ func damage(r *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// FuzzList reads any bytes as a list.
+// FuzzList reads arbitrary bytes as a list. The result must be that of client-go.
 func FuzzList(f *testing.F) {
-	for i := range forms {
+	for i := range representations {
 		f.Add(uint8(i), []byte(`{"apiVersion":"v1","kind":"PodList","metadata":{"continue":"x"},"items":[{"metadata":{"name":"a"}},{}]}`))
 		f.Add(uint8(i), []byte("k8s\x00\x0a\x0d\x0a\x02v1\x12\x07PodList\x12\x02\x12\x00"))
 	}
 	f.Fuzz(func(t *testing.T, n uint8, body []byte) {
-		sameList(t, forms[int(n)%len(forms)], body)
+		compareList(t, representations[int(n)%len(representations)], body)
 	})
 }
 
-// BenchmarkWatch is what it takes to make events of a watch that begins with
-// many objects, here and in client-go.
+// BenchmarkWatch measures reading a watch with many initial events, here and with client-go.
 func BenchmarkWatch(b *testing.B) {
 	const objects = 5000
-	for _, f := range forms {
+	for _, f := range representations {
 		var stream []byte
 		for i := range objects {
 			stream = append(stream, f.frame(watch.Added, realistic(i))...)
@@ -114,7 +113,7 @@ func BenchmarkWatch(b *testing.B) {
 			return events
 		}
 		theirs := func() (events int) {
-			w, err := f.replay(b, stream).PlainWatch(b.Context(), metav1.ListOptions{})
+			w, err := f.replay(b, stream).ClientGoWatch(b.Context(), metav1.ListOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -141,13 +140,13 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkEvent is what one event takes that comes alone.
+// BenchmarkEvent measures a single event, here and with client-go.
 func BenchmarkEvent(b *testing.B) {
-	for _, f := range forms {
+	for _, f := range representations {
 		frame := f.frame(watch.Modified, realistic(1))
 		b.Run(f.name+"/flyball", func(b *testing.B) {
 			r, send := oneByOne(b, frame)
-			s, err := f.newClient(b, body(f.media, r)).Watch(b.Context(), metav1.ListOptions{})
+			s, err := f.newClient(b, respondWith(f.media, r)).Watch(b.Context(), metav1.ListOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -161,7 +160,7 @@ func BenchmarkEvent(b *testing.B) {
 		})
 		b.Run(f.name+"/client-go", func(b *testing.B) {
 			r, send := oneByOne(b, frame)
-			s, err := f.newClient(b, body(f.media, r)).PlainWatch(b.Context(), metav1.ListOptions{})
+			s, err := f.newClient(b, respondWith(f.media, r)).ClientGoWatch(b.Context(), metav1.ListOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -174,7 +173,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// oneByOne returns a body in which a frame stands each time that it is sent.
+// oneByOne returns a body and a function that writes the frame to it.
 func oneByOne(b *testing.B, frame []byte) (body *io.PipeReader, send func()) {
 	b.ReportAllocs()
 	r, w := io.Pipe()

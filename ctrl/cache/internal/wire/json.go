@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"errors"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,13 +10,13 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// jsonFormat is JSON as servers write it, objects of a stream one after the
-// other.
+// jsonFormat is JSON as servers write it: the events of a stream follow each other without a
+// delimiter.
 type jsonFormat struct{}
 
-func (jsonFormat) frames() splitter { return &objects{} }
+func (jsonFormat) newSplitter() splitter { return &objectSplitter{} }
 
-func (jsonFormat) event(frame []byte) (kind, object []byte, ok bool) {
+func (jsonFormat) splitEvent(frame []byte) (kind, object []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(frame, []byte(`{"type":"`))
 	if !ok {
 		return nil, nil, false
@@ -26,7 +25,7 @@ func (jsonFormat) event(frame []byte) (kind, object []byte, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	// Were there more members than the object, it could not be decoded.
+	// Further members would be taken for part of the object, which then fails to decode.
 	object, ok = bytes.CutPrefix(rest, []byte(`,"object":`))
 	return kind, bytes.TrimSuffix(object, []byte("}")), ok
 }
@@ -38,17 +37,18 @@ func (jsonFormat) decode(data []byte, apiVersion, kind string, obj client.Object
 	if json.Unmarshal(data, obj) != nil {
 		return false
 	}
-	// That a decoded object does not say what it is, is a custom of decoders.
-	says := obj.GetObjectKind()
-	known := says.GroupVersionKind() == schema.FromAPIVersionAndKind(apiVersion, kind)
-	says.SetGroupVersionKind(schema.GroupVersionKind{})
-	return known
+	// Decoders clear the kind of typed objects.
+	objectKind := obj.GetObjectKind()
+	matches := objectKind.GroupVersionKind() == schema.FromAPIVersionAndKind(apiVersion, kind)
+	objectKind.SetGroupVersionKind(schema.GroupVersionKind{})
+	return matches
 }
 
-func (jsonFormat) list(data []byte) (l list, ok bool) {
-	members, ok := split(data, '{')
+// splitList implements format. It accepts the members of a Kubernetes list only, each at most once.
+func (jsonFormat) splitList(data []byte) (l encodedList, ok bool) {
+	members, ok := splitMembers(data, '{')
 	if !ok {
-		return list{}, false
+		return encodedList{}, false
 	}
 	seen := map[string]bool{}
 	for _, m := range members {
@@ -62,42 +62,42 @@ func (jsonFormat) list(data []byte) (l list, ok bool) {
 		case `"metadata"`:
 			into = &l.metadata
 		case `"items"`:
-			items, ok := split(m.value, '[')
+			items, ok := splitMembers(m.value, '[')
 			if !ok {
-				return list{}, false
+				return encodedList{}, false
 			}
 			l.items = make([][]byte, len(items))
 			for i := range items {
 				l.items[i] = items[i].value
 			}
 		default:
-			return list{}, false
+			return encodedList{}, false
 		}
 		if seen[name] || into != nil && json.Unmarshal(m.value, into) != nil {
-			return list{}, false
+			return encodedList{}, false
 		}
 		seen[name] = true
 	}
 	return l, seen[`"items"`]
 }
 
-func (jsonFormat) item(data []byte, obj client.Object) error {
+func (jsonFormat) decodeItem(data []byte, obj client.Object) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return json.Unmarshal(data, &u.Object)
 	}
 	return json.Unmarshal(data, obj)
 }
 
-// member is an element of an array, or a member of an object.
+// member is a member of a JSON object, or an element of an array, which has no name.
 type member struct{ name, value []byte }
 
-// split returns what is in an object or an array, which bracket says.
-func split(data []byte, bracket byte) (all []member, ok bool) {
-	data = bytes.Trim(data, spaces)
+// splitMembers returns the members of an object or array, depending on its opening bracket.
+func splitMembers(data []byte, bracket byte) (all []member, ok bool) {
+	data = bytes.Trim(data, whitespace)
 	if len(data) < 2 || data[0] != bracket || data[len(data)-1] != bracket+2 {
 		return nil, false
 	}
-	data = bytes.Trim(data[1:len(data)-1], spaces)
+	data = bytes.Trim(data[1:len(data)-1], whitespace)
 	for len(data) > 0 {
 		var m member
 		if bracket == '{' {
@@ -115,174 +115,21 @@ func split(data []byte, bracket byte) (all []member, ok bool) {
 		if len(data) == 0 {
 			break
 		}
-		if data, ok = bytes.CutPrefix(data, []byte(",")); !ok || len(bytes.Trim(data, spaces)) == 0 {
+		if data, ok = bytes.CutPrefix(data, []byte(",")); !ok || len(bytes.Trim(data, whitespace)) == 0 {
 			return nil, false
 		}
 	}
 	return all, true
 }
 
-// cutValue cuts an object, an array or a string off the beginning of data, and
-// the space around it. It does not know numbers and words.
+// cutValue cuts an object, an array or a string, and the whitespace around it, off the beginning of
+// data. It fails for numbers, booleans and null.
 func cutValue(data []byte) (value, rest []byte, ok bool) {
-	data = bytes.TrimLeft(data, spaces)
+	data = bytes.TrimLeft(data, whitespace)
 	var s scanner
 	n, done, err := s.scan(data)
 	if !done || err != nil {
 		return nil, nil, false
 	}
-	return data[:n], bytes.TrimLeft(data[n:], spaces), true
-}
-
-// objects cuts a stream into JSON objects.
-type objects struct {
-	scanner scanner
-	// seen is how much of the first object has been looked at.
-	seen int
-}
-
-func (o *objects) next(data []byte) (from, to int, err error) {
-	from = len(data) - len(bytes.TrimLeft(data, spaces))
-	if from == len(data) {
-		return 0, 0, nil
-	}
-	if data[from] != '{' {
-		return 0, 0, errNotJSON
-	}
-	o.seen = max(o.seen, from)
-	n, done, err := o.scanner.scan(data[o.seen:])
-	o.seen += n
-	switch {
-	case err != nil:
-		return 0, 0, err
-	case o.seen-from > maxFrame:
-		return 0, 0, errTooLarge
-	case !done:
-		return 0, 0, nil
-	}
-	to = o.seen
-	*o = objects{scanner: scanner{open: o.scanner.open}}
-	return from, to, nil
-}
-
-var errNotJSON = errors.New("the stream is not JSON")
-
-const spaces = " \t\r\n"
-
-// scanner finds the end of a JSON value that may come in pieces. It sees at once
-// when brackets, names and commas are not where they should be; what is wrong
-// within strings, numbers and words is seen when they are decoded. A number or a
-// word that stands alone has no end to it.
-type scanner struct {
-	open []byte // the brackets that are open
-	next expected
-	// in is '"' within a string, '\\' after a backslash within one, 'w' within a
-	// number or a word.
-	in byte
-}
-
-// expected is what may come next.
-type expected uint8
-
-const (
-	aValue expected = iota
-	aValueOrEnd
-	aName
-	aNameOrEnd
-	aColon
-	aCommaOrEnd
-)
-
-// maxDepth is how deep values may be within values.
-const maxDepth = 10_000
-
-// scan looks at more data and returns how much of it belongs to the value.
-func (s *scanner) scan(data []byte) (n int, done bool, err error) {
-	for i := 0; i < len(data); i++ {
-		c := data[i]
-		switch s.in {
-		case '\\':
-			s.in = '"'
-			continue
-		case '"':
-			for c != '"' && c != '\\' {
-				if i++; i == len(data) {
-					return i, false, nil
-				}
-				c = data[i]
-			}
-			if s.in = c; c == '"' {
-				s.in = 0
-				if s.next == aCommaOrEnd && len(s.open) == 0 {
-					return i + 1, true, nil
-				}
-			}
-			continue
-		case 'w':
-			if word(c) {
-				continue
-			}
-			s.in = 0
-		}
-		switch {
-		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
-		case !s.take(c):
-			return i, false, errNotJSON
-		case s.next == aCommaOrEnd && len(s.open) == 0 && s.in == 0:
-			return i + 1, true, nil
-		}
-	}
-	return len(data), false, nil
-}
-
-// take takes the first character of whatever comes next.
-func (s *scanner) take(c byte) bool {
-	value := s.next == aValue || s.next == aValueOrEnd
-	switch c {
-	case '{', '[':
-		if !value || len(s.open) == maxDepth {
-			return false
-		}
-		s.open = append(s.open, c)
-		if s.next = aNameOrEnd; c == '[' {
-			s.next = aValueOrEnd
-		}
-		return true
-	case '}', ']':
-		last := len(s.open) - 1
-		if last < 0 || s.open[last]+2 != c || s.next != aCommaOrEnd && s.next != aNameOrEnd && s.next != aValueOrEnd {
-			return false
-		}
-		s.open, s.next = s.open[:last], aCommaOrEnd
-		return true
-	case '"':
-		s.in = '"'
-		switch {
-		case value:
-			s.next = aCommaOrEnd
-		case s.next == aName || s.next == aNameOrEnd:
-			s.next = aColon
-		default:
-			return false
-		}
-		return true
-	case ':':
-		ok := s.next == aColon
-		s.next = aValue
-		return ok
-	case ',':
-		ok := s.next == aCommaOrEnd && len(s.open) > 0
-		if s.next = aName; ok && s.open[len(s.open)-1] == '[' {
-			s.next = aValue
-		}
-		return ok
-	default:
-		s.in, s.next = 'w', aCommaOrEnd
-		return value && word(c)
-	}
-}
-
-// word tells whether a character may be part of a number or a word.
-func word(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
+	return data[:n], bytes.TrimLeft(data[n:], whitespace), true
 }

@@ -14,17 +14,17 @@ import (
 
 // Page is a page of a list.
 type Page struct {
-	// Version is the resource version of the list, and Next names the page that
-	// follows, if one does.
+	// Version is the resource version of the list. Next is the continue token of the next page, empty
+	// for the last one.
 	Version, Next string
-	// Objects decodes the objects, and gives them in their order until one cannot
-	// be decoded. They can be asked for once.
+	// Objects decodes the objects and yields them in the order of the list, up to the first that
+	// cannot be decoded. The caller owns them. It can be iterated once.
 	Objects iter.Seq2[client.Object, error]
 }
 
-// page returns the page in an answer, unless it is unusual.
+// page returns the page in a response body, or nil if the list is not in the usual form.
 func (e *encoding) page(data []byte) *Page {
-	l, ok := e.list(data)
+	l, ok := e.splitList(data)
 	if want := e.resource.ListKind.Kind; !ok || l.apiVersion != e.listAPIVersion ||
 		l.kind != want && (want != "" || !strings.HasSuffix(l.kind, "List")) {
 		return nil
@@ -32,11 +32,11 @@ func (e *encoding) page(data []byte) *Page {
 	return &Page{Version: l.metadata.ResourceVersion, Next: l.metadata.Continue, Objects: e.decodeItems(l)}
 }
 
-// wholePage makes a page of a list that has been decoded.
-func wholePage(list client.ObjectList) *Page {
-	return &Page{Version: list.GetResourceVersion(), Next: list.GetContinue(), Objects: func(yield func(client.Object, error) bool) {
+// decodedPage returns a page of a decoded list.
+func decodedPage(list client.ObjectList) *Page {
+	objects := func(yield func(client.Object, error) bool) {
 		stopped := false
-		// An object must not keep the whole page in memory.
+		// With a copy of its own, an object does not keep the whole page in memory.
 		err := meta.EachListItemWithAlloc(list, func(obj apiruntime.Object) error {
 			stopped = stopped || !yield(obj.(client.Object), nil)
 			return nil
@@ -44,79 +44,80 @@ func wholePage(list client.ObjectList) *Page {
 		if err != nil && !stopped {
 			yield(nil, err)
 		}
-	}}
+	}
+	return &Page{Version: list.GetResourceVersion(), Next: list.GetContinue(), Objects: objects}
 }
 
-// decodeItems decodes the items of a list on several goroutines.
-func (e *encoding) decodeItems(l list) iter.Seq2[client.Object, error] {
+// decodeItems decodes the items of a list on several goroutines and yields them in order.
+func (e *encoding) decodeItems(l encodedList) iter.Seq2[client.Object, error] {
 	return func(yield func(client.Object, error) bool) {
-		groups, stop := make(chan *group, runtime.GOMAXPROCS(0)), make(chan struct{})
-		go e.decodeGroups(l, groups, stop)
+		batches, stop := make(chan *itemBatch, runtime.GOMAXPROCS(0)), make(chan struct{})
+		go e.decodeBatches(l, batches, stop)
 		defer func() {
 			close(stop)
-			for g := range groups {
-				<-g.decoded
+			for b := range batches {
+				<-b.decoded
 			}
 		}()
-		for g := range groups {
-			<-g.decoded
-			for _, obj := range g.objects {
+		for b := range batches {
+			<-b.decoded
+			for _, obj := range b.objects {
 				if !yield(obj, nil) {
 					return
 				}
 			}
-			if g.err != nil {
-				yield(nil, g.err)
+			if b.err != nil {
+				yield(nil, b.err)
 				return
 			}
 		}
 	}
 }
 
-// group is some items of a list and the objects that they become.
-type group struct {
+// itemBatch is a range of the items of a list and the objects decoded from them.
+type itemBatch struct {
 	items   [][]byte
 	objects []client.Object
 	err     error
 	decoded chan struct{}
 }
 
-// decodeGroups sends all items, each group while it is being decoded.
-func (e *encoding) decodeGroups(l list, to chan<- *group, stop <-chan struct{}) {
+// decodeBatches sends all items in batches, each while it is being decoded.
+func (e *encoding) decodeBatches(l encodedList, to chan<- *itemBatch, stop <-chan struct{}) {
 	defer close(to)
 	for items := l.items; len(items) > 0; {
 		n, size := 0, 0
-		for n < len(items) && size < share {
+		for n < len(items) && size < minParallel {
 			size += len(items[n])
 			n++
 		}
-		g := &group{items: items[:n], decoded: make(chan struct{})}
+		b := &itemBatch{items: items[:n], decoded: make(chan struct{})}
 		items = items[n:]
 		select {
-		case to <- g:
+		case to <- b:
 		case <-stop:
 			return
 		}
 		go func() {
-			defer close(g.decoded)
-			g.err = e.decodeGroup(g, l.apiVersion, l.kind)
+			defer close(b.decoded)
+			b.err = e.decodeBatch(b, l.apiVersion, l.kind)
 		}()
 	}
 }
 
-func (e *encoding) decodeGroup(g *group, listVersion, listKind string) error {
-	g.objects = make([]client.Object, 0, len(g.items))
-	for _, item := range g.items {
+func (e *encoding) decodeBatch(b *itemBatch, listVersion, listKind string) error {
+	b.objects = make([]client.Object, 0, len(b.items))
+	for _, item := range b.items {
 		obj := e.resource.New()
-		if err := e.item(item, obj); err != nil {
+		if err := e.decodeItem(item, obj); err != nil {
 			return err
 		}
-		// Lists need not repeat what their items are.
+		// The items of a list may lack apiVersion and kind.
 		if u, ok := obj.(*unstructured.Unstructured); ok && u.GetKind() == "" && u.GetAPIVersion() == "" {
 			u.SetKind(strings.TrimSuffix(listKind, "List"))
 			u.SetAPIVersion(listVersion)
 		}
-		g.objects = append(g.objects, obj)
+		b.objects = append(b.objects, obj)
 	}
 	return nil
 }

@@ -9,15 +9,14 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// protobufFormat is Kubernetes' own use of protobuf. Frames follow their length,
-// events are plain messages, objects and lists are in an envelope that begins
-// with a mark.
+// protobufFormat is Kubernetes' protobuf encoding. Frames are preceded by their length, events are
+// bare messages, objects and lists are in an envelope (runtime.Unknown) with a magic prefix.
 type protobufFormat struct {
-	// plainList is whether the list of the resource is made as all lists are.
-	plainList bool
+	// conventionalList is set if the list type has the usual fields.
+	conventionalList bool
 }
 
-// The numbers of fields.
+// Field numbers of the messages.
 const (
 	eventKind, eventObject              = 1, 2 // of metav1.WatchEvent
 	extensionRaw                        = 1    // of runtime.RawExtension
@@ -27,13 +26,13 @@ const (
 	listMetadata, listItems             = 1, 2 // of any list
 )
 
-var mark = []byte("k8s\x00")
+var protobufPrefix = []byte("k8s\x00")
 
-// plainList tells whether a list of a resource has its metadata and items in the
-// usual fields, and its items are sent as protobuf.
-func plainList(r Resource) bool {
+// conventionalList reports whether the list type of a resource has its metadata and items in fields
+// 1 and 2, and its items implement protobuf.
+func conventionalList(r Resource) bool {
 	list, err := r.NewList()
-	if _, ok := r.New().(message); !ok || err != nil {
+	if _, ok := r.New().(unmarshaler); !ok || err != nil {
 		return false
 	}
 	t := reflect.TypeOf(list).Elem()
@@ -44,9 +43,9 @@ func plainList(r Resource) bool {
 	return field("ListMeta", "bytes,1,opt,") && field("Items", "bytes,2,rep,")
 }
 
-func (protobufFormat) frames() splitter { return lengths{} }
+func (protobufFormat) newSplitter() splitter { return lengthSplitter{} }
 
-func (protobufFormat) event(frame []byte) (kind, object []byte, ok bool) {
+func (protobufFormat) splitEvent(frame []byte) (kind, object []byte, ok bool) {
 	for len(frame) > 0 {
 		f, rest, ok := nextField(frame)
 		if !ok {
@@ -70,15 +69,15 @@ func (protobufFormat) event(frame []byte) (kind, object []byte, ok bool) {
 }
 
 func (protobufFormat) decode(data []byte, apiVersion, kind string, obj client.Object) bool {
-	e, ok := openEnvelope(data)
-	m, known := obj.(message)
+	e, ok := parseEnvelope(data)
+	m, known := obj.(unmarshaler)
 	return ok && known && string(e.apiVersion) == apiVersion && string(e.kind) == kind && m.Unmarshal(e.raw) == nil
 }
 
-func (p protobufFormat) list(data []byte) (l list, ok bool) {
-	e, ok := openEnvelope(data)
-	if !ok || !p.plainList {
-		return list{}, false
+func (p protobufFormat) splitList(data []byte) (l encodedList, ok bool) {
+	e, ok := parseEnvelope(data)
+	if !ok || !p.conventionalList {
+		return encodedList{}, false
 	}
 	l.apiVersion, l.kind = string(e.apiVersion), string(e.kind)
 	for msg := e.raw; len(msg) > 0; {
@@ -88,29 +87,30 @@ func (p protobufFormat) list(data []byte) (l list, ok bool) {
 		case ok && f.number == listItems:
 			l.items = append(l.items, f.value)
 		default:
-			return list{}, false
+			return encodedList{}, false
 		}
 		msg = rest
 	}
 	return l, true
 }
 
-func (protobufFormat) item(data []byte, obj client.Object) error {
-	return obj.(message).Unmarshal(data)
+func (protobufFormat) decodeItem(data []byte, obj client.Object) error {
+	return obj.(unmarshaler).Unmarshal(data)
 }
 
-// message is what types do that are sent as protobuf.
-type message interface {
+// unmarshaler is implemented by the types that have a protobuf encoding.
+type unmarshaler interface {
 	Unmarshal([]byte) error
 }
 
-// envelope says what kind of object is in it.
+// envelope is a runtime.Unknown: an encoded object and its kind.
 type envelope struct {
 	apiVersion, kind, raw []byte
 }
 
-func openEnvelope(data []byte) (e envelope, ok bool) {
-	msg, ok := bytes.CutPrefix(data, mark)
+// parseEnvelope parses the envelope of an object.
+func parseEnvelope(data []byte) (e envelope, ok bool) {
+	msg, ok := bytes.CutPrefix(data, protobufPrefix)
 	if !ok {
 		return e, false
 	}
@@ -121,7 +121,7 @@ func openEnvelope(data []byte) (e envelope, ok bool) {
 		}
 		switch f.number {
 		case envelopeType:
-			if !e.readType(f.value) {
+			if !e.parseType(f.value) {
 				return e, false
 			}
 		case envelopeRaw:
@@ -135,7 +135,8 @@ func openEnvelope(data []byte) (e envelope, ok bool) {
 	return e, true
 }
 
-func (e *envelope) readType(msg []byte) bool {
+// parseType parses the TypeMeta of an envelope.
+func (e *envelope) parseType(msg []byte) bool {
 	for len(msg) > 0 {
 		f, rest, ok := nextField(msg)
 		switch {
@@ -151,19 +152,17 @@ func (e *envelope) readType(msg []byte) bool {
 	return true
 }
 
-// field is a field of a message that has a length of its own: a string, bytes or
-// another message.
+// field is a length-delimited field of a message: a string, bytes or an embedded message.
 type field struct {
 	number uint64
 	value  []byte
 }
 
-// nextField cuts the first field off a message. It fails on fields of any other
-// make.
+// nextField cuts the first field off a message. It fails for fields of other wire types.
 func nextField(msg []byte) (f field, rest []byte, ok bool) {
-	const hasLength = 2
+	const lengthDelimited = 2
 	tag, n := binary.Uvarint(msg)
-	if n <= 0 || tag&7 != hasLength {
+	if n <= 0 || tag&7 != lengthDelimited {
 		return field{}, nil, false
 	}
 	msg = msg[n:]
@@ -175,10 +174,10 @@ func nextField(msg []byte) (f field, rest []byte, ok bool) {
 	return field{tag >> 3, msg[n:end]}, msg[end:], true
 }
 
-// lengths cuts a stream into frames that follow their length, in four bytes.
-type lengths struct{}
+// lengthSplitter cuts a stream into frames that are preceded by their length in four bytes.
+type lengthSplitter struct{}
 
-func (lengths) next(data []byte) (from, to int, err error) {
+func (lengthSplitter) next(data []byte) (from, to int, err error) {
 	const header = 4
 	if len(data) < header {
 		return 0, 0, nil

@@ -7,14 +7,13 @@ import (
 	"sync"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 const (
-	// littleBuffer and chunk are how much is read at once: a chunk when much is
-	// there, less while a stream waits for what comes next.
-	littleBuffer, chunk = 8 << 10, 128 << 10
-	// maxFrame is how large a frame may be.
+	// smallBuffer and chunk are the sizes of the read buffer: a chunk while much data is available,
+	// less while a stream waits for the next event.
+	smallBuffer, chunk = 8 << 10, 128 << 10
+	// maxFrame is the maximum size of a frame.
 	maxFrame = 16 << 20
 )
 
@@ -22,9 +21,9 @@ var errTooLarge = errors.New("object to decode was longer than maximum allowed s
 
 // splitter finds frames in a stream.
 type splitter interface {
-	// next returns where the first frame of data begins and ends, the end being 0
-	// if more has to come. It is then called again with the same data and more,
-	// otherwise with what follows the frame.
+	// next returns where the first frame of data begins and ends. If the frame is incomplete, the end
+	// is 0, and next is called again with the same data and more. Otherwise it is called with the data
+	// after the frame.
 	next(data []byte) (from, to int, err error)
 }
 
@@ -33,21 +32,20 @@ type reader struct {
 	ctx   context.Context // ends with the stream
 	body  io.Reader
 	split splitter
-	// buf is what was read, and rest where in it the first frame begins that is
-	// not yet complete.
-	buf  []byte
-	rest int
-	// much is set while more comes at once than a little buffer holds.
-	much bool
+	// buf is the data that was read, and pos where its first incomplete frame begins.
+	buf []byte
+	pos int
+	// bulk is set while reads return more than a small buffer holds.
+	bulk bool
 }
 
-// next reads until a frame is complete, or the stream is over. The frames are
-// valid until it is called again, unless they are kept.
+// next reads until a frame is complete or the stream has ended. The frames are valid until the next
+// call, unless they are detached.
 func (r *reader) next() *batch {
 	b := newBatch()
 	for len(b.frames) == 0 && b.err == nil {
 		err := r.fill()
-		r.cut(b)
+		r.cutFrames(b)
 		if b.err == nil {
 			b.err = err
 		}
@@ -55,7 +53,7 @@ func (r *reader) next() *batch {
 	return b
 }
 
-// fill reads once.
+// fill reads once. As io.Reader permits empty reads, it retries them.
 func (r *reader) fill() error {
 	r.makeRoom()
 	room := r.buf[len(r.buf):cap(r.buf)]
@@ -63,18 +61,18 @@ func (r *reader) fill() error {
 		n, err := r.body.Read(room)
 		if n > 0 || err != nil {
 			r.buf = r.buf[:len(r.buf)+n]
-			r.much = n == len(room) || n > littleBuffer
-			return r.ended(err)
+			r.bulk = n == len(room) || n > smallBuffer
+			return r.normalize(err)
 		}
 	}
 	return io.ErrNoProgress
 }
 
-// makeRoom moves what is left to the front of a buffer of the right size.
+// makeRoom moves the incomplete frame to the front of a buffer of the right size.
 func (r *reader) makeRoom() {
-	left := r.buf[r.rest:]
-	size := littleBuffer
-	if r.much {
+	left := r.buf[r.pos:]
+	size := smallBuffer
+	if r.bulk {
 		size = chunk
 	}
 	for size <= len(left) {
@@ -87,36 +85,36 @@ func (r *reader) makeRoom() {
 		freeBuffer(r.buf)
 		r.buf = buf
 	}
-	r.rest = 0
+	r.pos = 0
 }
 
-// cut cuts off all frames that are complete.
-func (r *reader) cut(b *batch) {
+// cutFrames cuts off all complete frames.
+func (r *reader) cutFrames(b *batch) {
 	for b.err == nil {
 		var from, to int
-		from, to, b.err = r.split.next(r.buf[r.rest:])
+		from, to, b.err = r.split.next(r.buf[r.pos:])
 		if b.err != nil {
-			b.broken = true
+			b.malformed = true
 			return
 		}
 		if to == 0 {
 			return
 		}
-		b.frames = append(b.frames, r.buf[r.rest+from:r.rest+to])
+		b.frames = append(b.frames, r.buf[r.pos+from:r.pos+to])
 		b.size += to - from
-		r.rest += to
+		r.pos += to
 	}
 }
 
-// keep makes the frames that were read last valid for good.
-func (r *reader) keep(b *batch) {
+// detach hands the buffer over to a batch, so that its frames remain valid.
+func (r *reader) detach(b *batch) {
 	b.buf = r.buf
-	r.buf = append(newBuffer(chunk), r.buf[r.rest:]...)
-	r.rest = 0
+	r.buf = append(newBuffer(chunk), r.buf[r.pos:]...)
+	r.pos = 0
 }
 
-// ended returns io.EOF for all the ways in which connections end every day.
-func (r *reader) ended(err error) error {
+// normalize returns io.EOF for the errors with which connections usually end.
+func (r *reader) normalize(err error) error {
 	if err != nil && r.ctx.Err() != nil {
 		err = r.ctx.Err()
 	}
@@ -126,86 +124,7 @@ func (r *reader) ended(err error) error {
 	return err
 }
 
-// batch is frames that were read together, and the events in them.
-type batch struct {
-	frames [][]byte
-	size   int
-	// buf is what the frames are in, if nothing else uses it.
-	buf []byte
-	// err is why nothing comes after this batch, broken whether it is because
-	// the stream makes no sense.
-	err    error
-	broken bool
-	// read is of how many frames there are events, and given how many of those
-	// the caller has had.
-	events      []watch.Event
-	read, given int
-	// decoded is closed when there are all events, if another goroutine sees to
-	// it.
-	decoded chan struct{}
-}
-
-var batches = sync.Pool{New: func() any { return &batch{} }}
-
-func newBatch() *batch {
-	return batches.Get().(*batch)
-}
-
-// decode makes events of all frames.
-func (b *batch) decode(e *encoding) {
-	for b.decodeOne(e) {
-	}
-	freeBuffer(b.buf)
-	b.buf = nil
-}
-
-// decodeOne makes an event of the next frame, if there is one.
-func (b *batch) decodeOne(e *encoding) bool {
-	switch {
-	case b.read < len(b.frames):
-		event, err := e.decodeEvent(b.frames[b.read])
-		if b.read++; err == nil {
-			b.events = append(b.events, event)
-			return true
-		}
-		b.err, b.read = err, len(b.frames)
-	case !b.broken:
-		return false
-	}
-	b.events = append(b.events, undecodable(b.err))
-	b.err, b.broken = io.EOF, false
-	return true
-}
-
-// next returns the events that are there, or makes one. After the last there is
-// none.
-func (b *batch) next(e *encoding) []watch.Event {
-	clear(b.events[:b.given])
-	if b.given == len(b.events) {
-		b.decodeOne(e)
-	}
-	more := b.events[b.given:]
-	b.given = len(b.events)
-	return more
-}
-
-// wait waits until another goroutine has decoded the batch, if one is to.
-func (b *batch) wait() {
-	if b.decoded != nil {
-		<-b.decoded
-	}
-}
-
-// free lets the batch be used again.
-func (b *batch) free() {
-	freeBuffer(b.buf)
-	clear(b.frames)
-	clear(b.events)
-	*b = batch{frames: b.frames[:0], events: b.events[:0]}
-	batches.Put(b)
-}
-
-// chunks are buffers of that size.
+// chunks is a pool of buffers of that size.
 var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 func newBuffer(size int) []byte {

@@ -9,45 +9,45 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// share is how many bytes must be there at once for it to be worth while to
-// decode them on another core.
-const share = 16 << 10
+// minParallel is the number of bytes that must be available at once to make it worthwhile to decode
+// them on another core.
+const minParallel = 16 << 10
 
 // Stream is an open watch. It is used by one goroutine.
 type Stream struct {
 	encoding *encoding
 	reader   reader
 	close    func()
-	// ahead are batches in their order while a goroutine reads ahead. Until it is
-	// closed that goroutine has the reader.
+	// ahead receives the batches in order while a goroutine reads ahead. That goroutine owns the
+	// reader until it closes the channel.
 	ahead chan *batch
-	// current is the batch that events are taken from, err why there is none.
+	// current is the batch whose events are being returned; err is why there is none.
 	current *batch
 	err     error
 }
 
-func newStream(ctx context.Context, a answer) *Stream {
-	if a.body == nil {
+// newStream returns a stream of a watch's body. An empty one has ended.
+func newStream(ctx context.Context, body watchBody) *Stream {
+	if body.ReadCloser == nil {
 		return &Stream{err: io.EOF, close: func() {}}
 	}
-	closeBody := sync.OnceFunc(func() { a.body.Close() })
+	closeBody := sync.OnceFunc(func() { body.Close() })
 	stop := context.AfterFunc(ctx, closeBody)
 	return &Stream{
-		encoding: a.encoding,
-		reader:   reader{ctx: ctx, body: a.body, split: a.encoding.frames()},
+		encoding: body.encoding,
+		reader:   reader{ctx: ctx, body: body, split: body.encoding.newSplitter()},
 		close:    func() { stop(); closeBody() },
 	}
 }
 
-// Next returns what the server told next, one event at least, waiting for it if
-// it must. What cannot be decoded becomes an error event, as in client-go, and
-// ends the stream. Next returns io.EOF once the server or the connection has
-// ended it, and other errors of reading as they are. The events are the caller's
-// until the next call.
+// Next waits for and returns the next events, at least one. A frame that cannot be decoded becomes
+// an error event, as in client-go, and ends the stream. Next returns io.EOF after the server or the
+// connection has ended it, and other read errors unchanged. The caller owns the events; the slice
+// is valid until the next call.
 func (s *Stream) Next() ([]watch.Event, error) {
 	for s.err == nil {
 		if s.current == nil {
-			s.current = s.take()
+			s.current = s.nextBatch()
 		}
 		if events := s.current.next(s.encoding); len(events) > 0 {
 			return events, nil
@@ -59,9 +59,9 @@ func (s *Stream) Next() ([]watch.Event, error) {
 	return nil, s.err
 }
 
-// take returns the next batch. If nobody has decoded it, that is best left to
-// the last moment, so that no event waits for those behind it.
-func (s *Stream) take() *batch {
+// nextBatch returns the next batch. A batch that was not read ahead is decoded event by event, so
+// that no event waits for those behind it.
+func (s *Stream) nextBatch() *batch {
 	if s.ahead != nil {
 		if b, ok := <-s.ahead; ok {
 			b.wait()
@@ -70,21 +70,21 @@ func (s *Stream) take() *batch {
 		s.ahead = nil
 	}
 	b := s.reader.next()
-	if b.shared() {
-		s.reader.keep(b)
+	if b.parallel() {
+		s.reader.detach(b)
 		s.ahead = make(chan *batch, runtime.GOMAXPROCS(0))
 		go s.readAhead(s.ahead)
 	}
 	return b
 }
 
-// readAhead reads and has decoded what there is, until there is not much left.
+// readAhead reads batches, decodes the large ones concurrently, and ends after a small one.
 func (s *Stream) readAhead(to chan<- *batch) {
 	defer close(to)
 	for {
 		b := s.reader.next()
-		if b.shared() {
-			s.reader.keep(b)
+		if b.parallel() {
+			s.reader.detach(b)
 			b.decoded = make(chan struct{})
 			to <- b
 			go func() {
@@ -94,7 +94,7 @@ func (s *Stream) readAhead(to chan<- *batch) {
 			continue
 		}
 		b.decode(s.encoding)
-		more := b.err == nil && b.size >= share
+		more := b.err == nil && b.size >= minParallel
 		to <- b
 		if !more {
 			return
@@ -102,12 +102,7 @@ func (s *Stream) readAhead(to chan<- *batch) {
 	}
 }
 
-// shared tells whether the batch is to be decoded while more is read.
-func (b *batch) shared() bool {
-	return b.err == nil && b.size >= share && b.size <= chunk && len(b.frames) > 1 && runtime.GOMAXPROCS(0) > 1
-}
-
-// Close ends the stream. When it returns, nothing of it is left running.
+// Close ends the stream and waits for its goroutines.
 func (s *Stream) Close() {
 	s.close()
 	if s.ahead != nil {

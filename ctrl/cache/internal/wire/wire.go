@@ -1,31 +1,26 @@
-// Package wire is how a cache's lists and watches come from the server: what is
-// there at once is decoded on all cores and given on in the server's order.
+// Package wire lists and watches resources on the server. What arrives together is decoded on all
+// cores and returned in the server's order.
 //
-// A watch is read by whoever asks for its events. As long as they come one by
-// one, that is all there is to it: no goroutine, nothing handed from one to
-// another. When much is there at once, such as the list that a watch begins
-// with, a goroutine reads ahead, cuts what it reads into frames without copying
-// them, and has them decoded in batches, a goroutine a batch. It ends when
-// nothing more is there. The items of a page of a list are decoded likewise.
+// A watch is read by the goroutine that asks for its events. As long as events arrive one by one,
+// that is all: there is no other goroutine and no hand-off. When much arrives at once, such as the
+// initial events of a watch list, a goroutine reads ahead, cuts the stream into frames without
+// copying them, and has them decoded in batches, with a goroutine per batch. It ends when the rest
+// is small. The items of a list page are decoded the same way.
 //
-// What is the same for every object is read right here: the event and the
-// envelope around an object, the list around its items. Objects are decoded by
-// the code that their types bring along. Whatever looks unusual is left to
-// client-go's decoders, so that unusual answers and errors are what they always
-// were.
+// What all objects have in common is parsed here: the watch event and the envelope around an
+// object, the list around its items. Objects are decoded by the unmarshalers of their types.
+// Anything unusual is left to client-go's decoders, so that its results and errors are those of
+// client-go.
 //
-// What is in flight is bounded: a batch is what one chunk held, and as many
-// batches wait as there are cores. An object larger than a chunk is decoded
-// before anything else is read. Decoded objects keep nothing of the bytes that
-// they were made of.
+// The data in flight is bounded: a batch holds the frames of one chunk, and at most as many batches
+// are queued as there are cores. An object larger than a chunk is decoded before anything else is
+// read. Decoded objects do not refer to the bytes that they were decoded from.
 package wire
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,104 +31,100 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Resource is what is listed and watched, and in which form.
+// Resource is a resource to list and watch, and the representation of its objects.
 type Resource struct {
-	// Name is what URLs call it. Namespace is empty for all namespaces.
+	// Name is the resource's name in URLs. An empty Namespace means all namespaces.
 	Name, Namespace string
-	// Kind and ListKind are what an object and a list of them say they are. If
-	// ListKind has no kind, any name that ends in List will do.
+	// Kind and ListKind are the kinds of encoded objects and lists. If ListKind.Kind is empty, any
+	// kind that ends in List is accepted.
 	Kind, ListKind schema.GroupVersionKind
 	// New and NewList return an empty object and an empty list.
 	New     func() client.Object
 	NewList func() (client.ObjectList, error)
-	// Accept and AcceptList are the media types to ask for, if not those of the
-	// configuration.
+	// Accept and AcceptList are the Accept headers of watches and lists. If empty, that of the
+	// configuration is sent.
 	Accept, AcceptList string
 }
 
-// Client lists and watches a resource.
+// Client lists and watches a resource. It may be used by several goroutines.
 type Client struct {
 	resource  Resource
+	config    *rest.Config
+	http      *http.Client
 	rest      rest.Interface
 	encodings []*encoding
-
-	// opening is held while a watch is being opened, and opened is where its
-	// answer goes, nil if it is not to be handed over.
-	opening sync.Mutex
-	opened  *answer
 }
 
-// answer is the body of a watch and what it is encoded in.
-type answer struct {
-	body     io.ReadCloser
-	encoding *encoding
-}
-
-// NewClient returns a client of a resource. The config is for the resource's
-// group and version.
+// NewClient returns a client of a resource. The config is for the resource's group and version.
 func NewClient(config *rest.Config, http *http.Client, resource Resource) (*Client, error) {
-	c := &Client{resource: resource}
-	config = rest.CopyConfig(config)
+	c := &Client{resource: resource, config: config, http: http}
 	c.encodings = encodings(resource, config.NegotiatedSerializer)
 	if len(c.encodings) == 0 {
-		return nil, fmt.Errorf("%s can be read neither as protobuf nor as JSON", resource.Kind)
+		return nil, fmt.Errorf("the serializer of %s supports neither protobuf nor JSON", resource.Kind)
 	}
-	config.NegotiatedSerializer = handover{config.NegotiatedSerializer, c}
 	var err error
-	c.rest, err = rest.RESTClientForConfigAndClient(config, http)
+	c.rest, err = c.newREST(config.NegotiatedSerializer)
 	return c, err
 }
 
-// Watch opens a watch, which ends with ctx. The errors are those of
-// rest.Request.Watch.
+// newREST returns a REST client with a serializer.
+func (c *Client) newREST(serializer runtime.NegotiatedSerializer) (rest.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.NegotiatedSerializer = serializer
+	return rest.RESTClientForConfigAndClient(config, c.http)
+}
+
+// Watch opens a watch, which ends with ctx. The errors are those of rest.Request.Watch.
 func (c *Client) Watch(ctx context.Context, opts metav1.ListOptions) (*Stream, error) {
-	var opened answer
-	w, err := c.open(ctx, opts, &opened)
+	// A REST client per watch, so that each has a serializer of its own to capture the body. The HTTP
+	// client, and so its connections, are shared.
+	serializer := &captureSerializer{NegotiatedSerializer: c.config.NegotiatedSerializer, encodings: c.encodings}
+	r, err := c.newREST(serializer)
 	if err != nil {
 		return nil, err
 	}
-	// All that was left to client-go was to open the watch: for it, it has ended.
+	opts.Watch = true
+	w, err := c.request(r, c.resource.Namespace, opts, c.resource.Accept).Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// client-go has opened the watch and reads an empty body. Wait until it has ended.
 	for range w.ResultChan() {
 	}
-	return newStream(ctx, opened), nil
+	return newStream(ctx, serializer.captured), nil
 }
 
-// PlainWatch opens a watch as client-go has them.
-func (c *Client) PlainWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return c.open(ctx, opts, nil)
+// ClientGoWatch opens a watch that client-go decodes.
+func (c *Client) ClientGoWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	return c.request(c.rest, c.resource.Namespace, opts, c.resource.Accept).Watch(ctx)
 }
 
-func (c *Client) open(ctx context.Context, opts metav1.ListOptions, to *answer) (watch.Interface, error) {
-	c.opening.Lock()
-	defer c.opening.Unlock()
-	opts.Watch, c.opened = true, to
-	return c.request(c.resource.Namespace, opts, c.resource.Accept).Watch(ctx)
-}
-
-// List asks for a page. The errors are those of rest.Result.Into.
+// List requests a page. The errors are those of rest.Result.Into.
 func (c *Client) List(ctx context.Context, opts metav1.ListOptions) (*Page, error) {
 	return c.ListIn(ctx, c.resource.Namespace, opts)
 }
 
 // ListIn is List in another namespace, or in all if it is empty.
 func (c *Client) ListIn(ctx context.Context, namespace string, opts metav1.ListOptions) (*Page, error) {
-	result := c.request(namespace, opts, c.resource.AcceptList).Do(ctx)
-	if page := c.split(result); page != nil {
+	result := c.request(c.rest, namespace, opts, c.resource.AcceptList).Do(ctx)
+	if page := c.splitPage(result); page != nil {
 		return page, nil
 	}
-	list, err := c.whole(result)
+	list, err := c.decodeList(result)
 	if err != nil {
 		return nil, err
 	}
-	return wholePage(list), nil
+	return decodedPage(list), nil
 }
 
-// PlainList asks for a page and decodes it as client-go does.
-func (c *Client) PlainList(ctx context.Context, opts metav1.ListOptions) (client.ObjectList, error) {
-	return c.whole(c.request(c.resource.Namespace, opts, c.resource.AcceptList).Do(ctx))
+// ClientGoList requests a page that client-go decodes.
+func (c *Client) ClientGoList(ctx context.Context, opts metav1.ListOptions) (client.ObjectList, error) {
+	return c.decodeList(c.request(c.rest, c.resource.Namespace, opts, c.resource.AcceptList).Do(ctx))
 }
 
-func (c *Client) whole(result rest.Result) (client.ObjectList, error) {
+// decodeList decodes a response with client-go's decoders.
+func (c *Client) decodeList(result rest.Result) (client.ObjectList, error) {
 	list, err := c.resource.NewList()
 	if err != nil {
 		return nil, err
@@ -141,8 +132,9 @@ func (c *Client) whole(result rest.Result) (client.ObjectList, error) {
 	return list, result.Into(list)
 }
 
-// split makes a page of an answer without decoding its items, if it can.
-func (c *Client) split(result rest.Result) *Page {
+// splitPage returns a page whose items are not decoded yet, or nil if the response is not a list in
+// the usual encoding.
+func (c *Client) splitPage(result rest.Result) *Page {
 	var contentType string
 	result.ContentType(&contentType)
 	data, err := result.Raw()
@@ -150,21 +142,24 @@ func (c *Client) split(result rest.Result) *Page {
 		return nil
 	}
 	for _, e := range c.encodings {
-		if e.is(contentType) {
+		if e.matches(contentType) {
 			return e.page(data)
 		}
 	}
 	return nil
 }
 
-func (c *Client) request(namespace string, opts metav1.ListOptions, accept string) *rest.Request {
-	r := c.rest.Get().
+// request returns a GET request of the resource, with an Accept header unless it is empty.
+func (c *Client) request(
+	r rest.Interface, namespace string, opts metav1.ListOptions, accept string,
+) *rest.Request {
+	req := r.Get().
 		NamespaceIfScoped(namespace, namespace != "").Resource(c.resource.Name).
 		SpecificallyVersionedParams(&opts, parameters, version)
 	if accept != "" {
-		r.SetHeader("Accept", accept)
+		req.SetHeader("Accept", accept)
 	}
-	return r
+	return req
 }
 
 var (

@@ -33,6 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/fakeapi"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,8 +43,8 @@ const (
 	jsonType     = apiruntime.ContentTypeJSON
 )
 
-// form is a form of pods and the way in which it is sent.
-type form struct {
+// representation is a representation of pods and its encoding.
+type representation struct {
 	name, media string
 	config      func(*rest.Config) *rest.Config
 	resource    Resource
@@ -69,7 +70,7 @@ var (
 		NewList: func() (client.ObjectList, error) { return &metav1.PartialObjectMetadataList{}, nil },
 	}
 
-	forms = []form{
+	representations = []representation{
 		{"typed-protobuf", protobufType, typedConfig, typed},
 		{"typed-json", jsonType, typedConfig, typed},
 		{"unstructured-json", jsonType, dynamic.ConfigFor, untyped},
@@ -84,43 +85,39 @@ func typedConfig(c *rest.Config) *rest.Config {
 	return c
 }
 
-// transport answers all requests.
-type transport func(*http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
 func response(code int, contentType string, body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: code, Body: body, Header: http.Header{"Content-Type": {contentType}}}
 }
 
-// body answers a request with a body.
-func body(contentType string, b io.ReadCloser) transport {
+// respondWith returns a transport that responds with a body.
+func respondWith(contentType string, b io.ReadCloser) fakeapi.Func {
 	return func(*http.Request) (*http.Response, error) { return response(http.StatusOK, contentType, b), nil }
 }
 
-// newClient returns a client of a form whose requests are answered so.
-func (f form) newClient(t testing.TB, answer transport) *Client {
+// newClient returns a client with a transport.
+func (f representation) newClient(t testing.TB, respond fakeapi.Func) *Client {
 	t.Helper()
 	gv := podKind.GroupVersion()
 	config := f.config(&rest.Config{Host: "http://server", APIPath: "/api", QPS: -1, ContentConfig: rest.ContentConfig{GroupVersion: &gv}})
-	c, err := NewClient(config, &http.Client{Transport: answer}, f.resource)
+	c, err := NewClient(config, &http.Client{Transport: respond}, f.resource)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// replay returns a client whose watches are of these bytes, read in pieces.
-func (f form) replay(t testing.TB, stream []byte, pieces ...int) *Client {
+// replay returns a client whose watches consist of these bytes, which are read in pieces of these
+// sizes.
+func (f representation) replay(t testing.TB, stream []byte, pieces ...int) *Client {
 	return f.newClient(t, func(*http.Request) (*http.Response, error) {
 		return response(http.StatusOK, f.media+";stream=watch", &recording{left: stream, pieces: pieces}), nil
 	})
 }
 
-// recording is a body that was recorded.
+// recording is a response body with given contents.
 type recording struct {
 	left   []byte
-	pieces []int // how much is read each time
+	pieces []int // the sizes of reads, repeated cyclically
 	closed int
 }
 
@@ -140,14 +137,14 @@ func (r *recording) Read(p []byte) (int, error) {
 
 func (r *recording) Close() error { r.closed++; return nil }
 
-// pod returns a pod that says something in many fields.
+// pod returns a pod with fields of many types.
 func pod(n int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: fmt.Sprint("pod-", n), ResourceVersion: strconv.Itoa(1000 + n), UID: "0-1-2",
 			Labels: map[string]string{"app": `"quoted\" {`, "tier": "web"}, Annotations: map[string]string{"note": "ü [} \n"},
 			CreationTimestamp: metav1.Unix(1_700_000_000, 0),
-			ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}},
+			ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "c", Image: strings.Repeat("image", 20),
@@ -157,11 +154,11 @@ func pod(n int) *corev1.Pod {
 	}
 }
 
-// realistic returns a pod of the usual size.
+// realistic returns a pod of typical size.
 func realistic(n int) *corev1.Pod {
 	p := pod(n)
 	fields := `{"f:status":{"f:conditions":{},"f:containerStatuses":{},"f:podIP":{},"f:phase":{}}}`
-	p.ManagedFields[0].FieldsV1.Raw = []byte(`[` + strings.Repeat(fields+",", 12) + fields + `]`)
+	p.ManagedFields[0].FieldsV1.SetRawString(`[` + strings.Repeat(fields+",", 12) + fields + `]`)
 	c := &p.Spec.Containers[0]
 	for i := range 6 {
 		name := fmt.Sprint("name-", i)
@@ -175,7 +172,7 @@ func realistic(n int) *corev1.Pod {
 }
 
 // encode encodes an object, or a list, as a server sends it.
-func (f form) encode(obj apiruntime.Object) []byte {
+func (f representation) encode(obj apiruntime.Object) []byte {
 	if p, ok := obj.(*corev1.Pod); ok && f.resource.Kind == metaKind {
 		obj = &metav1.PartialObjectMetadata{ObjectMeta: p.ObjectMeta}
 	}
@@ -212,11 +209,11 @@ var metaScheme = func() *apiruntime.Scheme {
 }()
 
 // frame encodes an event.
-func (f form) frame(kind watch.EventType, obj apiruntime.Object) []byte {
+func (f representation) frame(kind watch.EventType, obj apiruntime.Object) []byte {
 	return f.frameOf(string(kind), f.encode(obj))
 }
 
-func (f form) frameOf(kind string, object []byte) []byte {
+func (f representation) frameOf(kind string, object []byte) []byte {
 	info, _ := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), f.media)
 	event := metav1.WatchEvent{Type: kind, Object: apiruntime.RawExtension{Raw: object}}
 	var frame bytes.Buffer
@@ -226,8 +223,8 @@ func (f form) frameOf(kind string, object []byte) []byte {
 	return frame.Bytes()
 }
 
-// some is a stream with all that there may be in one.
-func (f form) some(n int) []byte {
+// stream returns a watch stream with events of all types.
+func (f representation) stream(n int) []byte {
 	var stream []byte
 	for i := range n {
 		kind := []watch.EventType{watch.Added, watch.Modified, watch.Deleted}[i%3]
@@ -255,10 +252,10 @@ func (c *Client) events(t testing.TB, ctx context.Context) (all []watch.Event, e
 	}
 }
 
-// plainEvents returns the same as client-go decodes it.
-func (c *Client) plainEvents(t testing.TB) (all []watch.Event) {
+// clientGoEvents returns all events of a watch as client-go decodes them.
+func (c *Client) clientGoEvents(t testing.TB) (all []watch.Event) {
 	t.Helper()
-	w, err := c.PlainWatch(t.Context(), metav1.ListOptions{})
+	w, err := c.ClientGoWatch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,8 +266,8 @@ func (c *Client) plainEvents(t testing.TB) (all []watch.Event) {
 	return all
 }
 
-// garbled takes the event off that tells that the rest could not be decoded.
-func garbled(events []watch.Event) ([]watch.Event, bool) {
+// trimDecodingError removes the final event if it is a decoding error, and reports whether it was.
+func trimDecodingError(events []watch.Event) ([]watch.Event, bool) {
 	if n := len(events) - 1; n >= 0 && events[n].Type == watch.Error {
 		if apierrors.HasStatusCause(apierrors.FromObject(events[n].Object), "ClientWatchDecoding") {
 			return events[:n], true
@@ -279,24 +276,24 @@ func garbled(events []watch.Event) ([]watch.Event, bool) {
 	return events, false
 }
 
-// Whatever a server sends, it is understood as client-go understands it.
-func TestSameAsClientGo(t *testing.T) {
-	for _, f := range forms {
-		whole := f.some(40)
+// Streams are decoded as client-go decodes them.
+func TestWatchEqualsClientGo(t *testing.T) {
+	for _, f := range representations {
+		whole := f.stream(40)
 		one := f.frame(watch.Added, pod(1))
 		streams := map[string][]byte{
-			"nothing":             nil,
-			"some":                whole,
-			"many":                bytes.Repeat(f.frame(watch.Added, pod(1)), 1000),
-			"cut":                 whole[:len(whole)/2],
-			"another kind":        f.frame(watch.Added, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}),
-			"an unknown type":     append(one[:len(one):len(one)], f.frameOf("PEACE", f.encode(pod(2)))...),
-			"no type":             f.frameOf("", f.encode(pod(2))),
-			"no object":           f.frameOf("ADDED", nil),
-			"garbage in front":    append([]byte("<html>"), whole...),
-			"garbage behind":      append(one[:len(one):len(one)], "<html>"...),
-			"a large object":      append(f.frame(watch.Added, large(1<<20)), one...),
-			"a few large objects": bytes.Repeat(f.frame(watch.Added, large(200<<10)), 5),
+			"nothing":                nil,
+			"some":                   whole,
+			"many":                   bytes.Repeat(f.frame(watch.Added, pod(1)), 1000),
+			"cut":                    whole[:len(whole)/2],
+			"another kind":           f.frame(watch.Added, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}),
+			"an unknown type":        append(one[:len(one):len(one)], f.frameOf("PEACE", f.encode(pod(2)))...),
+			"no type":                f.frameOf("", f.encode(pod(2))),
+			"no object":              f.frameOf("ADDED", nil),
+			"invalid bytes in front": append([]byte("<html>"), whole...),
+			"invalid bytes behind":   append(one[:len(one):len(one)], "<html>"...),
+			"a large object":         append(f.frame(watch.Added, large(1<<20)), one...),
+			"a few large objects":    bytes.Repeat(f.frame(watch.Added, large(200<<10)), 5),
 		}
 		if f.name == "typed-protobuf" || f.name == "unstructured-json" {
 			streams["an object too large"] = append(f.frame(watch.Added, large(maxFrame)), one...)
@@ -325,50 +322,50 @@ func TestSameAsClientGo(t *testing.T) {
 			}
 		} else {
 			streams["an empty frame"] = make([]byte, 4)
-			streams["a part of a length"] = append(one[:len(one):len(one)], 0, 0)
-			streams["a mark alone"] = f.frameOf("ADDED", []byte("k8s\x00"))
-			streams["no mark"] = f.frameOf("ADDED", []byte("k9s\x00abc"))
+			streams["an incomplete length"] = append(one[:len(one):len(one)], 0, 0)
+			streams["a prefix alone"] = f.frameOf("ADDED", []byte("k8s\x00"))
+			streams["no prefix"] = f.frameOf("ADDED", []byte("k9s\x00abc"))
 			streams["no objects"] = f.frameOf("ADDED", append([]byte("k8s\x00"), 0x12, 0x7f))
 			streams["unknown fields"] = f.frameOf("ADDED", append(f.encode(pod(1)), 0x78, 1))
 		}
 		for name, stream := range streams {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				want, wantGarbled := garbled(f.replay(t, stream).plainEvents(t))
+				want, wantInvalid := trimDecodingError(f.replay(t, stream).clientGoEvents(t))
 				got, err := f.replay(t, stream).events(t, t.Context())
-				got, gotGarbled := garbled(got)
+				got, gotInvalid := trimDecodingError(got)
 				if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
-					t.Error("client-go and we see different events", cmp.Diff(want, got))
+					t.Error("events differ from client-go's", cmp.Diff(want, got))
 				}
-				// For a length that cannot be, client-go waits as long as it takes.
-				wantGarbled = wantGarbled || f.media == protobufType && strings.HasPrefix(name, "garbage")
-				if gotGarbled != wantGarbled || err != io.EOF {
-					t.Errorf("garbled %v, want %v; error %v", gotGarbled, wantGarbled, err)
+				// For an excessive length, client-go waits for more data.
+				wantInvalid = wantInvalid || f.media == protobufType && strings.HasPrefix(name, "invalid bytes")
+				if gotInvalid != wantInvalid || err != io.EOF {
+					t.Errorf("decoding error %v, want %v; error %v", gotInvalid, wantInvalid, err)
 				}
 			})
 		}
 	}
 }
 
-// large returns a pod of a size.
+// large returns a pod of at least the given size.
 func large(size int) *corev1.Pod {
 	p := pod(0)
 	p.Annotations["large"] = strings.Repeat("x", size)
 	return p
 }
 
-// It does not matter in which pieces a stream comes.
-func TestPieces(t *testing.T) {
-	for _, f := range forms {
-		stream := f.some(2)
-		want := f.replay(t, stream).plainEvents(t)
+// The result does not depend on how a stream is split into reads.
+func TestSplitReads(t *testing.T) {
+	for _, f := range representations {
+		stream := f.stream(2)
+		want := f.replay(t, stream).clientGoEvents(t)
 		for first := range stream {
 			got, _ := f.replay(t, stream, first, len(stream)).events(t, t.Context())
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s, split at %d of %d: %v", f.name, first, len(stream), cmp.Diff(want, got))
 			}
 		}
-		stream = f.some(200)
-		want = f.replay(t, stream).plainEvents(t)
+		stream = f.stream(200)
+		want = f.replay(t, stream).clientGoEvents(t)
 		for _, piece := range []int{1, 7, 5000, 17_000, 100_000} {
 			if got, _ := f.replay(t, stream, piece).events(t, t.Context()); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, in pieces of %d: %v", f.name, piece, cmp.Diff(want, got))
@@ -377,29 +374,29 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// A length is only a claim: no memory is set aside for it.
-func TestLengthOnly(t *testing.T) {
-	r := reader{ctx: t.Context(), split: lengths{}, body: strings.NewReader("\x00\xff\xff\xff" + "some bytes")}
+// No memory is allocated for a length before the data arrives.
+func TestExcessiveLength(t *testing.T) {
+	r := reader{ctx: t.Context(), split: lengthSplitter{}, body: strings.NewReader("\x00\xff\xff\xff" + "some bytes")}
 	if b := r.next(); b.err != io.EOF || len(b.frames) != 0 || cap(r.buf) > chunk {
 		t.Errorf("%v, %d bytes", b.err, cap(r.buf))
 	}
-	r = reader{ctx: t.Context(), split: lengths{}, body: strings.NewReader("\xff\xff\xff\xff" + "some bytes")}
+	r = reader{ctx: t.Context(), split: lengthSplitter{}, body: strings.NewReader("\xff\xff\xff\xff" + "some bytes")}
 	if b := r.next(); b.err != errTooLarge || cap(r.buf) > chunk {
 		t.Errorf("%v, %d bytes", b.err, cap(r.buf))
 	}
 }
 
-// Words that make no JSON are noticed while the connection is open.
-func TestGarbageAtOnce(t *testing.T) {
+// Invalid JSON is detected while the connection is open.
+func TestInvalidJSONIsDetectedEarly(t *testing.T) {
 	for _, text := range []string{"<", "{x", `{"a"x`, `{"a":1 2`, `{"a":[1}`, `{"a":{,`, `{"a":}`, "[", `{"a":1,}`, `{"a"::`, `{]`, `{"a":{}"`} {
-		o := objects{}
+		o := objectSplitter{}
 		if _, _, err := o.next([]byte(text)); err == nil {
 			t.Errorf("%s: no error", text)
 		}
 	}
 }
 
-// pipe is a body that is written in the course of a test.
+// pipe is a response body that a test writes to.
 type pipe struct {
 	*io.PipeReader
 	mu     sync.Mutex
@@ -422,15 +419,15 @@ func (p *pipe) Close() error {
 	return p.PipeReader.Close()
 }
 
-func (f form) pipe(t *testing.T) (*Client, *pipe, *io.PipeWriter) {
+func (f representation) pipe(t *testing.T) (*Client, *pipe, *io.PipeWriter) {
 	r, w := io.Pipe()
 	p := &pipe{PipeReader: r}
-	return f.newClient(t, body(f.media, p)), p, w
+	return f.newClient(t, respondWith(f.media, p)), p, w
 }
 
-// A watcher that does not keep up is waited for, however much there is to read.
-func TestReadsNotTooFarAhead(t *testing.T) {
-	for _, f := range forms {
+// Reading ahead is bounded: a slow watcher causes backpressure.
+func TestReadAheadIsBounded(t *testing.T) {
+	for _, f := range representations {
 		synctest.Test(t, func(t *testing.T) {
 			c, p, server := f.pipe(t)
 			frame := f.frame(watch.Added, pod(1))
@@ -470,9 +467,9 @@ func TestReadsNotTooFarAhead(t *testing.T) {
 	}
 }
 
-// Events that come one by one cost no goroutine, also not after many.
-func TestOneByOne(t *testing.T) {
-	for _, f := range forms {
+// Events that arrive one by one take no goroutine, even after a large batch.
+func TestSingleEvents(t *testing.T) {
+	for _, f := range representations {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, server := f.pipe(t)
 			write := func(data []byte) { go server.Write(data) }
@@ -497,7 +494,7 @@ func TestOneByOne(t *testing.T) {
 				write(f.frame(watch.Modified, pod(i)))
 				take(1)
 				synctest.Wait()
-				if i > 0 && (s.ahead != nil || cap(s.reader.buf) > littleBuffer) {
+				if i > 0 && (s.ahead != nil || cap(s.reader.buf) > smallBuffer) {
 					t.Errorf("%s: event %d was read ahead", f.name, i)
 				}
 			}
@@ -505,13 +502,13 @@ func TestOneByOne(t *testing.T) {
 	}
 }
 
-// A stream ends with its context, and tells how.
-func TestContext(t *testing.T) {
+// A stream ends with its context and returns its error.
+func TestContextCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, 5000} {
-			c, p, server := forms[0].pipe(t)
+			c, p, server := representations[0].pipe(t)
 			if n > 0 {
-				go server.Write(bytes.Repeat(forms[0].frame(watch.Added, pod(1)), n))
+				go server.Write(bytes.Repeat(representations[0].frame(watch.Added, pod(1)), n))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			s, err := c.Watch(ctx, metav1.ListOptions{})
@@ -540,48 +537,85 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// What opening a watch fails with is what client-go's watch fails with.
-func TestSameErrors(t *testing.T) {
-	status := func(err *apierrors.StatusError) transport {
+// Watches are opened concurrently, and each gets the body of its own response.
+func TestConcurrentWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, release := representations[0], make(chan struct{})
+		c := f.newClient(t, func(r *http.Request) (*http.Response, error) {
+			version := r.URL.Query().Get("resourceVersion")
+			if version == "1" {
+				<-release
+			}
+			p := pod(0)
+			p.ResourceVersion = version
+			frame := f.frame(watch.Added, p)
+			return response(http.StatusOK, f.media, io.NopCloser(bytes.NewReader(frame))), nil
+		})
+		open := func(version string) {
+			s, err := c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			events, err := s.Next()
+			if err != nil || events[0].Object.(*corev1.Pod).ResourceVersion != version {
+				t.Errorf("watch %s: got %v, %v", version, events, err)
+			}
+		}
+		var first sync.WaitGroup
+		first.Go(func() { open("1") })
+		synctest.Wait()
+		for n := range 10 {
+			open(strconv.Itoa(n + 2))
+		}
+		close(release)
+		first.Wait()
+	})
+}
+
+// The errors of opening a watch and of lists are those of client-go.
+func TestErrorsEqualClientGo(t *testing.T) {
+	status := func(err *apierrors.StatusError) fakeapi.Func {
 		return func(r *http.Request) (*http.Response, error) {
-			resp := response(int(err.ErrStatus.Code), jsonType, io.NopCloser(bytes.NewReader(forms[1].encode(&err.ErrStatus))))
+			resp := response(int(err.ErrStatus.Code), jsonType, io.NopCloser(bytes.NewReader(representations[1].encode(&err.ErrStatus))))
 			resp.Request = r
 			return resp, nil
 		}
 	}
-	text := func(code int, contentType, body string) transport {
+	text := func(code int, contentType, body string) fakeapi.Func {
 		return func(r *http.Request) (*http.Response, error) {
 			resp := response(code, contentType, io.NopCloser(strings.NewReader(body)))
 			resp.Request = r
 			return resp, nil
 		}
 	}
-	broken := func(err error) transport {
+	broken := func(err error) fakeapi.Func {
 		return func(*http.Request) (*http.Response, error) { return nil, err }
 	}
-	for name, answer := range map[string]transport{
+	for name, respond := range map[string]fakeapi.Func{
 		"gone":             status(apierrors.NewResourceExpired("too old")),
 		"forbidden":        status(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))),
 		"later":            status(apierrors.NewTooManyRequests("later", 7)),
-		"a page":           text(http.StatusBadGateway, "text/html", "<html>bad gateway"),
+		"a web page":       text(http.StatusBadGateway, "text/html", "<html>bad gateway"),
 		"an unknown type":  text(http.StatusOK, "application/cbor", "\xa0"),
-		"no type at all":   text(http.StatusOK, "", string(forms[1].some(2))),
+		"no type at all":   text(http.StatusOK, "", string(representations[1].stream(2))),
 		"no content":       text(http.StatusNoContent, jsonType, ""),
 		"no connection":    broken(errors.New("connection refused")),
 		"broken":           broken(io.ErrUnexpectedEOF),
 		"a list, to watch": text(http.StatusOK, jsonType, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}`),
 	} {
-		for _, f := range forms {
+		for _, f := range representations {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { // some are tried again
-					w, want := f.newClient(t, answer).PlainWatch(t.Context(), metav1.ListOptions{})
+				synctest.Test(t, func(t *testing.T) { // some are retried
+					w, want := f.newClient(t, respond).ClientGoWatch(t.Context(), metav1.ListOptions{})
 					var wantEvents, gotEvents []watch.Event
 					if want == nil {
 						for e := range w.ResultChan() {
 							wantEvents = append(wantEvents, e)
 						}
 					}
-					s, got := f.newClient(t, answer).Watch(t.Context(), metav1.ListOptions{})
+					s, got := f.newClient(t, respond).Watch(t.Context(), metav1.ListOptions{})
 					for got == nil {
 						events, err := s.Next()
 						if err != nil {
@@ -590,14 +624,14 @@ func TestSameErrors(t *testing.T) {
 						}
 						gotEvents = append(gotEvents, events...)
 					}
-					wantEvents, wantGarbled := garbled(wantEvents)
-					gotEvents, gotGarbled := garbled(gotEvents)
+					wantEvents, wantInvalid := trimDecodingError(wantEvents)
+					gotEvents, gotInvalid := trimDecodingError(gotEvents)
 					if fmt.Sprint(got) != fmt.Sprint(want) || apierrors.ReasonForError(got) != apierrors.ReasonForError(want) ||
-						gotGarbled != wantGarbled || !reflect.DeepEqual(gotEvents, wantEvents) {
+						gotInvalid != wantInvalid || !reflect.DeepEqual(gotEvents, wantEvents) {
 						t.Errorf("watch: %v, %v, want %v, %v", got, gotEvents, want, wantEvents)
 					}
-					_, want = f.newClient(t, answer).PlainList(t.Context(), metav1.ListOptions{})
-					_, got = f.newClient(t, answer).List(t.Context(), metav1.ListOptions{})
+					_, want = f.newClient(t, respond).ClientGoList(t.Context(), metav1.ListOptions{})
+					_, got = f.newClient(t, respond).List(t.Context(), metav1.ListOptions{})
 					if fmt.Sprint(got) != fmt.Sprint(want) || apierrors.ReasonForError(got) != apierrors.ReasonForError(want) {
 						t.Errorf("list: %v, want %v", got, want)
 					}
@@ -618,9 +652,9 @@ func collect(objects iter.Seq2[client.Object, error]) (all []apiruntime.Object, 
 	return all, nil
 }
 
-// Lists are understood as client-go understands them.
-func TestSameLists(t *testing.T) {
-	for _, f := range forms {
+// Lists are decoded as client-go decodes them.
+func TestListEqualsClientGo(t *testing.T) {
+	for _, f := range representations {
 		list := func(n int) []byte {
 			l := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "next", RemainingItemCount: new(int64(5))}}
 			for i := range n {
@@ -633,7 +667,7 @@ func TestSameLists(t *testing.T) {
 			"another kind": f.encode(&corev1.ConfigMapList{Items: []corev1.ConfigMap{{Data: map[string]string{"a": "b"}}}}),
 			"no list":      f.encode(pod(1)),
 			"nothing":      nil,
-			"garbage":      []byte("<html>"),
+			"invalid":      []byte("<html>"),
 		}
 		if f.media == jsonType {
 			head := fmt.Sprintf(`{"apiVersion":%q,"kind":"%sList",`, f.resource.Kind.GroupVersion(), f.resource.Kind.Kind)
@@ -658,22 +692,22 @@ func TestSameLists(t *testing.T) {
 		}
 		for name, data := range bodies {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				sameList(t, f, data)
+				compareList(t, f, data)
 			})
 		}
 	}
 }
 
-// sameList compares what we and client-go make of a list.
-func sameList(t *testing.T, f form, data []byte) {
+// compareList compares how this package and client-go decode a list.
+func compareList(t *testing.T, f representation, data []byte) {
 	t.Helper()
-	c := f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(data))))
-	plain, wantErr := c.PlainList(t.Context(), metav1.ListOptions{})
+	c := f.newClient(t, respondWith(f.media, io.NopCloser(bytes.NewReader(data))))
+	decoded, wantErr := c.ClientGoList(t.Context(), metav1.ListOptions{})
 	var want []apiruntime.Object
 	if wantErr == nil {
-		want, wantErr = meta.ExtractList(plain)
+		want, wantErr = meta.ExtractList(decoded)
 	}
-	c = f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(data))))
+	c = f.newClient(t, respondWith(f.media, io.NopCloser(bytes.NewReader(data))))
 	page, err := c.List(t.Context(), metav1.ListOptions{})
 	var got []apiruntime.Object
 	if err == nil {
@@ -686,21 +720,21 @@ func sameList(t *testing.T, f form, data []byte) {
 		return
 	}
 	if len(want)+len(got) > 0 && !reflect.DeepEqual(got, want) {
-		t.Error("client-go and we see different objects", cmp.Diff(want, got))
+		t.Error("objects differ from client-go's", cmp.Diff(want, got))
 	}
-	if page.Version != plain.GetResourceVersion() || page.Next != plain.GetContinue() {
+	if page.Version != decoded.GetResourceVersion() || page.Next != decoded.GetContinue() {
 		t.Errorf("version %q, next %q", page.Version, page.Next)
 	}
 }
 
-// Who stops in the middle of a page leaves nothing behind.
-func TestPageStops(t *testing.T) {
-	for _, f := range forms {
+// Ending the iteration of a page early leaks no goroutines.
+func TestPageIterationEndsEarly(t *testing.T) {
+	for _, f := range representations {
 		l := &corev1.PodList{}
 		for i := range 2000 {
 			l.Items = append(l.Items, *pod(i))
 		}
-		c := f.newClient(t, body(f.media, io.NopCloser(bytes.NewReader(f.encode(l)))))
+		c := f.newClient(t, respondWith(f.media, io.NopCloser(bytes.NewReader(f.encode(l)))))
 		page, err := c.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -717,8 +751,8 @@ func TestPageStops(t *testing.T) {
 	}
 }
 
-// The lists of all kinds that speak protobuf are made alike.
-func TestListsAreAlike(t *testing.T) {
+// The lists of all kinds with a protobuf encoding have the usual fields.
+func TestConventionalLists(t *testing.T) {
 	for gvk := range scheme.Scheme.AllKnownTypes() {
 		kind, isList := strings.CutSuffix(gvk.Kind, "List")
 		if !isList || gvk.Version == apiruntime.APIVersionInternal || !scheme.Scheme.Recognizes(gvk.GroupVersion().WithKind(kind)) {
@@ -733,8 +767,8 @@ func TestListsAreAlike(t *testing.T) {
 			l, err := scheme.Scheme.New(gvk)
 			return l.(client.ObjectList), err
 		}}
-		if !plainList(r) {
-			t.Errorf("%v is unlike others", gvk)
+		if !conventionalList(r) {
+			t.Errorf("%v does not have the usual fields", gvk)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AppServiceSpec is what a user wants.
+// AppServiceSpec is the desired state of an AppService.
 type AppServiceSpec struct {
-	// Replicas is how many pods run. An AppService survives the loss of one, so there are at least two.
+	// Replicas is the number of pods. There are at least two, so that one can fail.
 	// +kubebuilder:validation:Minimum=2
 	Replicas int32 `json:"replicas"`
 
@@ -13,24 +13,25 @@ type AppServiceSpec struct {
 	Image string `json:"image"`
 }
 
-// AppServiceStatus is what the operator sees.
+// AppServiceStatus is the observed state of an AppService.
 type AppServiceStatus struct {
-	// ReadyReplicas is how many pods are ready.
+	// ReadyReplicas is the number of pods that are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// ObservedGeneration is the generation of the spec that this status is about.
+	// ObservedGeneration is the generation that the controller has observed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions say how the AppService does. Ready is true when all replicas are ready and run the image.
+	// Conditions are the conditions of the AppService. Ready is true when all replicas are ready
+	// and run the image.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ConditionReady is the type of the condition that says whether an AppService is ready.
+// ConditionReady is the type of the condition Ready.
 const ConditionReady = "Ready"
 
 // +kubebuilder:object:root=true

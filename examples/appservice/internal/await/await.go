@@ -1,4 +1,4 @@
-// Package await waits for objects to be as one wants them, by watching them.
+// Package await waits for conditions of objects by watching them.
 package await
 
 import (
@@ -15,9 +15,10 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Until lists the objects that list and opts speak of and follows them until they are as wanted. What
-// wanted last said is part of the error if ctx ends before that; "" means that they are.
-func Until[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, wanted func(objects []T) string, opts ...client.ListOption) error {
+// Until lists and watches objects until a condition is true. The kind of list and opts select the
+// objects. The condition returns "" if it is true of the objects, and else what is missing, which
+// is the error if ctx ends before.
+func Until[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, condition func(objects []T) string, opts ...client.ListOption) error {
 	if err := c.List(ctx, list, opts...); err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func Until[T client.Object](ctx context.Context, c client.WithWatch, list client
 	if err != nil {
 		return err
 	}
-	missing := wanted(values(objects))
+	missing := condition(values(objects))
 	if missing == "" {
 		return nil
 	}
@@ -47,7 +48,7 @@ func Until[T client.Object](ctx context.Context, c client.WithWatch, list client
 			return errors.New(missing)
 		case event, ok := <-w.ResultChan():
 			if !ok {
-				return fmt.Errorf("the watch has ended while %s", missing)
+				return fmt.Errorf("the watch ended: %s", missing)
 			}
 			object, ok := event.Object.(T)
 			switch {
@@ -56,15 +57,16 @@ func Until[T client.Object](ctx context.Context, c client.WithWatch, list client
 			case ok:
 				objects[object.GetUID()] = object
 			default:
-				return fmt.Errorf("the watch says %v while %s", event.Object, missing)
+				return fmt.Errorf("the watch returned %v: %s", event.Object, missing)
 			}
-			if missing = wanted(values(objects)); missing == "" {
+			if missing = condition(values(objects)); missing == "" {
 				return nil
 			}
 		}
 	}
 }
 
+// values returns the values of a map.
 func values[T any](m map[types.UID]T) []T {
 	list := make([]T, 0, len(m))
 	for _, v := range m {

@@ -1,5 +1,4 @@
-// Package console writes log messages for people who watch a terminal: the time, the object, and what
-// happened.
+// Package console has a logger for terminals, which writes the time, the object and the message.
 package console
 
 import (
@@ -12,24 +11,26 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Shared returns a writer to w that many goroutines may write to at once.
-func Shared(w io.Writer) io.Writer { return &shared{w: w} }
+// Synchronized returns a writer to w that several goroutines may use at once.
+func Synchronized(w io.Writer) io.Writer { return &synchronized{w: w} }
 
-type shared struct {
+// synchronized is a writer with a lock.
+type synchronized struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (s *shared) Write(p []byte) (int, error) {
+func (s *synchronized) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.w.Write(p)
 }
 
-// New returns a logger that writes what it is told of an AppService, and every error, to w: one line
-// and one call each. The rest, which is about the machinery, is left out.
+// New returns a logger that writes the messages about AppServices and all errors to w, each as one
+// line with one Write. It drops all other messages, which are about the runtime.
 func New(w io.Writer) logr.Logger { return logr.New(&sink{to: w}) }
 
+// sink is a logr.LogSink.
 type sink struct {
 	to     io.Writer
 	values []any
@@ -60,7 +61,8 @@ func (s *sink) Error(err error, message string, keysAndValues ...any) {
 	s.write(app, message, more)
 }
 
-// about finds the AppService that a message is about. more is what this message alone says of it.
+// about returns the AppService that a message is about, and the key-value pairs of the message
+// alone.
 func (s *sink) about(keysAndValues []any) (app, more string) {
 	for i := 0; i+1 < len(s.values); i += 2 {
 		if s.values[i] == "AppService" {
@@ -73,6 +75,7 @@ func (s *sink) about(keysAndValues []any) (app, more string) {
 	return app, more
 }
 
+// write writes one line.
 func (s *sink) write(app, message, more string) {
 	line := strings.ReplaceAll(strings.TrimSpace(app+"  "+message+more), "\n", " ")
 	fmt.Fprintf(s.to, "%s  %s\n", time.Now().Format("15:04:05.000"), line)

@@ -1,4 +1,5 @@
-// Package controller makes what AppServices ask for: a Deployment and a Service each.
+// Package controller has the controller of AppServices, which creates a Deployment and a Service
+// for each.
 package controller
 
 import (
@@ -24,7 +25,7 @@ import (
 	appv1 "flyball.dev/examples/appservice/api/v1"
 )
 
-// AppServiceReconciler makes the Deployment and the Service of each AppService be as its spec says.
+// AppServiceReconciler reconciles the Deployment and the Service of each AppService.
 type AppServiceReconciler struct {
 	client.Client
 	Scheme   *runtime.Scheme
@@ -47,21 +48,22 @@ func (r *AppServiceReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile compares one AppService with what there is, and closes the gap.
+// Reconcile creates or updates the Deployment and the Service of one AppService, and updates its
+// status.
 func (r *AppServiceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	app := &appv1.AppService{}
 	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !app.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // what it owns goes with it
+		return ctrl.Result{}, nil // its dependents are garbage collected
 	}
 	deployment, err := r.reconcileDeployment(ctx, app)
 	if err == nil {
 		err = r.reconcileService(ctx, app)
 	}
-	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
-		// Trying again changes nothing; when the other object goes, so does the obstacle.
+	if notOwned := (*notOwnedError)(nil); errors.As(err, &notOwned) {
+		// A retry with backoff would not help.
 		return ctrl.Result{}, r.updateStatus(ctx, app, 0, notReady("NameTaken", err.Error()))
 	}
 	if err != nil {
@@ -70,6 +72,7 @@ func (r *AppServiceReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 	return ctrl.Result{}, r.updateStatus(ctx, app, deployment.Status.ReadyReplicas, readiness(app, deployment))
 }
 
+// reconcileDeployment creates the Deployment, or restores its replicas and image.
 func (r *AppServiceReconciler) reconcileDeployment(ctx context.Context, app *appv1.AppService) (*appsv1.Deployment, error) {
 	wanted := deploymentFor(app)
 	found := &appsv1.Deployment{}
@@ -98,6 +101,7 @@ func (r *AppServiceReconciler) reconcileDeployment(ctx context.Context, app *app
 	return found, nil
 }
 
+// reconcileService creates the Service, or restores its selector.
 func (r *AppServiceReconciler) reconcileService(ctx context.Context, app *appv1.AppService) error {
 	wanted := serviceFor(app)
 	found := &corev1.Service{}
@@ -112,12 +116,12 @@ func (r *AppServiceReconciler) reconcileService(ctx context.Context, app *appv1.
 	return r.Update(ctx, found)
 }
 
-// createIfMissing reads the object that is called like wanted into found or, if there is none, creates
-// wanted as app's own.
+// createIfMissing reads the object with the name of wanted into found. If there is none, it creates
+// wanted, with app as its controller.
 func (r *AppServiceReconciler) createIfMissing(ctx context.Context, app *appv1.AppService, wanted, found client.Object) (created bool, err error) {
 	err = r.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if err == nil && !metav1.IsControlledBy(found, app) {
-		return false, &foreignError{found}
+		return false, &notOwnedError{found}
 	}
 	if !apierrors.IsNotFound(err) {
 		return false, err
@@ -134,11 +138,11 @@ func (r *AppServiceReconciler) createIfMissing(ctx context.Context, app *appv1.A
 	return true, nil
 }
 
-// foreignError says that a name is taken by an object that the AppService does not own.
-type foreignError struct{ object client.Object }
+// notOwnedError is the error if a name is taken by an object that the AppService does not control.
+type notOwnedError struct{ object client.Object }
 
-func (e *foreignError) Error() string {
-	return fmt.Sprintf("there is a %s %s that belongs to somebody else", kindOf(e.object), e.object.GetName())
+func (e *notOwnedError) Error() string {
+	return fmt.Sprintf("the %s %s exists and is not controlled by the AppService", kindOf(e.object), e.object.GetName())
 }
 
 func kindOf(o client.Object) string {
@@ -148,7 +152,7 @@ func kindOf(o client.Object) string {
 	return "Service"
 }
 
-// updateStatus writes the status if it says anything new.
+// updateStatus updates the status if it has changed.
 func (r *AppServiceReconciler) updateStatus(ctx context.Context, app *appv1.AppService, readyReplicas int32, ready metav1.Condition) error {
 	before := app.Status.DeepCopy()
 	app.Status.ReadyReplicas = readyReplicas
@@ -169,7 +173,7 @@ func (r *AppServiceReconciler) updateStatus(ctx context.Context, app *appv1.AppS
 	return nil
 }
 
-// readiness is the Ready condition that follows from the Deployment.
+// readiness returns the condition Ready, which follows from the Deployment.
 func readiness(app *appv1.AppService, d *appsv1.Deployment) metav1.Condition {
 	want := app.Spec.Replicas
 	message := fmt.Sprintf("%d/%d replicas are ready", d.Status.ReadyReplicas, want)
@@ -192,6 +196,7 @@ func labelsFor(app *appv1.AppService) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "appservice", "app.kubernetes.io/instance": app.Name}
 }
 
+// deploymentFor returns the Deployment of an AppService.
 func deploymentFor(app *appv1.AppService) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labelsFor(app)},
@@ -210,6 +215,7 @@ func deploymentFor(app *appv1.AppService) *appsv1.Deployment {
 	}
 }
 
+// serviceFor returns the Service of an AppService.
 func serviceFor(app *appv1.AppService) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labelsFor(app)},

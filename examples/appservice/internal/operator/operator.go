@@ -1,4 +1,4 @@
-// Package operator puts the AppService operator together: a scheme, a manager and the controller.
+// Package operator sets up the manager of the AppService operator.
 package operator
 
 import (
@@ -26,7 +26,7 @@ import (
 // LeaderElectionID is the name of the Lease for which replicas of the operator compete.
 const LeaderElectionID = "appservice.app.example.com"
 
-// NewScheme returns a scheme with Kubernetes' own kinds and AppService.
+// NewScheme returns a scheme with the kinds of client-go and AppService.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -35,17 +35,17 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, appv1.AddToScheme(scheme)
 }
 
-// Options are what a user can say about the operator.
+// Options are the options of the operator that its flags set.
 type Options struct {
 	MetricsAddress string // "0" for none
 	ProbeAddress   string // "0" for none
 	LeaderElect    bool
 	Logger         logr.Logger
-	// Change, if not nil, has the last word on the manager's options.
+	// Change, if not nil, is called with the options of the manager before it is created.
 	Change func(*ctrl.Options)
 }
 
-// New returns a manager that runs the operator against a cluster when it is started.
+// New returns the manager of the operator for a cluster, which is not started.
 func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
@@ -83,7 +83,7 @@ func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	return mgr, mgr.AddReadyzCheck("readyz", healthz.Ping)
 }
 
-// Check says, in a sentence for people, why the operator could not work on a cluster.
+// Check returns an error if a cluster cannot be reached or does not serve AppServices.
 func Check(cfg *rest.Config) error {
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err == nil {
@@ -105,7 +105,7 @@ func Check(cfg *rest.Config) error {
 // Run runs the manager until ctx ends.
 func Run(ctx context.Context, mgr ctrl.Manager) error {
 	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("the operator has failed: %w", err)
+		return fmt.Errorf("the operator failed: %w", err)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (w *world) create(ctx context.Context) error {
 	return some[*corev1.Service](ctx, w, &corev1.ServiceList{}, "Service", 1)
 }
 
-// some waits until n objects of a kind belong to the AppService, each with an owner.
+// some waits until the AppService has n objects of a kind, each with a controller.
 func some[T client.Object](ctx context.Context, w *world, list client.ObjectList, what string, n int) error {
 	return await.Until(ctx, w.c, list, func(all []T) string {
 		owned := 0
@@ -65,19 +65,19 @@ func some[T client.Object](ctx context.Context, w *world, list client.ObjectList
 			}
 		}
 		if owned != n {
-			return fmt.Sprintf("%s: %d wanted, %d there", what, n, owned)
+			return fmt.Sprintf("%s: there are %[3]d, want %[2]d", what, n, owned)
 		}
 		return ""
 	}, ofApp(name)...)
 }
 
-func (w *world) becomesReady(ctx context.Context) error { return w.settled(ctx) }
+func (w *world) becomesReady(ctx context.Context) error { return w.converged(ctx) }
 
 func (w *world) scale(ctx context.Context) error {
 	if err := w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 4 }); err != nil {
 		return err
 	}
-	return w.settled(ctx)
+	return w.converged(ctx)
 }
 
 func (w *world) changeImageByHand(ctx context.Context) error {
@@ -90,7 +90,7 @@ func (w *world) changeImageByHand(ctx context.Context) error {
 	if err := w.c.Patch(ctx, d, before); err != nil {
 		return err
 	}
-	if err := w.settled(ctx); err != nil {
+	if err := w.converged(ctx); err != nil {
 		return err
 	}
 	return await.Until(ctx, w.c, &corev1.EventList{}, func(all []*corev1.Event) string {
@@ -99,7 +99,7 @@ func (w *world) changeImageByHand(ctx context.Context) error {
 				return ""
 			}
 		}
-		return "no event speaks of the drift"
+		return "there is no event about the drift"
 	}, client.InNamespace(namespace))
 }
 
@@ -119,9 +119,10 @@ func (w *world) deleteDeploymentByHand(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return w.settled(ctx)
+	return w.converged(ctx)
 }
 
+// changeWhileStopped changes the spec while no operator is running, and then starts one.
 func (w *world) changeWhileStopped(ctx context.Context) error {
 	if err := w.operator.stop(); err != nil {
 		return err
@@ -149,7 +150,7 @@ func (w *world) changeWhileStopped(ctx context.Context) error {
 	if err := w.startOperator(ctx); err != nil {
 		return err
 	}
-	return w.settled(ctx)
+	return w.converged(ctx)
 }
 
 func (w *world) rejectOneReplica(ctx context.Context) error {
@@ -159,7 +160,7 @@ func (w *world) rejectOneReplica(ctx context.Context) error {
 	}
 	err = w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 1 })
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.replicas") {
-		return fmt.Errorf("the answer was %v", err)
+		return fmt.Errorf("the update returned %v", err)
 	}
 	after, err := w.read(ctx)
 	if err == nil && before.ResourceVersion != after.ResourceVersion {
@@ -168,6 +169,8 @@ func (w *world) rejectOneReplica(ctx context.Context) error {
 	return err
 }
 
+// secondWaits starts two operators with leader election, and checks that only the first one is
+// elected.
 func (w *world) secondWaits(ctx context.Context) (err error) {
 	if err := w.operator.stop(); err != nil {
 		return err
@@ -185,24 +188,24 @@ func (w *world) secondWaits(ctx context.Context) (err error) {
 	if w.second, err = startReplica(w.cfg, true); err != nil {
 		return err
 	}
-	// The cache is up before the election begins, so a replica with a cache is one that runs.
+	// The cache syncs before the election begins, so a replica whose cache has synced is running.
 	if !w.second.manager.GetCache().WaitForCacheSync(ctx) {
 		return errors.New("the second operator has not started")
 	}
 	if err := w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 3 }); err != nil {
 		return err
 	}
-	if err := w.settled(ctx); err != nil {
+	if err := w.converged(ctx); err != nil {
 		return err
 	}
 	select {
 	case <-w.second.manager.Elected():
-		return errors.New("both operators work")
+		return errors.New("both operators are elected")
 	default:
 	}
 	still, err := w.holder(ctx, "")
 	if err == nil && still != holder {
-		err = fmt.Errorf("the Lease went from %s to %s", holder, still)
+		err = fmt.Errorf("the holder of the Lease has changed from %s to %s", holder, still)
 	}
 	return err
 }
@@ -225,10 +228,10 @@ func (w *world) secondTakesOver(ctx context.Context) error {
 	if err := w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 2 }); err != nil {
 		return err
 	}
-	return w.settled(ctx)
+	return w.converged(ctx)
 }
 
-// holder waits until somebody other than the one named holds the Lease, and returns who.
+// holder waits until the Lease has a holder other than that one, and returns it.
 func (w *world) holder(ctx context.Context, other string) (holder string, err error) {
 	err = await.Until(ctx, w.c, &coordinationv1.LeaseList{}, func(all []*coordinationv1.Lease) string {
 		for _, l := range all {
@@ -237,11 +240,13 @@ func (w *world) holder(ctx context.Context, other string) (holder string, err er
 				return ""
 			}
 		}
-		return "nobody holds the Lease"
+		return "the Lease has no holder"
 	}, client.InNamespace(namespace))
 	return holder, err
 }
 
+// finalizer deletes an AppService with a finalizer, whose dependents must be kept until it is
+// removed.
 func (w *world) finalizer(ctx context.Context) error {
 	const guarded = "guarded"
 	app := newApp(guarded)
@@ -255,23 +260,23 @@ func (w *world) finalizer(ctx context.Context) error {
 	if err := w.c.Delete(ctx, app); err != nil {
 		return err
 	}
-	there := &appv1.AppService{}
-	if err := w.c.Get(ctx, client.ObjectKeyFromObject(app), there); err != nil {
-		return fmt.Errorf("it is gone before its finalizer: %w", err)
+	deleted := &appv1.AppService{}
+	if err := w.c.Get(ctx, client.ObjectKeyFromObject(app), deleted); err != nil {
+		return fmt.Errorf("it was deleted in spite of its finalizer: %w", err)
 	}
-	if there.DeletionTimestamp == nil {
+	if deleted.DeletionTimestamp == nil {
 		return errors.New("it is not being deleted")
 	}
 	if err := w.pods(ctx, app, int(app.Spec.Replicas)); err != nil {
-		return fmt.Errorf("what it owns has not waited for it: %w", err)
+		return fmt.Errorf("its dependents were deleted before it: %w", err)
 	}
 	body := []byte(`{"metadata":{"finalizers":null}}`)
-	if err := w.c.Patch(ctx, there, client.RawPatch(types.MergePatchType, body)); err != nil {
+	if err := w.c.Patch(ctx, deleted, client.RawPatch(types.MergePatchType, body)); err != nil {
 		return err
 	}
 	err := w.c.Get(ctx, client.ObjectKeyFromObject(app), &appv1.AppService{})
 	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("it is still there (%v)", err)
+		return fmt.Errorf("it still exists: %v", err)
 	}
 	return w.collected(ctx, guarded)
 }
@@ -308,7 +313,7 @@ func (w *world) deleteNamespace(ctx context.Context) error {
 	return w.nothingLeft(ctx)
 }
 
-// nothingLeft looks for objects of any kind in the tour's namespace.
+// nothingLeft returns an error if there are objects of any kind in the namespace.
 func (w *world) nothingLeft(ctx context.Context) error {
 	d, err := discovery.NewDiscoveryClientForConfig(w.cfg)
 	if err != nil {

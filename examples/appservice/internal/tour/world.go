@@ -21,7 +21,7 @@ import (
 	"flyball.dev/examples/appservice/internal/operator"
 )
 
-// Where the tour takes place.
+// The namespace of the scenario and the name of its AppService.
 const (
 	namespace = "tour"
 	name      = "web"
@@ -29,8 +29,7 @@ const (
 
 var key = client.ObjectKey{Namespace: namespace, Name: name}
 
-// world is what the steps share: a client that reads and writes the API itself, and the operators
-// that run.
+// world is the state that the steps share: a client without a cache, and the running operators.
 type world struct {
 	cfg      *rest.Config
 	c        client.WithWatch
@@ -38,13 +37,14 @@ type world struct {
 	second   *replica
 }
 
-// replica is one running operator.
+// replica is a running operator.
 type replica struct {
 	manager ctrl.Manager
 	cancel  context.CancelFunc
 	done    chan error
 }
 
+// startReplica starts an operator.
 func startReplica(cfg *rest.Config, leaderElect bool) (*replica, error) {
 	mgr, err := operator.New(cfg, operator.Options{
 		MetricsAddress: "0", ProbeAddress: "0", LeaderElect: leaderElect, Logger: logr.New(log.NullLogSink{}),
@@ -63,7 +63,7 @@ func startReplica(cfg *rest.Config, leaderElect bool) (*replica, error) {
 	return r, nil
 }
 
-// stop stops the replica and waits until it has ended; a second call, or none there, does nothing.
+// stop stops the replica and waits until it has stopped. It may be called again, and on nil.
 func (r *replica) stop() error {
 	if r == nil || r.done == nil {
 		return nil
@@ -74,19 +74,20 @@ func (r *replica) stop() error {
 	return err
 }
 
-// elected waits until the replica does the work.
+// elected waits until the replica is elected.
 func (r *replica) elected(ctx context.Context) error {
 	select {
 	case <-r.manager.Elected():
 		return nil
 	case err := <-r.done:
 		r.done <- err
-		return fmt.Errorf("the operator has ended: %w", err)
+		return fmt.Errorf("the operator has stopped: %w", err)
 	case <-ctx.Done():
-		return fmt.Errorf("the operator did not begin to work")
+		return fmt.Errorf("the operator was not elected")
 	}
 }
 
+// stopOperator stops both operators.
 func (w *world) stopOperator() error {
 	if err := w.second.stop(); err != nil {
 		return err
@@ -94,13 +95,13 @@ func (w *world) stopOperator() error {
 	return w.operator.stop()
 }
 
-// read returns the AppService as the API server has it.
+// read reads the AppService from the API server.
 func (w *world) read(ctx context.Context) (*appv1.AppService, error) {
 	app := &appv1.AppService{}
 	return app, w.c.Get(ctx, key, app)
 }
 
-// change changes the spec of the AppService, once.
+// change patches the spec of the AppService.
 func (w *world) change(ctx context.Context, change func(*appv1.AppServiceSpec)) error {
 	app, err := w.read(ctx)
 	if err != nil {
@@ -111,8 +112,8 @@ func (w *world) change(ctx context.Context, change func(*appv1.AppServiceSpec)) 
 	return w.c.Patch(ctx, app, before)
 }
 
-// settled waits until the pods, the Deployment and the status are what the AppService wants now.
-func (w *world) settled(ctx context.Context) error {
+// converged waits until the Deployment, the pods and the status are as the spec of the AppService.
+func (w *world) converged(ctx context.Context) error {
 	app, err := w.read(ctx)
 	if err != nil {
 		return err
@@ -120,9 +121,9 @@ func (w *world) settled(ctx context.Context) error {
 	if err := w.deployment(ctx, func(d *appsv1.Deployment) string {
 		switch {
 		case *d.Spec.Replicas != app.Spec.Replicas:
-			return fmt.Sprintf("the Deployment wants %d replicas and not %d", *d.Spec.Replicas, app.Spec.Replicas)
+			return fmt.Sprintf("the Deployment has %d replicas, want %d", *d.Spec.Replicas, app.Spec.Replicas)
 		case image(&d.Spec.Template.Spec) != app.Spec.Image:
-			return fmt.Sprintf("the Deployment runs %s and not %s", image(&d.Spec.Template.Spec), app.Spec.Image)
+			return fmt.Sprintf("the Deployment has the image %s, want %s", image(&d.Spec.Template.Spec), app.Spec.Image)
 		}
 		return ""
 	}); err != nil {
@@ -134,12 +135,12 @@ func (w *world) settled(ctx context.Context) error {
 	return w.ready(ctx, app.Generation)
 }
 
-// deployment waits until the AppService's Deployment is as wanted.
-func (w *world) deployment(ctx context.Context, wanted func(*appsv1.Deployment) string) error {
+// deployment waits until a condition of the AppService's Deployment is true; see await.Until.
+func (w *world) deployment(ctx context.Context, condition func(*appsv1.Deployment) string) error {
 	return await.Until(ctx, w.c, &appsv1.DeploymentList{}, func(all []*appsv1.Deployment) string {
 		for _, d := range all {
 			if d.Name == name && d.DeletionTimestamp == nil {
-				return wanted(d)
+				return condition(d)
 			}
 		}
 		return "there is no Deployment"
@@ -149,23 +150,23 @@ func (w *world) deployment(ctx context.Context, wanted func(*appsv1.Deployment) 
 // pods waits until there are exactly n pods of the AppService, all ready and with its image.
 func (w *world) pods(ctx context.Context, app *appv1.AppService, n int) error {
 	return await.Until(ctx, w.c, &corev1.PodList{}, func(all []*corev1.Pod) string {
-		good := 0
+		matching := 0
 		for _, p := range all {
 			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 			})
 			if ready && p.DeletionTimestamp == nil && image(&p.Spec) == app.Spec.Image {
-				good++
+				matching++
 			}
 		}
-		if good != n || len(all) != n {
-			return fmt.Sprintf("of %d Pods, %d are ready with the right image, and %d are wanted", len(all), good, n)
+		if matching != n || len(all) != n {
+			return fmt.Sprintf("%d Pods, of which %d are ready with the right image, want %d", len(all), matching, n)
 		}
 		return ""
 	}, ofApp(app.Name)...)
 }
 
-// ready waits until the status says that this generation is ready.
+// ready waits until the AppService is ready in this generation.
 func (w *world) ready(ctx context.Context, generation int64) error {
 	return await.Until(ctx, w.c, &appv1.AppServiceList{}, func(all []*appv1.AppService) string {
 		for _, app := range all {
@@ -180,7 +181,7 @@ func (w *world) ready(ctx context.Context, generation int64) error {
 	}, client.InNamespace(namespace))
 }
 
-// none waits until no object of the list's kind belongs to the AppService of that name.
+// none waits until the AppService of that name has no objects of the list's kind.
 func none[T client.Object](ctx context.Context, w *world, list client.ObjectList, app string) error {
 	return await.Until(ctx, w.c, list, func(all []T) string {
 		if len(all) > 0 {
@@ -190,7 +191,7 @@ func none[T client.Object](ctx context.Context, w *world, list client.ObjectList
 	}, ofApp(app)...)
 }
 
-// collected waits until nothing is left of what an AppService owned, directly or not.
+// collected waits until all dependents of an AppService are deleted.
 func (w *world) collected(ctx context.Context, app string) error {
 	if err := none[*appsv1.Deployment](ctx, w, &appsv1.DeploymentList{}, app); err != nil {
 		return err
@@ -204,6 +205,7 @@ func (w *world) collected(ctx context.Context, app string) error {
 	return none[*corev1.Service](ctx, w, &corev1.ServiceList{}, app)
 }
 
+// ofApp selects the dependents of an AppService.
 func ofApp(app string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/instance": app}}
 }

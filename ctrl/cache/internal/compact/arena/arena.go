@@ -37,14 +37,15 @@ type Arena struct {
 	// Allocated counts the bytes that were allocated.
 	Allocated int
 
-	// slabs are what is left of slabs, by the ID of the type.
+	// slabs are the current slabs, by the ID of the type.
 	slabs []slab
 	text  []byte
 }
 
-// slab is the unused rest of an allocation: next points to left zero variables, and size is how
-// many variables the allocation had.
+// slab is an allocation of some variables: next points to those that are left, which are zero. size
+// is the least number of variables that it was allocated with.
 type slab struct {
+	variables  reflect.Value // the slice of all variables, unset once none is left
 	next       unsafe.Pointer
 	left, size int
 }
@@ -52,7 +53,7 @@ type slab struct {
 const (
 	// A slab has twice as many variables as the last one of the type, so that not many are left
 	// over. It begins with slabFrom and ends with slabTo, or with as many as fit in slabBytes.
-	slabFrom, slabTo = 4, 16
+	minSlab, maxSlab = 4, 16
 	slabBytes        = 4096
 	textSlab         = 16 << 10
 )
@@ -70,30 +71,50 @@ func (a *Arena) New(t *Type, count int) unsafe.Pointer {
 	case count == 0:
 		return unsafe.Pointer(&empty)
 	case !a.Dedicated && uintptr(count+1)*t.Size <= slabBytes:
-		return a.fromSlab(t, count)
+		return a.slab(t, count).take(t, count)
 	default:
 		return reflect.MakeSlice(t.slice, count, count).UnsafePointer()
 	}
 }
 
-// fromSlab takes variables from the type's slab, or from a new one if too few are left.
-//
-// Unsafe: slab.next points to slab.left variables that nobody else was given. It is nil if none is
-// left, so that it never points past the end of the allocation, which the garbage collector would
-// take for a pointer to the next one.
-func (a *Arena) fromSlab(t *Type, count int) unsafe.Pointer {
+// NewValue returns one zero variable as a value that can be set. Unlike reflect.NewAt, it does not
+// look up the type of pointers to the variable, which takes a map for types made at run time.
+func (a *Arena) NewValue(t *Type) reflect.Value {
+	a.Allocated += int(t.Size)
+	if a.Dedicated || 2*t.Size > slabBytes {
+		return reflect.MakeSlice(t.slice, 1, 1).Index(0)
+	}
+	s := a.slab(t, 1)
+	v := s.variables.Index(s.variables.Len() - s.left)
+	s.take(t, 1)
+	return v
+}
+
+// slab returns the type's slab, or a new one if fewer than count variables of it are left.
+func (a *Arena) slab(t *Type, count int) *slab {
 	if t.id >= len(a.slabs) {
 		a.slabs = append(a.slabs, make([]slab, t.id+1-len(a.slabs))...)
 	}
 	s := &a.slabs[t.id]
 	if s.left < count {
-		s.size = min(max(slabFrom, 2*s.size), slabTo, slabBytes/max(1, int(t.Size)))
+		s.size = min(max(minSlab, 2*s.size), maxSlab, slabBytes/max(1, int(t.Size)))
 		s.left = max(count, s.size)
-		s.next = reflect.MakeSlice(t.slice, s.left, s.left).UnsafePointer()
+		s.variables = reflect.MakeSlice(t.slice, s.left, s.left)
+		s.next = s.variables.UnsafePointer()
 	}
+	return s
+}
+
+// take takes variables of a slab that has as many left.
+//
+// Unsafe: next points to left variables that nobody else was given. It is nil if none is left, so
+// that it never points past the end of the allocation, which the garbage collector would take for a
+// pointer to the next one.
+func (s *slab) take(t *Type, count int) unsafe.Pointer {
 	p := s.next
-	s.left -= count
-	if s.next = nil; s.left > 0 {
+	if s.left -= count; s.left == 0 {
+		s.variables, s.next = reflect.Value{}, nil
+	} else {
 		s.next = unsafe.Add(p, uintptr(count)*t.Size)
 	}
 	return p

@@ -41,6 +41,31 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// Variables that are returned as values are zero, can be set, and are not those that New returns.
+func TestNewValue(t *testing.T) {
+	typ := NewType(reflect.TypeFor[[4]int]())
+	for _, dedicated := range []bool{false, true} {
+		a := Arena{Dedicated: dedicated}
+		seen := map[*[4]int]bool{}
+		for i := range 100 {
+			v := a.NewValue(&typ)
+			p := v.Addr().Interface().(*[4]int)
+			if *p != ([4]int{}) || seen[p] {
+				t.Fatalf("variable %d is %v, or was allocated before: %v", i, *p, seen[p])
+			}
+			v.Set(reflect.ValueOf([4]int{1, 2, 3, 4}))
+			q := (*[4]int)(a.New(&typ, 1))
+			if *q != ([4]int{}) || seen[q] || p == q {
+				t.Fatalf("the variable after %d is %v, or was allocated before: %v", i, *q, seen[q])
+			}
+			seen[p], seen[q], *q = true, true, [4]int{5}
+		}
+		if want := 200 * int(typ.Size); a.Allocated != want {
+			t.Errorf("%d bytes were counted, want %d", a.Allocated, want)
+		}
+	}
+}
+
 func TestBytes(t *testing.T) {
 	var a Arena
 	first, second := a.Bytes(10), a.Bytes(20)

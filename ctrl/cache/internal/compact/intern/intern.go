@@ -1,8 +1,8 @@
-// Package intern holds what packed values share: texts and opaque values, each under an ID, found
-// by a hash and counted by its uses.
+// Package intern is an intern table: it holds what packed values share, texts and opaque values,
+// each under an ID, found by a hash and with a count of its uses.
 //
-// What is worth an entry is the caller's decision; the table keeps the books that it takes: what
-// entries cost, what their uses save, and how much of the cost has not been recovered.
+// The caller decides what is worth an entry; the table accounts for it: what entries cost, what
+// their uses save, and how much of the cost has not been recovered.
 package intern
 
 import "strings"
@@ -21,8 +21,8 @@ type Table[V comparable] struct {
 	entries []Entry[V]
 	usages  []usage
 	ids     map[uint64]uint32
-	// idle are IDs that were without use at some time since they were freed last; free are IDs
-	// without an entry.
+	// idle are IDs that had no uses at some time since the last Free; free are IDs without an
+	// entry.
 	idle, free []uint32
 	changed    bool
 	size, debt int
@@ -40,8 +40,8 @@ func (u *usage) debt() int { return max(0, int(u.cost)-u.saved()) }
 
 func (u *usage) saved() int { return int(u.uses) * int(u.gain) }
 
-// IdleAtLeast is how many IDs must be idle before it pays to free them. Only tests change it.
-var IdleAtLeast = 64
+// MinIdle is the least number of idle IDs to free at once. Only tests change it.
+var MinIdle = 64
 
 // New returns an empty table.
 func New[V comparable]() *Table[V] { return &Table[V]{ids: map[uint64]uint32{}} }
@@ -80,7 +80,7 @@ func (t *Table[V]) Add(hash uint64, e Entry[V], gain, cost int) uint32 {
 // Retain adds a use.
 func (t *Table[V]) Retain(id uint32) { t.use(id, 1) }
 
-// Release takes a use away.
+// Release removes a use.
 func (t *Table[V]) Release(id uint32) {
 	if t.usages[id].uses == 0 {
 		panic("compact: a value was released twice")
@@ -133,13 +133,13 @@ func (t *Table[V]) Entries() []Entry[V] {
 // Free drops the entries without uses once they are many, at a cost that is in proportion to them:
 // see FreeIdle.
 func (t *Table[V]) Free(freed func(V)) {
-	if len(t.idle) >= IdleAtLeast && len(t.idle) >= len(t.entries)/4 {
+	if len(t.idle) >= MinIdle && len(t.idle) >= len(t.entries)/4 {
 		t.FreeIdle(freed)
 	}
 }
 
-// FreeIdle drops the entries without uses. It calls freed with the value of each, which releases what
-// the value has used; entries that are without use then are dropped too.
+// FreeIdle drops the entries without uses. It calls freed with the value of each, which releases
+// what the value has used; entries that are without use then are dropped too.
 func (t *Table[V]) FreeIdle(freed func(V)) {
 	// The IDs that were free until now stay as they are in the copies that readers hold; in the
 	// new copy they can be reused, because nobody reads at an ID before a value uses that.

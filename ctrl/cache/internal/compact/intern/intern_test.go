@@ -7,8 +7,8 @@ import (
 
 // Whoever holds the entries from before reads on at IDs that were freed and are reused.
 func TestReuse(t *testing.T) {
-	defer func(n int) { IdleAtLeast = n }(IdleAtLeast)
-	IdleAtLeast = 2
+	defer func(n int) { MinIdle = n }(MinIdle)
+	MinIdle = 2
 	table := New[int]()
 	add := func(n int) uint32 { return table.Add(uint64(n), Entry[int]{Text: fmt.Sprint(n)}, 10, 100) }
 	first, second := add(1), add(2)

@@ -1,0 +1,155 @@
+package crd
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+)
+
+// change is a write of a definition in progress. The lock of Kinds is held from prepare to finish.
+type change struct {
+	kinds   *Kinds
+	name    string
+	next    definition
+	before  *serving
+	newGate bool // no other definition has next.gate
+}
+
+// prepare decides on the names and the conditions of a definition that is about to be stored, and
+// puts what it will serve into the catalog, so that no client observes the definition before. If it
+// cannot be served, prepare returns the error and a change all the same, which serves nothing. The
+// caller holds the lock and must finish the change.
+func (k *Kinds) prepare(crd *apiextensions.CustomResourceDefinition) (*change, error) {
+	updateStatus(crd, k.taken(crd.Spec.Group))
+	return k.apply(crd)
+}
+
+// apply is prepare for a definition whose status is up to date.
+func (k *Kinds) apply(crd *apiextensions.CustomResourceDefinition) (*change, error) {
+	c := &change{kinds: k, name: crd.Name, next: definition{crd: crd.DeepCopy()}, before: k.served(crd.Name)}
+	current := k.definitions[crd.Name]
+	if current != nil && current.crd.UID == crd.UID {
+		c.next.gate = current.gate
+	} else {
+		c.next.gate, c.newGate = newInstanceGate(k.ctx), true
+	}
+	switch {
+	case c.before != nil && sameService(current.crd, crd):
+		c.next.serving = c.before
+	case established(crd):
+		serving, err := k.serve(c.next.crd, c.next.gate)
+		if err != nil {
+			return c, err
+		}
+		c.next.serving = serving
+	}
+	if c.next.serving != c.before {
+		k.publish(c.name, c.next.serving)
+	}
+	return c, nil
+}
+
+// finish commits the change with what was stored, or rolls it back if there was an error.
+func (c *change) finish(ctx context.Context, stored runtime.Object, err error) error {
+	if err != nil {
+		c.rollback()
+		return err
+	}
+	c.commit(ctx, stored.(*apiextensions.CustomResourceDefinition))
+	return nil
+}
+
+// rollback restores the catalog.
+func (c *change) rollback() {
+	if c.next.serving != c.before {
+		c.kinds.publish(c.name, c.before)
+		c.next.serving.retire()
+	}
+	if c.newGate {
+		c.next.gate.cancel()
+	}
+}
+
+// commit makes the change the state of the definition.
+func (c *change) commit(ctx context.Context, stored *apiextensions.CustomResourceDefinition) {
+	if c.next.serving != c.before {
+		c.before.retire()
+	}
+	c.next.crd.ResourceVersion = stored.ResourceVersion
+	c.kinds.definitions[c.name] = &c.next
+	if terminating(stored) {
+		c.kinds.beginCleanup(c.name, stored.UID, c.next.gate)
+	}
+	c.kinds.acceptFreedNames(ctx, stored.Spec.Group)
+}
+
+// served returns what is served of a definition, nil if there is nothing.
+func (k *Kinds) served(name string) *serving {
+	if d := k.definitions[name]; d != nil {
+		return d.serving
+	}
+	return nil
+}
+
+// publish makes what is served the definition's part of the catalog.
+func (k *Kinds) publish(name string, s *serving) {
+	if s == nil {
+		k.options.Catalog.Set(source(name))
+		return
+	}
+	k.options.Catalog.Set(source(name), s.resources...)
+}
+
+// taken returns the names that are in use in a group.
+func (k *Kinds) taken(group string) names {
+	n := noNames()
+	for _, d := range k.definitions {
+		if d.crd.Spec.Group == group {
+			n.add(d.crd.Status.AcceptedNames)
+		}
+	}
+	for _, g := range k.options.Catalog.Snapshot().Groups {
+		if g.Name != group {
+			continue
+		}
+		for _, v := range g.Versions {
+			for _, r := range v.Resources {
+				if _, custom := r.Storage.(*customResources); custom {
+					continue
+				}
+				n.add(apiextensions.CustomResourceDefinitionNames{
+					Plural: r.Name, Singular: r.Singular, ShortNames: r.ShortNames, Kind: r.Kind.Kind, ListKind: r.ListKind,
+				})
+			}
+		}
+	}
+	return n
+}
+
+// acceptFreedNames gives names that a write has freed to the definitions that want them. The lock
+// is held.
+func (k *Kinds) acceptFreedNames(ctx context.Context, group string) {
+	ctx = context.WithoutCancel(ctx)
+	for _, name := range slices.Sorted(maps.Keys(k.definitions)) {
+		d := k.definitions[name]
+		if d.crd.Spec.Group != group || namesAccepted(d.crd) {
+			continue
+		}
+		crd := d.crd.DeepCopy()
+		updateStatus(crd, k.taken(group))
+		if equality.Semantic.DeepEqual(crd.Status, d.crd.Status) {
+			continue
+		}
+		out := &apiextensions.CustomResourceDefinition{}
+		if err := k.store.replace(ctx, k.store.root+"/"+name, crd.ResourceVersion, crd, out); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot accept free names of a definition", "definition", name)
+			continue
+		}
+		return // replace has done so for the others
+	}
+}

@@ -1,0 +1,165 @@
+package crd
+
+import (
+	"maps"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/yaml"
+
+	"flyball.dev/apiserver/managedfields"
+)
+
+// choices are values for the fields of resources of the kind that has everything.
+var choices = map[string]map[string][]string{
+	"metadata": {
+		"labels":          {`{}`, `{a: b}`, `{"é\"<": "", c: d}`},
+		"annotations":     {`{a/b: c}`},
+		"finalizers":      {`[]`, `[x/y, a/b]`, `[a/b, a/b]`},
+		"ownerReferences": {`[{apiVersion: v1, kind: Pod, name: p, uid: "2", controller: true}, {apiVersion: v1, kind: Pod, name: q, uid: "1"}]`},
+		"generateName":    {`a-`},
+		"generation":      {`7`},
+		"uid":             {`u`},
+	},
+	"spec": {
+		"ports":     {`[]`, `[{name: b}, {name: a, port: 1}]`, `[{name: a}, {name: a, port: 2}]`, `[{port: 1}]`, `null`},
+		"set":       {`[]`, `[b, a]`, `[a, a]`, `["é<\""]`},
+		"atomic":    {`[]`, `[b, a, a]`},
+		"whole":     {`{}`, `{a: b}`},
+		"free":      {`{}`, `{a: [{b: c}], d: {e: {}}, f: null}`, `[1, x]`, `1.5`},
+		"either":    {`5`, `five`},
+		"map":       {`{}`, `{a: {x: z}, b: {}, c: null}`},
+		"template":  {`{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {a: b}}, spec: {a: 1}}`},
+		"templates": {`[{apiVersion: v1, kind: Pod, metadata: {labels: {a: b}}}]`},
+	},
+	"status": {
+		"conditions": {`[{type: Ready, status: "True"}]`, `[]`},
+		"other":      {`{a: 1}`},
+	},
+}
+
+// chosen returns a resource with a random selection of the choices.
+func chosen(t *testing.T, random *rand.Rand) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App", "metadata": map[string]any{"name": "a", "namespace": "b"}}}
+	for _, part := range slices.Sorted(maps.Keys(choices)) {
+		fields, _ := u.Object[part].(map[string]any)
+		if fields == nil {
+			if random.Intn(5) == 0 {
+				continue
+			}
+			fields = map[string]any{}
+			u.Object[part] = fields
+		}
+		for _, name := range slices.Sorted(maps.Keys(choices[part])) {
+			texts := choices[part][name]
+			if text := texts[random.Intn(len(texts))]; random.Intn(2) == 0 {
+				fields[name] = parsed(t, text)
+			}
+		}
+	}
+	return u
+}
+
+func parsed(t *testing.T, text string) any {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+var byTester = managedfields.Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate}
+
+// TestManagedFieldsOfCreations compares the managed fields of new resources with upstream's.
+func TestManagedFieldsOfCreations(t *testing.T) {
+	types, gvk := customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
+	for name, reset := range map[string]*fieldpath.Set{"nothing is reset": nil, "the status is reset": fieldpath.NewSet(fieldpath.MakePathOrDie("status"))} {
+		t.Run(name, func(t *testing.T) {
+			filters := fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{"example.com/v1": reset})
+			if reset == nil {
+				filters = nil
+			}
+			general, err := upstream.NewDefaultCRDFieldManager(types, oneVersion{scheme()}, scheme(), creator{}, gvk, gvk.GroupVersion(), "", filters)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, random, done := managedfields.ForUnstructured(types, gvk, reset), rand.New(rand.NewSource(1)), 0
+			const rounds = 200
+			for range rounds {
+				u := chosen(t, random)
+				mine := u.DeepCopy()
+				if !c.Update(nil, mine, byTester) {
+					if diff := cmp.Diff(u, mine); diff != "" {
+						t.Fatalf("changed an object that it does not support:\n%s", diff)
+					}
+					continue
+				}
+				done++
+				live, _ := creator{}.New(gvk)
+				theirs, err := general.Update(live, u.DeepCopy(), "tester")
+				if err != nil {
+					t.Fatalf("upstream fails: %v", err)
+				}
+				if diff := cmp.Diff(timeless(theirs.(*unstructured.Unstructured)), timeless(mine)); diff != "" {
+					t.Fatalf("of %v (-upstream +ours):\n%s", u.Object, diff)
+				}
+			}
+			if done < rounds/10 {
+				t.Errorf("%d of %d creations supported", done, rounds)
+			}
+		})
+	}
+}
+
+// oneVersion is a convertor of a kind with one version.
+type oneVersion struct{ *runtime.Scheme }
+
+func (oneVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+// timeless replaces the times in the managed fields of a resource by their lengths.
+func timeless(u *unstructured.Unstructured) *unstructured.Unstructured {
+	managed, _, _ := unstructured.NestedSlice(u.Object, "metadata", "managedFields")
+	for _, entry := range managed {
+		if text, ok := entry.(map[string]any)["time"].(string); ok {
+			entry.(map[string]any)["time"] = len(text)
+		}
+	}
+	if managed != nil {
+		u.Object["metadata"].(map[string]any)["managedFields"] = managed
+	}
+	return u
+}
+
+func TestWritesLeftToTheFieldManager(t *testing.T) {
+	c := managedfields.ForUnstructured(customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}, nil)
+	app := func(metadata any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App", "metadata": metadata}}
+	}
+	for name, u := range map[string]*unstructured.Unstructured{
+		"managed":           app(map[string]any{"managedFields": []any{map[string]any{"manager": "me"}}}),
+		"reset":             app(map[string]any{"managedFields": []any{}}),
+		"no metadata":       app(nil),
+		"kind of no schema": {Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Other", "metadata": map[string]any{}}},
+	} {
+		if c.Update(nil, u, byTester) {
+			t.Errorf("%s: not left to the field manager", name)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"flyball.dev/apiserver/builtin"
+)
+
+var infoFactory = &request.RequestInfoFactory{
+	APIPrefixes:          sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api"),
+}
+
+// recoverPanics answers 500 for a request whose handler panicked.
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			switch reason := recover(); reason {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(reason)
+			default:
+				klog.ErrorS(nil, "A request handler panicked", "method", r.Method, "path", r.URL.Path,
+					"panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+				http.Error(w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// addContext adds the time of receipt and the audit context that upstream's handlers expect to a
+// request's context.
+func (s *Server) addContext(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := audit.WithAuditContext(request.WithReceivedTimestamp(r.Context(), time.Now()))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// addRequestInfo adds to the context which object, resource or path the request is for.
+func (s *Server) addRequestInfo(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, err := infoFactory.NewRequestInfo(r)
+		if err != nil {
+			refuse(w, r, errors.NewBadRequest(err.Error()))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	})
+}
+
+// recordWarnings adds to the context a recorder that sends warnings as headers of the response.
+func (s *Server) recordWarnings(next http.Handler) http.Handler {
+	return filters.WithWarningRecorder(next)
+}
+
+// forbidCaching sets the header that keeps responses out of shared caches.
+func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.WithCacheControl(next) }
+
+// authenticate adds the user to the context, and removes the credentials from the request.
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		response, ok, err := s.options.Authenticator.AuthenticateRequest(r)
+		if err != nil || !ok {
+			refuse(w, r, errors.NewUnauthorized("Unauthorized"))
+			return
+		}
+		r.Header.Del("Authorization")
+		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), response.User)))
+	})
+}
+
+// impersonate replaces the user by the one in the request's Impersonate headers, if there are any
+// and the user is authorized.
+func (s *Server) impersonate(next http.Handler) http.Handler {
+	impersonating := impersonation.WithImpersonation(next, s.options.Authorizer, builtin.Codecs())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for header := range r.Header {
+			if strings.HasPrefix(header, "Impersonate-") {
+				impersonating.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// authorize answers 403 for a request that no authorizer allows.
+func (s *Server) authorize(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		attributes, err := filters.GetAuthorizerAttributes(r.Context())
+		if err != nil {
+			refuse(w, r, errors.NewInternalError(err))
+			return
+		}
+		decision, reason, err := s.options.Authorizer.Authorize(r.Context(), attributes)
+		switch {
+		case decision == authorizer.DecisionAllow:
+			next.ServeHTTP(w, r)
+		case err != nil:
+			refuse(w, r, errors.NewInternalError(err))
+		default:
+			responsewriters.Forbidden(attributes, w, r, reason, builtin.Codecs())
+		}
+	})
+}
+
+// refuse answers with an error, in the API version of the request's path.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	gv := schema.GroupVersion{Version: "v1"}
+	if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
+		gv = schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+	}
+	responsewriters.ErrorNegotiated(err, builtin.Codecs(), gv, w, r)
+}

@@ -1,0 +1,104 @@
+package managedfields
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// typedUpdater finds the fields of a new object of a Go type in one walk over it, instead of
+// comparing it with an empty one.
+type typedUpdater struct {
+	typ        reflect.Type
+	apiVersion string
+	root       func() *mergeType // nil if the type is not supported
+}
+
+// ForType returns the updater for objects of a Go type, in an API version, whose strategy resets
+// some fields, none if reset is nil. It leaves all objects to the field manager if reset has
+// anything but top-level fields, or if something in the type has no schema. What it must know of
+// the type it finds out with the first object.
+func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
+	u := &typedUpdater{typ: t, apiVersion: apiVersion, root: func() *mergeType { return nil }}
+	skip, ok := topLevel(reset)
+	if !ok {
+		return u
+	}
+	skip = append(skip, "apiVersion", "kind")
+	u.root = sync.OnceValue(func() *mergeType {
+		whole := mergeTypeOf(t)
+		if whole == nil {
+			return nil
+		}
+		owned := without(whole, skip)
+		for i, f := range owned.fields {
+			if f.JsonName == "metadata" {
+				metadata := *f
+				metadata.typ = without(f.typ, serverMetadata)
+				owned.fields[i] = &metadata
+			}
+		}
+		return owned
+	})
+	return u
+}
+
+// topLevel returns the names of the fields in a set; ok is false if the set has anything else.
+func topLevel(set *fieldpath.Set) (names []string, ok bool) {
+	if set == nil {
+		return nil, true
+	}
+	for pe := range set.Members.All() {
+		if pe.FieldName == nil {
+			return nil, false
+		}
+		names = append(names, *pe.FieldName)
+	}
+	return names, set.Children.Empty()
+}
+
+// without returns a copy of a struct's merge type that lacks some of its fields.
+func without(m *mergeType, names []string) *mergeType {
+	c := *m
+	c.fields = slices.DeleteFunc(slices.Clone(m.fields), func(f *structField) bool { return slices.Contains(names, f.JsonName) })
+	return &c
+}
+
+// Update implements [Updater]. It leaves to the field manager what the walk cannot write, such as a
+// list with two elements of the same key, or a key that has to be escaped.
+func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
+	if !w.creates(old) || obj.GetManagedFields() != nil {
+		return false
+	}
+	fields, ok := u.created(obj)
+	if fields != nil {
+		setOwner(obj, u.apiVersion, w, fields)
+	}
+	return ok
+}
+
+// created returns the fields that the creation of obj sets, nil if there are none. It returns false
+// if the walk does not support obj.
+func (u *typedUpdater) created(obj metav1.Object) ([]byte, bool) {
+	v := reflect.ValueOf(obj)
+	if v.Kind() != reflect.Pointer || v.Type().Elem() != u.typ {
+		return nil, false
+	}
+	root := u.root()
+	if root == nil {
+		return nil, false
+	}
+	w := writer{out: make([]byte, 0, 1024)}
+	w.out = append(w.out, '{')
+	w.changed(root, v.Elem())
+	if w.failed {
+		return nil, false
+	}
+	if len(w.out) == 1 {
+		return nil, true
+	}
+	return append(w.out, '}'), true
+}

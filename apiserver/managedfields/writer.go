@@ -1,0 +1,233 @@
+package managedfields
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// writer writes a set of fields in the encoding of FieldsV1: an object with a key for each field,
+// in which "." is the field itself if it has parts.
+//
+// It has two walks. Where the JSON of an empty object has a value, as for every nested struct,
+// changed writes the parts that differ from it. Where it has none, added writes the field and all
+// of its parts.
+type writer struct {
+	out    []byte
+	failed bool // something cannot be written
+}
+
+// changed writes the fields of a struct that differ from those of an empty one.
+func (w *writer) changed(m *mergeType, v reflect.Value) {
+	for _, f := range m.fields {
+		x := f.GetFrom(v)
+		if f.CanOmit(x) {
+			continue
+		}
+		if f.absentEmpty {
+			w.key(f.key)
+			w.added(f.typ, x)
+			continue
+		}
+		w.changedField(f, x)
+	}
+}
+
+// changedField writes a field that the JSON of an empty struct has, if its value differs.
+func (w *writer) changedField(f *structField, v reflect.Value) {
+	if v.IsZero() {
+		return
+	}
+	start := len(w.out)
+	w.key(f.key)
+	switch {
+	case v.Kind() == reflect.Struct && f.typ.granularity == granularStruct:
+		w.out = append(w.out, '{')
+		inside := len(w.out)
+		w.changed(f.typ, v)
+		if len(w.out) == inside {
+			w.out = w.out[:start]
+			return
+		}
+		w.out = append(w.out, '}')
+	case f.typ.granularity == atomic:
+		if v.Kind() == reflect.Struct && encodesAsEmpty(v) {
+			w.out = w.out[:start]
+			return
+		}
+		w.out = append(w.out, '{', '}')
+	default: // null in the empty struct: the field is not new, but its parts are
+		w.out = append(w.out, '{')
+		w.parts(f.typ, reflect.Indirect(v))
+		w.out = append(w.out, '}')
+	}
+}
+
+// encodesAsEmpty reports whether a struct has the same JSON as an empty one.
+func encodesAsEmpty(v reflect.Value) bool {
+	x, err := value.NewValueReflect(v.Addr().Interface())
+	if err != nil {
+		return false
+	}
+	y, err := value.NewValueReflect(reflect.New(v.Type()).Interface())
+	return err == nil && value.Equals(x, y)
+}
+
+// added writes a field that the empty object does not have, with its parts.
+func (w *writer) added(m *mergeType, v reflect.Value) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			w.out = append(w.out, '{', '}')
+			return
+		}
+		v = v.Elem()
+	}
+	w.out = append(w.out, '{')
+	if m.granularity != atomic {
+		start := len(w.out)
+		w.out = append(w.out, `".":{}`...)
+		inside := len(w.out)
+		w.parts(m, v)
+		if len(w.out) == inside {
+			w.out = w.out[:start]
+		}
+	}
+	w.out = append(w.out, '}')
+}
+
+// parts writes all parts of a value.
+func (w *writer) parts(m *mergeType, v reflect.Value) {
+	switch m.granularity {
+	case granularStruct:
+		for _, f := range m.fields {
+			if x := f.GetFrom(v); !f.CanOmit(x) {
+				w.key(f.key)
+				w.added(f.typ, x)
+			}
+		}
+	case granularMap:
+		w.entries(m, v)
+	case listSet, listMap:
+		w.elements(m, v)
+	}
+}
+
+func (w *writer) entries(m *mergeType, v reflect.Value) {
+	if v.Len() == 0 {
+		return
+	}
+	names := make([]reflect.Value, 0, 8)
+	for it := v.MapRange(); it.Next(); {
+		names = append(names, it.Key())
+	}
+	slices.SortFunc(names, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+	for _, name := range names {
+		w.comma()
+		w.out = append(w.out, `"f:`...)
+		w.plain(name.String())
+		w.out = append(w.out, `":`...)
+		w.added(m.element, v.MapIndex(name))
+	}
+}
+
+// elements writes the elements of a list in the order of their keys.
+func (w *writer) elements(m *mergeType, v reflect.Value) {
+	if v.Len() == 0 {
+		return
+	}
+	order := make([]int, v.Len())
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return w.compare(m, v.Index(i), v.Index(j)) })
+	for n, i := range order {
+		x := v.Index(i)
+		if n > 0 && w.compare(m, v.Index(order[n-1]), x) == 0 {
+			w.failed = true // duplicate
+		}
+		w.comma()
+		if m.granularity == listSet {
+			w.out = append(w.out, `"v:`...)
+			w.scalar(x)
+			w.out = append(w.out, `":`...)
+		} else {
+			w.out = append(w.out, `"k:{`...)
+			for k, key := range m.keys {
+				if k > 0 {
+					w.out = append(w.out, ',')
+				}
+				w.out = append(w.out, key.escaped...)
+				w.scalar(w.keyValue(key, x))
+			}
+			w.out = append(w.out, `}":`...)
+		}
+		w.added(m.element, x)
+	}
+}
+
+func (w *writer) compare(m *mergeType, a, b reflect.Value) int {
+	if m.granularity == listSet {
+		return compareScalars(a, b)
+	}
+	for _, key := range m.keys {
+		if c := compareScalars(w.keyValue(key, a), w.keyValue(key, b)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// keyValue returns a key of an element, or its default if it is left out.
+func (w *writer) keyValue(key listKey, element reflect.Value) reflect.Value {
+	v := key.GetFrom(element)
+	if !key.CanOmit(v) {
+		return v
+	}
+	if !key.fallback.IsValid() {
+		w.failed = true
+		return v
+	}
+	return key.fallback
+}
+
+func compareScalars(a, b reflect.Value) int {
+	if a.Kind() == reflect.String {
+		return cmp.Compare(a.String(), b.String())
+	}
+	return cmp.Compare(a.Int(), b.Int())
+}
+
+// scalar writes a value as JSON within a JSON string.
+func (w *writer) scalar(v reflect.Value) {
+	if v.Kind() == reflect.String {
+		w.out = append(w.out, '\\', '"')
+		w.plain(v.String())
+		w.out = append(w.out, '\\', '"')
+		return
+	}
+	w.out = strconv.AppendInt(w.out, v.Int(), 10)
+}
+
+// plain writes text that needs no escaping in JSON, however deep it is quoted.
+func (w *writer) plain(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			w.failed = true
+		}
+	}
+	w.out = append(w.out, s...)
+}
+
+func (w *writer) key(k string) {
+	w.comma()
+	w.out = append(w.out, k...)
+}
+
+func (w *writer) comma() {
+	if w.out[len(w.out)-1] != '{' {
+		w.out = append(w.out, ',')
+	}
+}

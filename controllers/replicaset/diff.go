@@ -1,0 +1,195 @@
+package replicaset
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// burstReplicas is the maximum number of pods that one reconcile creates or deletes.
+const burstReplicas = 500
+
+// diff is the pods to be created or deleted. At most one of the two is set.
+type diff struct {
+	create int
+	delete []*corev1.Pod
+}
+
+// replicaDiff compares the pods that a ReplicaSet owns with the replicas that it should have.
+func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
+	if rs.DeletionTimestamp != nil {
+		return diff{}
+	}
+	active := activePods(owned)
+	switch surplus := len(active) - int(desired(rs)); {
+	case surplus < 0:
+		return diff{create: min(-surplus, burstReplicas)}
+	case surplus > 0:
+		slices.SortStableFunc(active, compareForDeletion)
+		return diff{delete: active[:min(surplus, burstReplicas)]}
+	}
+	return diff{}
+}
+
+// desired returns the replicas that a ReplicaSet should have.
+func desired(rs *appsv1.ReplicaSet) int32 {
+	if rs.Spec.Replicas == nil {
+		return 1
+	}
+	return *rs.Spec.Replicas
+}
+
+// activePods returns the pods that are neither terminated nor terminating.
+func activePods(pods []*corev1.Pod) []*corev1.Pod {
+	var active []*corev1.Pod
+	for _, p := range pods {
+		if podstate.Active(p) {
+			active = append(active, p)
+		}
+	}
+	return active
+}
+
+// compareForDeletion orders pods as kube-controller-manager deletes them: pods that are not bound,
+// not running or not ready first, then by deletion cost, and then those that became ready last,
+// were restarted most, or are the newest.
+func compareForDeletion(a, b *corev1.Pod) int {
+	return cmp.Or(
+		compareBool(a.Spec.NodeName != "", b.Spec.NodeName != ""),
+		cmp.Compare(phase(a), phase(b)),
+		compareBool(podstate.Ready(a), podstate.Ready(b)),
+		cmp.Compare(deletionCost(a), deletionCost(b)),
+		readySince(b).Compare(readySince(a)),
+		cmp.Compare(restarts(b), restarts(a)),
+		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+	)
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// phase orders the phases of active pods.
+func phase(p *corev1.Pod) int {
+	return slices.Index([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning}, p.Status.Phase)
+}
+
+// deletionCost returns the value of the annotation for it, or 0.
+func deletionCost(p *corev1.Pod) int64 {
+	n, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// readySince returns when a pod became ready, or the zero time if it is not ready.
+func readySince(p *corev1.Pod) time.Time {
+	if !podstate.Ready(p) {
+		return time.Time{}
+	}
+	return podstate.Condition(p, corev1.PodReady).LastTransitionTime.Time
+}
+
+// restarts returns the most restarts of a container.
+func restarts(p *corev1.Pod) (n int32) {
+	for _, s := range p.Status.ContainerStatuses {
+		n = max(n, s.RestartCount)
+	}
+	return n
+}
+
+// statusOf returns the status of a ReplicaSet with these pods. after is the time until another pod
+// becomes available, or zero. failed is the failure to create or delete pods in this reconcile, or
+// nil.
+func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, failed *failure, now time.Time) (status appsv1.ReplicaSetStatus, after time.Duration) {
+	status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation, Conditions: conditions(rs.Status.Conditions, failed, now)}
+	template := labels.SelectorFromSet(rs.Spec.Template.Labels)
+	minReady := time.Duration(rs.Spec.MinReadySeconds) * time.Second
+	terminating := int32(0)
+	for _, p := range owned {
+		if !podstate.Active(p) {
+			if !podstate.Finished(p) {
+				terminating++
+			}
+			continue
+		}
+		status.Replicas++
+		if template.Matches(labels.Set(p.Labels)) {
+			status.FullyLabeledReplicas++
+		}
+		if podstate.Ready(p) {
+			status.ReadyReplicas++
+		}
+		switch ok, left := podstate.Available(p, minReady, now); {
+		case ok:
+			status.AvailableReplicas++
+		case left > 0 && (after == 0 || left < after):
+			after = left
+		}
+	}
+	status.TerminatingReplicas = &terminating
+	return status, after
+}
+
+// failure is an error in creating or deleting pods, with the reason of the condition.
+type failure struct {
+	reason string
+	err    error
+}
+
+// conditions sets or removes the condition ReplicaFailure.
+func conditions(old []appsv1.ReplicaSetCondition, t *failure, now time.Time) []appsv1.ReplicaSetCondition {
+	var list []appsv1.ReplicaSetCondition
+	var was *appsv1.ReplicaSetCondition
+	for i := range old {
+		if old[i].Type == appsv1.ReplicaSetReplicaFailure {
+			was = &old[i]
+		} else {
+			list = append(list, old[i])
+		}
+	}
+	if t == nil {
+		return list
+	}
+	c := appsv1.ReplicaSetCondition{
+		Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue,
+		Reason: t.reason, Message: t.err.Error(), LastTransitionTime: metav1.NewTime(now),
+	}
+	if was != nil && was.Status == c.Status {
+		c.LastTransitionTime = was.LastTransitionTime
+	}
+	return append(list, c)
+}
+
+// newPod returns a pod of a ReplicaSet. The server generates its name.
+func newPod(rs *appsv1.ReplicaSet) *corev1.Pod {
+	t := rs.Spec.Template.DeepCopy()
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName:    rs.Name + "-",
+			Namespace:       rs.Namespace,
+			Labels:          t.Labels,
+			Annotations:     t.Annotations,
+			Finalizers:      t.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(rs, kind)},
+		},
+		Spec: t.Spec,
+	}
+}

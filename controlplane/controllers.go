@@ -1,0 +1,182 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/apiserver"
+	"flyball.dev/controllers"
+	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/metrics/server"
+)
+
+// syncTimeout is how long the controllers' cache may take to sync before the check informer-sync
+// fails.
+const syncTimeout = 10 * time.Second
+
+var errStoppedControllers = errors.New("the controllers have stopped")
+
+// controllerManager runs the controllers of a control plane under a manager of their own.
+type controllerManager struct {
+	names  []string
+	logger logr.Logger
+	cancel context.CancelFunc // nil before the start
+	done   chan struct{}      // closed when the manager has returned
+	err    error              // of the manager; read after done
+
+	mu     sync.Mutex
+	synced func() error     // checks the cache; nil before the start
+	failed map[string]error // by the controller's name
+}
+
+// newControllerManager returns a controller manager that is not started.
+func newControllerManager(logger logr.Logger, o controllers.Options) (*controllerManager, error) {
+	names, err := o.Names()
+	if err != nil {
+		return nil, err
+	}
+	return &controllerManager{names: names, logger: logger, done: make(chan struct{}), failed: map[string]error{}}, nil
+}
+
+// start starts the controllers and returns without waiting for their caches.
+func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error {
+	skipNames := true // several control planes may run in one process
+	mgr, err := manager.New(cfg, manager.Options{
+		// The info messages of controllers are about the runtime, which is of no interest by
+		// default.
+		Logger:                 m.logger.V(1),
+		Cache:                  cache.Options{DefaultWatchErrorHandler: (&watchErrors{logger: m.logger, last: map[string]time.Time{}}).log},
+		Metrics:                server.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
+		Controller:             config.Controller{SkipNameValidation: &skipNames},
+	})
+	if err != nil {
+		return fmt.Errorf("controllers: %w", err)
+	}
+	onFailure := o.OnFailure
+	o.OnFailure = func(controller string, err error) {
+		m.fail(controller, err)
+		if onFailure != nil {
+			onFailure(controller, err)
+		}
+	}
+	if err := controllers.AddAll(mgr, o); err != nil {
+		return fmt.Errorf("controllers: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.mu.Lock()
+	m.synced = syncedWithin(syncTimeout, mgr.GetCache())
+	m.mu.Unlock()
+	go func() {
+		defer close(m.done)
+		if m.err = mgr.Start(ctx); m.err != nil && ctx.Err() == nil {
+			m.logger.Error(m.err, "The controllers have stopped")
+		}
+	}()
+	return nil
+}
+
+// watchErrors logs the errors of the controllers' informers. That a kind is no longer served is not
+// an error, nor is a single watch that fails.
+type watchErrors struct {
+	logger logr.Logger
+
+	mu   sync.Mutex
+	last map[string]time.Time // by kind
+}
+
+// repeatInterval is the interval within which a second error of the same kind is logged as an
+// error.
+const repeatInterval = time.Minute
+
+// log is a toolscache.WatchErrorHandlerWithContext.
+func (w *watchErrors) log(_ context.Context, r *toolscache.Reflector, err error) {
+	kind, now := r.TypeDescription(), time.Now()
+	logger := w.logger.WithValues("kind", kind)
+	if apierrors.IsNotFound(err) {
+		logger.V(1).Info("The kind is not served", "error", err.Error())
+		return
+	}
+	w.mu.Lock()
+	last, failed := w.last[kind]
+	w.last[kind] = now
+	w.mu.Unlock()
+	if failed && now.Sub(last) < repeatInterval {
+		logger.Error(err, "Cannot list or watch, trying again")
+	} else {
+		logger.V(1).Info("Cannot list or watch, trying again", "error", err.Error())
+	}
+}
+
+// fail records that a controller has ended with an error.
+func (m *controllerManager) fail(name string, err error) {
+	m.logger.Error(err, "A controller has ended", "controller", name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failed[name] = errors.Join(m.failed[name], err)
+}
+
+// readyChecks returns a readiness check for each controller, and one for the cache that they share.
+func (m *controllerManager) readyChecks() []apiserver.ReadyCheck {
+	var checks []apiserver.ReadyCheck
+	for _, name := range m.names {
+		checks = append(checks, apiserver.ReadyCheck{Name: "controller/" + name, Check: func() error { return m.check(name) }})
+	}
+	return append(checks, apiserver.ReadyCheck{Name: "informer-sync", Check: m.checkCache})
+}
+
+// check returns the error with which a controller has ended, or nil.
+func (m *controllerManager) check(name string) error {
+	select {
+	case <-m.done:
+		return errStoppedControllers
+	default:
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed[name]
+}
+
+// checkCache is the check informer-sync.
+func (m *controllerManager) checkCache() error {
+	m.mu.Lock()
+	synced := m.synced
+	m.mu.Unlock()
+	if synced == nil {
+		return nil
+	}
+	return synced()
+}
+
+// syncedWithin returns a check that a cache, which is started now, syncs within the limit and then
+// stays up to date.
+func syncedWithin(limit time.Duration, c cache.Cache) func() error {
+	start, check := time.Now(), cache.Check(c, 0)
+	return func() error {
+		if time.Since(start) < limit {
+			return nil
+		}
+		return check(nil)
+	}
+}
+
+// stop stops the controllers, if they were started, and returns the error of their manager.
+func (m *controllerManager) stop() error {
+	if m.cancel == nil {
+		return nil
+	}
+	m.cancel()
+	<-m.done
+	return m.err
+}

@@ -1,0 +1,209 @@
+package controlplane_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/metrics/server"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// hookedStore calls hooks, if they are not nil, before the methods of a storage.
+type hookedStore struct {
+	storage.Store
+	onRange func()
+	onClose func() error
+}
+
+func newHookedStore() *hookedStore { return &hookedStore{Store: memory.New(memory.Options{})} }
+
+func (s *hookedStore) Range(ctx context.Context, q storage.Query) (storage.Page, error) {
+	if s.onRange != nil {
+		s.onRange()
+	}
+	return s.Store.Range(ctx, q)
+}
+
+func (s *hookedStore) Close() error {
+	err := s.Store.Close()
+	if s.onClose != nil {
+		err = errors.Join(err, s.onClose())
+	}
+	return err
+}
+
+func ended(plane *controlplane.ControlPlane) bool {
+	select {
+	case <-plane.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestContextEndsControlPlane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := 0
+		store := newHookedStore()
+		store.onClose = func() error { closed++; return nil }
+		ctx, cancel := context.WithCancelCause(t.Context())
+		plane, err := controlplane.Start(ctx, controlplane.Options{Storage: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // virtual
+		if ended(plane) || plane.Err() != nil {
+			t.Fatalf("ended by itself: %v", plane.Err())
+		}
+		cancel(errors.New("SIGTERM"))
+		<-plane.Done()
+		if err := plane.Err(); err != nil || closed != 1 {
+			t.Errorf("the error is %v, and the storage was closed %d times", err, closed)
+		}
+		if err := plane.Stop(); err != nil || closed != 1 {
+			t.Errorf("Stop returned %v, and the storage was closed %d times", err, closed)
+		}
+	})
+}
+
+// TestStopConcurrently calls Stop from several goroutines while the context ends.
+func TestStopConcurrently(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			failure := errors.New("cannot close")
+			closed := 0
+			store := newHookedStore()
+			store.onClose = func() error { closed++; return failure }
+			ctx, cancel := context.WithCancel(t.Context())
+			plane, err := controlplane.Start(ctx, controlplane.Options{Storage: store})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var group sync.WaitGroup
+			group.Go(cancel)
+			for range 8 {
+				group.Go(func() {
+					if err := plane.Stop(); !errors.Is(err, failure) {
+						t.Errorf("Stop returned %v", err)
+					}
+					if !ended(plane) {
+						t.Error("Stop returned before Done was closed")
+					}
+				})
+			}
+			group.Wait()
+			if !errors.Is(plane.Err(), failure) || closed != 1 {
+				t.Errorf("the error is %v, and the storage was closed %d times", plane.Err(), closed)
+			}
+		})
+	}
+}
+
+func TestContextEndsDuringStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := 0
+		store := newHookedStore()
+		store.onClose = func() error { closed++; return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		store.onRange = cancel
+		plane, err := controlplane.Start(ctx, controlplane.Options{Storage: store})
+		if plane != nil || !errors.Is(err, context.Canceled) || closed != 1 {
+			t.Errorf("got %v, %v, and the storage was closed %d times", plane, err, closed)
+		}
+	})
+}
+
+// TestRequestInFlightFinishes blocks a request in the storage while the context ends.
+func TestRequestInFlightFinishes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []string
+		add := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
+		store := newHookedStore()
+		store.onClose = func() error { add("closed"); return nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		plane, err := controlplane.Start(ctx, controlplane.Options{Storage: store, WithoutControllers: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := clientFor(t, plane.Config())
+		release := make(chan struct{})
+		store.onRange = func() { <-release }
+		go func() {
+			if _, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+				t.Error(err)
+			}
+			add("response")
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if ended(plane) {
+			t.Error("ended with a request in flight")
+		}
+		close(release)
+		<-plane.Done()
+		synctest.Wait()
+		if len(order) != 2 || order[0] != "response" {
+			t.Errorf("the order is %v", order)
+		}
+	})
+}
+
+// TestManagerReleasesItsLease stops an operator as the documentation of Start recommends: the
+// control plane ends after the manager, which can still release its lease.
+func TestManagerReleasesItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane := start(t, controlplane.Options{})
+		mgr, err := manager.New(plane.Config(), manager.Options{
+			LeaderElection: true, LeaderElectionID: "operator", LeaderElectionNamespace: metav1.NamespaceDefault,
+			LeaderElectionReleaseOnCancel: true,
+			Metrics:                       server.Options{BindAddress: "0"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease := func() *coordinationv1.Lease {
+			l, err := clientFor(t, plane.Config()).CoordinationV1().Leases(metav1.NamespaceDefault).Get(t.Context(), "operator", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		returned := make(chan error, 1)
+		go func() { returned <- mgr.Start(ctx) }()
+		<-mgr.Elected()
+		if ptr.Deref(lease().Spec.HolderIdentity, "") == "" {
+			t.Error("the leader does not hold the lease")
+		}
+		cancel()
+		if err := <-returned; err != nil {
+			t.Error(err)
+		}
+		if holder := ptr.Deref(lease().Spec.HolderIdentity, ""); holder != "" {
+			t.Errorf("%s still holds the lease", holder)
+		}
+		if _, err := clientFor(t, plane.Config()).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "after"},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"slices"
+
+	"flyball.dev/internal/invariants"
+)
+
+// The functions here are called by the writer, and only if invariants.Enabled is set.
+
+// check checks a record after a change: that its visible state is that of its overlay or the
+// watched one, that readers may access both, that the record is in the store if and only if it has
+// either, and that it is in the postings that it refers to, and in those of its labels.
+func (s *Store) check(r *record) {
+	visible := r.watched
+	if r.overlay != nil {
+		visible = r.overlay.visible
+	}
+	invariants.Check(r.visible == visible, "%s shows a state that is neither its overlay's nor the watched one", r.key)
+	present := s.record(r.key) == r
+	invariants.Check(present == (r.watched != nil || r.overlay != nil), "%s is in the store: %t, watched: %t, overlaid: %t",
+		r.key, present, r.watched != nil, r.overlay != nil)
+	for _, st := range []*state{r.watched, r.visible} {
+		invariants.Check(st == nil || st.published, "%s has a state that is not published", r.key)
+		invariants.Check(st == nil || !st.value.IsZero() || st.shared.Load() != nil, "%s has a state without an object", r.key)
+	}
+	invariants.Check(r.visible != nil || len(r.postings) == 0, "%s is in %d postings, but not visible", r.key, len(r.postings))
+	for _, p := range r.postings {
+		invariants.Check(p.index.postings[p.value] == p && p.has(r), "%s is not in its postings of %q", r.key, p.value)
+	}
+	if r.visible == nil {
+		return
+	}
+	for label, x := range s.labels { // but not s.fields, whose functions are the program's
+		for _, value := range x.values(s.object(r, r.visible)) {
+			invariants.Check(slices.Contains(r.postings, x.postings[value]), "%s is not in the postings of %s=%s", r.key, label, value)
+		}
+	}
+}
+
+// checkNewer checks that an event does not take a record back to an older resource version. Only a
+// list may do that.
+func (c *Scope) checkNewer(r *record, st *state) {
+	if w := r.watched; !c.listing && w != nil && w.version != 0 && st.version != 0 {
+		invariants.Check(st.version > w.version, "an event takes %s from version %d to %d", r.key, w.version, st.version)
+	}
+}

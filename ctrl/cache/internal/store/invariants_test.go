@@ -1,0 +1,66 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"flyball.dev/internal/invariants"
+)
+
+// TestInvariants breaks invariants by hand, each of which the next event must report.
+func TestInvariants(t *testing.T) {
+	if !invariants.Enabled {
+		t.Skip("invariants are checked with the race detector or the build tag invariants only")
+	}
+	for _, test := range []struct {
+		name     string
+		violate  func(s *Store, c *Scope, r *record)
+		violated string
+	}{
+		{"the overlay is visible", func(s *Store, _ *Scope, r *record) {
+			s.Wrote(object("a", "u", 9))
+			r.visible = r.watched
+			s.check(r)
+		}, "shows a state"},
+		{"states are published", func(s *Store, _ *Scope, r *record) {
+			r.watched.published = false
+			s.check(r)
+		}, "not published"},
+		{"states have objects", func(s *Store, _ *Scope, r *record) {
+			r.watched.shared.Store(nil)
+			s.check(r)
+		}, "without an object"},
+		{"records are in the store", func(s *Store, c *Scope, r *record) {
+			delete(s.namespaces["ns"].records, "a")
+			c.Idle()
+		}, "is in the store: false"},
+		{"postings have their records", func(s *Store, c *Scope, r *record) {
+			s.labels["app"].postings["web"].remove(r)
+			c.Idle()
+		}, "is not in its postings"},
+		{"labels are indexed", func(s *Store, c *Scope, r *record) {
+			r.postings = nil
+			c.Idle()
+		}, "is not in the postings of app=web"},
+		{"events do not go back", func(s *Store, c *Scope, r *record) {
+			st := newState(object("a", "u", 1))
+			c.setWatched(r, st, object("a", "u", 1))
+		}, "from version 2 to 1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := New(ShareAsked)
+			c := s.Scope("")
+			s.add(s.labels, "app", labelValues("app"))
+			obj := object("a", "u", 2)
+			obj.Labels = map[string]string{"app": "web"}
+			c.Changed(obj)
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, "invariant violated: ") || !strings.Contains(got, test.violated) {
+					t.Errorf("got %s, want a violation with %q", got, test.violated)
+				}
+			}()
+			test.violate(s, c, s.record(key("a")))
+		})
+	}
+}

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/invariants"
+)
+
+// overlay is the state that a write of this process, or a live read after one, has proved and that
+// the watch has not delivered yet. It is visible in place of the watched state.
+type overlay struct {
+	// visible is the state, nil if the object was deleted or does not match the selector.
+	visible *state
+	// version is the resource version that the watch must reach to end the overlay.
+	// For a deletion it is one at which the object still existed.
+	version uint64
+	// deleted is the UID of the deleted object, whose late events are ignored. It is
+	// empty if this is not a deletion.
+	deleted types.UID
+}
+
+// Wrote makes the object that the server returned for a write visible until the watch has caught
+// up. The object must be complete and match the selector. Wrote does nothing for a namespace that
+// the store does not cover, or for a resource version that is not a number.
+func (s *Store) Wrote(obj client.Object) {
+	s.writing.Lock()
+	defer s.unlock()
+	s.wrote(obj)
+}
+
+// wrote is Wrote for the writer.
+func (s *Store) wrote(obj client.Object) {
+	st := newState(obj)
+	key := client.ObjectKeyFromObject(obj)
+	s.validateBy(key, st, false)
+	c := s.scope(key.Namespace)
+	if c == nil || st.version == 0 || st.version <= c.progress {
+		return
+	}
+	r := s.record(key)
+	switch {
+	case r == nil:
+		r = s.getOrAdd(key)
+	case r.watched.supersedes(st), r.overlay.outlives(st):
+		return
+	}
+	s.setOverlay(c, r, &overlay{visible: st, version: st.version})
+}
+
+// Absent records that no object under the key matches the selector as of a resource
+// version: reads do not find one until the watch has caught up.
+func (s *Store) Absent(key Key, version uint64) {
+	s.writing.Lock()
+	defer s.unlock()
+	s.absent(key, version)
+}
+
+// absent is Absent for the writer.
+func (s *Store) absent(key Key, version uint64) {
+	if v := s.invalid[key]; v != nil && v.endsWithProgress() && v.version <= version {
+		s.validate(v)
+	}
+	c := s.scope(key.Namespace)
+	if c == nil || version <= c.progress {
+		return
+	}
+	r := s.record(key)
+	w := &overlay{version: version}
+	switch {
+	case r == nil:
+		r = s.getOrAdd(key)
+	case r.watched.reaches(version), r.overlay != nil && r.overlay.version > version:
+		return
+	case r.overlay != nil:
+		// What was deleted may have matched again in between.
+		w.deleted = r.overlay.deleted
+	}
+	s.setOverlay(c, r, w)
+}
+
+// Deleted records that a write deleted the object with a UID: reads do not find it
+// until the watch delivers the deletion or a new object with that name. Version is a
+// resource version that the object had, or zero if none is known.
+func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
+	s.writing.Lock()
+	defer s.unlock()
+	c := s.scope(key.Namespace)
+	if c == nil || uid == "" {
+		return
+	}
+	r := s.record(key)
+	switch {
+	case r == nil && version <= c.progress:
+		// The watch has delivered the deletion already, or, without a version, may have.
+		return
+	case r == nil:
+		r = s.getOrAdd(key)
+	case r.overlay != nil && r.overlay.deleted == uid:
+		return
+	case r.visible == nil && r.overlay.deleted != "" && version <= r.overlay.version:
+		return
+	case r.visible == nil:
+		// The object was created after what the overlay knows, and deleted.
+		version = max(version, r.overlay.version)
+	case uid == r.visible.uid:
+		version = max(version, r.visible.version)
+	case version == 0, r.visible.uid == "":
+		// Without a version or a UID, the two objects cannot be ordered.
+		s.invalidate(c, &Invalidation{Key: r.key, deleted: uid})
+		return
+	case version <= r.visible.version:
+		// It was an earlier object with that name.
+		return
+	}
+	if v := s.invalid[r.key]; v != nil && (v.deleted == uid || v.endsWithProgress() && v.version <= version) {
+		s.validate(v)
+	}
+	s.setOverlay(c, r, &overlay{version: version, deleted: uid})
+}
+
+// setOverlay sets the overlay of a record. The caller is the writer.
+func (s *Store) setOverlay(c *Scope, r *record, w *overlay) {
+	s.set(r, r.watched, w)
+	p := queuedOverlay{key: r.key, overlay: w, expires: s.deadline()}
+	if w.deleted != "" {
+		// The progress of the watch does not end it, so it must not block those that are ended so.
+		s.pruneDeletions()
+		s.deletions.push(p)
+	} else {
+		c.overlays.push(p)
+	}
+	s.dropExpired()
+}
+
+// outlives reports whether an overlay takes precedence over st, an answer that arrived later but
+// has an older state.
+func (w *overlay) outlives(st *state) bool {
+	if w == nil {
+		return false
+	}
+	return w.version > st.version || w.deleted != "" && (w.deleted == st.uid || w.version == st.version)
+}
+
+// after returns the overlay if it is still in effect after the watch has delivered st, and nil if
+// the watch has caught up.
+func (w *overlay) after(st *state) *overlay {
+	switch {
+	case w == nil, st.version == 0:
+		return nil
+	case w.deleted != "" && w.deleted == st.uid:
+		return w
+	case st.version > w.version, w.deleted == "" && st.version == w.version:
+		return nil
+	default:
+		return w
+	}
+}
+
+// afterDeletion is after for a DELETED event, which the watch also sends when an
+// object stops matching the selector; the same object may match again later.
+func (w *overlay) afterDeletion(st *state) *overlay {
+	if w != nil && w.deleted != "" && w.deleted == st.uid && st.version >= w.version {
+		return nil
+	}
+	return w.after(st)
+}
+
+// absentAt returns the overlay if it is still in effect after a list at that version did not
+// contain the object: the list is older than the write.
+func (w *overlay) absentAt(version uint64) *overlay {
+	if w != nil && version >= w.version {
+		return nil
+	}
+	return w
+}
+
+// setWatched stores a state that the watch delivered, or that was listed, in a record. The caller
+// is the writer.
+func (c *Scope) setWatched(r *record, st *state, obj client.Object) Change {
+	s := c.store
+	if invariants.Enabled {
+		c.checkNewer(r, st)
+	}
+	var change Change
+	if r.watched != nil {
+		change.Old = s.snapshot(r, r.watched)
+	}
+	s.set(r, st, r.overlay.after(st))
+	change.New = s.snapshotOf(r, st, obj)
+	return change
+}
+
+// unsetWatched removes the watched state of a record, unless it is newer than the deletion of st.
+// The caller is the writer.
+func (s *Store) unsetWatched(r *record, st *state, obj client.Object) Change {
+	w := r.overlay.afterDeletion(st)
+	if r.watched == nil {
+		s.set(r, nil, w)
+		return Change{}
+	}
+	if st.version != 0 && st.version < r.watched.version {
+		return Change{}
+	}
+	last := NewSnapshot(obj)
+	if r.watched.uid != st.uid {
+		last = s.snapshot(r, r.watched)
+	}
+	s.set(r, nil, w)
+	return Change{Old: last}
+}
+
+// queuedOverlay is an overlay in a queue, with its key and its deadline (see Store.deadline).
+type queuedOverlay struct {
+	key     Key
+	overlay *overlay
+	expires time.Duration
+}
+
+// progressed records that the watch has delivered all events up to a version. Overlays up to it
+// that are still in effect are of objects that the watch does not select. The caller is the writer.
+func (c *Scope) progressed(version uint64) {
+	s := c.store
+	c.progress = max(c.progress, version)
+	for p, ok := c.overlays.peek(); ok; p, ok = c.overlays.peek() {
+		if s.inEffect(p) && p.overlay.version > c.progress {
+			break
+		}
+		c.overlays.pop()
+		s.dropOverlay(p)
+	}
+	for v, ok := c.invalid.peek(); ok; v, ok = c.invalid.peek() {
+		if s.invalid[v.Key] == v && v.version > c.progress {
+			break
+		}
+		c.invalid.pop()
+		s.validate(v)
+	}
+	s.dropExpired()
+	s.evictShared()
+}
+
+// dropOverlays drops all overlays and invalidations of a scope. The caller is the writer.
+func (s *Store) dropOverlays(c *Scope) {
+	var dropped []queuedOverlay
+	s.all(func(r *record) {
+		if r.overlay != nil && s.scope(r.key.Namespace) == c {
+			dropped = append(dropped, queuedOverlay{key: r.key, overlay: r.overlay})
+		}
+	})
+	for _, p := range dropped {
+		s.dropOverlay(p)
+	}
+	for key, v := range s.invalid {
+		if s.scope(key.Namespace) == c {
+			s.validate(v)
+		}
+	}
+}
+
+// inEffect reports whether the overlay is still that of its record.
+func (s *Store) inEffect(p queuedOverlay) bool {
+	r := s.record(p.key)
+	return r != nil && r.overlay == p.overlay
+}
+
+// pruneDeletions pops the oldest deletions that are no longer in effect, mostly because the watch
+// has confirmed them. The caller is the writer.
+func (s *Store) pruneDeletions() {
+	for p, ok := s.deletions.peek(); ok && !s.inEffect(p); p, ok = s.deletions.peek() {
+		s.deletions.pop()
+	}
+}
+
+// dropOverlay makes the watched state visible again, if the overlay is still in effect.
+func (s *Store) dropOverlay(p queuedOverlay) {
+	if s.inEffect(p) {
+		r := s.record(p.key)
+		s.set(r, r.watched, nil)
+	}
+}

@@ -1,0 +1,329 @@
+package store
+
+import (
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/cache/internal/compact"
+	"flyball.dev/ctrl/client"
+)
+
+// state is one state of an object, as the store keeps it.
+type state struct {
+	uid     types.UID
+	version uint64
+	// value is the packed object, with the UID, the resource version and the labels as its header.
+	// It is empty if the state was published before the object was packed, or if the object cannot
+	// be packed.
+	value compact.Value
+	// published is set when readers may access the state. From then on only the atomic fields
+	// change.
+	published bool
+	// shared is the object as a Go value, if that is kept. referenced is set if it was read since
+	// the last round of evictions, as in the clock algorithm.
+	referenced atomic.Bool
+	shared     atomic.Pointer[client.Object]
+	// replacement is set if the object was packed later: the state with the packed value that has
+	// replaced this one. shared is nil from then on.
+	replacement atomic.Pointer[Object]
+}
+
+// kind is the Go type of the packed objects.
+type kind struct {
+	typ    reflect.Type
+	packed compact.Type
+}
+
+// newState returns the state of an object, which is neither packed nor published yet.
+func newState(obj client.Object) *state {
+	version, _ := Version(obj)
+	st := &state{uid: obj.GetUID(), version: version}
+	st.shared.Store(&obj)
+	return st
+}
+
+// publish makes a state ready for readers: it packs the object, if it can be packed. The caller is
+// the writer.
+func (s *Store) publish(st *state) {
+	if st == nil || st.published {
+		return
+	}
+	st.published = true
+	obj := *st.shared.Load()
+	k := s.kind
+	if typ := reflect.TypeOf(obj).Elem(); k == nil {
+		k = &kind{typ, compact.TypeOf(typ)}
+		s.mu.Lock()
+		s.kind = k
+		s.mu.Unlock()
+	} else if typ != k.typ {
+		return
+	}
+	header := append(make([]string, 0, 16), string(st.uid), obj.GetResourceVersion())
+	for key, value := range obj.GetLabels() {
+		header = append(header, key, value)
+	}
+	value, ok := s.packer.Pack(header, k.packed, obj)
+	if !ok {
+		return
+	}
+	st.value = value
+	s.size += value.Size()
+	// From here on the record keeps nothing of the object.
+	h := s.packer.View().Header(value)
+	uid, _ := h.Next()
+	st.uid = types.UID(uid)
+	st.shared.Store(nil)
+	if s.sharing == ShareAll {
+		shared := (Object{state: st, kind: k, view: s.packer.View()}).Copy()
+		st.shared.Store(&shared)
+	}
+}
+
+// release ends the use of a state that is on neither side of a record any more.
+func (s *Store) release(st *state) {
+	if st != nil {
+		s.packer.Release(st.value)
+		s.size -= st.value.Size()
+	}
+}
+
+// Object refers to an object as it was in the store at one time.
+type Object struct {
+	key       *Key
+	state     *state
+	kind      *kind
+	view      *compact.View
+	sharing   Sharing
+	anyShared *atomic.Bool
+}
+
+// object returns an Object for a state of a record. The caller holds mu or is the writer.
+func (s *Store) object(r *record, st *state) Object {
+	return Object{&r.key, st, s.kind, s.view, s.sharing, &s.anyShared}
+}
+
+// resolve returns the object as a Go value if it is not packed. Otherwise it returns an Object with
+// the packed value: o, or the one that has replaced it.
+func (o Object) resolve() (client.Object, Object) {
+	if !o.state.value.IsZero() {
+		return nil, o
+	}
+	if shared := o.state.shared.Load(); shared != nil {
+		return *shared, o
+	}
+	return nil, *o.state.replacement.Load()
+}
+
+// Namespace returns the namespace of the object.
+func (o Object) Namespace() string { return o.key.Namespace }
+
+// Copy returns a copy of the object, which the caller owns.
+func (o Object) Copy() client.Object {
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		return unpacked.DeepCopyObject().(client.Object)
+	}
+	obj := reflect.New(o.kind.typ)
+	o.unpack(obj.Elem())
+	return obj.Interface().(client.Object)
+}
+
+// unpack unpacks the object into a zero struct.
+func (o Object) unpack(into reflect.Value) {
+	u := o.view.Unpacker()
+	defer u.Close()
+	u.Unpack(o.state.value, o.kind.packed, into)
+}
+
+// CopyInto copies the object into a zero struct. It returns false if the object is of another type.
+func (o Object) CopyInto(into reflect.Value) bool {
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		from := reflect.ValueOf(unpacked.DeepCopyObject()).Elem()
+		if from.Type() != into.Type() {
+			return false
+		}
+		into.Set(from)
+		return true
+	}
+	if o.kind.typ != into.Type() {
+		return false
+	}
+	o.unpack(into)
+	return true
+}
+
+// Shared returns a value that all callers share, so it must not be changed. The store keeps the
+// value until the object changes or nobody has asked for it for a while, as the store's Sharing
+// says.
+func (o Object) Shared() client.Object {
+	if o.sharing == ShareAsked && !o.state.referenced.Load() {
+		o.state.referenced.Store(true)
+		o.anyShared.Store(true)
+	}
+	if shared := o.state.shared.Load(); shared != nil {
+		return *shared
+	}
+	if o.state.value.IsZero() {
+		_, packed := o.resolve()
+		return packed.Shared()
+	}
+	obj := o.Copy()
+	if o.sharing != ShareNone && !o.state.shared.CompareAndSwap(nil, &obj) {
+		return *o.state.shared.Load()
+	}
+	return obj
+}
+
+// evictSharedAfter is how long a shared value is kept, at least, after it was last read.
+const evictSharedAfter = 2 * time.Minute
+
+// evictShared evicts the shared values that were not read since the last round, if it is time for
+// another one. The caller is the writer.
+func (s *Store) evictShared() {
+	if !s.anyShared.Load() {
+		return
+	}
+	now := time.Now()
+	if s.evictAt.IsZero() {
+		s.evictAt = now.Add(evictSharedAfter)
+	}
+	if now.Before(s.evictAt) {
+		return
+	}
+	s.evictAt = time.Time{}
+	s.anyShared.Store(false)
+	s.all(func(r *record) {
+		s.evictSharedOf(r.watched)
+		if r.visible != r.watched {
+			s.evictSharedOf(r.visible)
+		}
+	})
+}
+
+// evictSharedOf evicts the shared value of one state, unless it is referenced or the only form of
+// the object.
+func (s *Store) evictSharedOf(st *state) {
+	switch {
+	case st == nil || st.value.IsZero() || st.shared.Load() == nil:
+	case st.referenced.Swap(false):
+		s.anyShared.Store(true)
+	default:
+		st.shared.Store(nil)
+	}
+}
+
+// peek returns the object for a caller that reads it at once and neither changes nor keeps it. The
+// store does not keep the value.
+func (o Object) peek() client.Object {
+	if shared := o.state.shared.Load(); shared != nil {
+		return *shared
+	}
+	return o.Copy()
+}
+
+// version returns the resource version.
+func (o Object) version() string {
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		return unpacked.GetResourceVersion()
+	}
+	h := o.view.Header(o.state.value)
+	h.Next()
+	version, _ := h.Next()
+	return version
+}
+
+// labels returns the labels without unpacking the object.
+func (o Object) labels() labels.Labels {
+	unpacked, o := o.resolve()
+	if unpacked != nil {
+		return labels.Set(unpacked.GetLabels())
+	}
+	return packedLabels(o)
+}
+
+// packedLabels finds labels in the header of a packed object.
+type packedLabels Object
+
+// Lookup implements labels.Labels.
+func (l packedLabels) Lookup(label string) (string, bool) {
+	h := l.view.Header(l.state.value)
+	h.Next()
+	h.Next()
+	for key, ok := h.Next(); ok; key, ok = h.Next() {
+		if value, _ := h.Next(); key == label {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Has implements labels.Labels.
+func (l packedLabels) Has(label string) bool {
+	_, ok := l.Lookup(label)
+	return ok
+}
+
+// Get implements labels.Labels.
+func (l packedLabels) Get(label string) string {
+	value, _ := l.Lookup(label)
+	return value
+}
+
+// Snapshot is one state of an object, for notifications. Its Go value is made when it is first
+// needed, and shared by all who need it.
+type Snapshot struct {
+	Key Key
+	UID types.UID
+	// value is the Go value, once it is made.
+	value atomic.Pointer[client.Object]
+	// stored is the object in the store; unset if it is in none.
+	stored Object
+}
+
+// snapshot returns a snapshot of a state. The caller holds mu or is the writer.
+func (s *Store) snapshot(r *record, st *state) *Snapshot {
+	o := s.object(r, st)
+	return &Snapshot{Key: r.key, UID: st.uid, stored: o}
+}
+
+// Object returns the object, which is shared and must not be changed.
+func (n *Snapshot) Object() client.Object {
+	if made := n.value.Load(); made != nil {
+		return *made
+	}
+	obj := n.stored.peek()
+	if !n.value.CompareAndSwap(nil, &obj) {
+		return *n.value.Load()
+	}
+	return obj
+}
+
+// Packed returns the snapshot without its Go value, if the value can be made again. If the object
+// is packed later, so is that of the snapshot.
+func (n *Snapshot) Packed() *Snapshot {
+	if n.stored.state == nil {
+		return n
+	}
+	return &Snapshot{Key: n.Key, UID: n.UID, stored: n.stored}
+}
+
+// snapshotOf returns a snapshot of a state that was just made of obj, which becomes its Go value.
+func (s *Store) snapshotOf(r *record, st *state, obj client.Object) *Snapshot {
+	n := s.snapshot(r, st)
+	n.value.Store(&obj)
+	return n
+}
+
+// NewSnapshot returns a snapshot of an object that is in no store.
+func NewSnapshot(obj client.Object) *Snapshot {
+	n := &Snapshot{Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID()}
+	n.value.Store(&obj)
+	return n
+}

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// response is what the server's response is decoded into. It records the kind in the response, as
+// an object of another kind may be decoded into the target or into a new object.
+type response struct {
+	// Object is the target.
+	runtime.Object
+	// kind is the kind in the response, and decoded the decoded object: the target, or a new object
+	// if the kind has another Go type.
+	kind    schema.GroupVersionKind
+	decoded runtime.Object
+}
+
+// responseSerializer is a serializer that can decode into a response.
+type responseSerializer struct{ runtime.NegotiatedSerializer }
+
+func (s responseSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return responseDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
+}
+
+type responseDecoder struct{ plain runtime.Decoder }
+
+func (d responseDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	r, ok := into.(*response)
+	if !ok {
+		return d.plain.Decode(data, defaults, into)
+	}
+	out, gvk, err := d.plain.Decode(data, defaults, r.Object)
+	if err != nil {
+		return out, gvk, err
+	}
+	r.decoded = out
+	if gvk != nil {
+		r.kind = *gvk
+	}
+	if out == r.Object {
+		out = r
+	}
+	return out, gvk, nil
+}

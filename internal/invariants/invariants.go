@@ -1,0 +1,19 @@
+// Package invariants switches checks on that are too expensive for production: of what must hold in
+// a data structure whatever the input is. A violation is a defect of this module, and panics.
+//
+// The checks are compiled in with the build tag invariants and with the race detector, and else not
+// at all: Enabled is a constant, so the compiler drops what is within
+//
+//	if invariants.Enabled {
+//		invariants.Check(len(q.items) == q.len, "the queue has %d items, not %d", len(q.items), q.len)
+//	}
+package invariants
+
+import "fmt"
+
+// Check panics with a message if an invariant does not hold.
+func Check(holds bool, format string, args ...any) {
+	if !holds {
+		panic("invariant violated: " + fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !invariants && !race
+
+package invariants
+
+// Enabled says whether invariants are checked.
+const Enabled = false

@@ -1,0 +1,74 @@
+package memory
+
+import (
+	"flyball.dev/internal/invariants"
+	"flyball.dev/storage"
+)
+
+// The functions here are called only if invariants.Enabled is set. The lock is held, unless they
+// take a snapshot.
+
+// checkCommit checks a write that is in the tree and about to be committed: that it has the next
+// revision, that its event follows from the one before of that key, and that the tree is right on
+// the path to the key.
+func (s *Store) checkCommit(e *storage.Event) {
+	r := e.Record
+	invariants.Check(r.Revision == s.revision+1, "the write after revision %d has revision %d", s.revision, r.Revision)
+	invariants.Check((e.Type == storage.Created) == (e.Prev == nil), "event of type %d with previous record %v", e.Type, e.Prev)
+	if e.Prev == nil {
+		invariants.Check(r.Created == r.Revision, "%s is created at revision %d, not %d", r.Key, r.Revision, r.Created)
+	} else {
+		invariants.Check(e.Prev.Key == r.Key && e.Prev.Revision < r.Revision && e.Prev.Created == r.Created,
+			"%s at revision %d follows %s at %d", r.Key, r.Revision, e.Prev.Key, e.Prev.Revision)
+	}
+	checkCurrent(s.tree.root, e)
+	checkPath(s.tree.root, r.Key)
+	s.checkHistory()
+}
+
+// checkHistory checks that the log has one event for each revision after the compacted one.
+func (s *Store) checkHistory() {
+	h := &s.history
+	invariants.Check(h.compacted+uint64(len(h.log)) == s.revision, "%d events follow revision %d, and the store is at %d",
+		len(h.log), h.compacted, s.revision)
+	if len(h.log) > 0 {
+		first, last := h.log[0].Record.Revision, h.log[len(h.log)-1].Record.Revision
+		invariants.Check(first == h.compacted+1 && last == s.revision, "the log is from revision %d to %d, not from %d to %d",
+			first, last, h.compacted+1, s.revision)
+	}
+	invariants.Check(h.dropped >= h.compacted && h.dropped <= s.revision, "cached values are dropped up to revision %d of %d",
+		h.dropped, s.revision)
+}
+
+// checkCurrent checks that an event is the latest one of its key in a tree.
+func checkCurrent(root *node, e *storage.Event) {
+	want := e.Record
+	if e.Type == storage.Deleted {
+		want = nil
+	}
+	got := root.get(e.Record.Key)
+	invariants.Check(got == want, "%s is %v after the event of revision %d", e.Record.Key, got, e.Record.Revision)
+}
+
+// checkPath checks the nodes on the path to a key: how many items they have, that the keys rise,
+// and that the sizes add up.
+func checkPath(n *node, key string) {
+	for n != nil {
+		invariants.Check(len(n.items) > 0 && len(n.items) < fanout, "a node has %d items", len(n.items))
+		for i := 1; i < len(n.items); i++ {
+			invariants.Check(n.items[i-1].key < n.items[i].key, "%q is before %q", n.items[i-1].key, n.items[i].key)
+		}
+		invariants.Check(n.size == n.count(), "a node of %d records has size %d", n.count(), n.size)
+		if n.leaf {
+			return
+		}
+		n = n.items[max(n.search(key)-1, 0)].child
+	}
+}
+
+// checkNext checks that the next event of the log is the one that the watcher is at, so that it
+// misses none and gets none twice.
+func (w *watcher) checkNext(e *storage.Event) {
+	invariants.Check(e.Record.Revision == w.next, "the watcher of %q is at revision %d, and the next event has %d",
+		w.path, w.next, e.Record.Revision)
+}
