@@ -33,11 +33,11 @@ type WebhookBuilder[T runtime.Object] struct {
 	object T
 
 	defaulter        admission.Defaulter[T]
-	customDefaulter  admission.CustomDefaulter
+	customDefaulter  admission.Defaulter[runtime.Object]
 	defaulterOptions []admission.DefaulterOption
 	defaulterPath    string
 	validator        admission.Validator[T]
-	customValidator  admission.CustomValidator
+	customValidator  admission.Validator[runtime.Object]
 	validatorPath    string
 	newConverter     func(*runtime.Scheme) (conversion.Converter, error)
 
@@ -56,7 +56,7 @@ func WebhookManagedBy[T runtime.Object](m manager.Manager, object T) *WebhookBui
 //
 // Deprecated: use WithDefaulter.
 func (blder *WebhookBuilder[T]) WithCustomDefaulter(
-	defaulter admission.CustomDefaulter, opts ...admission.DefaulterOption,
+	defaulter admission.Defaulter[runtime.Object], opts ...admission.DefaulterOption,
 ) *WebhookBuilder[T] {
 	blder.customDefaulter, blder.defaulterOptions = defaulter, opts
 	return blder
@@ -73,7 +73,7 @@ func (blder *WebhookBuilder[T]) WithDefaulter(
 // WithCustomValidator sets a validator of any type.
 //
 // Deprecated: use WithValidator.
-func (blder *WebhookBuilder[T]) WithCustomValidator(validator admission.CustomValidator) *WebhookBuilder[T] {
+func (blder *WebhookBuilder[T]) WithCustomValidator(validator admission.Validator[runtime.Object]) *WebhookBuilder[T] {
 	blder.customValidator = validator
 	return blder
 }
@@ -172,6 +172,7 @@ func (blder *WebhookBuilder[T]) defaulting() (*admission.Webhook, error) {
 	case blder.defaulter != nil:
 		return admission.WithDefaulter(scheme, blder.defaulter, opts...), nil
 	case blder.customDefaulter != nil:
+		//lint:ignore SA1019 what is deprecated here is deprecated there
 		return admission.WithCustomDefaulter(scheme, blder.object, blder.customDefaulter, opts...), nil
 	default:
 		return nil, nil
@@ -186,6 +187,7 @@ func (blder *WebhookBuilder[T]) validating() (*admission.Webhook, error) {
 	case blder.validator != nil:
 		return admission.WithValidator(blder.mgr.GetScheme(), blder.validator), nil
 	case blder.customValidator != nil:
+		//lint:ignore SA1019 what is deprecated here is deprecated there
 		return admission.WithCustomValidator(blder.mgr.GetScheme(), blder.object, blder.customValidator), nil
 	default:
 		return nil, nil

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"flyball.dev/ctrl/webhook/admission"
 )
@@ -9,12 +10,12 @@ import (
 // CustomDefaulter is [admission.CustomDefaulter].
 //
 // Deprecated: use admission.Defaulter.
-type CustomDefaulter = admission.CustomDefaulter
+type CustomDefaulter = admission.Defaulter[runtime.Object]
 
 // CustomValidator is [admission.CustomValidator].
 //
 // Deprecated: use admission.Validator.
-type CustomValidator = admission.CustomValidator
+type CustomValidator = admission.Validator[runtime.Object]
 
 // AdmissionRequest is [admission.Request].
 type AdmissionRequest = admission.Request
