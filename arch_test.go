@@ -43,6 +43,7 @@ var may = []struct {
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/store", "storage"}},
 
 	{path: "ctrl", imports: []string{"ctrl"}},
+	{path: "ctrl/certwatcher", imports: []string{"ctrl/log", "ctrl/metrics"}},
 	{path: "controllers", imports: []string{"ctrl", "controllers"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
 	{path: "cmd", imports: []string{"controlplane", "ctrl/log", "internal"}},
