@@ -43,6 +43,9 @@ var may = []struct {
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/store", "storage"}},
 
 	{path: "ctrl", imports: []string{"ctrl"}},
+	{path: "ctrl/cache/informertest", imports: []string{"ctrl/cache", "ctrl/client", "ctrl/controller/controllertest"}},
+	{path: "ctrl/controller/controllertest", imports: []string{"ctrl/reconcile"}},
+	{path: "ctrl/metrics/filters", imports: []string{"ctrl/metrics/server"}},
 	{path: "ctrl/certwatcher", imports: []string{"ctrl/log", "ctrl/metrics"}},
 	{path: "controllers", imports: []string{"ctrl", "controllers"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/ctrl/certwatcher"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/metrics"
 )
@@ -60,8 +61,9 @@ type Options struct {
 	// ExtraHandlers are handlers by path, as if given to AddExtraHandler.
 	ExtraHandlers map[string]http.Handler
 
-	// FilterProvider makes the filter that every path is wrapped in. It is called once, with the
-	// manager's configuration and HTTP client. By default there is none.
+	// FilterProvider makes the filter that every path is wrapped in, such as
+	// filters.WithAuthenticationAndAuthorization. It is called once, with the manager's configuration
+	// and HTTP client. By default there is none.
 	FilterProvider func(c *rest.Config, httpClient *http.Client) (Filter, error)
 
 	// CertDir is where the certificate and its key are, by default k8s-metrics-server/serving-certs
@@ -146,9 +148,20 @@ func (s *server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed to start metrics server: %w", err)
 	}
-	listener, err := s.listen(ctx)
+	listener, watcher, err := s.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("failed to start metrics server: %w", err)
+	}
+	if watcher != nil {
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		watched, cancel := context.WithCancel(ctx)
+		defer cancel()
+		watching.Go(func() {
+			if err := watcher.Start(watched); err != nil {
+				logger.Error(err, "Certificate watcher failed")
+			}
+		})
 	}
 	logger.Info("Serving metrics", "bindAddress", listener.Addr().String(), "secure", s.options.SecureServing)
 	return serve(ctx, logger, mux, listener)
@@ -206,17 +219,18 @@ func (s *server) mux(logger logr.Logger) (*http.ServeMux, error) {
 	return mux, handle(metricsPath, promhttp.HandlerFor(metrics.Registry, opts))
 }
 
-func (s *server) listen(ctx context.Context) (net.Listener, error) {
+// listen returns the listener, and the watcher of its certificate if there is one, which is to be run
+// by the caller.
+func (s *server) listen(ctx context.Context) (listener net.Listener, watcher *certwatcher.CertWatcher, err error) {
 	var config *tls.Config
 	if s.options.SecureServing {
-		var err error
-		if config, err = s.tlsConfig(); err != nil {
-			return nil, err
+		if config, watcher, err = s.tlsConfig(); err != nil {
+			return nil, nil, err
 		}
 	}
-	listener, err := s.options.ListenConfig.Listen(ctx, "tcp", s.options.BindAddress)
+	listener, err = s.options.ListenConfig.Listen(ctx, "tcp", s.options.BindAddress)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.mu.Lock()
 	s.address = listener.Addr().String()
@@ -224,7 +238,7 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
-	return listener, nil
+	return listener, watcher, nil
 }
 
 // GetBindAddr is the address the server listens on, once it does: the one to ask for when the port
