@@ -143,7 +143,7 @@ var _ WithWatch = (*client)(nil)
 
 func newClient(config *rest.Config, options Options) (*client, error) {
 	if config == nil {
-		return nil, errors.New("a client needs a rest.Config")
+		return nil, errors.New("must provide non-nil rest.Config to client.New")
 	}
 	c := &client{
 		config: rest.CopyConfig(config),

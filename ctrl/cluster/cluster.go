@@ -115,7 +115,7 @@ type Option func(*Options)
 // request yet, and starts nothing.
 func New(config *rest.Config, opts ...Option) (Cluster, error) {
 	if config == nil {
-		return nil, errors.New("a cluster needs a rest.Config")
+		return nil, errors.New("must specify Config")
 	}
 	c := &cluster{config: config}
 	config = rest.CopyConfig(config)

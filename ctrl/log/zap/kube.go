@@ -84,7 +84,7 @@ type identity struct{ obj runtime.Object }
 
 func (id identity) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	if v := reflect.ValueOf(id.obj); v.Kind() == reflect.Pointer && v.IsNil() {
-		return errors.New("the object is nil")
+		return errors.New("got nil for runtime.Object")
 	}
 	if gvk := id.obj.GetObjectKind().GroupVersionKind(); gvk.Version != "" {
 		enc.AddString("apiVersion", gvk.GroupVersion().String())
