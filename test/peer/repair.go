@@ -45,7 +45,8 @@ func apply(content []byte, edits []edit) []byte {
 }
 
 // repair returns the smallest edit that removes an error: the use of an unused variable, or the removal
-// of an import, of a table entry, spec, container or subtest, or of a declaration.
+// of an import, of a statement of the suite's setup, of a table entry, spec, container or subtest, or of
+// a declaration.
 func repair(fset *token.FileSet, file *ast.File, name string, failure types.Error) edit {
 	path := enclosing(file, failure.Pos)
 	offset := func(p token.Pos) int { return fset.Position(p).Offset }
@@ -54,6 +55,10 @@ func repair(fset *token.FileSet, file *ast.File, name string, failure types.Erro
 	}
 	if variable, ok := strings.CutPrefix(failure.Msg, "declared and not used: "); ok {
 		for i := len(path) - 1; i > 0; i-- {
+			if body := bodyOf(path[i]); body != nil && failure.Pos < body.Pos() {
+				begin := offset(body.Lbrace) + 1
+				return edit{from: begin, to: begin, insert: " _ = " + variable + ";"}
+			}
 			if _, inBlock := path[i-1].(*ast.BlockStmt); inBlock {
 				end := offset(path[i].End())
 				return edit{from: end, to: end, insert: "; _ = " + variable}
@@ -62,6 +67,11 @@ func repair(fset *token.FileSet, file *ast.File, name string, failure types.Erro
 	}
 	for i := len(path) - 1; i > 0; i-- {
 		switch n := path[i].(type) {
+		case *ast.BlockStmt:
+			// path[i-1] is the function literal that is the argument of the call.
+			if call, ok := path[i-2].(*ast.CallExpr); ok && slices.Contains(setups, called(call)) && i+1 < len(path) {
+				return remove(path[i+1])
+			}
 		case *ast.CallExpr:
 			if parent, ok := path[i-1].(*ast.CallExpr); ok && strings.HasSuffix(called(n), "Entry") {
 				e := remove(n)
@@ -90,6 +100,19 @@ func repair(fset *token.FileSet, file *ast.File, name string, failure types.Erro
 	return remove(path[min(1, len(path)-1)])
 }
 
+// bodyOf returns the body of a statement that declares variables before it, else nil.
+func bodyOf(n ast.Node) *ast.BlockStmt {
+	switch n := n.(type) {
+	case *ast.RangeStmt:
+		return n.Body
+	case *ast.ForStmt:
+		return n.Body
+	case *ast.IfStmt:
+		return n.Body
+	}
+	return nil
+}
+
 // enclosing returns the nodes around a position, from the file inwards.
 func enclosing(file *ast.File, pos token.Pos) (path []ast.Node) {
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -116,6 +139,7 @@ func called(call *ast.CallExpr) string {
 var (
 	containers = []string{"Describe", "Context", "When", "DescribeTable", "DescribeTableSubtree"}
 	leaves     = []string{"It", "Specify", "Entry"}
+	setups     = []string{"BeforeSuite", "AfterSuite"}
 )
 
 // isTest reports whether a statement is a container, a spec or a subtest.

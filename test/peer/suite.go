@@ -19,7 +19,7 @@ import (
 type suite struct {
 	path   string // of the peer's package, below pkg/
 	dir    string
-	exists bool // whether we have the package
+	absent string // why none of the tests can compile, if so
 	files  []*testFile
 	ginkgo bool
 	// excluded are the specs that do not compile, with the reason.
@@ -32,6 +32,9 @@ type testFile struct {
 	path    string
 	content []byte
 }
+
+// integration has tests only.
+const integration = "manager/internal/integration"
 
 // suites lays the tests of every package of the peer over the copy and returns them.
 func (s *scratch) suites() ([]*suite, error) {
@@ -68,7 +71,14 @@ func (s *scratch) suite(path string, tests []string) (*suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.exists = len(present) > 0 || strings.HasSuffix(path, "internal/integration")
+	switch {
+	case path == integration:
+		// Its tests are of exported packages.
+	case slices.Contains(strings.Split(path, "/"), "internal"):
+		u.absent = "tests of a package that is internal to controller-runtime"
+	case len(present) == 0, path == "envtest" && s.standIn:
+		u.absent = "the package is still to come"
+	}
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
 		return nil, err
 	}

@@ -32,9 +32,32 @@ type Environment struct {
 	CRDs                  []*apiextensionsv1.CustomResourceDefinition
 	CRDDirectoryPaths     []string
 	ErrorIfCRDPathMissing bool
+	ControlPlane          ControlPlane
+
+	// DownloadBinaryAssets is an error in Start: there are no binaries.
+	DownloadBinaryAssets        bool
+	DownloadBinaryAssetsVersion string
+	BinaryAssetsDirectory       string
 
 	plane *controlplane.ControlPlane
 }
+
+// ControlPlane takes flags for programs, and ignores them.
+type ControlPlane struct{}
+
+// GetAPIServer returns itself.
+func (c ControlPlane) GetAPIServer() ControlPlane { return c }
+
+// Configure returns itself.
+func (c ControlPlane) Configure() ControlPlane { return c }
+
+// Append returns itself.
+func (c ControlPlane) Append(string, ...string) ControlPlane { return c }
+
+var errNoBinaries = errors.New("the control plane has no binaries, and one version")
+
+// SetupEnvtestDefaultBinaryAssetsDirectory returns an error.
+func SetupEnvtestDefaultBinaryAssetsDirectory() (string, error) { return "", errNoBinaries }
 
 // CRDInstallOptions say which definitions Start installs.
 type CRDInstallOptions struct {
@@ -48,6 +71,9 @@ type CRDInstallOptions struct {
 
 // Start starts the control plane and installs the definitions.
 func (e *Environment) Start() (*rest.Config, error) {
+	if e.DownloadBinaryAssets {
+		return nil, errNoBinaries
+	}
 	plane, err := controlplane.Start(context.Background(), controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
 	if err != nil {
 		return nil, err
