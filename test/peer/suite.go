@@ -10,7 +10,9 @@ import (
 	"go/types"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -40,18 +42,18 @@ const integration = "manager/internal/integration"
 func (s *scratch) suites() ([]*suite, error) {
 	var all []*suite
 	root := filepath.Join(s.peer, "pkg")
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(dir string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		relative, err := filepath.Rel(root, path)
+		relative, err := filepath.Rel(root, dir)
 		if err != nil {
 			return err
 		}
 		if entry.Name() == "testdata" || relative == filepath.Join("internal", "testing") {
 			return fs.SkipDir
 		}
-		tests, err := filepath.Glob(filepath.Join(path, "*_test.go"))
+		tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil || len(tests) == 0 {
 			return err
 		}
@@ -65,18 +67,18 @@ func (s *scratch) suites() ([]*suite, error) {
 	return all, err
 }
 
-func (s *scratch) suite(path string, tests []string) (*suite, error) {
-	u := &suite{path: path, dir: s.target("pkg/" + path), excluded: map[string]string{}}
+func (s *scratch) suite(folder string, tests []string) (*suite, error) {
+	u := &suite{path: folder, dir: s.target("pkg/" + folder), excluded: map[string]string{}}
 	present, err := filepath.Glob(filepath.Join(u.dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case path == integration:
+	case folder == integration:
 		// Its tests are of exported packages.
-	case slices.Contains(strings.Split(path, "/"), "internal"):
+	case slices.Contains(strings.Split(folder, "/"), "internal"):
 		u.absent = "tests of a package that is internal to controller-runtime"
-	case len(present) == 0, path == "envtest" && s.standIn:
+	case len(present) == 0, folder == "envtest" && s.standIn:
 		u.absent = "the package is still to come"
 	}
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
@@ -88,14 +90,17 @@ func (s *scratch) suite(path string, tests []string) (*suite, error) {
 			return nil, err
 		}
 		name := filepath.Base(test)
-		content, err = external(rewrite(name, content), ownModule+"/ctrl/"+path, len(present) > 0)
+		content, err = external(rewrite(name, content), ownModule+"/ctrl/"+folder, len(present) > 0)
 		if err != nil {
 			return nil, err
 		}
-		u.files = append(u.files, &testFile{name: path + "/" + name, path: filepath.Join(u.dir, name), content: content})
+		u.files = append(u.files, &testFile{name: folder + "/" + name, path: filepath.Join(u.dir, name), content: content})
 		u.ginkgo = u.ginkgo || bytes.Contains(content, []byte(`"github.com/onsi/ginkgo/v2"`))
 	}
-	testdata := "pkg/" + path + "/testdata"
+	if err := u.qualify(); err != nil {
+		return nil, err
+	}
+	testdata := "pkg/" + folder + "/testdata"
 	if _, err := os.Stat(filepath.Join(s.peer, filepath.FromSlash(testdata))); errors.Is(err, fs.ErrNotExist) {
 		return u, nil
 	}
@@ -117,6 +122,45 @@ func external(content []byte, importPath string, exists bool) ([]byte, error) {
 	}
 	// Positions start at 1.
 	return slices.Concat(content[:file.Name.Pos()-1], []byte(clause), content[file.Name.End()-1:]), nil
+}
+
+// qualify makes the types that the tests declare those of package x_test in string literals as well:
+// error messages have the names of types.
+func (u *suite) qualify() error {
+	fset := token.NewFileSet()
+	var names []string
+	files := make([]*ast.File, len(u.files))
+	for i, f := range u.files {
+		var err error
+		if files[i], err = parser.ParseFile(fset, f.path, f.content, 0); err != nil {
+			return err
+		}
+		for _, declaration := range files[i].Decls {
+			if types, ok := declaration.(*ast.GenDecl); ok && types.Tok == token.TYPE {
+				names = append(names, declared(types)...)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	name := path.Base(u.path)
+	qualified := regexp.MustCompile(`\b` + name + `\.(` + strings.Join(names, "|") + `)\b`)
+	for i, f := range u.files {
+		var literals []*ast.BasicLit
+		ast.Inspect(files[i], func(n ast.Node) bool {
+			if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				literals = append(literals, literal)
+			}
+			return true
+		})
+		for _, literal := range slices.Backward(literals) {
+			from, to := fset.Position(literal.Pos()).Offset, fset.Position(literal.End()).Offset
+			replaced := qualified.ReplaceAll(f.content[from:to], []byte(name+"_test.$1"))
+			f.content = slices.Concat(f.content[:from], replaced, f.content[to:])
+		}
+	}
+	return nil
 }
 
 // imports returns the paths that the files import.
