@@ -31,8 +31,8 @@ type group struct {
 
 func (g *group) String() string { return g.name }
 
-// add starts m, now or with the group. One that is started now and does not sync ends the manager, as
-// one that is started with the group does.
+// add starts m, now or with the group. One that is started now and does not sync ends the manager,
+// as one that is started with the group does.
 func (g *group) add(m member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

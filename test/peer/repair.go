@@ -28,7 +28,9 @@ func apply(content []byte, edits []edit) []byte {
 		}) {
 			continue
 		}
-		if slices.ContainsFunc(edits[:i], func(o edit) bool { return o.from == e.from && o.to == e.to && o.insert == e.insert }) {
+		if slices.ContainsFunc(edits[:i], func(o edit) bool {
+			return o.from == e.from && o.to == e.to && o.insert == e.insert
+		}) {
 			continue
 		}
 		if e.insert != "" {
@@ -44,9 +46,9 @@ func apply(content []byte, edits []edit) []byte {
 	return out
 }
 
-// repair returns the smallest edit that removes an error: the use of an unused variable, or the removal
-// of an import, of a statement of the suite's setup, of a table entry, spec, container or subtest, or of
-// a declaration.
+// repair returns the smallest edit that removes an error: the use of an unused variable, or the
+// removal of an import, of a statement of the suite's setup, of a table entry, spec, container or
+// subtest, or of a declaration.
 func repair(fset *token.FileSet, file *ast.File, name string, failure types.Error) edit {
 	path := enclosing(file, failure.Pos)
 	offset := func(p token.Pos) int { return fset.Position(p).Offset }
@@ -175,8 +177,8 @@ func declared(n ast.Node) (names []string) {
 	return names
 }
 
-// specsIn names the specs and tests in a node as far as the source says: those of tables by entry, and
-// path tells the containers around it.
+// specsIn names the specs and tests in a node as far as the source says: those of tables by entry,
+// and path tells the containers around it.
 func specsIn(fset *token.FileSet, file string, path []ast.Node, n ast.Node) (specs []string) {
 	var texts []string
 	for _, around := range path {

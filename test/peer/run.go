@@ -19,7 +19,7 @@ import (
 
 const report = "peer-report.json"
 
-// A result is what became of a spec: nothing if it passed.
+// results are what became of specs: nothing of one that passed, else the failure.
 type results map[string]string
 
 // newImporter compiles what the suites import and returns an importer of it.
@@ -90,8 +90,8 @@ func (s *scratch) run(suites []*suite) (results, error) {
 	return all, nil
 }
 
-// addTests adds the results of go test -json: of each test without subtests that failed, and of each
-// package whose binary could not be built or ended early.
+// addTests adds the results of go test -json: of each test without subtests that failed, and of
+// each package whose binary could not be built or ended early.
 func (r results) addTests(output []byte) error {
 	type event struct{ Action, Package, ImportPath, Test, Output string }
 	texts, parents := map[string]*strings.Builder{}, map[string]bool{}
@@ -183,7 +183,8 @@ func (r results) addSpecs(u *suite) error {
 	}
 	for _, suite := range suites {
 		for _, spec := range suite.SpecReports {
-			id := fmt.Sprintf("%s/%s:%d %s", u.path, filepath.Base(spec.LeafNodeLocation.FileName), spec.LeafNodeLocation.LineNumber,
+			at := spec.LeafNodeLocation
+			id := fmt.Sprintf("%s/%s:%d %s", u.path, filepath.Base(at.FileName), at.LineNumber,
 				oneLine(strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")))
 			failure := ""
 			switch {

@@ -15,8 +15,8 @@ const (
 	ownModule  = "flyball.dev"
 )
 
-// support are packages of the peer that its tests import and that are part of the tests, so they are
-// laid over the copy as they are, without tests of their own.
+// support are packages of the peer that its tests import and that are part of the tests, so they
+// are laid over the copy as they are, without tests of their own.
 var support = []string{
 	"examples/crd/pkg",
 	"pkg/internal/flock",
@@ -85,8 +85,8 @@ func command(dir string, name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// environment lets the go command complete the go.mod of the copy: a dependency is direct or not, by
-// which module is the main one.
+// environment lets the go command complete the go.mod of the copy: a dependency is direct or not,
+// by which module is the main one.
 func environment() []string {
 	return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod")
 }
@@ -105,8 +105,8 @@ func (s *scratch) copyOwn(root string) error {
 	}, nil)
 }
 
-// copyModFile makes the go.mod of this module, which has the dependencies of flyball.dev and those of
-// the tests, the one of the copy.
+// copyModFile makes the go.mod of this module, which has the dependencies of flyball.dev and those
+// of the tests, the one of the copy.
 func (s *scratch) copyModFile() error {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(name)
@@ -135,7 +135,8 @@ func (s *scratch) target(path string) string {
 
 // lay copies a folder of the peer to its place, files that keep selects and folders below.
 func (s *scratch) lay(path string, keep func(name string) bool) error {
-	return copyTree(filepath.Join(s.peer, filepath.FromSlash(path)), s.target(path), func(name string, entry fs.DirEntry) bool {
+	from := filepath.Join(s.peer, filepath.FromSlash(path))
+	return copyTree(from, s.target(path), func(name string, entry fs.DirEntry) bool {
 		return entry.IsDir() || keep(name)
 	}, rewrite)
 }
@@ -152,9 +153,11 @@ func rewrite(name string, content []byte) []byte {
 	).Replace(string(content)))
 }
 
-// copyTree copies the files and folders of from that keep selects, all if nil, through change, which
-// may be nil.
-func copyTree(from, to string, keep func(path string, entry fs.DirEntry) bool, change func(string, []byte) []byte) error {
+// copyTree copies the files and folders of from that keep selects, all if nil, through change,
+// which may be nil.
+func copyTree(
+	from, to string, keep func(path string, entry fs.DirEntry) bool, change func(string, []byte) []byte,
+) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -124,8 +124,8 @@ func external(content []byte, importPath string, exists bool) ([]byte, error) {
 	return slices.Concat(content[:file.Name.Pos()-1], []byte(clause), content[file.Name.End()-1:]), nil
 }
 
-// qualify makes the types that the tests declare those of package x_test in string literals as well:
-// error messages have the names of types.
+// qualify makes the types that the tests declare those of package x_test in string literals as
+// well: error messages have the names of types.
 func (u *suite) qualify() error {
 	fset := token.NewFileSet()
 	var names []string
@@ -207,7 +207,9 @@ func (u *suite) compile(importer types.Importer) error {
 		}
 		edits := map[int][]edit{}
 		for _, failure := range failures {
-			i := slices.IndexFunc(files, func(f *ast.File) bool { return f.FileStart <= failure.Pos && failure.Pos <= f.FileEnd })
+			i := slices.IndexFunc(files, func(f *ast.File) bool {
+				return f.FileStart <= failure.Pos && failure.Pos <= f.FileEnd
+			})
 			if i < 0 {
 				return failure
 			}
@@ -232,7 +234,9 @@ func (u *suite) compile(importer types.Importer) error {
 }
 
 // check type-checks the files as one package.
-func (u *suite) check(importer types.Importer) (failures []types.Error, fset *token.FileSet, files []*ast.File, err error) {
+func (u *suite) check(
+	importer types.Importer,
+) (failures []types.Error, fset *token.FileSet, files []*ast.File, err error) {
 	fset = token.NewFileSet()
 	for _, f := range u.files {
 		file, err := parser.ParseFile(fset, f.path, f.content, parser.ParseComments)

@@ -1,4 +1,5 @@
-// Package informertest has a cache of fake informers, for tests of sources and of what uses a cache.
+// Package informertest has a cache of fake informers, for tests of sources and of what uses a
+// cache.
 package informertest
 
 import (
@@ -35,7 +36,9 @@ type FakeInformers struct {
 var _ cache.Cache = &FakeInformers{}
 
 // GetInformerForKind returns the informer of a kind that the scheme has.
-func (c *FakeInformers) GetInformerForKind(_ context.Context, gvk schema.GroupVersionKind, _ ...cache.InformerGetOption) (cache.Informer, error) {
+func (c *FakeInformers) GetInformerForKind(
+	_ context.Context, gvk schema.GroupVersionKind, _ ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	if _, err := c.scheme().New(gvk); err != nil {
 		return nil, err
 	}
@@ -43,7 +46,9 @@ func (c *FakeInformers) GetInformerForKind(_ context.Context, gvk schema.GroupVe
 }
 
 // GetInformer returns the informer of the kind of obj.
-func (c *FakeInformers) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+func (c *FakeInformers) GetInformer(
+	_ context.Context, obj client.Object, _ ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	gvk, err := c.kind(obj)
 	if err != nil {
 		return nil, err
@@ -52,7 +57,9 @@ func (c *FakeInformers) GetInformer(_ context.Context, obj client.Object, _ ...c
 }
 
 // FakeInformerForKind is GetInformerForKind, for a kind whose informer is a FakeInformer.
-func (c *FakeInformers) FakeInformerForKind(ctx context.Context, gvk schema.GroupVersionKind) (*controllertest.FakeInformer, error) {
+func (c *FakeInformers) FakeInformerForKind(
+	ctx context.Context, gvk schema.GroupVersionKind,
+) (*controllertest.FakeInformer, error) {
 	return fake(c.GetInformerForKind(ctx, gvk))
 }
 
@@ -72,7 +79,7 @@ func fake(informer cache.Informer, err error) (*controllertest.FakeInformer, err
 	return f, nil
 }
 
-// RemoveInformer forgets the informer of the kind of obj.
+// RemoveInformer removes the informer of the kind of obj.
 func (c *FakeInformers) RemoveInformer(_ context.Context, obj client.Object) error {
 	gvk, err := c.kind(obj)
 	if err != nil {

@@ -29,9 +29,9 @@ type synced struct{}
 
 func (synced) Apply(o *InformerOptions) { o.Synced = true }
 
-// FakeInformer is an informer without objects: the test calls Add, Update and Delete, which call the
-// handlers at once, and Synced. The zero value is ready, and not synced. Its methods may be called
-// concurrently.
+// FakeInformer is an informer without objects: the test calls Add, Update and Delete, which call
+// the handlers at once, and Synced. The zero value is ready, and not synced. Its methods may be
+// called concurrently.
 type FakeInformer struct {
 	// RunCount is how often Run and RunWithContext have been called.
 	RunCount int
@@ -66,8 +66,10 @@ type registration struct {
 func (r *registration) Name() string                        { return "FakeHandlerRegistration" }
 func (r *registration) HasSyncedChecker() cache.DoneChecker { return r }
 
-// AddEventHandler adds a handler. It fails never.
-func (f *FakeInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandler adds a handler. It never fails.
+func (f *FakeInformer) AddEventHandler(
+	handler cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &registration{f, handler}
@@ -76,12 +78,16 @@ func (f *FakeInformer) AddEventHandler(handler cache.ResourceEventHandler) (cach
 }
 
 // AddEventHandlerWithResyncPeriod is AddEventHandler: there are no resyncs.
-func (f *FakeInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (f *FakeInformer) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, _ time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return f.AddEventHandler(handler)
 }
 
 // AddEventHandlerWithOptions is AddEventHandler: no option applies.
-func (f *FakeInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (f *FakeInformer) AddEventHandlerWithOptions(
+	handler cache.ResourceEventHandler, _ cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return f.AddEventHandler(handler)
 }
 

@@ -16,8 +16,8 @@ import (
 // Queue is a TypedQueue of reconcile.Request.
 type Queue = TypedQueue[reconcile.Request]
 
-// TypedQueue adds the methods of a rate limiting queue to a plain one. It neither delays nor limits:
-// AddAfter and AddRateLimited add at once.
+// TypedQueue adds the methods of a rate limiting queue to a plain one. It neither delays nor
+// limits: AddAfter and AddRateLimited add at once.
 type TypedQueue[request comparable] struct {
 	workqueue.TypedInterface[request]
 

@@ -26,8 +26,8 @@ import (
 
 // WithAuthenticationAndAuthorization is a FilterProvider of the metrics server. Its filter takes a
 // bearer token, asks the API server by a TokenReview whose it is, and by a SubjectAccessReview
-// whether that user may do the method (in lower case) on the path as a non-resource URL. Answers are
-// cached: tokens for a minute, permissions for 5 minutes, denials for 30 seconds.
+// whether that user may do the method (in lower case) on the path as a non-resource URL. Answers
+// are cached: tokens for a minute, permissions for 5 minutes, denials for 30 seconds.
 //
 // A request without a valid token gets 401, one that is not allowed gets 403, and 500 if the API
 // server does not answer a review.

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// reviews counts the reviews that pass it, by the last part of their path, and fails those that fail
-// has an error for.
+// reviews counts the reviews that pass it, by the last part of their path, and fails those that
+// fail has an error for.
 type reviews struct {
 	http.RoundTripper
 	count map[string]int
@@ -36,13 +36,15 @@ func (r *reviews) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// start returns a function that sends a request through the filter, with a token unless it is empty.
+// start returns a function that sends a request through the filter, with a token unless it is
+// empty.
 func start(t *testing.T) (send func(method, path, token string) (int, string), r *reviews) {
 	t.Helper()
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true, Tokens: map[string]*user.DefaultInfo{
+	tokens := map[string]*user.DefaultInfo{
 		"administrators-token": {Name: "admin", Groups: []string{user.SystemPrivilegedGroup}},
 		"guests-token":         {Name: "guest"},
-	}})
+	}
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true, Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,8 @@ func TestAPIServerUnavailable(t *testing.T) {
 			t.Errorf("without an answer to the TokenReview: %d %q", code, body)
 		}
 		r.fail["tokenreviews"], r.fail["subjectaccessreviews"] = nil, errors.New("unreachable")
-		if code, body := send("GET", "/metrics", "administrators-token"); code != 500 || body != "Authorization for user admin failed" {
+		code, body := send("GET", "/metrics", "administrators-token")
+		if code != 500 || body != "Authorization for user admin failed" {
 			t.Errorf("without an answer to the SubjectAccessReview: %d %q", code, body)
 		}
 		r.fail["subjectaccessreviews"] = nil
@@ -144,7 +147,8 @@ func TestAPIServerUnavailable(t *testing.T) {
 
 func TestInvalidConfig(t *testing.T) {
 	config := &rest.Config{Host: "https://example.test", TLSClientConfig: rest.TLSClientConfig{CAFile: "absent.crt"}}
-	if _, err := WithAuthenticationAndAuthorization(config, nil); err == nil || !strings.Contains(err.Error(), "absent.crt") {
+	_, err := WithAuthenticationAndAuthorization(config, nil)
+	if err == nil || !strings.Contains(err.Error(), "absent.crt") {
 		t.Errorf("a certificate authority that is not there: %v", err)
 	}
 	config = &rest.Config{Host: "no host:"}

@@ -22,8 +22,8 @@ import (
 	"flyball.dev/ctrl/metrics"
 )
 
-// DefaultBindAddress is where the server listens if nothing else is said. "0" means that there is no
-// server, as it does in Options.
+// DefaultBindAddress is where the server listens if nothing else is said. "0" means that there is
+// no server, as it does in Options.
 var DefaultBindAddress = ":8080"
 
 const (
@@ -219,8 +219,8 @@ func (s *server) mux(logger logr.Logger) (*http.ServeMux, error) {
 	return mux, handle(metricsPath, promhttp.HandlerFor(metrics.Registry, opts))
 }
 
-// listen returns the listener, and the watcher of its certificate if there is one, which is to be run
-// by the caller.
+// listen returns the listener, and the watcher of its certificate if there is one, which is to be
+// run by the caller.
 func (s *server) listen(ctx context.Context) (listener net.Listener, watcher *certwatcher.CertWatcher, err error) {
 	var config *tls.Config
 	if s.options.SecureServing {

@@ -1,5 +1,5 @@
-// Package envtest stands in for controller-runtime's package of this name where the peer's tests start
-// an environment: it starts a control plane in the process, reached over HTTPS.
+// Package envtest stands in for controller-runtime's package of this name where the peer's tests
+// start an environment: it starts a control plane in the process, reached over HTTPS.
 package envtest
 
 import (
@@ -74,7 +74,8 @@ func (e *Environment) Start() (*rest.Config, error) {
 	if e.DownloadBinaryAssets {
 		return nil, errNoBinaries
 	}
-	plane, err := controlplane.Start(context.Background(), controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
+	options := controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true}
+	plane, err := controlplane.Start(context.Background(), options)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +105,8 @@ func (e *Environment) Stop() error {
 	return e.plane.Stop()
 }
 
-// InstallCRDs creates the definitions, or updates those that exist, waits until they are established
-// and returns them.
+// InstallCRDs creates the definitions, or updates those that exist, waits until they are
+// established and returns them.
 func InstallCRDs(config *rest.Config, o CRDInstallOptions) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	crds := o.CRDs
 	for _, path := range o.Paths {
@@ -145,7 +146,8 @@ func InstallCRDs(config *rest.Config, o CRDInstallOptions) ([]*apiextensionsv1.C
 }
 
 func waitForCRDs(ctx context.Context, c client.Client, crds []*apiextensionsv1.CustomResourceDefinition) error {
-	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	const interval, timeout = 10 * time.Millisecond, 10 * time.Second
+	return wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
 		for _, crd := range crds {
 			current := &apiextensionsv1.CustomResourceDefinition{}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(crd), current); err != nil {
