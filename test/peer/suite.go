@@ -84,7 +84,12 @@ func (s *scratch) suite(folder string, tests []string) (*suite, error) {
 	if err := os.MkdirAll(u.dir, 0o755); err != nil {
 		return nil, err
 	}
-	for _, test := range tests {
+	// Few unexported functions are all that many tests need.
+	helpers, err := filepath.Glob(filepath.Join("helpers", filepath.FromSlash(folder), "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, test := range append(tests, helpers...) {
 		content, err := os.ReadFile(test)
 		if err != nil {
 			return nil, err
@@ -261,6 +266,13 @@ func (u *suite) write() error {
 		}
 	}
 	return nil
+}
+
+// contains reports whether a spec is one of the package by its name.
+func (u *suite) contains(spec string) bool {
+	rest, ok := strings.CutPrefix(spec, u.path)
+	file, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), ":")
+	return ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "/") && !strings.Contains(file, "/"))
 }
 
 // runs reports whether a test is left.
