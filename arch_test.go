@@ -59,6 +59,7 @@ const ctrlImports = `
 builder: client client/apiutil controller handler internal/reflectutil manager predicate reconcile source webhook webhook/admission webhook/conversion
 cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay internal/representation log metrics
 cache/cacheapi:
+cache/informertest: cache client controller/controllertest
 cache/internal/compact: cache/internal/compact/arena cache/internal/compact/intern
 cache/internal/compact/arena:
 cache/internal/compact/intern:
@@ -66,7 +67,7 @@ cache/internal/listener: cache/internal/store
 cache/internal/reflector: cache/internal/wire client
 cache/internal/store: cache/internal/compact client ../internal/invariants
 cache/internal/wire: client
-certwatcher: certwatcher/metrics log
+certwatcher: certwatcher/metrics log metrics
 certwatcher/metrics: metrics
 client: cache/cacheapi client/apiutil internal/overlay internal/representation log
 client/apiutil:
@@ -75,6 +76,7 @@ client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
 controller: client config controller/priorityqueue internal/cause internal/names internal/overlay internal/queue log manager metrics reconcile source
+controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
@@ -98,7 +100,8 @@ log/zap:
 manager: cache client cluster config healthz internal/names leaderelection log metrics/server webhook webhook/conversion
 manager/signals:
 metrics:
-metrics/server: log metrics
+metrics/filters: metrics/server
+metrics/server: certwatcher log metrics
 predicate: client event internal/reflectutil log
 reconcile: client internal/cause
 recorder:

@@ -222,6 +222,10 @@ func (blder *TypedBuilder[request]) allSources() ([]source.TypedSource[request],
 		return err
 	}
 	if blder.primary != nil {
+		// The handler of owners panics if their kind is unknown.
+		if _, err := apiutil.GVKForObject(blder.primary.object, blder.mgr.GetScheme()); err != nil {
+			return nil, err
+		}
 		h, err := requestHandler[request](&handler.EnqueueRequestForObject{})
 		if err != nil {
 			return nil, err

@@ -258,6 +258,9 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 			builder.ControllerManagedBy(mgr).For(&corev1.Pod{}).WithOptions(controller.Options{Reconciler: succeed}), succeed, "reconciler was set via WithOptions()",
 		},
 		"an unknown kind": {builder.ControllerManagedBy(mgr).For(&unknownKind{}), succeed, "no kind is registered for the type"},
+		"objects owned by an unknown kind": {
+			builder.ControllerManagedBy(mgr).For(&unknownKind{}).Owns(&corev1.Pod{}), succeed, "no kind is registered for the type",
+		},
 		"metadata of an unknown kind": {
 			builder.ControllerManagedBy(mgr).Named("x").WatchesMetadata(&unknownKind{}, h), succeed, "unable to determine GVK",
 		},

@@ -82,9 +82,9 @@ func (cw *CertWatcher) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 }
 
 // RegisterCallback calls callback with the current certificate, before it returns, and then in a
-// goroutine of its own after each change. Calls never overlap; of changes that happen during a call,
-// only the latest is passed on. It replaces the callback registered before, and must not be called
-// by one. A nil callback removes it.
+// goroutine of its own after each change. Calls never overlap; of changes that happen during a
+// call, only the latest is passed on. It replaces the callback registered before, and must not be
+// called by one. A nil callback removes it.
 func (cw *CertWatcher) RegisterCallback(callback func(tls.Certificate)) {
 	cw.delivering.Lock()
 	defer cw.delivering.Unlock()

@@ -97,8 +97,8 @@ func start(t *testing.T, directory string, interval time.Duration) (*CertWatcher
 	return cw, names
 }
 
-// TestReload changes the files in all the ways that programs do. The interval never elapses, so that
-// only the watch can notice.
+// TestReload changes the files in all the ways that programs do. The interval never elapses, so
+// that only the watch can notice.
 func TestReload(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, directory string){
 		"written in place": func(t *testing.T, directory string) { write(t, directory, "second.test") },
@@ -170,8 +170,8 @@ func TestLinkTarget(t *testing.T) {
 	want(t, names, "second.test")
 }
 
-// TestInterval replaces the whole directory by a rename of its parent, of which no watched directory
-// gets an event.
+// TestInterval replaces the whole directory by a rename of its parent, of which no watched
+// directory gets an event.
 func TestInterval(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "parent")
 	directory := filepath.Join(parent, "certs")
@@ -282,7 +282,8 @@ func TestInvalidInterval(t *testing.T) {
 	write(t, directory, "first.test")
 	cw, err := New(filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key"))
 	must(t, err)
-	if err := cw.WithWatchInterval(0).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "must be positive") {
+	err = cw.WithWatchInterval(0).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "must be positive") {
 		t.Errorf("Start with an interval of 0: %v", err)
 	}
 	cw.Watch() // returns, as nothing is watched

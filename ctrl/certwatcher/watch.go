@@ -8,8 +8,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// startWatch handles the events of watcher until the returned function is called, which returns when
-// they are no longer handled.
+// startWatch handles the events of watcher until the returned function is called, which returns
+// when they are no longer handled.
 func (cw *CertWatcher) startWatch(watcher *fsnotify.Watcher) (stop func()) {
 	cw.addWatches(watcher)
 	cw.Lock()
@@ -79,7 +79,11 @@ func (cw *CertWatcher) resolve() files {
 
 // names returns the base names that an event of the files has.
 func (cw *CertWatcher) names(resolved files) []string {
-	return []string{filepath.Base(cw.certPath), filepath.Base(cw.keyPath), filepath.Base(resolved[0]), filepath.Base(resolved[1])}
+	var names []string
+	for _, path := range []string{cw.certPath, cw.keyPath, resolved[0], resolved[1]} {
+		names = append(names, filepath.Base(path))
+	}
+	return names
 }
 
 // addWatches watches the directories of the files and of what they link to, and no others. A watch

@@ -31,7 +31,8 @@ type group struct {
 
 func (g *group) String() string { return g.name }
 
-// add adds m. It starts at once if the group runs, and otherwise with the group.
+// add adds m. It starts at once if the group runs, and otherwise with the group. If it then does
+// not sync, the manager ends, as it does for those that start with the group.
 func (g *group) add(m member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -42,9 +43,18 @@ func (g *group) add(m member) error {
 		g.members = append(g.members, m)
 	default:
 		g.run(m)
+		if m.synced != nil {
+			g.running.Go(func() {
+				if !m.synced(g.ctx) && g.ctx.Err() == nil {
+					g.failed(g.notSynced())
+				}
+			})
+		}
 	}
 	return nil
 }
+
+func (g *group) notSynced() error { return fmt.Errorf("%s did not sync", g.name) }
 
 // run must be called with the lock held.
 func (g *group) run(m member) {
@@ -66,7 +76,7 @@ func (g *group) start(ctx context.Context) error {
 	g.mu.Unlock()
 	for _, m := range members {
 		if m.synced != nil && !m.synced(ctx) && ctx.Err() == nil {
-			return fmt.Errorf("%s did not sync", g.name)
+			return g.notSynced()
 		}
 	}
 	return nil

@@ -241,6 +241,32 @@ func TestCachesThatDoNotSync(t *testing.T) {
 	})
 }
 
+// TestCachesAddedLate adds caches to a manager that runs: they are waited for as well.
+func TestCachesAddedLate(t *testing.T) {
+	for synced, want := range map[bool]string{true: "", false: "caches did not sync"} {
+		synctest.Test(t, func(t *testing.T) {
+			var d diary
+			l := testLifecycle(nil)
+			stop := begin(t, l)
+			<-l.elected
+			_ = l.add(caches{Runnable: d.runnable("cache"), synced: func() bool {
+				d.note("wait for sync")
+				return synced
+			}})
+			synctest.Wait()
+			slices.Sort(d.lines)
+			if !synced {
+				d.expect(t, "start cache", "stop cache", "wait for sync")
+			} else {
+				d.expect(t, "start cache", "wait for sync")
+			}
+			if err := fmt.Sprint(stop()); !strings.Contains(err, want) || synced && err != "<nil>" {
+				t.Errorf("synced %v: %v", synced, err)
+			}
+		})
+	}
+}
+
 func TestStoppedBeforeAnythingIsInSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d diary

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/ctrl/certwatcher"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/metrics"
 )
@@ -59,8 +60,9 @@ type Options struct {
 	// ExtraHandlers are handlers by path, as those of AddExtraHandler.
 	ExtraHandlers map[string]http.Handler
 
-	// FilterProvider creates the filter for the handlers of all paths. It is called once, with the
-	// manager's configuration and HTTP client. By default there is no filter.
+	// FilterProvider creates the filter for the handlers of all paths, such as
+	// filters.WithAuthenticationAndAuthorization. It is called once, with the manager's configuration
+	// and HTTP client. By default there is no filter.
 	FilterProvider func(c *rest.Config, httpClient *http.Client) (Filter, error)
 
 	// CertDir is the directory of the certificate and its key, by default
@@ -147,9 +149,20 @@ func (s *server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed to start metrics server: %w", err)
 	}
-	listener, err := s.listen(ctx)
+	listener, watcher, err := s.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("failed to start metrics server: %w", err)
+	}
+	if watcher != nil {
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		watched, cancel := context.WithCancel(ctx)
+		defer cancel()
+		watching.Go(func() {
+			if err := watcher.Start(watched); err != nil {
+				logger.Error(err, "Certificate watcher failed")
+			}
+		})
 	}
 	logger.Info("Serving metrics", "bindAddress", listener.Addr().String(), "secure", s.options.SecureServing)
 	return serve(ctx, logger, mux, listener)
@@ -207,17 +220,18 @@ func (s *server) mux(logger logr.Logger) (*http.ServeMux, error) {
 	return mux, handle(metricsPath, promhttp.HandlerFor(metrics.Registry, opts))
 }
 
-func (s *server) listen(ctx context.Context) (net.Listener, error) {
+// listen returns the listener, and the watcher of its certificate if there is one, which is to be
+// run by the caller.
+func (s *server) listen(ctx context.Context) (listener net.Listener, watcher *certwatcher.CertWatcher, err error) {
 	var config *tls.Config
 	if s.options.SecureServing {
-		var err error
-		if config, err = s.tlsConfig(); err != nil {
-			return nil, err
+		if config, watcher, err = s.tlsConfig(); err != nil {
+			return nil, nil, err
 		}
 	}
-	listener, err := s.options.ListenConfig.Listen(ctx, "tcp", s.options.BindAddress)
+	listener, err = s.options.ListenConfig.Listen(ctx, "tcp", s.options.BindAddress)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.mu.Lock()
 	s.address = listener.Addr().String()
@@ -225,7 +239,7 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
-	return listener, nil
+	return listener, watcher, nil
 }
 
 // GetBindAddr returns the address that the server listens on, with the port that the system chose

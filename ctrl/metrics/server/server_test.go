@@ -15,10 +15,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
+
+	"flyball.dev/ctrl/log"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,17 +36,20 @@ func run(t *testing.T, o Options) (get func(path string) (int, string, *tls.Conn
 		t.Fatal(err)
 	}
 	s := created.(*server)
-	ctx, cancel := context.WithCancel(t.Context())
-	mux, err := s.mux(logr.Discard())
-	if err != nil {
+	serving := make(chan struct{})
+	logger := funcr.New(func(_, args string) {
+		if strings.Contains(args, "Serving metrics") {
+			close(serving)
+		}
+	}, funcr.Options{})
+	ctx, cancel := context.WithCancel(log.IntoContext(t.Context(), logger))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Start(ctx) }()
+	select {
+	case <-serving:
+	case err := <-ended:
 		t.Fatal(err)
 	}
-	listener, err := s.listen(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- serve(ctx, logr.Discard(), mux, listener) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -145,8 +151,12 @@ func TestHTTPS(t *testing.T) {
 		t.Errorf("the certificate is for %s", name)
 	}
 	write("second.test", time.Unix(2, 0))
-	if name := served(get); !strings.HasPrefix(name, "second.test") {
-		t.Errorf("after it was replaced, the certificate is for %s", name)
+	for late := time.After(20 * time.Second); !strings.HasPrefix(served(get), "second.test"); {
+		select {
+		case <-late:
+			t.Fatalf("after it was replaced, the certificate is for %s", served(get))
+		default:
+		}
 	}
 	if err := os.Remove(filepath.Join(dir, "k.pem")); err != nil {
 		t.Fatal(err)
@@ -162,7 +172,7 @@ func TestHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := s.(*server).tlsConfig()
+	config, _, err := s.(*server).tlsConfig()
 	if err != nil {
 		t.Fatal(err)
 	}

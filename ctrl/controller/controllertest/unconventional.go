@@ -1,0 +1,48 @@
+package controllertest
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// UnconventionalListType is a kind whose list, UnconventionalListTypeList, has pointers as items.
+type UnconventionalListType struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              string `json:"spec,omitempty"`
+}
+
+var _ runtime.Object = &UnconventionalListType{}
+
+// DeepCopy returns a copy that shares nothing with u.
+func (u *UnconventionalListType) DeepCopy() *UnconventionalListType {
+	c := *u
+	u.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	return &c
+}
+
+// DeepCopyObject is DeepCopy.
+func (u *UnconventionalListType) DeepCopyObject() runtime.Object { return u.DeepCopy() }
+
+// UnconventionalListTypeList is a list of pointers.
+type UnconventionalListTypeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []*UnconventionalListType `json:"items"`
+}
+
+var _ runtime.Object = &UnconventionalListTypeList{}
+
+// DeepCopy returns a copy that shares nothing with u.
+func (u *UnconventionalListTypeList) DeepCopy() *UnconventionalListTypeList {
+	c := *u
+	u.ListMeta.DeepCopyInto(&c.ListMeta)
+	c.Items = nil
+	for _, item := range u.Items {
+		c.Items = append(c.Items, item.DeepCopy())
+	}
+	return &c
+}
+
+// DeepCopyObject is DeepCopy.
+func (u *UnconventionalListTypeList) DeepCopyObject() runtime.Object { return u.DeepCopy() }
