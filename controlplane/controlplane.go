@@ -38,7 +38,8 @@ type Options struct {
 	// limit. Requests above the limit get 429 Too Many Requests. Watches and other long-running
 	// requests do not count, and members of system:masters, such as the administrator, are exempt.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// Storage stores the objects; by default in memory. The control plane closes it when it stops.
+	// Storage stores the objects; by default in memory. The control plane closes it when it stops,
+	// and Start when it returns an error.
 	Storage storage.Store
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
 	// the certificate of the authority of this control plane.
@@ -86,14 +87,14 @@ type ControlPlane struct {
 //
 // Possible errors: ctx has ended; the address cannot be listened on; the storage cannot be read.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	c := &ControlPlane{storage: o.Storage, done: make(chan struct{})}
 	if c.storage == nil {
 		c.storage = memory.New(memory.Options{})
 	}
-	err := c.start(o)
+	err := ctx.Err()
+	if err == nil {
+		err = c.start(o)
+	}
 	if err == nil {
 		err = ctx.Err()
 	}
