@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/storage"
 )
 
 // TestConcurrentWriters creates, changes and deletes definitions that compete for names, and their
@@ -125,4 +127,55 @@ func namesOf(names any) (all []string) {
 func sliceOf(v any) []any {
 	s, _ := v.([]any)
 	return s
+}
+
+// TestDeletionDuringCreations deletes a definition while resources of it are created, half of them
+// with a finalizer: all are deleted before the definition is.
+func TestDeletionDuringCreations(t *testing.T) {
+	const writers, writes = 8, 40
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.define(minimal)
+		path := definitionsPath + "/widgets.example.com"
+		var group sync.WaitGroup
+		for writer := range writers {
+			group.Go(func() {
+				for i := range writes {
+					name, finalizers := fmt.Sprintf("w-%d-%d", writer, i), ""
+					if i%2 == 0 {
+						finalizers = `"example.com/wait"`
+					}
+					a := s.do("POST", widgetsPath, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Widget",`+
+						`"metadata":{"name":"%s","finalizers":[%s]}}`, name, finalizers))
+					if a.code != 201 && a.code != 403 && a.code != 404 {
+						t.Errorf("create: %d %s", a.code, a.body)
+					}
+					if writer == 0 && i == writes/2 {
+						s.want(200, "DELETE", path, "")
+					}
+				}
+			})
+		}
+		group.Wait()
+		synctest.Wait()
+		s.want(409, "POST", definitionsPath, minimal)
+		list := s.want(200, "GET", widgetsPath, "")
+		for _, item := range list.object["items"].([]any) {
+			u := unstructured.Unstructured{Object: item.(map[string]any)}
+			if u.GetDeletionTimestamp() == nil {
+				t.Errorf("%s is not being deleted", u.GetName())
+			}
+			group.Go(func() {
+				s.want(200, "PATCH", widgetsPath+"/"+u.GetName(), `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+			})
+		}
+		group.Wait()
+		synctest.Wait()
+		s.want(404, "GET", path, "")
+		page, err := s.backend.Range(t.Context(), storage.Query{Path: "/example.com/"})
+		if err != nil || len(page.Records) > 0 {
+			t.Errorf("%d records are left, %v", len(page.Records), err)
+		}
+		s.define(minimal)
+	})
 }
