@@ -17,13 +17,13 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// deletionResult is what is result in a namespace after the deletion of its content, and why.
+// deletionResult is what is left in a namespace after the deletion of its content, and why.
 type deletionResult struct {
 	discoveryErr    error          // the groups that could not be discovered
 	groupVersionErr error          // the group-versions that could not be parsed
 	contentErrs     []error        // the kinds whose objects could not be deleted or listed
-	remaining       map[string]int // the number of objects result, by resource
-	finalizers      map[string]int // the number of objects result, by finalizer
+	remaining       map[string]int // the number of objects left, by resource
+	finalizers      map[string]int // the number of objects left, by finalizer
 	unmonitored     bool           // some are of kinds that the inventory does not watch now
 }
 
@@ -32,7 +32,7 @@ func (r *deletionResult) empty() bool {
 	return r.discoveryErr == nil && r.groupVersionErr == nil && len(r.contentErrs) == 0 && len(r.remaining) == 0
 }
 
-// deleteAllContent deletes all objects in a namespace and returns what is result. Pods are deleted
+// deleteAllContent deletes all objects in a namespace and returns what is left. Pods are deleted
 // first, so that the objects that they use exist as long as they do. The error has all kinds that
 // failed.
 func (r *reconciler) deleteAllContent(ctx context.Context, namespace string) (*deletionResult, error) {
@@ -77,7 +77,7 @@ func deletionOrder(all []inventory.Resource) []inventory.Resource {
 	return list
 }
 
-// deleteContentOf deletes the objects of one kind and adds those that are result to result. If the
+// deleteContentOf deletes the objects of one kind and adds those that are left to result. If the
 // kind is no longer served, that is an error: its objects may still exist, and be served in another
 // version.
 func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource, result *deletionResult) error {
