@@ -39,8 +39,9 @@ type Options struct {
 	// nothing is published.
 	RootCA []byte
 	// OnFailure, if not nil, is called when a controller has ended with an error; the others keep
-	// running. It may be called from several goroutines at once. If it is nil, the error stops the
-	// manager, and so all controllers.
+	// running. It may be called from several goroutines at once. It may cancel the context of the
+	// manager, but must not wait until that has stopped, since the manager waits for it. If it is
+	// nil, the error stops the manager, and so all controllers.
 	OnFailure func(controller string, err error)
 }
 

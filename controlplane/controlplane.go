@@ -205,6 +205,8 @@ func (c *ControlPlane) URL() string {
 // ends all watches, lets the requests in flight finish, and closes the storage. Requests that
 // arrive meanwhile, or whose body has not arrived yet, are refused. It returns what
 // [ControlPlane.Err] does. It may be called more than once, also while the context of [Start] ends.
+// What Stop waits for must not call it, such as the function OnFailure of [Options.Controllers]; it
+// may end the context of [Start] instead.
 func (c *ControlPlane) Stop() error {
 	c.stop()
 	<-c.done
