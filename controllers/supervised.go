@@ -109,7 +109,8 @@ func (r *limitedRecorder) Eventf(object runtime.Object, eventtype, reason, forma
 	}
 }
 
-func (r *limitedRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
+func (r *limitedRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason,
+	format string, args ...any) {
 	if r.allow() {
 		r.to.AnnotatedEventf(object, annotations, eventtype, reason, format, args...)
 	}
@@ -121,13 +122,15 @@ type limitedEventRecorder struct {
 	allow func() bool
 }
 
-func (r *limitedEventRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+func (r *limitedEventRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string,
+	args ...any) {
 	if r.allow() {
 		r.to.Eventf(regarding, related, eventtype, reason, action, note, args...)
 	}
 }
 
-func (r *limitedEventRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
+func (r *limitedEventRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string,
+	eventtype, reason, action, note string, args ...any) {
 	if r.allow() {
 		r.to.AnnotatedEventf(regarding, related, annotations, eventtype, reason, action, note, args...)
 	}

@@ -175,7 +175,8 @@ func (o *Options) complete(ca *authority) {
 }
 
 // administrator is the user of in-process clients.
-var administrator = &user.DefaultInfo{Name: "flyball-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+var administrator = &user.DefaultInfo{Name: "flyball-admin",
+	Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Config returns the configuration of an in-process client, an administrator without a rate limit.
 // The caller owns it. Requests fail when the control plane has stopped.

@@ -111,6 +111,7 @@ func (l *aggregated) serve(w http.ResponseWriter, r *http.Request, info runtime.
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	mediaType := info.MediaType + ";g=" + aggregatedKind.Group + ";v=" + aggregatedKind.Version + ";as=" + aggregatedKind.Kind
+	mediaType := info.MediaType + ";g=" + aggregatedKind.Group + ";v=" + aggregatedKind.Version + ";as=" +
+		aggregatedKind.Kind
 	responsewriters.SerializeObject(mediaType, info.Serializer, w, r, http.StatusOK, l.list)
 }

@@ -24,7 +24,9 @@ import (
 // be 500.
 type patched struct{ rest.Patcher }
 
-func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return p.Patcher.Update(ctx, name, patchInfo{info}, create, update, orCreate, options)
 }
 
@@ -89,7 +91,8 @@ func (s shallow) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) 
 // shallowDecoder refuses documents that are nested too deep.
 type shallowDecoder struct{ runtime.Decoder }
 
-func (d shallowDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (d shallowDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if jsonTooDeep(data) {
 		return nil, nil, fmt.Errorf("the object would be nested more than %d levels deep", maxDepth)
 	}

@@ -91,7 +91,9 @@ func (h *handler) documents() *documents {
 				docs.v3[name] = old
 				continue
 			}
-			docs.v3[name] = versionDocument{newDocument(formatsV3, func() ([]byte, error) { return h.models.v3(v) }), v.Resources}
+			docs.v3[name] = versionDocument{newDocument(formatsV3, func() ([]byte, error) {
+				return h.models.v3(v)
+			}), v.Resources}
 		}
 	}
 	docs.v2 = newDocument(formatsV2, func() ([]byte, error) { return h.models.v2(snapshot) })

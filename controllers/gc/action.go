@@ -167,7 +167,9 @@ func (g *graph) attemptToDelete(o *node, found ownerStates) action {
 	switch {
 	case len(p.lookup) > 0, p.unresolved:
 	case solid && len(removable) > 0:
-		p.patch = &patch{ownerReferences: without(o.ownerReferences, func(ref metav1.OwnerReference) bool { return removable[coordinatesOf(ref)] })}
+		p.patch = &patch{ownerReferences: without(o.ownerReferences, func(ref metav1.OwnerReference) bool {
+			return removable[coordinatesOf(ref)]
+		})}
 	case solid:
 	case waitingForDependentsDeletion && len(g.dependents[o.uid]) > 0:
 		if owners, changed := g.unblockOwnerReferences(o); changed {

@@ -109,7 +109,8 @@ func (s *operations) listDependents(ctx context.Context, o *node, kind schema.Gr
 	if err := s.live.List(ctx, list, client.InNamespace(o.namespace)); err != nil {
 		// Not wrapped, so that isUnserved does not match and the owner is retried, with a new
 		// discovery.
-		return nil, fmt.Errorf("list %s that are dependents of %s %s: %v", kind, o.kind.Kind, client.ObjectKey{Namespace: o.namespace, Name: o.name}, err)
+		return nil, fmt.Errorf("list %s that are dependents of %s %s: %v", kind, o.kind.Kind,
+			client.ObjectKey{Namespace: o.namespace, Name: o.name}, err)
 	}
 	var dependents []*node
 	for i := range list.Items {
@@ -156,7 +157,8 @@ func (s *operations) delete(ctx context.Context, o *node, how metav1.DeletionPro
 	if o.resourceVersion != "" {
 		preconditions.ResourceVersion = &o.resourceVersion
 	}
-	return s.client.Delete(ctx, metadataOf(o), &client.DeleteOptions{PropagationPolicy: &how, Preconditions: preconditions})
+	return s.client.Delete(ctx, metadataOf(o), &client.DeleteOptions{PropagationPolicy: &how,
+		Preconditions: preconditions})
 }
 
 // reportInvalid records an event about an object that refers to an owner in another namespace.

@@ -245,7 +245,8 @@ func testPages(t *testing.T, s storage.Store) {
 	for _, remaining := range []int{15, 5, 0} {
 		page, err := s.Range(ctx, q)
 		if err != nil || page.Remaining != remaining || page.Revision != latest {
-			t.Fatalf("from %q: %d remain at %d, %v; want %d at %d", q.Start, page.Remaining, page.Revision, err, remaining, latest)
+			t.Fatalf("from %q: %d remain at %d, %v; want %d at %d", q.Start, page.Remaining, page.Revision, err,
+				remaining, latest)
 		}
 		got = append(got, keys(page.Records)...)
 		q.Start, q.Revision = got[len(got)-1]+"\x00", page.Revision

@@ -172,7 +172,8 @@ func testCompact(t *testing.T, s storage.Store) {
 	if got := take(t, w, 6); len(got) != 6 || got[0][:2] != "6 " {
 		t.Errorf("got %q", got)
 	}
-	if page, err := s.Range(ctx, storage.Query{Revision: 5}); err != nil || len(page.Records) != 1 || page.Records[0].Revision != 5 {
+	if page, err := s.Range(ctx, storage.Query{Revision: 5}); err != nil || len(page.Records) != 1 ||
+		page.Records[0].Revision != 5 {
 		t.Errorf("Range: %+v, %v", page, err)
 	}
 	if err := s.Compact(ctx, 5); err != nil {

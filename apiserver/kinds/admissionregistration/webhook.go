@@ -17,7 +17,8 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "integer", "How many webhooks the configuration has.")}
+var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "integer",
+	"How many webhooks the configuration has.")}
 
 func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
@@ -55,7 +56,8 @@ func MutatingWebhooks() kinds.Kind {
 			list := fieldrules.Root.Child("webhooks")
 			for i := range c.Webhooks {
 				at := list.Index(i)
-				errs = append(errs, fieldrules.OptionalOneOf(c.Webhooks[i].ReinvocationPolicy, &at, "reinvocationPolicy", admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
+				errs = append(errs, fieldrules.OptionalOneOf(c.Webhooks[i].ReinvocationPolicy, &at,
+					"reinvocationPolicy", admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
 			}
 			return errs
 		},
@@ -80,11 +82,13 @@ type webhook struct {
 }
 
 func ofValidating(w *admissionv1.ValidatingWebhook) webhook {
-	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
+	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector,
+		&w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
 }
 
 func ofMutating(w *admissionv1.MutatingWebhook) webhook {
-	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
+	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector,
+		&w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
 }
 
 // Defaults of webhooks.
@@ -140,7 +144,8 @@ func validateWebhook(h webhook, w *fieldrules.Path) field.ErrorList {
 		errs = append(errs, fieldrules.OneOf(*h.sideEffects, w, "sideEffects", allowed...)...)
 	}
 	if t := *h.timeout; t != nil && (*t < 1 || *t > 30) {
-		errs = append(errs, field.Invalid(w.ChildField("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds"))
+		errs = append(errs, field.Invalid(w.ChildField("timeoutSeconds"), *t,
+			"the timeout value must be between 1 and 30 seconds"))
 	}
 	errs = append(errs, fieldrules.LabelSelector(*h.namespaces, w, "namespaceSelector")...)
 	errs = append(errs, fieldrules.LabelSelector(*h.objects, w, "objectSelector")...)
@@ -184,25 +189,30 @@ func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.Er
 	if len(r.Operations) == 0 {
 		errs = append(errs, field.Required(w.ChildField("operations"), ""))
 	}
-	operations := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect, admissionv1.OperationAll}
+	operations := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete,
+		admissionv1.Connect, admissionv1.OperationAll}
 	for i, o := range r.Operations {
 		if !slices.Contains(operations, o) {
-			errs = append(errs, field.NotSupported(w.ChildField("operations").Index(i), o, slices.Sorted(slices.Values(operations))))
+			errs = append(errs, field.NotSupported(w.ChildField("operations").Index(i), o,
+				slices.Sorted(slices.Values(operations))))
 		}
 	}
 	if len(r.Operations) > 1 && slices.Contains(r.Operations, admissionv1.OperationAll) {
-		errs = append(errs, field.Invalid(w.ChildField("operations"), r.Operations, "if '*' is present, must not specify other operations"))
+		errs = append(errs, field.Invalid(w.ChildField("operations"), r.Operations,
+			"if '*' is present, must not specify other operations"))
 	}
 	for _, part := range []struct {
 		name string
 		list []string
 		all  string // what "*" means; resources can have it beside others
-	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"}, {"resources", r.Resources, ""}} {
+	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"},
+		{"resources", r.Resources, ""}} {
 		if len(part.list) == 0 {
 			errs = append(errs, field.Required(w.ChildField(part.name), ""))
 		}
 		if part.all != "" && len(part.list) > 1 && slices.Contains(part.list, "*") {
-			errs = append(errs, field.Invalid(w.ChildField(part.name), part.list, "if '*' is present, must not specify other "+part.all))
+			errs = append(errs, field.Invalid(w.ChildField(part.name), part.list,
+				"if '*' is present, must not specify other "+part.all))
 		}
 		for i, v := range part.list {
 			if v == "" && part.name != "apiGroups" {
@@ -210,7 +220,8 @@ func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.Er
 			}
 		}
 	}
-	return append(errs, fieldrules.OptionalOneOf(r.Scope, w, "scope", admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
+	return append(errs, fieldrules.OptionalOneOf(r.Scope, w, "scope", admissionv1.AllScopes,
+		admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
 }
 
 func webhookClient(c *admissionv1.WebhookClientConfig, w *fieldrules.Path) field.ErrorList {
@@ -221,7 +232,8 @@ func webhookClient(c *admissionv1.WebhookClientConfig, w *fieldrules.Path) field
 		return webhookURL(*c.URL, w)
 	}
 	at := w.Child("service")
-	errs := append(fieldrules.Required(c.Service.Name, &at, "name"), fieldrules.Required(c.Service.Namespace, &at, "namespace")...)
+	errs := append(fieldrules.Required(c.Service.Name, &at, "name"),
+		fieldrules.Required(c.Service.Namespace, &at, "namespace")...)
 	if c.Service.Port != nil {
 		errs = append(errs, fieldrules.Port(*c.Service.Port, &at, "port")...)
 	}

@@ -51,8 +51,8 @@ func Deployments() kinds.Kind {
 		}, workload.WideContainers),
 		Row: func(d *appsv1.Deployment) []any {
 			s := d.Status
-			return append([]any{fmt.Sprintf("%d/%d", s.ReadyReplicas, *d.Spec.Replicas), int64(s.UpdatedReplicas), int64(s.AvailableReplicas)},
-				workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
+			return append([]any{fmt.Sprintf("%d/%d", s.ReadyReplicas, *d.Spec.Replicas), int64(s.UpdatedReplicas),
+				int64(s.AvailableReplicas)}, workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
 		},
 	}
 }
@@ -80,11 +80,13 @@ func validateDeployment(d *appsv1.Deployment) field.ErrorList {
 	errs = append(errs, workload.RestartsAlways(&s.Template, "ReplicaSet")...)
 	errs = append(errs, deploymentStrategy(&s.Strategy)...)
 	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec, "revisionHistoryLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,
+		"revisionHistoryLimit")...)
 	if deadline := s.ProgressDeadlineSeconds; deadline != nil {
 		errs = append(errs, fieldrules.NonNegative(*deadline, &fieldrules.Spec, "progressDeadlineSeconds")...)
 		if *deadline <= s.MinReadySeconds {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("progressDeadlineSeconds"), *deadline, "must be greater than minReadySeconds"))
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("progressDeadlineSeconds"), *deadline,
+				"must be greater than minReadySeconds"))
 		}
 	}
 	return errs
@@ -95,7 +97,8 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
 	switch s.Type {
 	case appsv1.RecreateDeploymentStrategyType:
 		if s.RollingUpdate != nil {
-			return field.ErrorList{field.Forbidden(w.ChildField("rollingUpdate"), "may not be specified when strategy `type` is '"+string(s.Type)+"'")}
+			return field.ErrorList{field.Forbidden(w.ChildField("rollingUpdate"),
+				"may not be specified when strategy `type` is '"+string(s.Type)+"'")}
 		}
 	case appsv1.RollingUpdateDeploymentStrategyType:
 		if s.RollingUpdate == nil {
@@ -132,10 +135,12 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 		"replicas": s.Replicas, "updatedReplicas": s.UpdatedReplicas, "readyReplicas": s.ReadyReplicas,
 		"availableReplicas": s.AvailableReplicas, "unavailableReplicas": s.UnavailableReplicas,
 	})...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status, "terminatingReplicas")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status,
+		"terminatingReplicas")...)
 	errs = append(errs, workload.NotMoreThan(s.UpdatedReplicas, "updatedReplicas", s.Replicas, "status.replicas")...)
 	errs = append(errs, workload.NotMoreThan(s.ReadyReplicas, "readyReplicas", s.Replicas, "status.replicas")...)
 	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas, "readyReplicas")...)
+	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas,
+		"readyReplicas")...)
 	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
 }

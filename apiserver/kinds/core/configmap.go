@@ -24,8 +24,9 @@ func ConfigMaps() kinds.Kind {
 		Name:           fieldrules.NameIsSubdomain,
 		Validate:       validateConfigMap,
 		ValidateUpdate: validateConfigMapUpdate,
-		Columns:        []metav1.TableColumnDefinition{columns.Column("Data", "string", corev1.ConfigMap{}.SwaggerDoc()["data"])},
-		Row:            func(c *corev1.ConfigMap) []any { return []any{int64(len(c.Data) + len(c.BinaryData))} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Data", "string",
+			corev1.ConfigMap{}.SwaggerDoc()["data"])},
+		Row: func(c *corev1.ConfigMap) []any { return []any{int64(len(c.Data) + len(c.BinaryData))} },
 	}
 }
 

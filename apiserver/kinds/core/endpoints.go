@@ -31,8 +31,9 @@ func Endpoints() kinds.Kind {
 			}
 		},
 		Validate: validateEndpoints,
-		Columns:  []metav1.TableColumnDefinition{columns.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"])},
-		Row:      func(e *corev1.Endpoints) []any { return []any{endpointCell(e)} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Endpoints", "string",
+			corev1.Endpoints{}.SwaggerDoc()["subsets"])},
+		Row: func(e *corev1.Endpoints) []any { return []any{endpointCell(e)} },
 	}
 }
 
@@ -57,7 +58,8 @@ func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 				errs = append(errs, fieldrules.DNSLabel(p.Name, &item, "name")...)
 			}
 			errs = append(errs, fieldrules.Port(p.Port, &item, "port")...)
-			errs = append(errs, fieldrules.OneOf(p.Protocol, &item, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+			errs = append(errs, fieldrules.OneOf(p.Protocol, &item, "protocol", corev1.ProtocolTCP,
+				corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		}
 	}
 	return errs

@@ -107,7 +107,8 @@ func ValidatePod(p *corev1.Pod) field.ErrorList {
 	}{{"containers", p.Spec.Containers}, {"initContainers", p.Spec.InitContainers}} {
 		for i := range list.containers {
 			if image := list.containers[i].Image; image != strings.TrimSpace(image) {
-				errs = append(errs, field.Invalid(w.ChildField(list.field).Index(i).Child("image"), image, "must not have leading or trailing whitespace"))
+				errs = append(errs, field.Invalid(w.ChildField(list.field).Index(i).Child("image"), image,
+					"must not have leading or trailing whitespace"))
 			}
 		}
 	}
@@ -115,7 +116,9 @@ func ValidatePod(p *corev1.Pod) field.ErrorList {
 }
 
 // ImmutableFields is the message of the error for an update of immutable fields of a pod.
-const ImmutableFields = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+const ImmutableFields = "pod updates may not change fields other than `spec.containers[*].image`," +
+	"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing " +
+	"tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
 func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	w := fieldrules.Spec
@@ -128,9 +131,11 @@ func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	}
 	if now, was := p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds; was != nil {
 		if now == nil {
-			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), now, "must not update from a positive integer to nil value"))
+			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), now,
+				"must not update from a positive integer to nil value"))
 		} else if *now > *was {
-			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *now, "must be less than or equal to previous value"))
+			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *now,
+				"must be less than or equal to previous value"))
 		}
 	}
 	errs = append(errs, fewerGates(p, old, &w)...)
@@ -156,7 +161,8 @@ func resetMutable(p, old *corev1.Pod) corev1.PodSpec {
 	s.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
 	s.Tolerations = old.Spec.Tolerations
 	s.SchedulingGates = old.Spec.SchedulingGates
-	if was := old.Spec.TerminationGracePeriodSeconds; was != nil && *was < 0 && s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
+	if was := old.Spec.TerminationGracePeriodSeconds; was != nil && *was < 0 &&
+		s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
 		s.TerminationGracePeriodSeconds = was
 	}
 	if len(old.Spec.SchedulingGates) > 0 {
@@ -179,7 +185,8 @@ func resetGatedMutable(s, old *corev1.PodSpec) {
 func fewerGates(p, old *corev1.Pod, w *fieldrules.Path) field.ErrorList {
 	for i, g := range p.Spec.SchedulingGates {
 		if !slices.Contains(old.Spec.SchedulingGates, g) {
-			return field.ErrorList{field.Forbidden(w.ChildField("schedulingGates").Index(i), "only deletion is allowed, but found new scheduling gate '"+g.Name+"'")}
+			return field.ErrorList{field.Forbidden(w.ChildField("schedulingGates").Index(i),
+				"only deletion is allowed, but found new scheduling gate '"+g.Name+"'")}
 		}
 	}
 	return nil
@@ -195,7 +202,8 @@ func moreTolerations(now, was []corev1.Toleration, w *fieldrules.Path) field.Err
 			return o == t
 		})
 		if !kept {
-			return field.ErrorList{field.Forbidden(w.ChildField("tolerations"), "existing toleration can not be modified except its tolerationSeconds")}
+			return field.ErrorList{field.Forbidden(w.ChildField("tolerations"),
+				"existing toleration can not be modified except its tolerationSeconds")}
 		}
 	}
 	return nil
@@ -212,8 +220,10 @@ func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
 	}
 	for i, c := range p.Status.ContainerStatuses {
 		for _, was := range old.Status.ContainerStatuses {
-			if was.Name == c.Name && was.State.Terminated != nil && c.State.Terminated == nil && old.Status.Phase == corev1.PodFailed {
-				errs = append(errs, field.Forbidden(w.ChildField("containerStatuses").Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+			if was.Name == c.Name && was.State.Terminated != nil && c.State.Terminated == nil &&
+				old.Status.Phase == corev1.PodFailed {
+				errs = append(errs, field.Forbidden(w.ChildField("containerStatuses").Index(i).Child("state"),
+					"may not be transitioned to non-terminated state"))
 			}
 		}
 	}

@@ -36,7 +36,8 @@ func ResourceQuotas() kinds.Kind {
 		},
 		Status: true,
 		ValidateStatus: func(q, _ *corev1.ResourceQuota) field.ErrorList {
-			return append(quotaAmounts(q.Status.Hard, &fieldrules.Status, "hard"), quotaAmounts(q.Status.Used, &fieldrules.Status, "used")...)
+			return append(quotaAmounts(q.Status.Hard, &fieldrules.Status, "hard"),
+				quotaAmounts(q.Status.Used, &fieldrules.Status, "used")...)
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Request", "string", "What may be asked for, and how much of it is."),
@@ -48,8 +49,10 @@ func ResourceQuotas() kinds.Kind {
 
 func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 	errs := quotaAmounts(q.Spec.Hard, &fieldrules.Spec, "hard")
-	known := []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
-		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity}
+	known := []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating,
+		corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
+		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopePriorityClass,
+		corev1.ResourceQuotaScopeCrossNamespacePodAffinity}
 	for _, s := range q.Spec.Scopes {
 		if !slices.Contains(known, s) {
 			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("scopes"), q.Spec.Scopes, "unsupported scope"))

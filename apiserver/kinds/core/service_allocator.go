@@ -35,7 +35,8 @@ const (
 )
 
 func wantsHealthPort(s *corev1.Service) bool {
-	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer &&
+		s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
 // serviceAllocator allocates cluster IPs and node ports. It reads the allocated ones from the
@@ -212,7 +213,9 @@ func carryOverPorts(s, old *corev1.Service) {
 	}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
-		j := slices.IndexFunc(old.Spec.Ports, func(o corev1.ServicePort) bool { return o.Port == p.Port && o.Protocol == p.Protocol })
+		j := slices.IndexFunc(old.Spec.Ports, func(o corev1.ServicePort) bool {
+			return o.Port == p.Port && o.Protocol == p.Protocol
+		})
 		if j < 0 {
 			continue
 		}
@@ -248,11 +251,13 @@ func (t *serviceAllocation) families(s *corev1.Service) {
 		return
 	}
 	if p := s.Spec.IPFamilyPolicy; *p == corev1.IPFamilyPolicyRequireDualStack {
-		t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p, "this cluster is not configured for dual-stack services"))
+		t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p,
+			"this cluster is not configured for dual-stack services"))
 	}
 	for i, f := range s.Spec.IPFamilies {
 		if f == corev1.IPv6Protocol {
-			t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f, "not configured on this cluster"))
+			t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f,
+				"not configured on this cluster"))
 		}
 	}
 }
@@ -261,7 +266,8 @@ func (t *serviceAllocation) address(s *corev1.Service) {
 	if len(s.Spec.ClusterIPs) == 0 {
 		ip, ok := t.freeAddress()
 		if !ok {
-			t.errs = append(t.errs, field.InternalError(fieldrules.Spec.ChildField("clusterIPs"), fmt.Errorf("failed to allocate a serviceIP: range is full")))
+			t.errs = append(t.errs, field.InternalError(fieldrules.Spec.ChildField("clusterIPs"),
+				fmt.Errorf("failed to allocate a serviceIP: range is full")))
 			return
 		}
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip.String(), []string{ip.String()}
@@ -270,7 +276,8 @@ func (t *serviceAllocation) address(s *corev1.Service) {
 	for _, a := range addressesOf(s) {
 		switch _, taken := t.ips.Owner(a); {
 		case !taken && !serviceNetwork.Contains(a):
-			t.refuseAddress(s, a, "the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
+			t.refuseAddress(s, a,
+				"the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
 		case !t.ips.Allocate(a, &t.Write):
 			t.refuseAddress(s, a, "provided IP is already allocated")
 		}
@@ -278,7 +285,8 @@ func (t *serviceAllocation) address(s *corev1.Service) {
 }
 
 func (t *serviceAllocation) refuseAddress(s *corev1.Service, ip netip.Addr, why string) {
-	t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
+	t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), s.Spec.ClusterIPs,
+		fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
 }
 
 // freeAddress starts its search at an address that depends on the service's name, so that the same
@@ -298,7 +306,8 @@ func (t *serviceAllocation) freeAddress() (netip.Addr, bool) {
 
 func (t *serviceAllocation) nodePorts(s *corev1.Service) {
 	if hasNodePort(s.Spec.Type) {
-		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts
+		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil ||
+			*s.Spec.AllocateLoadBalancerNodePorts
 		list := fieldrules.Spec.Child("ports")
 		for i := range s.Spec.Ports {
 			at := list.Index(i)
@@ -311,17 +320,21 @@ func (t *serviceAllocation) nodePorts(s *corev1.Service) {
 }
 
 // nodePort allocates the requested port, or any free one.
-func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *fieldrules.Path, name string) {
+func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *fieldrules.Path,
+	name string) {
 	if *number == 0 {
 		if allocate && !t.freeNodePort(number, protocol) {
-			t.errs = append(t.errs, field.InternalError(w.ChildField(name), fmt.Errorf("failed to allocate a nodePort: range is full")))
+			t.errs = append(t.errs, field.InternalError(w.ChildField(name),
+				fmt.Errorf("failed to allocate a nodePort: range is full")))
 		}
 		return
 	}
 	p := nodePort{protocol, *number}
 	switch _, taken := t.ports.Owner(p); {
 	case !taken && (*number < firstNodePort || *number > lastNodePort):
-		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
+		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number,
+			fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d",
+				firstNodePort, lastNodePort)))
 	case !t.ports.Allocate(p, &t.Write):
 		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number, "provided port is already allocated"))
 	}

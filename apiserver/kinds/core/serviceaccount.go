@@ -15,7 +15,8 @@ func ServiceAccounts() kinds.Kind {
 		Plural: "serviceaccounts", ShortNames: []string{"sa"},
 		ReturnsDeleted: true,
 		Name:           fieldrules.NameIsSubdomain,
-		Columns:        []metav1.TableColumnDefinition{columns.Column("Secrets", "string", corev1.ServiceAccount{}.SwaggerDoc()["secrets"])},
-		Row:            func(a *corev1.ServiceAccount) []any { return []any{int64(len(a.Secrets))} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Secrets", "string",
+			corev1.ServiceAccount{}.SwaggerDoc()["secrets"])},
+		Row: func(a *corev1.ServiceAccount) []any { return []any{int64(len(a.Secrets))} },
 	}
 }

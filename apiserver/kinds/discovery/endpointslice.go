@@ -52,7 +52,8 @@ const (
 
 // validateEndpointSlice checks the endpoints and ports of a slice.
 func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
-	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN}
+	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
+		discoveryv1.AddressTypeFQDN}
 	errs := fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...)
 	list := fieldrules.Root.Child("endpoints")
 	if n := len(s.Endpoints); n > maxSliceEndpoints {
@@ -113,7 +114,8 @@ func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
 		if p.Protocol == nil {
 			errs = append(errs, field.Required(at.ChildField("protocol"), ""))
 		}
-		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP,
+			corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		if p.AppProtocol != nil {
 			errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &at, "appProtocol")...)
 		}

@@ -29,7 +29,8 @@ func NonNegative[N number](n N, w *Path, name string) field.ErrorList {
 	if n >= 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), apivalidation.IsNegativeErrorMsg).WithOrigin("minimum")}
+	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n),
+		apivalidation.IsNegativeErrorMsg).WithOrigin("minimum")}
 }
 
 // OptionalNonNegative is NonNegative for an optional number.

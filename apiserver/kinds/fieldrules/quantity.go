@@ -26,9 +26,11 @@ func ResourceRequirements(r *corev1.ResourceRequirements, w *Path) field.ErrorLi
 				errs = append(errs, field.Required(w.ChildField("limits"), "Limit must be set for non overcommitable resources"))
 			}
 		case !overcommit(name) && request.Cmp(limit) != 0:
-			errs = append(errs, field.Invalid(at.Field(), request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
+			errs = append(errs, field.Invalid(at.Field(), request.String(),
+				fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
 		case request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(at.Field(), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+			errs = append(errs, field.Invalid(at.Field(), request.String(),
+				fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
 	return ordered(errs)
@@ -75,12 +77,15 @@ func overcommit(name corev1.ResourceName) bool {
 // resources.
 func whole(name corev1.ResourceName) bool {
 	return slices.Contains(countedObjects, name) || strings.HasPrefix(string(name), "count/") ||
-		strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) && !strings.Contains(string(name), "storageclass")
+		strings.Contains(string(name), "/") &&
+			!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
+			!strings.Contains(string(name), "storageclass")
 }
 
 var countedObjects = []corev1.ResourceName{
-	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
-	corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
+	corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
+	corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 }
 
 // extendedName checks the name of an extended resource.
@@ -91,7 +96,8 @@ func extendedName(name corev1.ResourceName, w *Path) field.ErrorList {
 	if !strings.Contains(string(name), "/") {
 		return field.ErrorList{field.Invalid(w.Field(), name, "must be a standard resource for containers")}
 	}
-	if strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) ||
+	if strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) ||
+		strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) ||
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0 {
 		return field.ErrorList{field.Invalid(w.Field(), name, "doesn't follow extended resource name standard")}
 	}

@@ -39,7 +39,8 @@ func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 	s := &in.Spec
 	var errs field.ErrorList
 	if len(s.Rules) == 0 && s.DefaultBackend == nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), s.Rules, "either `defaultBackend` or `rules` must be specified"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), s.Rules,
+			"either `defaultBackend` or `rules` must be specified"))
 	}
 	if s.DefaultBackend != nil {
 		at := fieldrules.Spec.Child("defaultBackend")
@@ -148,7 +149,8 @@ func ingressBackend(b *networkingv1.IngressBackend, w *fieldrules.Path) field.Er
 	if b.Service.Name == "" {
 		errs = append(errs, field.Required(at.ChildField("name"), ""))
 	} else {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsServiceName(b.Service.Name, false), b.Service.Name, &at, "name")...)
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsServiceName(b.Service.Name, false),
+			b.Service.Name, &at, "name")...)
 	}
 	ports := at.Child("port")
 	switch p := b.Service.Port; {

@@ -62,7 +62,9 @@ func validateIngressClass(c *networkingv1.IngressClass) field.ErrorList {
 	if p.Scope == nil {
 		return append(errs, field.Required(at.ChildField("scope"), ""))
 	}
-	errs = append(errs, fieldrules.OneOf(*p.Scope, &at, "scope", networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace)...)
+	errs = append(errs, fieldrules.OneOf(*p.Scope, &at, "scope",
+		networkingv1.IngressClassParametersReferenceScopeCluster,
+		networkingv1.IngressClassParametersReferenceScopeNamespace)...)
 	namespaced := *p.Scope == networkingv1.IngressClassParametersReferenceScopeNamespace
 	if namespaced && (p.Namespace == nil || *p.Namespace == "") {
 		errs = append(errs, field.Required(at.ChildField("namespace"), "`parameters.scope` is set to 'Namespace'"))

@@ -22,8 +22,9 @@ func NetworkPolicies() kinds.Kind {
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    defaultNetworkPolicy,
 		Validate:   validateNetworkPolicy,
-		Columns:    []metav1.TableColumnDefinition{columns.Column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
-		Row:        func(n *networkingv1.NetworkPolicy) []any { return []any{columns.SelectorCell(&n.Spec.PodSelector)} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Pod-Selector", "string",
+			networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
+		Row: func(n *networkingv1.NetworkPolicy) []any { return []any{columns.SelectorCell(&n.Spec.PodSelector)} },
 	}
 }
 
@@ -61,23 +62,27 @@ func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
 		errs = append(errs, policySide(s.Egress[i].Ports, s.Egress[i].To, &at, "to")...)
 	}
 	if len(s.PolicyTypes) > 2 {
-		return append(errs, field.Invalid(fieldrules.Spec.ChildField("policyTypes"), s.PolicyTypes, "may not specify more than two policyTypes"))
+		return append(errs, field.Invalid(fieldrules.Spec.ChildField("policyTypes"), s.PolicyTypes,
+			"may not specify more than two policyTypes"))
 	}
 	for i, t := range s.PolicyTypes {
 		if t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress {
-			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("policyTypes").Index(i), t, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}))
+			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("policyTypes").Index(i), t,
+				[]networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}))
 		}
 	}
 	return errs
 }
 
 // policySide checks the ports and peers of an ingress or egress rule.
-func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, w *fieldrules.Path, name string) field.ErrorList {
+func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer,
+	w *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	list := w.Child("ports")
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
-		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP,
+			corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		if p.Port != nil {
 			errs = append(errs, fieldrules.PortOrName(*p.Port, &at, "port")...)
 		}

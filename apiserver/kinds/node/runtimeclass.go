@@ -34,7 +34,8 @@ func RuntimeClasses() kinds.Kind {
 		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
 			return fieldrules.Immutable(r.Handler, old.Handler, &fieldrules.Root, "handler")
 		},
-		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string", nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
-		Row:     func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string",
+			nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
+		Row: func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
 	}
 }

@@ -27,7 +27,8 @@ func containers(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		}
 		if p := s.Containers[i].RestartPolicy; p != nil {
-			errs = append(errs, fieldrules.OneOf(*p, &at, "restartPolicy", corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
+			errs = append(errs, fieldrules.OneOf(*p, &at, "restartPolicy", corev1.ContainerRestartPolicyAlways,
+				corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
 		}
 	}
 	list = w.Child("initContainers")
@@ -93,7 +94,8 @@ func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.Erro
 	if c.Name != "" && taken {
 		errs = append(errs, field.Duplicate(w.ChildField("name"), c.Name))
 	}
-	if e.TargetContainerName != "" && !hasContainer(s.Containers, e.TargetContainerName) && !hasContainer(s.InitContainers, e.TargetContainerName) {
+	if e.TargetContainerName != "" && !hasContainer(s.Containers, e.TargetContainerName) &&
+		!hasContainer(s.InitContainers, e.TargetContainerName) {
 		errs = append(errs, field.NotFound(w.ChildField("targetContainerName"), e.TargetContainerName))
 	}
 	const never = "cannot be set for an Ephemeral Container"
@@ -116,7 +118,8 @@ func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.Erro
 func container(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.DNSLabel(c.Name, w, "name")
 	errs = append(errs, fieldrules.Required(c.Image, w, "image")...)
-	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, w, "imagePullPolicy", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
+	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, w, "imagePullPolicy", corev1.PullAlways,
+		corev1.PullIfNotPresent, corev1.PullNever)...)
 	errs = append(errs, fieldrules.OneOf(c.TerminationMessagePolicy, w, "terminationMessagePolicy",
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, containerPorts(c.Ports, w)...)
@@ -155,7 +158,8 @@ func containerPorts(ports []corev1.ContainerPort, w *fieldrules.Path) field.Erro
 		if p.HostPort != 0 {
 			errs = append(errs, fieldrules.Port(p.HostPort, &at, "hostPort")...)
 		}
-		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP,
+			corev1.ProtocolSCTP)...)
 	}
 	return errs
 }
@@ -170,11 +174,14 @@ func hostPorts(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 				continue
 			}
 			if s.HostNetwork && p.HostPort != p.ContainerPort {
-				errs = append(errs, field.Invalid(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("containerPort"), p.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
+				errs = append(errs,
+					field.Invalid(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("containerPort"),
+						p.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
 			}
 			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
 			if taken[key] {
-				errs = append(errs, field.Duplicate(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"), key))
+				errs = append(errs,
+					field.Duplicate(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"), key))
 			}
 			if taken == nil {
 				taken = map[string]bool{}
@@ -206,7 +213,8 @@ func mounts(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.Er
 		errs = append(errs, localPath(m.SubPath, &at, "subPath")...)
 		errs = append(errs, localPath(m.SubPathExpr, &at, "subPathExpr")...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
-			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr,
+				"subPathExpr and subPath are mutually exclusive"))
 		}
 		errs = append(errs, fieldrules.OptionalOneOf(m.MountPropagation, &at, "mountPropagation",
 			corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
@@ -264,20 +272,24 @@ func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, w *fieldrul
 	at := w.Child("securityContext")
 	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
 	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
-	errs = append(errs, fieldrules.OptionalOneOf(c.ProcMount, &at, "procMount", corev1.DefaultProcMount, corev1.UnmaskedProcMount)...)
+	errs = append(errs, fieldrules.OptionalOneOf(c.ProcMount, &at, "procMount", corev1.DefaultProcMount,
+		corev1.UnmaskedProcMount)...)
 	if c.ProcMount != nil && *c.ProcMount == corev1.UnmaskedProcMount && (s.HostUsers == nil || *s.HostUsers) {
-		errs = append(errs, field.Invalid(at.ChildField("procMount"), *c.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
+		errs = append(errs, field.Invalid(at.ChildField("procMount"), *c.ProcMount,
+			"`hostUsers` must be false to use `Unmasked`"))
 	}
 	if c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation {
 		return errs
 	}
 	if c.Privileged != nil && *c.Privileged {
-		errs = append(errs, field.Invalid(at.Field(), *c, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+		errs = append(errs, field.Invalid(at.Field(), *c,
+			"cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 	}
 	if c.Capabilities != nil {
 		for _, added := range c.Capabilities.Add {
 			if added == "CAP_SYS_ADMIN" {
-				errs = append(errs, field.Invalid(at.Field(), *c, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+				errs = append(errs, field.Invalid(at.Field(), *c,
+					"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 			}
 		}
 	}

@@ -99,7 +99,8 @@ func variableSource(v *corev1.EnvVar, w *fieldrules.Path) field.ErrorList {
 	}
 	switch {
 	case sources == 0:
-		errs = append(errs, field.Invalid(w.Field(), "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+		errs = append(errs, field.Invalid(w.Field(), "",
+			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
 	case v.Value != "":
 		errs = append(errs, field.Invalid(w.Field(), "", "may not be specified when `value` is not empty"))
 	case sources > 1:
@@ -118,10 +119,11 @@ func keyRef(name, key string, w *fieldrules.Path) field.ErrorList {
 
 var (
 	// variableFields are the fields of a pod to which variables can refer.
-	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
-		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
+	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
+		"spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
 	// volumeFields are those to which files can refer.
-	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
+	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations",
+		"metadata.uid"}
 )
 
 // fieldRef checks a reference to a field of the pod itself.
@@ -133,7 +135,8 @@ func fieldRef(r *corev1.ObjectFieldSelector, w *fieldrules.Path, known []string)
 		return field.ErrorList{field.Required(w.ChildField("fieldPath"), "")}
 	}
 	if r.APIVersion != "v1" {
-		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath, fmt.Sprintf("error converting fieldPath: unsupported pod version: %s", r.APIVersion))}
+		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath,
+			fmt.Sprintf("error converting fieldPath: unsupported pod version: %s", r.APIVersion))}
 	}
 	if base, key, ok := subscript(r.FieldPath); ok {
 		switch base {
@@ -149,7 +152,8 @@ func fieldRef(r *corev1.ObjectFieldSelector, w *fieldrules.Path, known []string)
 		return nil
 	}
 	if !slices.Contains(variableFields, r.FieldPath) && !slices.Contains(volumeFields, r.FieldPath) {
-		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath, "error converting fieldPath: field label not supported: "+r.FieldPath)}
+		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath,
+			"error converting fieldPath: field label not supported: "+r.FieldPath)}
 	}
 	return field.ErrorList{field.NotSupported(w.ChildField("fieldPath"), r.FieldPath, slices.Sorted(slices.Values(known)))}
 }
@@ -162,7 +166,8 @@ func subscript(path string) (string, string, bool) {
 }
 
 // containerResources are the resources to which resourceFieldRef can refer.
-var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
+var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu",
+	"requests.memory", "requests.ephemeral-storage"}
 
 func resourceFieldRef(r *corev1.ResourceFieldSelector, w *fieldrules.Path, volume bool) field.ErrorList {
 	switch {
@@ -170,8 +175,10 @@ func resourceFieldRef(r *corev1.ResourceFieldSelector, w *fieldrules.Path, volum
 		return field.ErrorList{field.Required(w.ChildField("containerName"), "")}
 	case r.Resource == "":
 		return field.ErrorList{field.Required(w.ChildField("resource"), "")}
-	case !slices.Contains(containerResources, r.Resource) && !strings.HasPrefix(r.Resource, "limits.hugepages-") && !strings.HasPrefix(r.Resource, "requests.hugepages-"):
-		return field.ErrorList{field.NotSupported(w.ChildField("resource"), r.Resource, slices.Sorted(slices.Values(containerResources)))}
+	case !slices.Contains(containerResources, r.Resource) &&
+		!strings.HasPrefix(r.Resource, "limits.hugepages-") && !strings.HasPrefix(r.Resource, "requests.hugepages-"):
+		return field.ErrorList{field.NotSupported(w.ChildField("resource"), r.Resource,
+			slices.Sorted(slices.Values(containerResources)))}
 	}
 	return divisor(r, w)
 }
@@ -195,5 +202,6 @@ func divisor(r *corev1.ResourceFieldSelector, w *fieldrules.Path) field.ErrorLis
 	if !ok {
 		name = "hugepages"
 	}
-	return field.ErrorList{field.Invalid(w.ChildField("divisor"), name, fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, ", "), name))}
+	return field.ErrorList{field.Invalid(w.ChildField("divisor"), name,
+		fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, ", "), name))}
 }

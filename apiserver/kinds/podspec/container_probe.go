@@ -32,7 +32,8 @@ func handlers(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.
 		at := w.Child("readinessProbe")
 		errs = append(errs, probe(p, &at)...)
 		if p.TerminationGracePeriodSeconds != nil {
-			errs = append(errs, field.Invalid(at.ChildField("terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
+			errs = append(errs, field.Invalid(at.ChildField("terminationGracePeriodSeconds"),
+				*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
 		}
 	}
 	return errs
@@ -66,7 +67,8 @@ func hook(h *corev1.LifecycleHandler, s *corev1.PodSpec, w *fieldrules.Path, nam
 	errs := handler(actions{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, sleep: h.Sleep}, &at)
 	if h.Sleep != nil && s.TerminationGracePeriodSeconds != nil {
 		if grace := *s.TerminationGracePeriodSeconds; h.Sleep.Seconds < 0 || h.Sleep.Seconds > grace {
-			errs = append(errs, field.Invalid(at.ChildField("sleep").Child("seconds"), h.Sleep.Seconds, "must be non-negative and less than terminationGracePeriodSeconds ("+fieldrules.Decimal(grace)+")"))
+			errs = append(errs, field.Invalid(at.ChildField("sleep").Child("seconds"), h.Sleep.Seconds,
+				"must be non-negative and less than terminationGracePeriodSeconds ("+fieldrules.Decimal(grace)+")"))
 		}
 	}
 	return errs
@@ -88,7 +90,8 @@ func handler(a actions, w *fieldrules.Path) field.ErrorList {
 	for _, h := range [...]struct {
 		name string
 		is   bool
-	}{{"exec", a.exec != nil}, {"httpGet", a.http != nil}, {"tcpSocket", a.tcp != nil}, {"grpc", a.grpc != nil}, {"sleep", a.sleep != nil}} {
+	}{{"exec", a.exec != nil}, {"httpGet", a.http != nil}, {"tcpSocket", a.tcp != nil}, {"grpc", a.grpc != nil},
+		{"sleep", a.sleep != nil}} {
 		switch {
 		case h.is && first == "":
 			first = h.name

@@ -21,7 +21,8 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, w *fieldrules.Path) field.Error
 	at = w.Child("spec")
 	errs = append(errs, Validate(&t.Spec, &at)...)
 	if len(t.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"), "ephemeral containers not allowed in pod template"))
+		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"),
+			"ephemeral containers not allowed in pod template"))
 	}
 	return errs
 }
@@ -40,7 +41,8 @@ func Validate(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	errs = append(errs, podNetwork(s, w)...)
 	errs = append(errs, scheduling(s, w)...)
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32)))
+		errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *d,
+			validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if len(s.Overhead) > 0 {
 		at := w.Child("overhead")
@@ -129,23 +131,27 @@ func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if s.DNSPolicy == corev1.DNSNone && len(c.Nameservers) == 0 {
-		errs = append(errs, field.Required(at.ChildField("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+		errs = append(errs, field.Required(at.ChildField("nameservers"),
+			"must provide at least one DNS nameserver when `dnsPolicy` is None"))
 	}
 	if len(c.Nameservers) > maxNameservers {
-		errs = append(errs, field.Invalid(at.ChildField("nameservers"), c.Nameservers, "must not have more than "+strconv.Itoa(maxNameservers)+" nameservers"))
+		errs = append(errs, field.Invalid(at.ChildField("nameservers"), c.Nameservers,
+			"must not have more than "+strconv.Itoa(maxNameservers)+" nameservers"))
 	}
 	for i, n := range c.Nameservers {
 		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("nameservers").Index(i), n, false, nil)...)
 	}
 	if len(c.Searches) > maxSearches {
-		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches, "must not have more than "+strconv.Itoa(maxSearches)+" search paths"))
+		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
+			"must not have more than "+strconv.Itoa(maxSearches)+" search paths"))
 	}
 	length := 0
 	for _, search := range c.Searches {
 		length += len(search) + 1
 	}
 	if length-1 > maxSearchLength {
-		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches, "must not have more than "+strconv.Itoa(maxSearchLength)+" characters (including spaces) in the search list"))
+		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
+			"must not have more than "+strconv.Itoa(maxSearchLength)+" characters (including spaces) in the search list"))
 	}
 	for i, o := range c.Options {
 		if o.Name == "" {
@@ -171,7 +177,8 @@ func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at.ChildField("supplementalGroups").Index(i), g, m))
 		}
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(c.FSGroupChangePolicy, &at, "fsGroupChangePolicy", corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
+	errs = append(errs, fieldrules.OptionalOneOf(c.FSGroupChangePolicy, &at, "fsGroupChangePolicy",
+		corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
 	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
 	for i, sysctl := range c.Sysctls {
 		list := at.Child("sysctls")
@@ -182,7 +189,8 @@ func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 		}
 	}
 	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
-		errs = append(errs, field.Invalid(at.ChildField("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+		errs = append(errs, field.Invalid(at.ChildField("shareProcessNamespace"), true,
+			"ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
 	return errs
 }
@@ -192,12 +200,14 @@ func seccomp(p *corev1.SeccompProfile, w *fieldrules.Path) field.ErrorList {
 		return nil
 	}
 	at := w.Child("seccompProfile")
-	errs := fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	errs := fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
+		corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
 	case local && p.LocalhostProfile == nil:
 		errs = append(errs, field.Required(at.ChildField("localhostProfile"), "must be set when seccomp type is Localhost"))
 	case !local && p.LocalhostProfile != nil:
-		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), *p.LocalhostProfile, "can only be set when seccomp type is Localhost"))
+		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), *p.LocalhostProfile,
+			"can only be set when seccomp type is Localhost"))
 	}
 	return errs
 }

@@ -19,17 +19,20 @@ func scheduling(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 		at := w.Child("affinity")
 		errs = append(errs, nodeAffinity(a.NodeAffinity, &at)...)
 		if p := a.PodAffinity; p != nil {
-			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAffinity")...)
+			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
+				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAffinity")...)
 		}
 		if p := a.PodAntiAffinity; p != nil {
-			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAntiAffinity")...)
+			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
+				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAntiAffinity")...)
 		}
 	}
 	if len(s.TopologySpreadConstraints) > 0 {
 		errs = append(errs, topologySpread(s.TopologySpreadConstraints, w)...)
 	}
 	if s.PreemptionPolicy != nil {
-		errs = append(errs, fieldrules.OneOf(*s.PreemptionPolicy, w, "preemptionPolicy", corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		errs = append(errs, fieldrules.OneOf(*s.PreemptionPolicy, w, "preemptionPolicy",
+			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	return errs
 }
@@ -43,10 +46,12 @@ func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
 		if t.Key != "" {
 			errs = append(errs, fieldrules.LabelName(t.Key, &at, "key")...)
 		} else if t.Operator != corev1.TolerationOpExists {
-			errs = append(errs, field.Invalid(at.ChildField("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+			errs = append(errs, field.Invalid(at.ChildField("operator"), t.Operator,
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-			errs = append(errs, field.Invalid(at.ChildField("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+			errs = append(errs, field.Invalid(at.ChildField("effect"), t.Effect,
+				"effect must be 'NoExecute' when `tolerationSeconds` is set"))
 		}
 		switch t.Operator {
 		case corev1.TolerationOpEqual, "":
@@ -57,7 +62,8 @@ func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
 			}
 		case corev1.TolerationOpLt, corev1.TolerationOpGt:
 		default:
-			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator", []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
+			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator",
+				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
 		}
 		if t.Effect != "" {
 			errs = append(errs, TaintEffect(t.Effect, &at)...)
@@ -67,7 +73,8 @@ func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
 }
 
 func TaintEffect(e corev1.TaintEffect, w *fieldrules.Path) field.ErrorList {
-	return fieldrules.OneOf(e, w, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+	return fieldrules.OneOf(e, w, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+		corev1.TaintEffectNoExecute)
 }
 
 func nodeAffinity(a *corev1.NodeAffinity, w *fieldrules.Path) field.ErrorList {
@@ -133,7 +140,8 @@ func nodeSelectorTerm(t *corev1.NodeSelectorTerm, w *fieldrules.Path) field.Erro
 		if !slices.Contains([]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}, r.Operator) {
 			errs = append(errs, field.Invalid(at.ChildField("operator"), r.Operator, "not a valid selector operator"))
 		} else if len(r.Values) != 1 {
-			errs = append(errs, field.Required(at.ChildField("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+			errs = append(errs, field.Required(at.ChildField("values"),
+				"must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
 	}
 	return errs
@@ -143,15 +151,18 @@ func nodeRequirement(r *corev1.NodeSelectorRequirement, w *fieldrules.Path) fiel
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			return field.ErrorList{field.Required(w.ChildField("values"), "must be specified when `operator` is 'In' or 'NotIn'")}
+			return field.ErrorList{field.Required(w.ChildField("values"),
+				"must be specified when `operator` is 'In' or 'NotIn'")}
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			return field.ErrorList{field.Forbidden(w.ChildField("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
+			return field.ErrorList{field.Forbidden(w.ChildField("values"),
+				"may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			return field.ErrorList{field.Required(w.ChildField("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")}
+			return field.ErrorList{field.Required(w.ChildField("values"),
+				"must be specified single value when `operator` is 'Lt' or 'Gt'")}
 		}
 	default:
 		return field.ErrorList{field.Invalid(w.ChildField("operator"), r.Operator, "not a valid selector operator")}
@@ -159,7 +170,8 @@ func nodeRequirement(r *corev1.NodeSelectorRequirement, w *fieldrules.Path) fiel
 	return nil
 }
 
-func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, w *fieldrules.Path, name string) field.ErrorList {
+func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, w *fieldrules.Path,
+	name string) field.ErrorList {
 	var errs field.ErrorList
 	at := w.Child(name)
 	list := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
@@ -203,21 +215,26 @@ func topologySpread(list []corev1.TopologySpreadConstraint, w *fieldrules.Path) 
 		} else {
 			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.ChildField("topologyKey"))...)
 		}
-		errs = append(errs, fieldrules.OneOf(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
+		errs = append(errs, fieldrules.OneOf(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule,
+			corev1.ScheduleAnyway)...)
 		same := func(o corev1.TopologySpreadConstraint) bool {
 			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
 		}
 		if slices.ContainsFunc(list[:i], same) {
-			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"), "{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
+			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"),
+				"{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
 		}
 		if c.MinDomains != nil {
 			errs = append(errs, fieldrules.Positive(*c.MinDomains, &at, "minDomains")...)
 			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
-				errs = append(errs, field.Invalid(at.ChildField("minDomains"), *c.MinDomains, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
+				errs = append(errs, field.Invalid(at.ChildField("minDomains"), *c.MinDomains,
+					"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
 			}
 		}
-		errs = append(errs, fieldrules.OptionalOneOf(c.NodeAffinityPolicy, &at, "nodeAffinityPolicy", corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
-		errs = append(errs, fieldrules.OptionalOneOf(c.NodeTaintsPolicy, &at, "nodeTaintsPolicy", corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		errs = append(errs, fieldrules.OptionalOneOf(c.NodeAffinityPolicy, &at, "nodeAffinityPolicy",
+			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		errs = append(errs, fieldrules.OptionalOneOf(c.NodeTaintsPolicy, &at, "nodeTaintsPolicy",
+			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
 		errs = append(errs, fieldrules.LabelSelector(c.LabelSelector, &at, "labelSelector")...)
 	}
 	return errs

@@ -105,10 +105,12 @@ func remoteSource(v *corev1.VolumeSource, s *Sources) {
 		return fieldrules.Required(v.GitRepo.Repository, at, "repository")
 	})
 	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.ISCSI.TargetPortal, at, "targetPortal"), fieldrules.Required(v.ISCSI.IQN, at, "iqn")...)
+		return append(fieldrules.Required(v.ISCSI.TargetPortal, at, "targetPortal"),
+			fieldrules.Required(v.ISCSI.IQN, at, "iqn")...)
 	})
 	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.Glusterfs.EndpointsName, at, "endpoints"), fieldrules.Required(v.Glusterfs.Path, at, "path")...)
+		return append(fieldrules.Required(v.Glusterfs.EndpointsName, at, "endpoints"),
+			fieldrules.Required(v.Glusterfs.Path, at, "path")...)
 	})
 	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
 		if len(v.RBD.CephMonitors) == 0 {
@@ -129,10 +131,12 @@ func remoteSource(v *corev1.VolumeSource, s *Sources) {
 		return nil
 	})
 	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"), fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
+		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
+			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
 	})
 	s.One("azureDisk", v.AzureDisk != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureDisk.DiskName, at, "diskName"), fieldrules.Required(v.AzureDisk.DataDiskURI, at, "diskURI")...)
+		return append(fieldrules.Required(v.AzureDisk.DiskName, at, "diskName"),
+			fieldrules.Required(v.AzureDisk.DataDiskURI, at, "diskURI")...)
 	})
 	s.One("vsphereVolume", v.VsphereVolume != nil, func(at *fieldrules.Path) field.ErrorList {
 		return fieldrules.Required(v.VsphereVolume.VolumePath, at, "volumePath")
@@ -152,7 +156,8 @@ func remoteSource(v *corev1.VolumeSource, s *Sources) {
 
 func emptyDir(v *corev1.EmptyDirVolumeSource, w *fieldrules.Path) field.ErrorList {
 	if v.SizeLimit != nil && v.SizeLimit.Sign() < 0 {
-		return field.ErrorList{field.Forbidden(w.ChildField("sizeLimit"), "SizeLimit field must be a valid resource quantity")}
+		return field.ErrorList{field.Forbidden(w.ChildField("sizeLimit"),
+			"SizeLimit field must be a valid resource quantity")}
 	}
 	return nil
 }
@@ -162,8 +167,10 @@ func HostPath(v *corev1.HostPathVolumeSource, w *fieldrules.Path) field.ErrorLis
 		return field.ErrorList{field.Required(w.ChildField("path"), "")}
 	}
 	errs := WithoutBacksteps(v.Path, w, "path")
-	return append(errs, fieldrules.OptionalOneOf(v.Type, w, "type", corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
-		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)...)
+	return append(errs, fieldrules.OptionalOneOf(v.Type, w, "type", corev1.HostPathUnset,
+		corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
+		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev,
+		corev1.HostPathBlockDev)...)
 }
 
 func NFS(v *corev1.NFSVolumeSource, w *fieldrules.Path) field.ErrorList {
@@ -214,7 +221,8 @@ func mode(m *int32, w *fieldrules.Path, name string) field.ErrorList {
 	if m == nil || *m >= 0 && *m <= 0o777 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), *m, "must be a number between 0 and 0777 (octal), both inclusive")}
+	return field.ErrorList{field.Invalid(w.ChildField(name), *m,
+		"must be a number between 0 and 0777 (octal), both inclusive")}
 }
 
 func downward(items []corev1.DownwardAPIVolumeFile, w *fieldrules.Path) field.ErrorList {
@@ -229,7 +237,8 @@ func downward(items []corev1.DownwardAPIVolumeFile, w *fieldrules.Path) field.Er
 			ref := at.Child("fieldRef")
 			errs = append(errs, fieldRef(f.FieldRef, &ref, volumeFields)...)
 			if f.ResourceFieldRef != nil {
-				errs = append(errs, field.Invalid(at.Field(), "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+				errs = append(errs, field.Invalid(at.Field(), "resource",
+					"fieldRef and resourceFieldRef can not be specified simultaneously"))
 			}
 		case f.ResourceFieldRef != nil:
 			ref := at.Child("resourceFieldRef")
@@ -253,9 +262,15 @@ func projected(v *corev1.ProjectedVolumeSource, w *fieldrules.Path) field.ErrorL
 		s.One("configMap", p.ConfigMap != nil, func(at *fieldrules.Path) field.ErrorList {
 			return append(fieldrules.Required(p.ConfigMap.Name, at, "name"), files(p.ConfigMap.Items, nil, at)...)
 		})
-		s.One("downwardAPI", p.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList { return downward(p.DownwardAPI.Items, at) })
-		s.One("serviceAccountToken", p.ServiceAccountToken != nil, func(at *fieldrules.Path) field.ErrorList { return projectedToken(p.ServiceAccountToken, at) })
-		s.One("clusterTrustBundle", p.ClusterTrustBundle != nil, func(at *fieldrules.Path) field.ErrorList { return fileName(p.ClusterTrustBundle.Path, at) })
+		s.One("downwardAPI", p.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
+			return downward(p.DownwardAPI.Items, at)
+		})
+		s.One("serviceAccountToken", p.ServiceAccountToken != nil, func(at *fieldrules.Path) field.ErrorList {
+			return projectedToken(p.ServiceAccountToken, at)
+		})
+		s.One("clusterTrustBundle", p.ClusterTrustBundle != nil, func(at *fieldrules.Path) field.ErrorList {
+			return fileName(p.ClusterTrustBundle.Path, at)
+		})
 		s.One("podCertificate", p.PodCertificate != nil, func(at *fieldrules.Path) field.ErrorList {
 			return fieldrules.Required(p.PodCertificate.SignerName, at, "signerName")
 		})
@@ -270,10 +285,12 @@ func projected(v *corev1.ProjectedVolumeSource, w *fieldrules.Path) field.ErrorL
 func projectedToken(t *corev1.ServiceAccountTokenProjection, w *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.ExpirationSeconds != nil && *t.ExpirationSeconds < 600 {
-		errs = append(errs, field.Invalid(w.ChildField("expirationSeconds"), *t.ExpirationSeconds, "may not specify a duration less than 10 minutes"))
+		errs = append(errs, field.Invalid(w.ChildField("expirationSeconds"), *t.ExpirationSeconds,
+			"may not specify a duration less than 10 minutes"))
 	}
 	if t.ExpirationSeconds != nil && *t.ExpirationSeconds > 1<<32 {
-		errs = append(errs, field.Invalid(w.ChildField("expirationSeconds"), *t.ExpirationSeconds, "may not specify a duration larger than 2^32 seconds"))
+		errs = append(errs, field.Invalid(w.ChildField("expirationSeconds"), *t.ExpirationSeconds,
+			"may not specify a duration larger than 2^32 seconds"))
 	}
 	return append(errs, fileName(t.Path, w)...)
 }

@@ -15,7 +15,8 @@ func SetClaimDefaults(c *corev1.PersistentVolumeClaim) {
 	fieldrules.DefaultValue(&c.Status.Phase, corev1.ClaimPending)
 }
 
-var accessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod}
+var accessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany,
+	corev1.ReadWriteMany, corev1.ReadWriteOncePod}
 
 // AccessCell shortens access modes to their initials.
 func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
@@ -36,12 +37,14 @@ func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, w *fieldrules.Path) fiel
 	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
 		errs = append(errs, field.Required(at.ChildField("requests").Key(string(corev1.ResourceStorage)), ""))
 	} else if q.Sign() <= 0 {
-		errs = append(errs, field.Invalid(at.ChildField("requests").Key(string(corev1.ResourceStorage)), q.String(), "must be greater than zero"))
+		errs = append(errs, field.Invalid(at.ChildField("requests").Key(string(corev1.ResourceStorage)),
+			q.String(), "must be greater than zero"))
 	}
 	if c := s.StorageClassName; c != nil && *c != "" {
 		errs = append(errs, fieldrules.DNSName(*c, w, "storageClassName")...)
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, w, "volumeMode", corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, w, "volumeMode", corev1.PersistentVolumeBlock,
+		corev1.PersistentVolumeFilesystem)...)
 	return append(errs, dataSource(s, w)...)
 }
 
@@ -56,7 +59,8 @@ func Access(modes []corev1.PersistentVolumeAccessMode, w *fieldrules.Path) field
 		}
 	}
 	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) {
-		errs = append(errs, field.Forbidden(w.ChildField("accessModes"), "may not use ReadWriteOncePod with other access modes"))
+		errs = append(errs, field.Forbidden(w.ChildField("accessModes"),
+			"may not use ReadWriteOncePod with other access modes"))
 	}
 	return errs
 }
@@ -69,7 +73,8 @@ func dataSource(s *corev1.PersistentVolumeClaimSpec, w *fieldrules.Path) field.E
 	at := w.Child("dataSource")
 	errs := append(fieldrules.Required(d.Name, &at, "name"), fieldrules.Required(d.Kind, &at, "kind")...)
 	if d.Kind != "PersistentVolumeClaim" && (d.APIGroup == nil || *d.APIGroup == "") {
-		errs = append(errs, field.Invalid(at.Field(), d.Kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+		errs = append(errs, field.Invalid(at.Field(), d.Kind,
+			"must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
 	}
 	return errs
 }

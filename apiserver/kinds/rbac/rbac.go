@@ -44,7 +44,8 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	at := fieldrules.Root.Child("aggregationRule")
 	list := at.Child("clusterRoleSelectors")
 	if len(r.AggregationRule.ClusterRoleSelectors) == 0 {
-		return append(errs, field.Required(list.Field(), "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+		return append(errs, field.Required(list.Field(),
+			"at least one clusterRoleSelector required if aggregationRule is non-nil"))
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
 		item := list.Index(i)
@@ -64,9 +65,11 @@ func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 		if len(r.NonResourceURLs) > 0 {
 			switch {
 			case namespaced:
-				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
+				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
+					"namespaced rules cannot apply to non-resource URLs"))
 			case len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0:
-				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
+				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
+					"rules cannot apply to both regular resources and non-resource URLs"))
 			}
 			continue
 		}
@@ -111,9 +114,11 @@ func ClusterRoleBindings() kinds.Kind {
 		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "ClusterRole"), subjects(b.Subjects, false)...)
 		},
-		ValidateUpdate: func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList { return sameRoleRef(b.RoleRef, old.RoleRef) },
-		Columns:        bindingColumns,
-		Row:            func(b *rbacv1.ClusterRoleBinding) []any { return bindingRow(&b.RoleRef, b.Subjects) },
+		ValidateUpdate: func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList {
+			return sameRoleRef(b.RoleRef, old.RoleRef)
+		},
+		Columns: bindingColumns,
+		Row:     func(b *rbacv1.ClusterRoleBinding) []any { return bindingRow(&b.RoleRef, b.Subjects) },
 	}
 }
 
@@ -171,7 +176,8 @@ func subjects(list []rbacv1.Subject, namespaced bool) field.ErrorList {
 			}
 		case rbacv1.UserKind, rbacv1.GroupKind:
 		default:
-			errs = append(errs, field.NotSupported(at.ChildField("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+			errs = append(errs, field.NotSupported(at.ChildField("kind"), s.Kind,
+				[]string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
 			continue
 		}
 		if s.APIGroup != group {
