@@ -119,9 +119,9 @@ func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorLis
 }
 
 // metric checks that a metric has the one source that its type names, with a target.
-func metric(m *autoscalingv2.MetricSpec, w *fieldrules.Path) field.ErrorList {
+func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if m.Type == "" {
-		return field.ErrorList{field.Required(w.ChildField("type"), "must specify a metric source type")}
+		return field.ErrorList{field.Required(fldPath.ChildField("type"), "must specify a metric source type")}
 	}
 	var errs field.ErrorList
 	known := false
@@ -148,7 +148,7 @@ func metric(m *autoscalingv2.MetricSpec, w *fieldrules.Path) field.ErrorList {
 			return &m.External.Target
 		}},
 	} {
-		at := w.Child(s.field)
+		at := fldPath.Child(s.field)
 		switch mine := s.kind == m.Type; {
 		case mine && !s.set:
 			known = true
@@ -162,7 +162,7 @@ func metric(m *autoscalingv2.MetricSpec, w *fieldrules.Path) field.ErrorList {
 		}
 	}
 	if !known {
-		errs = append(errs, field.NotSupported(w.ChildField("type"), m.Type,
+		errs = append(errs, field.NotSupported(fldPath.ChildField("type"), m.Type,
 			[]autoscalingv2.MetricSourceType{autoscalingv2.ContainerResourceMetricSourceType,
 				autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType,
 				autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType}))
@@ -170,17 +170,17 @@ func metric(m *autoscalingv2.MetricSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func metricTarget(t *autoscalingv2.MetricTarget, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.OneOf(t.Type, w, "type", autoscalingv2.UtilizationMetricType,
+func metricTarget(t *autoscalingv2.MetricTarget, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.OneOf(t.Type, fldPath, "type", autoscalingv2.UtilizationMetricType,
 		autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType)
 	if t.Value != nil && t.Value.Sign() <= 0 {
-		errs = append(errs, field.Invalid(w.ChildField("value"), t.Value, "must be positive"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("value"), t.Value, "must be positive"))
 	}
 	if t.AverageValue != nil && t.AverageValue.Sign() <= 0 {
-		errs = append(errs, field.Invalid(w.ChildField("averageValue"), t.AverageValue, "must be positive"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("averageValue"), t.AverageValue, "must be positive"))
 	}
 	if t.AverageUtilization != nil && *t.AverageUtilization < 1 {
-		errs = append(errs, field.Invalid(w.ChildField("averageUtilization"), *t.AverageUtilization,
+		errs = append(errs, field.Invalid(fldPath.ChildField("averageUtilization"), *t.AverageUtilization,
 			"must be greater than 0"))
 	}
 	return errs
@@ -193,11 +193,11 @@ const (
 )
 
 // validateScaling checks the rules of scaling up or down.
-func validateScaling(r *autoscalingv2.HPAScalingRules, w *fieldrules.Path, name string) field.ErrorList {
+func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if r == nil {
 		return nil
 	}
-	at := w.Child(name)
+	at := fldPath.Child(name)
 	var errs field.ErrorList
 	if n := r.StabilizationWindowSeconds; n != nil {
 		errs = append(errs, fieldrules.NonNegative(*n, &at, "stabilizationWindowSeconds")...)

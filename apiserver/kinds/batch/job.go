@@ -129,31 +129,31 @@ func ValidateJob(j *batchv1.Job) field.ErrorList {
 }
 
 // jobSpec checks the specs of jobs and of the job templates of cron jobs.
-func jobSpec(s *batchv1.JobSpec, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.OptionalNonNegative(s.Parallelism, w, "parallelism")
-	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, w, "completions")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.ActiveDeadlineSeconds, w, "activeDeadlineSeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimit, w, "backoffLimit")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimitPerIndex, w, "backoffLimitPerIndex")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.MaxFailedIndexes, w, "maxFailedIndexes")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TTLSecondsAfterFinished, w, "ttlSecondsAfterFinished")...)
+func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.OptionalNonNegative(s.Parallelism, fldPath, "parallelism")
+	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, fldPath, "completions")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.ActiveDeadlineSeconds, fldPath, "activeDeadlineSeconds")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimit, fldPath, "backoffLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimitPerIndex, fldPath, "backoffLimitPerIndex")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.MaxFailedIndexes, fldPath, "maxFailedIndexes")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.TTLSecondsAfterFinished, fldPath, "ttlSecondsAfterFinished")...)
 	indexed := s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
-	errs = append(errs, fieldrules.OptionalOneOf(s.CompletionMode, w, "completionMode",
+	errs = append(errs, fieldrules.OptionalOneOf(s.CompletionMode, fldPath, "completionMode",
 		batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)...)
 	if indexed && s.Completions == nil {
-		errs = append(errs, field.Required(w.ChildField("completions"),
+		errs = append(errs, field.Required(fldPath.ChildField("completions"),
 			fmt.Sprintf("when completion mode is %s", batchv1.IndexedCompletion)))
 	}
 	if !indexed && s.BackoffLimitPerIndex != nil {
-		errs = append(errs, field.Invalid(w.ChildField("backoffLimitPerIndex"), *s.BackoffLimitPerIndex,
+		errs = append(errs, field.Invalid(fldPath.ChildField("backoffLimitPerIndex"), *s.BackoffLimitPerIndex,
 			"requires indexed completion mode"))
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(s.PodReplacementPolicy, w, "podReplacementPolicy",
+	errs = append(errs, fieldrules.OptionalOneOf(s.PodReplacementPolicy, fldPath, "podReplacementPolicy",
 		batchv1.TerminatingOrFailed, batchv1.Failed)...)
 	if s.ManagedBy != nil {
-		errs = append(errs, fieldrules.QualifiedName(*s.ManagedBy, w, "managedBy")...)
+		errs = append(errs, fieldrules.QualifiedName(*s.ManagedBy, fldPath, "managedBy")...)
 	}
-	at := w.Child("template")
+	at := fldPath.Child("template")
 	errs = append(errs, podspec.ValidateTemplate(&s.Template, &at)...)
 	if p := s.Template.Spec.RestartPolicy; p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever {
 		errs = append(errs, field.Required(at.ChildField("spec").Child("restartPolicy"),

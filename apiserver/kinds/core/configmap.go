@@ -50,10 +50,10 @@ func validateConfigMap(c *corev1.ConfigMap) field.ErrorList {
 	return errs
 }
 
-func dataKey(key string, w *fieldrules.Path, name string) field.ErrorList {
+func dataKey(key string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	for _, m := range validation.IsConfigMapKey(key) {
-		errs = append(errs, field.Invalid(w.ChildField(name).Key(key), key, m))
+		errs = append(errs, field.Invalid(fldPath.ChildField(name).Key(key), key, m))
 	}
 	return errs
 }

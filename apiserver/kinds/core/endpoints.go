@@ -65,10 +65,10 @@ func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 	return errs
 }
 
-func endpointAddresses(list []corev1.EndpointAddress, w *fieldrules.Path) field.ErrorList {
+func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, a := range list {
-		at := w.Index(i)
+		at := fldPath.Index(i)
 		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
 		if ip, err := netip.ParseAddr(a.IP); err == nil {
 			errs = append(errs, fieldrules.PublicIP(ip, a.IP, &at, "ip")...)

@@ -74,7 +74,7 @@ func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 }
 
 // limitOrder checks for each resource that min <= defaultRequest <= default <= max.
-func limitOrder(item *corev1.LimitRangeItem, w *fieldrules.Path) field.ErrorList {
+func limitOrder(item *corev1.LimitRangeItem, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	rising := []struct {
 		name string
@@ -83,7 +83,7 @@ func limitOrder(item *corev1.LimitRangeItem, w *fieldrules.Path) field.ErrorList
 	}{{"min", item.Min, "min value"}, {"defaultRequest", item.DefaultRequest, "default request value"},
 		{"default", item.Default, "default value"}, {"max", item.Max, "max value"}}
 	for i, low := range rising {
-		at := w.Child(low.name)
+		at := fldPath.Child(low.name)
 		for _, k := range fieldrules.SortedKeys(low.list) {
 			entry := at.Key(string(k))
 			errs = append(errs, fieldrules.QualifiedName(string(k), &entry, "")...)

@@ -78,12 +78,12 @@ func prepareNamespace(_ context.Context, n, old *corev1.Namespace) {
 	}
 }
 
-func namespaceFinalizers(n *corev1.Namespace, w *fieldrules.Path) field.ErrorList {
+func namespaceFinalizers(n *corev1.Namespace, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range n.Spec.Finalizers {
-		errs = append(errs, apivalidation.ValidateFinalizerName(string(f), w.ChildField("finalizers"))...)
+		errs = append(errs, apivalidation.ValidateFinalizerName(string(f), fldPath.ChildField("finalizers"))...)
 		if !strings.Contains(string(f), "/") && !slices.Contains(fieldrules.StandardFinalizers, string(f)) {
-			errs = append(errs, field.Invalid(w.ChildField("finalizers"), f, fieldrules.UnknownFinalizer))
+			errs = append(errs, field.Invalid(fldPath.ChildField("finalizers"), f, fieldrules.UnknownFinalizer))
 		}
 	}
 	return errs

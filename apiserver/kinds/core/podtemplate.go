@@ -18,8 +18,8 @@ func PodTemplates() kinds.Kind {
 		ReturnsDeleted: true,
 		Default:        func(t *corev1.PodTemplate) { podspec.SetDefaults(&t.Template.Spec) },
 		Validate: func(t *corev1.PodTemplate) field.ErrorList {
-			w := fieldrules.Path{Name: "template"}
-			return podspec.ValidateTemplate(&t.Template, &w)
+			fldPath := fieldrules.Path{Name: "template"}
+			return podspec.ValidateTemplate(&t.Template, &fldPath)
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{

@@ -69,9 +69,9 @@ func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 	return errs
 }
 
-func quotaAmounts(list corev1.ResourceList, w *fieldrules.Path, name string) field.ErrorList {
+func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
-	at := w.Child(name)
+	at := fldPath.Child(name)
 	for _, k := range fieldrules.SortedKeys(list) {
 		item := at.Key(string(k))
 		errs = append(errs, fieldrules.QualifiedName(string(k), &item, "")...)

@@ -320,11 +320,11 @@ func (t *serviceAllocation) nodePorts(s *corev1.Service) {
 }
 
 // nodePort allocates the requested port, or any free one.
-func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *fieldrules.Path,
+func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, fldPath *fieldrules.Path,
 	name string) {
 	if *number == 0 {
 		if allocate && !t.freeNodePort(number, protocol) {
-			t.errs = append(t.errs, field.InternalError(w.ChildField(name),
+			t.errs = append(t.errs, field.InternalError(fldPath.ChildField(name),
 				fmt.Errorf("failed to allocate a nodePort: range is full")))
 		}
 		return
@@ -332,11 +332,11 @@ func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, al
 	p := nodePort{protocol, *number}
 	switch _, taken := t.ports.Owner(p); {
 	case !taken && (*number < firstNodePort || *number > lastNodePort):
-		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number,
+		t.errs = append(t.errs, field.Invalid(fldPath.ChildField(name), *number,
 			fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d",
 				firstNodePort, lastNodePort)))
 	case !t.ports.Allocate(p, &t.Write):
-		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number, "provided port is already allocated"))
+		t.errs = append(t.errs, field.Invalid(fldPath.ChildField(name), *number, "provided port is already allocated"))
 	}
 }
 

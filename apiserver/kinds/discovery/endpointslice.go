@@ -81,19 +81,19 @@ func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 	return append(errs, slicePorts(s.Ports)...)
 }
 
-func sliceAddress(a string, t discoveryv1.AddressType, w *fieldrules.Path) field.ErrorList {
+func sliceAddress(a string, t discoveryv1.AddressType, fldPath *fieldrules.Path) field.ErrorList {
 	if t == discoveryv1.AddressTypeFQDN {
-		return validation.IsFullyQualifiedDomainName(w.Field(), a)
+		return validation.IsFullyQualifiedDomainName(fldPath.Field(), a)
 	}
-	errs := validation.IsValidIPForLegacyField(w.Field(), a, false, nil)
+	errs := validation.IsValidIPForLegacyField(fldPath.Field(), a, false, nil)
 	ip, err := netip.ParseAddr(a)
 	if err != nil {
 		return errs
 	}
 	if ip.Is4() != (t == discoveryv1.AddressTypeIPv4) {
-		return append(errs, field.Invalid(w.Field(), a, fmt.Sprintf("must be an %s address", t)))
+		return append(errs, field.Invalid(fldPath.Field(), a, fmt.Sprintf("must be an %s address", t)))
 	}
-	return append(errs, fieldrules.PublicIP(ip, a, w, "")...)
+	return append(errs, fieldrules.PublicIP(ip, a, fldPath, "")...)
 }
 
 func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {

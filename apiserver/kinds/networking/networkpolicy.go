@@ -76,9 +76,9 @@ func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
 
 // policySide checks the ports and peers of an ingress or egress rule.
 func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer,
-	w *fieldrules.Path, name string) field.ErrorList {
+	fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("ports")
+	list := fldPath.Child("ports")
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
 		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP,
@@ -99,7 +99,7 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 			}
 		}
 	}
-	list = w.Child(name)
+	list = fldPath.Child(name)
 	for i := range peers {
 		at := list.Index(i)
 		errs = append(errs, policyPeer(&peers[i], &at)...)
@@ -108,18 +108,18 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 }
 
 // policyPeer checks that a peer has either selectors or an IP block.
-func policyPeer(p *networkingv1.NetworkPolicyPeer, w *fieldrules.Path) field.ErrorList {
+func policyPeer(p *networkingv1.NetworkPolicyPeer, fldPath *fieldrules.Path) field.ErrorList {
 	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
-		return field.ErrorList{field.Required(w.Field(), "must specify a peer")}
+		return field.ErrorList{field.Required(fldPath.Field(), "must specify a peer")}
 	}
-	errs := fieldrules.LabelSelector(p.PodSelector, w, "podSelector")
-	errs = append(errs, fieldrules.LabelSelector(p.NamespaceSelector, w, "namespaceSelector")...)
+	errs := fieldrules.LabelSelector(p.PodSelector, fldPath, "podSelector")
+	errs = append(errs, fieldrules.LabelSelector(p.NamespaceSelector, fldPath, "namespaceSelector")...)
 	if p.IPBlock == nil {
 		return errs
 	}
-	at := w.Child("ipBlock")
+	at := fldPath.Child("ipBlock")
 	if p.PodSelector != nil || p.NamespaceSelector != nil {
-		errs = append(errs, field.Forbidden(w.Field(), "may not specify both ipBlock and another peer"))
+		errs = append(errs, field.Forbidden(fldPath.Field(), "may not specify both ipBlock and another peer"))
 	}
 	if p.IPBlock.CIDR == "" {
 		return append(errs, field.Required(at.ChildField("cidr"), ""))

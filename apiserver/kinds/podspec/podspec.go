@@ -14,11 +14,11 @@ import (
 )
 
 // template checks the pod template of a controller.
-func ValidateTemplate(t *corev1.PodTemplateSpec, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("metadata")
+func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
+	at := fldPath.Child("metadata")
 	errs := fieldrules.LabelMap(t.Labels, &at, "labels")
 	errs = append(errs, fieldrules.Annotations(t.Annotations, &at)...)
-	at = w.Child("spec")
+	at = fldPath.Child("spec")
 	errs = append(errs, Validate(&t.Spec, &at)...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"),
@@ -28,61 +28,61 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, w *fieldrules.Path) field.Error
 }
 
 // Validate checks a spec of a pod or a pod template.
-func Validate(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
-	errs := volumes(s, w)
-	errs = append(errs, containers(s, w)...)
-	errs = append(errs, fieldrules.OneOf(s.RestartPolicy, w, "restartPolicy",
+func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := volumes(s, fldPath)
+	errs = append(errs, containers(s, fldPath)...)
+	errs = append(errs, fieldrules.OneOf(s.RestartPolicy, fldPath, "restartPolicy",
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
-	errs = append(errs, fieldrules.OneOf(s.DNSPolicy, w, "dnsPolicy",
+	errs = append(errs, fieldrules.OneOf(s.DNSPolicy, fldPath, "dnsPolicy",
 		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)...)
-	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, w, "nodeSelector")...)
-	errs = append(errs, podNames(s, w)...)
-	errs = append(errs, podSecurity(s, w)...)
-	errs = append(errs, podNetwork(s, w)...)
-	errs = append(errs, scheduling(s, w)...)
+	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, fldPath, "nodeSelector")...)
+	errs = append(errs, podNames(s, fldPath)...)
+	errs = append(errs, podSecurity(s, fldPath)...)
+	errs = append(errs, podNetwork(s, fldPath)...)
+	errs = append(errs, scheduling(s, fldPath)...)
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *d,
+		errs = append(errs, field.Invalid(fldPath.ChildField("activeDeadlineSeconds"), *d,
 			validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if len(s.Overhead) > 0 {
-		at := w.Child("overhead")
+		at := fldPath.Child("overhead")
 		errs = append(errs, fieldrules.ResourceList(s.Overhead, &at)...)
 	}
 	if s.Resources != nil {
-		at := w.Child("resources")
+		at := fldPath.Child("resources")
 		errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at)...)
 	}
 	return errs
 }
 
 // podNames checks the names of other objects in a pod's spec.
-func podNames(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, n := range [...]struct{ field, value string }{
 		{"serviceAccountName", s.ServiceAccountName}, {"nodeName", s.NodeName}, {"priorityClassName", s.PriorityClassName},
 	} {
 		if n.value != "" {
-			errs = append(errs, fieldrules.DNSName(n.value, w, n.field)...)
+			errs = append(errs, fieldrules.DNSName(n.value, fldPath, n.field)...)
 		}
 	}
 	if s.RuntimeClassName != nil {
-		errs = append(errs, fieldrules.DNSName(*s.RuntimeClassName, w, "runtimeClassName")...)
+		errs = append(errs, fieldrules.DNSName(*s.RuntimeClassName, fldPath, "runtimeClassName")...)
 	}
 	if s.SchedulerName != "" {
-		errs = append(errs, fieldrules.QualifiedName(s.SchedulerName, w, "schedulerName")...)
+		errs = append(errs, fieldrules.QualifiedName(s.SchedulerName, fldPath, "schedulerName")...)
 	}
 	for i, r := range s.ImagePullSecrets {
-		list := w.Child("imagePullSecrets")
+		list := fldPath.Child("imagePullSecrets")
 		at := list.Index(i)
 		errs = append(errs, fieldrules.Required(r.Name, &at, "name")...)
 	}
 	for i, g := range s.ReadinessGates {
-		list := w.Child("readinessGates")
+		list := fldPath.Child("readinessGates")
 		at := list.Index(i)
 		errs = append(errs, fieldrules.QualifiedName(string(g.ConditionType), &at, "conditionType")...)
 	}
 	for i, g := range s.SchedulingGates {
-		list := w.Child("schedulingGates")
+		list := fldPath.Child("schedulingGates")
 		at := list.Index(i)
 		errs = append(errs, fieldrules.QualifiedName(g.Name, &at, "name")...)
 		if slices.ContainsFunc(s.SchedulingGates[:i], func(o corev1.PodSchedulingGate) bool { return o.Name == g.Name }) {
@@ -92,16 +92,16 @@ func podNames(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func podNetwork(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func podNetwork(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.Hostname != "" {
-		errs = append(errs, fieldrules.DNSLabel(s.Hostname, w, "hostname")...)
+		errs = append(errs, fieldrules.DNSLabel(s.Hostname, fldPath, "hostname")...)
 	}
 	if s.Subdomain != "" {
-		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, w, "subdomain")...)
+		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, fldPath, "subdomain")...)
 	}
 	for i, a := range s.HostAliases {
-		list := w.Child("hostAliases")
+		list := fldPath.Child("hostAliases")
 		at := list.Index(i)
 		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
 		names := at.Child("hostnames")
@@ -111,7 +111,7 @@ func podNetwork(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 		}
 	}
 	if s.DNSConfig != nil || s.DNSPolicy == corev1.DNSNone {
-		errs = append(errs, dnsConfig(s, w)...)
+		errs = append(errs, dnsConfig(s, fldPath)...)
 	}
 	return errs
 }
@@ -123,8 +123,8 @@ const (
 )
 
 // dnsConfig checks the DNS policy and configuration of a pod.
-func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("dnsConfig")
+func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	at := fldPath.Child("dnsConfig")
 	c := s.DNSConfig
 	if c == nil {
 		return field.ErrorList{field.Required(at.Field(), "must provide `dnsConfig` when `dnsPolicy` is None")}
@@ -162,12 +162,12 @@ func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 }
 
 // podSecurity checks the security context of a pod.
-func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	c := s.SecurityContext
 	if c == nil {
 		return nil
 	}
-	at := w.Child("securityContext")
+	at := fldPath.Child("securityContext")
 	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
 	if c.FSGroup != nil {
 		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*c.FSGroup), *c.FSGroup, &at, "fsGroup")...)
@@ -195,11 +195,11 @@ func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func seccomp(p *corev1.SeccompProfile, w *fieldrules.Path) field.ErrorList {
+func seccomp(p *corev1.SeccompProfile, fldPath *fieldrules.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	at := w.Child("seccompProfile")
+	at := fldPath.Child("seccompProfile")
 	errs := fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
 		corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
@@ -212,13 +212,13 @@ func seccomp(p *corev1.SeccompProfile, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func userAndGroup(user, group *int64, w *fieldrules.Path) field.ErrorList {
+func userAndGroup(user, group *int64, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if user != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsValidUserID(*user), *user, w, "runAsUser")...)
+		errs = append(errs, fieldrules.Invalid(validation.IsValidUserID(*user), *user, fldPath, "runAsUser")...)
 	}
 	if group != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*group), *group, w, "runAsGroup")...)
+		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*group), *group, fldPath, "runAsGroup")...)
 	}
 	return errs
 }

@@ -46,14 +46,14 @@ func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) fi
 
 // RestartsAlways checks that the restart policy of a template is Always.
 func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
-	w := fieldrules.Spec.Child("template")
-	errs := podspec.ValidateTemplate(t, &w)
+	fldPath := fieldrules.Spec.Child("template")
+	errs := podspec.ValidateTemplate(t, &fldPath)
 	if p := t.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(w.ChildField("spec").Child("restartPolicy"), p,
+		errs = append(errs, field.NotSupported(fldPath.ChildField("spec").Child("restartPolicy"), p,
 			[]corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}
 	if t.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(w.ChildField("spec").Child("activeDeadlineSeconds"),
+		errs = append(errs, field.Forbidden(fldPath.ChildField("spec").Child("activeDeadlineSeconds"),
 			"activeDeadlineSeconds in "+owner+" is not Supported"))
 	}
 	return errs
