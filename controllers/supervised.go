@@ -56,16 +56,16 @@ type supervisedRunnable struct {
 }
 
 // Start implements manager.Runnable.
-func (w *supervisedRunnable) Start(ctx context.Context) error {
-	if err := w.Runnable.Start(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
-		w.manager.options.OnFailure(w.manager.controller, err)
+func (s *supervisedRunnable) Start(ctx context.Context) error {
+	if err := s.Runnable.Start(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+		s.manager.options.OnFailure(s.manager.controller, err)
 	}
 	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable, as the runnable itself does.
-func (w *supervisedRunnable) NeedLeaderElection() bool {
-	r, ok := w.Runnable.(manager.LeaderElectionRunnable)
+func (s *supervisedRunnable) NeedLeaderElection() bool {
+	r, ok := s.Runnable.(manager.LeaderElectionRunnable)
 	return !ok || r.NeedLeaderElection()
 }
 

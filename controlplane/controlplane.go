@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -199,6 +200,15 @@ func (c *ControlPlane) URL() string {
 		return ""
 	}
 	return c.https.url
+}
+
+// address returns the address of the HTTPS server, or the zero value without one.
+func (c *ControlPlane) address() netip.AddrPort {
+	if c.https == nil {
+		return netip.AddrPort{}
+	}
+	address, _ := netip.ParseAddrPort(c.https.listener.Addr().String())
+	return address
 }
 
 // Stop stops the control plane and waits until nothing of it is left: it stops the controllers,

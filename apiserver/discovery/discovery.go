@@ -28,7 +28,7 @@ func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer) htt
 	return &handler{catalog: catalog, serializer: serializer}
 }
 
-// handler serves discovery, with the documents of the latest snapshot it was asked for.
+// handler serves discovery. It caches the documents of one snapshot of the catalog.
 type handler struct {
 	catalog    *resource.Catalog
 	serializer runtime.NegotiatedSerializer

@@ -29,6 +29,7 @@ type aggregated struct {
 	etag func() string
 }
 
+// newDocuments builds the documents of a snapshot.
 func newDocuments(s *resource.Snapshot) *documents {
 	groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
 		Groups: []metav1.APIGroup{}}

@@ -23,9 +23,9 @@ const (
 )
 
 // String returns the reason for the log.
-func (v reason) String() string {
+func (r reason) String() string {
 	return [...]string{"", "node no longer exists", "terminating and not scheduled",
-		"terminating on a node that is out of service", "too many terminated pods"}[v]
+		"terminating on a node that is out of service", "too many terminated pods"}[r]
 }
 
 // reasonToDelete returns the reason why a pod is to be deleted now. node is nil if the pod has

@@ -127,7 +127,7 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 var nodeColumns = []metav1.TableColumnDefinition{
 	columns.NameColumn,
 	columns.Column("Status", "string", "Whether the node is ready, and takes new pods."),
-	columns.Column("Roles", "string", "What the labels of the node say that it is for."),
+	columns.Column("Roles", "string", "The roles of the node, from its labels."),
 	columns.AgeColumn,
 	columns.Column("Version", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["kubeletVersion"]),
 	columns.Wide("Internal-IP", "string", corev1.NodeStatus{}.SwaggerDoc()["addresses"]),

@@ -40,8 +40,8 @@ func ResourceQuotas() kinds.Kind {
 				quotaAmounts(q.Status.Used, &fieldrules.Status, "used")...)
 		},
 		Columns: []metav1.TableColumnDefinition{
-			columns.Column("Request", "string", "What may be asked for, and how much of it is."),
-			columns.Column("Limit", "string", "What may be used at most, and how much of it is allowed already."),
+			columns.Column("Request", "string", "The quotas of requests, each as used/hard."),
+			columns.Column("Limit", "string", "The quotas of limits, each as used/hard."),
 		},
 		Row: quotaRow,
 	}
