@@ -69,7 +69,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
-	if takesBody(info.Verb) {
+	if hasBody(info.Verb) {
 		if err := readBody(r, served.Scope.MaxRequestBodyBytes); err != nil {
 			responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
 			return
@@ -78,8 +78,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handle(w, r)
 }
 
-// takesBody reports whether requests of a verb have a body.
-func takesBody(verb string) bool {
+// hasBody reports whether requests of a verb have a body.
+func hasBody(verb string) bool {
 	switch verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return true
