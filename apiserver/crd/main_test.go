@@ -124,6 +124,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}, nil
 }
 
+// writer is the ResponseWriter of inProcess, which writes to a pipe.
 type writer struct {
 	io.Writer
 	header, sent http.Header
@@ -145,6 +146,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
+// closer is the body of a response, which ends the request when it is closed.
 type closer struct {
 	*io.PipeReader
 	end func()

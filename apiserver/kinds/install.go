@@ -379,6 +379,7 @@ func (i *installer) subresourceKind(storage rest.Storage, gv schema.GroupVersion
 	return i.kindOf(storage.New())
 }
 
+// NewOf returns a function that returns new, empty objects of the Go type of example.
 func NewOf(example runtime.Object) func() runtime.Object {
 	t := reflect.TypeOf(example).Elem()
 	return func() runtime.Object { return reflect.New(t).Interface().(runtime.Object) }

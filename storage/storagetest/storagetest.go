@@ -157,6 +157,7 @@ func testWrite(t *testing.T, s storage.Store) {
 	}
 }
 
+// testConflict writes under conditions that do not hold, which must change nothing.
 func testConflict(t *testing.T, s storage.Store) {
 	a := put(t, s, "a", "1")
 	for _, expect := range []uint64{storage.Absent, a.Revision - 1, a.Revision + 1} {
@@ -231,6 +232,7 @@ func testSeal(t *testing.T, s storage.Store) {
 	}
 }
 
+// testPages reads pages of one revision while others write.
 func testPages(t *testing.T, s storage.Store) {
 	var want []string
 	for i := range 25 {
@@ -284,6 +286,7 @@ func testOldRevision(t *testing.T, s storage.Store) {
 	wantErr(t, "Range in the future", err, storage.ErrFuture)
 }
 
+// testExpiry checks that only records that still expire are deleted.
 func testExpiry(t *testing.T, s storage.Store) {
 	w := watch(t, s, "", 0)
 	defer w.Close()

@@ -30,6 +30,7 @@ func take(t testing.TB, w storage.Watcher, n int) []string {
 	return got
 }
 
+// testWatch checks the events of several paths.
 func testWatch(t *testing.T, s storage.Store) {
 	watchers := map[string]storage.Watcher{}
 	for _, path := range []string{"", "a/", "a/b/", "a/x"} {
@@ -146,6 +147,7 @@ func testCloseWatcher(t *testing.T, s storage.Store) {
 	}
 }
 
+// testCompact compacts the history, and reads and watches before and after that revision.
 func testCompact(t *testing.T, s storage.Store) {
 	for range 10 {
 		put(t, s, "a", "")

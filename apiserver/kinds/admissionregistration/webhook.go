@@ -20,6 +20,7 @@ import (
 var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "integer",
 	"How many webhooks the configuration has.")}
 
+// ValidatingWebhooks describes the kind ValidatingWebhookConfiguration.
 func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
@@ -39,6 +40,7 @@ func ValidatingWebhooks() kinds.Kind {
 	}
 }
 
+// MutatingWebhooks describes the kind MutatingWebhookConfiguration.
 func MutatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
@@ -127,6 +129,7 @@ func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
 	return errs
 }
 
+// validateWebhook checks a webhook of either kind of configuration.
 func validateWebhook(h webhook, fldPath *fieldrules.Path) field.ErrorList {
 	errs := validation.IsFullyQualifiedName(fldPath.ChildField("name"), h.name)
 	errs = append(errs, reviewVersions(h.reviews, fldPath)...)

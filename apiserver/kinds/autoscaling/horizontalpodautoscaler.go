@@ -16,6 +16,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// HorizontalPodAutoscalers describes the kind HorizontalPodAutoscaler.
 func HorizontalPodAutoscalers() kinds.Kind {
 	return kinds.Of[*autoscalingv2.HorizontalPodAutoscaler]{
 		Type: &autoscalingv2.HorizontalPodAutoscaler{}, List: &autoscalingv2.HorizontalPodAutoscalerList{},

@@ -25,6 +25,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// Jobs describes the kind Job.
 func Jobs() kinds.Kind {
 	return kinds.Of[*batchv1.Job]{
 		Type: &batchv1.Job{}, List: &batchv1.JobList{},
@@ -113,6 +114,7 @@ func PrepareJob(_ context.Context, j, old *batchv1.Job) {
 	j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = uid
 }
 
+// ValidateJob returns the errors of a job, on create and on update.
 func ValidateJob(j *batchv1.Job) field.ErrorList {
 	errs := jobSpec(&j.Spec, &fieldrules.Spec)
 	s := j.Spec.Selector

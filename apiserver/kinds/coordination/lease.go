@@ -11,6 +11,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Leases describes the kind Lease.
 func Leases() kinds.Kind {
 	return kinds.Of[*coordinationv1.Lease]{
 		Type: &coordinationv1.Lease{}, List: &coordinationv1.LeaseList{},

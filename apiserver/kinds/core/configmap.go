@@ -17,6 +17,7 @@ const maxData = corev1.MaxSecretSize
 
 const frozenData = "field is immutable when `immutable` is set"
 
+// ConfigMaps describes the kind ConfigMap.
 func ConfigMaps() kinds.Kind {
 	return kinds.Of[*corev1.ConfigMap]{
 		Type: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{},

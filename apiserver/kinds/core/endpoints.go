@@ -37,6 +37,7 @@ func Endpoints() kinds.Kind {
 	}
 }
 
+// validateEndpoints checks the addresses and the ports of each subset.
 func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("subsets")

@@ -13,6 +13,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// LimitRanges describes the kind LimitRange.
 func LimitRanges() kinds.Kind {
 	return kinds.Of[*corev1.LimitRange]{
 		Type: &corev1.LimitRange{}, List: &corev1.LimitRangeList{},

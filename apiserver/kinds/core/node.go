@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// Nodes describes the kind Node.
 func Nodes() kinds.Kind {
 	return kinds.Of[*corev1.Node]{
 		Type: &corev1.Node{}, List: &corev1.NodeList{},

@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// Pods describes the kind Pod.
 func Pods() kinds.Kind {
 	return kinds.Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
@@ -42,6 +43,7 @@ func Pods() kinds.Kind {
 	}
 }
 
+// DefaultPod sets the defaults of a pod.
 func DefaultPod(p *corev1.Pod) {
 	podspec.SetDefaults(&p.Spec)
 	podspec.SetPodDefaults(&p.Spec)
@@ -98,6 +100,7 @@ func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass {
 	}
 }
 
+// ValidatePod returns the errors of a pod, on create and on update.
 func ValidatePod(p *corev1.Pod) field.ErrorList {
 	fldPath := &fieldrules.Spec
 	errs := podspec.Validate(&p.Spec, fldPath)
@@ -120,6 +123,7 @@ const ImmutableFields = "pod updates may not change fields other than `spec.cont
 	"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing " +
 	"tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
+// validatePodUpdate checks that only mutable fields of a pod change.
 func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	fldPath := fieldrules.Spec
 	var errs field.ErrorList

@@ -11,6 +11,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// PodTemplates describes the kind PodTemplate.
 func PodTemplates() kinds.Kind {
 	return kinds.Of[*corev1.PodTemplate]{
 		Type: &corev1.PodTemplate{}, List: &corev1.PodTemplateList{},

@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Secrets describes the kind Secret.
 func Secrets() kinds.Kind {
 	return kinds.Of[*corev1.Secret]{
 		Type: &corev1.Secret{}, List: &corev1.SecretList{},

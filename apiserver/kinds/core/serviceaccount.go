@@ -9,6 +9,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// ServiceAccounts describes the kind ServiceAccount.
 func ServiceAccounts() kinds.Kind {
 	return kinds.Of[*corev1.ServiceAccount]{
 		Type: &corev1.ServiceAccount{}, List: &corev1.ServiceAccountList{},

@@ -19,6 +19,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// EndpointSlices describes the kind EndpointSlice.
 func EndpointSlices() kinds.Kind {
 	return kinds.Of[*discoveryv1.EndpointSlice]{
 		Type: &discoveryv1.EndpointSlice{}, List: &discoveryv1.EndpointSliceList{},

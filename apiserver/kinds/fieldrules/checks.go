@@ -76,6 +76,7 @@ func OptionalOneOf[S ~string](s *S, fldPath *Path, name string, allowed ...S) fi
 	return NotSupported(*s, fldPath, name, allowed)
 }
 
+// NotSupported returns the error for a value that is not one of those allowed.
 func NotSupported[S ~string](s S, fldPath *Path, name string, allowed []S) field.ErrorList {
 	return field.ErrorList{field.NotSupported(fldPath.ChildField(name), s, slices.Sorted(slices.Values(allowed)))}
 }

@@ -105,4 +105,5 @@ func extendedName(name corev1.ResourceName, fldPath *Path) field.ErrorList {
 	return nil
 }
 
+// Decimal formats a number.
 func Decimal[N number](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -16,6 +16,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Ingresses describes the kind Ingress.
 func Ingresses() kinds.Kind {
 	return kinds.Of[*networkingv1.Ingress]{
 		Type: &networkingv1.Ingress{}, List: &networkingv1.IngressList{},

@@ -46,6 +46,7 @@ func IngressClasses() kinds.Kind {
 	}
 }
 
+// validateIngressClass checks the controller and the reference to parameters.
 func validateIngressClass(c *networkingv1.IngressClass) field.ErrorList {
 	var errs field.ErrorList
 	if n := c.Spec.Controller; len(n) > maxControllerName {

@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// NetworkPolicies describes the kind NetworkPolicy.
 func NetworkPolicies() kinds.Kind {
 	return kinds.Of[*networkingv1.NetworkPolicy]{
 		Type: &networkingv1.NetworkPolicy{}, List: &networkingv1.NetworkPolicyList{},

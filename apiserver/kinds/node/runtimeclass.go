@@ -12,6 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// RuntimeClasses describes the kind RuntimeClass.
 func RuntimeClasses() kinds.Kind {
 	return kinds.Of[*nodev1.RuntimeClass]{
 		Type: &nodev1.RuntimeClass{}, List: &nodev1.RuntimeClassList{},

@@ -253,6 +253,7 @@ func localPath(p string, fldPath *fieldrules.Path, name string) field.ErrorList 
 	return append(errs, WithoutBacksteps(p, fldPath, name)...)
 }
 
+// WithoutBacksteps checks that a path has no element "..".
 func WithoutBacksteps(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if !strings.Contains(p, "..") {
 		return nil
@@ -265,6 +266,7 @@ func WithoutBacksteps(p string, fldPath *fieldrules.Path, name string) field.Err
 	return nil
 }
 
+// containerSecurity checks the security context of a container.
 func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if c == nil {
 		return nil

@@ -72,6 +72,7 @@ func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.Error
 	return errs
 }
 
+// TaintEffect checks the effect of a taint.
 func TaintEffect(e corev1.TaintEffect, fldPath *fieldrules.Path) field.ErrorList {
 	return fieldrules.OneOf(e, fldPath, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
 		corev1.TaintEffectNoExecute)
@@ -104,6 +105,7 @@ func weight(n int32, fldPath *fieldrules.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(fldPath.ChildField("weight"), n, "must be in the range 1-100")}
 }
 
+// NodeSelector checks a required node selector.
 func NodeSelector(s *corev1.NodeSelector, fldPath *fieldrules.Path) field.ErrorList {
 	list := fldPath.Child("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {

@@ -162,6 +162,7 @@ func emptyDir(v *corev1.EmptyDirVolumeSource, fldPath *fieldrules.Path) field.Er
 	return nil
 }
 
+// HostPath checks a hostPath volume source.
 func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	if v.Path == "" {
 		return field.ErrorList{field.Required(fldPath.ChildField("path"), "")}
@@ -173,6 +174,7 @@ func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.Er
 		corev1.HostPathBlockDev)...)
 }
 
+// NFS checks an nfs volume source.
 func NFS(v *corev1.NFSVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Required(v.Server, fldPath, "server")
 	errs = append(errs, fieldrules.Required(v.Path, fldPath, "path")...)
@@ -250,6 +252,7 @@ func downward(items []corev1.DownwardAPIVolumeFile, fldPath *fieldrules.Path) fi
 	return errs
 }
 
+// projected checks the sources of a projected volume.
 func projected(v *corev1.ProjectedVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	errs := mode(v.DefaultMode, fldPath, "defaultMode")
 	list := fldPath.Child("sources")

@@ -10,6 +10,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// SetClaimDefaults sets the defaults of a PersistentVolumeClaim.
 func SetClaimDefaults(c *corev1.PersistentVolumeClaim) {
 	defaultClaimSpec(&c.Spec)
 	fieldrules.DefaultValue(&c.Status.Phase, corev1.ClaimPending)
@@ -30,6 +31,7 @@ func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
 	return strings.Join(cells, ",")
 }
 
+// ValidateClaim returns the errors of the spec of a PersistentVolumeClaim.
 func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs := Access(s.AccessModes, fldPath)
 	errs = append(errs, fieldrules.LabelSelector(s.Selector, fldPath, "selector")...)
@@ -48,6 +50,7 @@ func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path
 	return append(errs, dataSource(s, fldPath)...)
 }
 
+// Access checks access modes, of which there must be one.
 func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path) field.ErrorList {
 	if len(modes) == 0 {
 		return field.ErrorList{field.Required(fldPath.ChildField("accessModes"), "at least 1 access mode is required")}

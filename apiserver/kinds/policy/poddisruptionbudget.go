@@ -13,6 +13,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// PodDisruptionBudgets describes the kind PodDisruptionBudget.
 func PodDisruptionBudgets() kinds.Kind {
 	return kinds.Of[*policyv1.PodDisruptionBudget]{
 		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},

@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Roles describes the kind Role.
 func Roles() kinds.Kind {
 	return kinds.Of[*rbacv1.Role]{
 		Type: &rbacv1.Role{}, List: &rbacv1.RoleList{},
@@ -25,6 +26,7 @@ func Roles() kinds.Kind {
 	}
 }
 
+// ClusterRoles describes the kind ClusterRole.
 func ClusterRoles() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRole]{
 		Type: &rbacv1.ClusterRole{}, List: &rbacv1.ClusterRoleList{},
@@ -54,6 +56,7 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	return errs
 }
 
+// policyRules checks the rules of a role.
 func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("rules")
@@ -90,6 +93,7 @@ var bindingColumns = []metav1.TableColumnDefinition{
 	columns.Wide("ServiceAccounts", "string", "The service accounts that are bound."),
 }
 
+// RoleBindings describes the kind RoleBinding.
 func RoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.RoleBinding]{
 		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
@@ -105,6 +109,7 @@ func RoleBindings() kinds.Kind {
 	}
 }
 
+// ClusterRoleBindings describes the kind ClusterRoleBinding.
 func ClusterRoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRoleBinding]{
 		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},

@@ -61,6 +61,7 @@ const (
 	maxParameterBytes = 256 << 10
 )
 
+// validateStorageClass checks the provisioner, the parameters, the policies and the topologies.
 func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	var errs field.ErrorList
 	if c.Provisioner == "" {
