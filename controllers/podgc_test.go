@@ -62,7 +62,8 @@ func TestNamespaceWithOrphanedPod(t *testing.T) {
 	})
 }
 
-// TestOrphanedPods: a pod is deleted some time after its node, but not if the node is registered again.
+// TestOrphanedPods: a pod is deleted some time after its node, but not if the node is registered
+// again.
 func TestOrphanedPods(t *testing.T) {
 	inVirtualTime(t, controllers.Options{}, func(e env) {
 		newNode := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }

@@ -315,8 +315,8 @@ func TestRestart(t *testing.T) {
 	s.want(404, "GET", widgetsPath, "")
 }
 
-// watchDeletion begins to watch a definition, and returns a function that waits until it is deleted,
-// and returns its last state.
+// watchDeletion begins to watch a definition, and returns a function that waits until it is
+// deleted, and returns its last state.
 func (s *server) watchDeletion(name string) (wait func() *unstructured.Unstructured) {
 	s.t.Helper()
 	list, err := s.client.Resource(definitions).List(s.t.Context(), metav1.ListOptions{})

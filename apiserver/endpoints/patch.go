@@ -19,9 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// patchStorage is storage whose objects are patched. Upstream's patches report a patch that cannot be
-// applied, such as an apply with an unknown field, as a plain error, for which the response would
-// be 500.
+// patchStorage is storage whose objects are patched. Upstream's patches report a patch that cannot
+// be applied, such as an apply with an unknown field, as a plain error, for which the response
+// would be 500.
 type patchStorage struct{ rest.Patcher }
 
 func (p patchStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
@@ -79,9 +79,9 @@ func retainsStrings(patch any) bool {
 	return true
 }
 
-// depthLimitedSerializer is a serializer that refuses documents that are nested too deep. It is for the results of
-// patches, which are JSON and may be deeper than the object and the patch; bodies are checked by
-// readBody.
+// depthLimitedSerializer is a serializer that refuses documents that are nested too deep. It is for
+// the results of patches, which are JSON and may be deeper than the object and the patch; bodies
+// are checked by readBody.
 type depthLimitedSerializer struct{ runtime.NegotiatedSerializer }
 
 func (s depthLimitedSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
