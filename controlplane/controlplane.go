@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -176,7 +177,8 @@ func (o *Options) complete(ca *authority) {
 }
 
 // administrator is the user of in-process clients.
-var administrator = &user.DefaultInfo{Name: "flyball-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+var administrator = &user.DefaultInfo{Name: "flyball-admin",
+	Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Config returns the configuration of an in-process client, an administrator without a rate limit.
 // The caller owns it. Requests fail when the control plane has stopped.
@@ -199,6 +201,15 @@ func (c *ControlPlane) URL() string {
 		return ""
 	}
 	return c.https.url
+}
+
+// address returns the address of the HTTPS server, or the zero value without one.
+func (c *ControlPlane) address() netip.AddrPort {
+	if c.https == nil {
+		return netip.AddrPort{}
+	}
+	address, _ := netip.ParseAddrPort(c.https.listener.Addr().String())
+	return address
 }
 
 // Stop stops the control plane and waits until nothing of it is left: it stops the controllers,

@@ -246,7 +246,10 @@ func (l layout) keepAllButStatus(obj, old any) {
 	}
 }
 
-func (l layout) resetForStatus(versions map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
+// resetForStatus returns the fields that an update of the status resets, in the given versions: all
+// of the desired state.
+func (l layout) resetForStatus(
+	versions map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, name := range l.desiredNames {
 		set.Insert(fieldpath.MakePathOrDie(name))

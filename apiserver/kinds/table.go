@@ -74,6 +74,7 @@ func (t tables[T]) narrow() int {
 	return len(t.kind.Columns)
 }
 
+// JsonName returns the name of a field in JSON.
 func JsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name

@@ -216,7 +216,7 @@ func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl ui
 		return nil, err
 	}
 	w := storage.Write{Key: key, Value: data, If: expect, Seal: func(r *storage.Record) {
-		s.remember(r, decoded)
+		s.cache(r, decoded)
 	}}
 	if ttl != 0 {
 		w.Expires = time.Now().Add(time.Duration(ttl) * time.Second)

@@ -80,7 +80,8 @@ func deletionOrder(all []inventory.Resource) []inventory.Resource {
 // deleteContentOf deletes the objects of one kind and adds those that are left to result. If the
 // kind is no longer served, that is an error: its objects may still exist, and be served in another
 // version.
-func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource, result *deletionResult) error {
+func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource,
+	result *deletionResult) error {
 	objects, err := r.list(ctx, namespace, res)
 	if err != nil || len(objects) == 0 {
 		return err
@@ -105,7 +106,8 @@ func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res 
 }
 
 // list lists the objects of one kind live.
-func (r *reconciler) list(ctx context.Context, namespace string, res inventory.Resource) ([]metav1.PartialObjectMetadata, error) {
+func (r *reconciler) list(ctx context.Context, namespace string,
+	res inventory.Resource) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(res.Kind.GroupVersion().WithKind(res.Kind.Kind + "List"))
 	err := r.live.List(ctx, list, client.InNamespace(namespace))
@@ -114,7 +116,8 @@ func (r *reconciler) list(ctx context.Context, namespace string, res inventory.R
 
 // deleteCollection deletes the objects of one kind in the background, with one request if it has
 // the verb.
-func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res inventory.Resource, objects []metav1.PartialObjectMetadata) error {
+func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res inventory.Resource,
+	objects []metav1.PartialObjectMetadata) error {
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	if res.Can("deletecollection") {
 		kind := &metav1.PartialObjectMetadata{}
@@ -134,7 +137,8 @@ func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res
 func (r *deletionResult) conditions(old []corev1.NamespaceCondition, now metav1.Time) []corev1.NamespaceCondition {
 	list := slices.Clone(old)
 	set := func(kind corev1.NamespaceConditionType, failed bool, okReason, okMessage, reason, message string) {
-		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: okReason, Message: okMessage, LastTransitionTime: now}
+		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: okReason,
+			Message: okMessage, LastTransitionTime: now}
 		if failed {
 			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reason, message
 		}
@@ -162,7 +166,8 @@ func (r *deletionResult) conditions(old []corev1.NamespaceCondition, now metav1.
 		"SomeResourcesRemain", "Some resources are remaining: "+count(r.remaining, "%s has %d resource instances"))
 	set(corev1.NamespaceFinalizersRemaining, len(r.finalizers) > 0,
 		"ContentHasNoFinalizers", "All content-preserving finalizers finished",
-		"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+count(r.finalizers, "%s in %d resource instances"))
+		"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+count(r.finalizers,
+			"%s in %d resource instances"))
 	return list
 }
 
