@@ -49,7 +49,7 @@ func TestInvariants(t *testing.T) {
 		}, "from version 2 to 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := New(ShareAsked)
+			s := New(ShareOnDemand)
 			c := s.Scope("")
 			s.add(s.labels, "app", labelValues("app"))
 			obj := object("a", "u", 2)

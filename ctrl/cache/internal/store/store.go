@@ -32,9 +32,9 @@ type Key = types.NamespacedName
 type Sharing uint8
 
 const (
-	// ShareAsked keeps the values that were read as shared, until they have not been read for a
+	// ShareOnDemand keeps the values that were read as shared, until they have not been read for a
 	// while.
-	ShareAsked Sharing = iota
+	ShareOnDemand Sharing = iota
 	// ShareAll keeps all of them.
 	ShareAll
 	// ShareNone keeps none: a read that asks for a shared value gets one of its own.
