@@ -15,13 +15,13 @@ import (
 // TestManyNamespaces deletes many namespaces at once, some of whose objects have finalizers, while
 // the definition of a kind in them is deleted, another one is created, and objects are created.
 func TestManyNamespaces(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		const n = 200
-		w.define("v1")
-		w.waitIdle()
+		e.define("v1")
+		e.waitIdle()
 		name := func(i int) string { return fmt.Sprint("doomed-", i) }
 		for i := range n {
-			w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}})
+			e.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}})
 			cm, custom := configMap("cm"), widget("w")
 			cm.Namespace = name(i)
 			custom.SetNamespace(name(i))
@@ -31,7 +31,7 @@ func TestManyNamespaces(t *testing.T) {
 			if i%3 == 0 {
 				custom.SetFinalizers([]string{"example.com/wait"})
 			}
-			w.create(cm, custom)
+			e.create(cm, custom)
 		}
 		done := make(chan struct{})
 		go func() { // creations that may still be admitted
@@ -41,42 +41,42 @@ func TestManyNamespaces(t *testing.T) {
 					cm := configMap(fmt.Sprint("late", j))
 					cm.Namespace = name(i)
 					cm.Finalizers = []string{"example.com/wait"}
-					_ = w.Create(w.Context(), cm)
+					_ = e.Create(e.Context(), cm)
 				}
 			}
 		}()
 		for i := range n {
-			w.must(w.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}}))
+			e.must(e.Delete(e.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}}))
 			if i == n/2 {
-				w.must(w.Delete(w.Context(), definition()))
+				e.must(e.Delete(e.Context(), definition()))
 			}
 		}
 		<-done
-		w.waitIdle()
+		e.waitIdle()
 		none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		cms := &corev1.ConfigMapList{}
-		w.must(w.List(w.Context(), cms))
+		e.must(e.List(e.Context(), cms))
 		for i := range cms.Items {
 			if len(cms.Items[i].Finalizers) > 0 {
-				w.must(client.IgnoreNotFound(w.Patch(w.Context(), &cms.Items[i], none)))
+				e.must(client.IgnoreNotFound(e.Patch(e.Context(), &cms.Items[i], none)))
 			}
 		}
 		for i := 0; i < n; i += 3 {
 			custom := widget("w")
 			custom.SetNamespace(name(i))
-			w.must(client.IgnoreNotFound(w.Patch(w.Context(), custom, none)))
+			e.must(client.IgnoreNotFound(e.Patch(e.Context(), custom, none)))
 		}
 		time.Sleep(time.Minute) // virtual; until retries of what failed meanwhile
-		w.waitIdle()
+		e.waitIdle()
 		list := &corev1.NamespaceList{}
-		w.must(w.List(w.Context(), list))
+		e.must(e.List(e.Context(), list))
 		for _, ns := range list.Items {
 			if ns.DeletionTimestamp != nil {
 				t.Errorf("%s still exists: %v", ns.Name, ns.Status.Conditions)
 				break
 			}
 		}
-		w.must(w.List(w.Context(), cms))
+		e.must(e.List(e.Context(), cms))
 		for _, cm := range cms.Items {
 			if cm.Namespace != "default" {
 				t.Errorf("%s/%s still exists", cm.Namespace, cm.Name)
