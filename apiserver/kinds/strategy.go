@@ -219,7 +219,7 @@ func layoutOf(t reflect.Type) layout {
 			l.statusField = i
 		default:
 			l.desired = append(l.desired, i)
-			l.desiredNames = append(l.desiredNames, JsonName(f))
+			l.desiredNames = append(l.desiredNames, JSONName(f))
 		}
 	}
 	return l

@@ -215,7 +215,7 @@ func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl ui
 	if err != nil {
 		return nil, err
 	}
-	w := storage.Write{Key: key, Value: data, If: expect, Seal: func(r *storage.Record) {
+	w := storage.Write{Key: key, Value: data, If: expect, BeforeCommit: func(r *storage.Record) {
 		s.cache(r, decoded)
 	}}
 	if ttl != 0 {

@@ -27,7 +27,7 @@ func Run(t *testing.T, open Open) {
 		{"Write", testWrite},
 		{"Conflict", testConflict},
 		{"Keys", testKeys},
-		{"Seal", testSeal},
+		{"BeforeCommit", testBeforeCommit},
 		{"Pages", testPages},
 		{"OldRevision", testOldRevision},
 		{"Many", testMany},
@@ -214,9 +214,9 @@ func testKeys(t *testing.T, s storage.Store) {
 	}
 }
 
-func testSeal(t *testing.T, s storage.Store) {
+func testBeforeCommit(t *testing.T, s storage.Store) {
 	var sealed *storage.Record
-	w := storage.Write{Key: "a", If: storage.Absent, Seal: func(r *storage.Record) {
+	w := storage.Write{Key: "a", If: storage.Absent, BeforeCommit: func(r *storage.Record) {
 		sealed = r
 		r.SetCached(t, r.Revision)
 	}}

@@ -146,7 +146,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 	// No controller here supports the other sources: they are only counted.
 	value := reflect.ValueOf(v).Elem()
 	for i := range value.NumField() {
-		switch name := kinds.JsonName(value.Type().Field(i)); name {
+		switch name := kinds.JSONName(value.Type().Field(i)); name {
 		case "hostPath", "nfs", "csi", "local":
 		default:
 			s.One(name, !value.Field(i).IsNil(), nil)
