@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -146,12 +147,11 @@ func TestRequestInFlightFinishes(t *testing.T) {
 		}
 		client := clientFor(t, plane.Config())
 		release := make(chan struct{})
-		store.onRange = func() { <-release }
+		store.onRange = func() { <-release; add("read") }
+		responded := make(chan error, 1)
 		go func() {
-			if _, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
-				t.Error(err)
-			}
-			add("response")
+			_, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+			responded <- err
 		}()
 		synctest.Wait()
 		cancel()
@@ -161,9 +161,11 @@ func TestRequestInFlightFinishes(t *testing.T) {
 		}
 		close(release)
 		<-plane.Done()
-		synctest.Wait()
-		if len(order) != 2 || order[0] != "response" {
-			t.Errorf("the order is %v", order)
+		if err := <-responded; err != nil {
+			t.Error(err)
+		}
+		if want := []string{"read", "closed"}; !slices.Equal(order, want) {
+			t.Errorf("the order is %v, want %v", order, want)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -73,11 +74,16 @@ func TestListMemory(t *testing.T) {
 	}
 }
 
-// liveHeap returns the bytes that are reachable.
+// liveHeap returns how much of the heap is in use. It is the least of several readings, because what
+// other goroutines allocate between a collection and the reading counts as well.
 func liveHeap() int64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
+	least := int64(math.MaxInt64)
+	for range 5 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		least = min(least, int64(stats.HeapAlloc))
+	}
+	return least
 }
