@@ -19,6 +19,7 @@ import (
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/crd"
 	"flyball.dev/apiserver/discovery"
 	"flyball.dev/apiserver/endpoints"
@@ -28,8 +29,6 @@ import (
 	kindschema "flyball.dev/apiserver/schema"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
-
-	"flyball.dev/apiserver/builtin"
 )
 
 // maxRequestBody is the limit of a request's body in bytes, as in kube-apiserver.
@@ -126,7 +125,8 @@ func (s *Server) routes() http.Handler {
 	health := &health{ready: &s.ready, checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
 	versions := discovery.New(s.catalog, builtin.Codecs())
-	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}", "/version"} {
+	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}",
+		"/version"} {
 		mux.Handle("GET "+path, versions)
 		mux.Handle("GET "+path+"/{$}", versions)
 	}

@@ -37,7 +37,8 @@ func (s *Server) bootstrap() error {
 
 // createSystemNamespaces creates those of the system's namespaces that are missing.
 func (s *Server) createSystemNamespaces() error {
-	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
+		corev1.NamespaceNodeLease} {
 		obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := s.create(corev1.SchemeGroupVersion.WithResource("namespaces"), obj); err != nil {
 			return fmt.Errorf("namespace %s: %w", name, err)
@@ -54,7 +55,8 @@ func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error
 	}
 	builtin.Scheme().Default(obj)
 	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
-	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), obj.GetNamespace()), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), obj.GetNamespace()),
+		obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if errors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -62,7 +64,8 @@ func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error
 }
 
 // replace updates an object, without admission.
-func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string, change func(obj runtime.Object)) error {
+func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string,
+	change func(obj runtime.Object)) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), name)
@@ -83,6 +86,7 @@ func (s *Server) remove(gvr schema.GroupVersionResource, namespace, name string)
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), name)
 	}
-	_, _, err := storage.Delete(request.WithNamespace(context.Background(), namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+	_, _, err := storage.Delete(request.WithNamespace(context.Background(), namespace), name,
+		rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 	return err
 }

@@ -37,7 +37,8 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			default:
 				klog.ErrorS(nil, "A request handler panicked", "method", r.Method, "path", r.URL.Path,
 					"panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
-				http.Error(w, "This request caused apiserver to panic. Look in the logs for details.", http.StatusInternalServerError)
+				http.Error(w, "This request caused apiserver to panic. Look in the logs for details.",
+					http.StatusInternalServerError)
 			}
 		}()
 		next.ServeHTTP(w, r)

@@ -21,7 +21,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/apiserver/kinds"
-
 	"flyball.dev/apiserver/kinds/core"
 )
 
@@ -111,7 +110,8 @@ func (k *kubernetesService) reconcile() {
 		{discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice, func(is runtime.Object) bool {
 			e := is.(*discoveryv1.EndpointSlice)
 			if e.Labels[discoveryv1.LabelServiceName] == serviceName &&
-				apiequality.Semantic.DeepEqual(e.Endpoints, slice.Endpoints) && apiequality.Semantic.DeepEqual(e.Ports, slice.Ports) {
+				apiequality.Semantic.DeepEqual(e.Endpoints, slice.Endpoints) &&
+				apiequality.Semantic.DeepEqual(e.Ports, slice.Ports) {
 				return false
 			}
 			metav1.SetMetaDataLabel(&e.ObjectMeta, discoveryv1.LabelServiceName, serviceName)
@@ -126,19 +126,22 @@ func (k *kubernetesService) reconcile() {
 }
 
 // ensure creates an object, or corrects the one that exists.
-func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds.Object, correct func(runtime.Object) bool) error {
+func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds.Object,
+	correct func(runtime.Object) bool) error {
 	storage, ok := k.server.objects.Storage(gvr).(rest.Getter)
 	if !ok {
 		return fmt.Errorf("%s is not served", gvr)
 	}
-	is, err := storage.Get(request.WithNamespace(k.server.stopping, metav1.NamespaceDefault), serviceName, &metav1.GetOptions{})
+	is, err := storage.Get(request.WithNamespace(k.server.stopping, metav1.NamespaceDefault), serviceName,
+		&metav1.GetOptions{})
 	switch {
 	case errors.IsNotFound(err):
 		return k.server.create(gvr, wanted)
 	case err != nil:
 		return err
 	}
-	if now, ok := is.(*discoveryv1.EndpointSlice); ok && now.AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType {
+	if now, ok := is.(*discoveryv1.EndpointSlice); ok &&
+		now.AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType {
 		// The address type of a slice cannot be changed.
 		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName); err != nil {
 			return err
@@ -163,7 +166,8 @@ func (k *kubernetesService) service() *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			ClusterIP:      core.APIServerIP().String(),
 			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
-			Ports:          []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(int32(k.address.Port()))}},
+			Ports: []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 443,
+				TargetPort: intstr.FromInt32(int32(k.address.Port()))}},
 		},
 	}
 }
@@ -186,7 +190,9 @@ func (k *kubernetesService) slice() *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  k.meta(map[string]string{discoveryv1.LabelServiceName: serviceName}),
 		AddressType: family,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{k.address.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: new(portName), Protocol: new(corev1.ProtocolTCP), Port: new(int32(k.address.Port()))}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{k.address.Addr().String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Ports: []discoveryv1.EndpointPort{{Name: new(portName), Protocol: new(corev1.ProtocolTCP),
+			Port: new(int32(k.address.Port()))}},
 	}
 }

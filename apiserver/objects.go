@@ -7,10 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
-
-	"flyball.dev/apiserver/builtin"
 )
 
 // objects gives the admission plugins access to stored objects.

@@ -14,7 +14,7 @@ type filter struct {
 func (s *Server) pipeline() []filter {
 	return []filter{
 		{"recover", s.recoverPanics},
-		{"time", s.addContext},
+		{"context", s.addContext},
 		{"info", s.addRequestInfo},
 		{"warnings", s.recordWarnings},
 		{"lifetime", s.boundLifetime},

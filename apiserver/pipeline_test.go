@@ -91,11 +91,11 @@ func TestReadyChecks(t *testing.T) {
 	}{
 		{"/readyz", nil, "200 ok"},
 		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]serving ok\n[+]controller/x ok\nreadyz check passed\n"},
-		{"/readyz", errors.New("it died"), "500 [+]ping ok\n[+]serving ok\n[-]controller/x failed: reason withheld\nreadyz check failed\n"},
-		{"/readyz/controller/x", errors.New("it died"), "500 [-]controller/x failed: it died\nreadyz check failed\n"},
-		{"/readyz/serving", errors.New("it died"), "200 ok"},
-		{"/livez", errors.New("it died"), "200 ok"},
-		{"/healthz", errors.New("it died"), "200 ok"},
+		{"/readyz", errors.New("it failed"), "500 [+]ping ok\n[+]serving ok\n[-]controller/x failed: reason withheld\nreadyz check failed\n"},
+		{"/readyz/controller/x", errors.New("it failed"), "500 [-]controller/x failed: it failed\nreadyz check failed\n"},
+		{"/readyz/serving", errors.New("it failed"), "200 ok"},
+		{"/livez", errors.New("it failed"), "200 ok"},
+		{"/healthz", errors.New("it failed"), "200 ok"},
 	} {
 		trouble = tc.trouble
 		if got := get(tc.path); got != tc.want {

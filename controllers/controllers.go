@@ -39,17 +39,21 @@ type Options struct {
 	// nothing is published.
 	RootCA []byte
 	// OnFailure, if not nil, is called when a controller has ended with an error; the others keep
-	// running. It may be called from several goroutines at once. If it is nil, the error stops the
-	// manager, and so all controllers.
+	// running. It may be called from several goroutines at once. It may cancel the context of the
+	// manager, but must not wait until that has stopped, since the manager waits for it. If it is
+	// nil, the error stops the manager, and so all controllers.
 	OnFailure func(controller string, err error)
 }
 
-// descriptor is a controller by its name. All share one inventory, which is created at the first
-// call of objects.
+// descriptor is a controller by its name.
 type descriptor struct {
 	name string
-	add  func(mgr manager.Manager, o Options, objects func() (*inventory.Inventory, error)) error
+	add  addFunc
 }
+
+// addFunc adds a controller to a manager. All controllers share one inventory, which is created at
+// the first call of objects.
+type addFunc func(mgr manager.Manager, o Options, objects func() (*inventory.Inventory, error)) error
 
 // descriptors are all controllers.
 var descriptors = []descriptor{
@@ -77,12 +81,12 @@ var descriptors = []descriptor{
 }
 
 // withoutOptions adapts the AddToManager of a controller that needs only the manager.
-func withoutOptions(add func(manager.Manager) error) func(manager.Manager, Options, func() (*inventory.Inventory, error)) error {
+func withoutOptions(add func(manager.Manager) error) addFunc {
 	return func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error { return add(mgr) }
 }
 
 // withInventory adapts the AddToManager of a controller that needs the inventory.
-func withInventory(add func(manager.Manager, *inventory.Inventory) error) func(manager.Manager, Options, func() (*inventory.Inventory, error)) error {
+func withInventory(add func(manager.Manager, *inventory.Inventory) error) addFunc {
 	return func(mgr manager.Manager, _ Options, objects func() (*inventory.Inventory, error)) error {
 		i, err := objects()
 		if err != nil {
@@ -95,8 +99,8 @@ func withInventory(add func(manager.Manager, *inventory.Inventory) error) func(m
 // Names returns the names of all controllers.
 func Names() []string {
 	names := make([]string, len(descriptors))
-	for i, l := range descriptors {
-		names[i] = l.name
+	for i, d := range descriptors {
+		names[i] = d.name
 	}
 	return names
 }
@@ -126,12 +130,12 @@ func AddAll(mgr manager.Manager, o Options) error {
 		}
 		return shared, err
 	}
-	for _, l := range descriptors {
-		if !slices.Contains(selected, l.name) {
+	for _, d := range descriptors {
+		if !slices.Contains(selected, d.name) {
 			continue
 		}
-		if err := l.add(newSupervisedManager(mgr, l.name, o), o, objects); err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
+		if err := d.add(newSupervisedManager(mgr, d.name, o), o, objects); err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
 		}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,17 +15,16 @@ import (
 
 	"flyball.dev/controllers"
 	replicasetcontroller "flyball.dev/controllers/replicaset"
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 )
 
 // events returns the type, reason, component, field path and message of each event about an object,
 // in the order in which each component has recorded them first.
-func (w world) events(kind, name string) []string {
-	w.Helper()
+func (e env) events(kind, name string) []string {
+	e.Helper()
 	list := &corev1.EventList{}
-	w.must(w.List(w.Context(), list, client.InNamespace("default"), client.MatchingFields{"involvedObject.kind": kind, "involvedObject.name": name}))
+	e.must(e.List(e.Context(), list, client.InNamespace("default"), client.MatchingFields{"involvedObject.kind": kind, "involvedObject.name": name}))
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int {
 		return strings.Compare(b.ReportingController, a.ReportingController) // their names contain the time
 	})
@@ -41,23 +39,23 @@ func (w world) events(kind, name string) []string {
 	return described
 }
 
-func (w world) wantEvents(kind, name string, want ...string) {
-	w.Helper()
-	if d := cmp.Diff(want, w.events(kind, name)); d != "" {
-		w.Errorf("events about %s (-want +got):\n%s", name, d)
+func (e env) wantEvents(kind, name string, want ...string) {
+	e.Helper()
+	if d := cmp.Diff(want, e.events(kind, name)); d != "" {
+		e.Errorf("events about %s (-want +got):\n%s", name, d)
 	}
 }
 
 func TestEventsOfADeployment(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.create(deployment(2, "a:1"))
-		w.waitIdle()
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(deployment(2, "a:1"))
+		e.waitIdle()
 		sets, list := &appsv1.ReplicaSetList{}, &corev1.PodList{}
-		w.must(w.List(w.Context(), sets, client.InNamespace("default")))
-		w.must(w.List(w.Context(), list, client.InNamespace("default")))
+		e.must(e.List(e.Context(), sets, client.InNamespace("default")))
+		e.must(e.List(e.Context(), list, client.InNamespace("default")))
 		set, pod := sets.Items[0].Name, list.Items[0].Name
-		w.wantEvents("Deployment", "web", "Normal ScalingReplicaSet deployment-controller: Scaled up replica set "+set+" from 0 to 2")
-		created := w.events("ReplicaSet", set)
+		e.wantEvents("Deployment", "web", "Normal ScalingReplicaSet deployment-controller: Scaled up replica set "+set+" from 0 to 2")
+		created := e.events("ReplicaSet", set)
 		slices.Sort(created)
 		want := []string{
 			"Normal SuccessfulCreate replicaset-controller: Created pod: " + list.Items[0].Name,
@@ -67,20 +65,20 @@ func TestEventsOfADeployment(t *testing.T) {
 		if d := cmp.Diff(want, created); d != "" {
 			t.Error(d)
 		}
-		w.wantEvents("Pod", pod,
+		e.wantEvents("Pod", pod,
 			`Normal Pulled kubelet spec.containers{web}: Container image "a:1" already present on machine and can be accessed by the pod`,
 			"Normal Created kubelet spec.containers{web}: Container created",
 			"Normal Started kubelet spec.containers{web}: Container started",
 			"Normal Scheduled default-scheduler: Successfully assigned default/"+pod+" to flyball")
 
-		w.change(setReplicas(0))
-		if got := w.events("Deployment", "web"); !slices.Contains(got, "Normal ScalingReplicaSet deployment-controller: Scaled down replica set "+set+" from 2 to 0") {
+		e.change(setReplicas(0))
+		if got := e.events("Deployment", "web"); !slices.Contains(got, "Normal ScalingReplicaSet deployment-controller: Scaled down replica set "+set+" from 2 to 0") {
 			t.Errorf("events %q", got)
 		}
-		if got := w.events("ReplicaSet", set); !slices.Contains(got, "Normal SuccessfulDelete replicaset-controller: Deleted pod: "+pod) {
+		if got := e.events("ReplicaSet", set); !slices.Contains(got, "Normal SuccessfulDelete replicaset-controller: Deleted pod: "+pod) {
 			t.Errorf("events %q", got)
 		}
-		if got := w.events("Pod", pod); !slices.Contains(got, "Normal Killing kubelet spec.containers{web}: Stopping container web") {
+		if got := e.events("Pod", pod); !slices.Contains(got, "Normal Killing kubelet spec.containers{web}: Stopping container web") {
 			t.Errorf("events %q", got)
 		}
 	})
@@ -88,73 +86,64 @@ func TestEventsOfADeployment(t *testing.T) {
 
 // TestEventsOfFailures runs against a server that rejects pods.
 func TestEventsOfFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
-		c, err := client.NewWithWatch(plane.Config(), client.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := world{t, c}
-		refused := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota: few"))
-		stop := runController(w, plane.Config(), replicasetcontroller.AddToManager, interceptor.Funcs{
+	rejected := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("exceeded quota: few"))
+	withController(t, replicasetcontroller.AddToManager, func(env) interceptor.Funcs {
+		return interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 				if _, ok := obj.(*corev1.Pod); ok {
-					return refused
+					return rejected
 				}
 				return c.Create(ctx, obj, opts...)
 			},
-		})
-		defer stop()
+		}
+	}, func(e env) {
 		n := int32(1)
-		w.create(&appsv1.ReplicaSet{
+		e.create(&appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-			Spec:       appsv1.ReplicaSetSpec{Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("a")},
+			Spec: appsv1.ReplicaSetSpec{Replicas: &n, Template: template("a"),
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 		})
-		w.waitIdle()
-		w.wantEvents("ReplicaSet", "web", "Warning FailedCreate replicaset-controller: Error creating: "+refused.Error())
+		e.waitIdle()
+		e.wantEvents("ReplicaSet", "web", "Warning FailedCreate replicaset-controller: Error creating: "+rejected.Error())
 	})
 }
 
 func TestEventsOfAMissingImage(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.create(one("bad", "webserver:404"))
-		w.waitIdle()
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(one("bad", "webserver:404"))
+		e.waitIdle()
 		const failure = `rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/webserver:404": ` +
 			`failed to resolve reference "docker.io/library/webserver:404": docker.io/library/webserver:404: not found`
-		w.wantEvents("Pod", "bad",
+		e.wantEvents("Pod", "bad",
 			`Normal Pulling kubelet spec.containers{web}: Pulling image "webserver:404"`,
 			`Warning Failed kubelet spec.containers{web}: Failed to pull image "webserver:404": `+failure,
 			"Warning Failed kubelet spec.containers{web}: Error: ErrImagePull",
 			`Normal BackOff kubelet spec.containers{web}: Back-off pulling image "webserver:404"`,
 			"Warning Failed kubelet spec.containers{web}: Error: ImagePullBackOff",
 			"Normal Scheduled default-scheduler: Successfully assigned default/bad to flyball")
-		bad := w.pod("bad")
+		bad := e.pod("bad")
 		if s := bad.Status.ContainerStatuses[0].State.Waiting; bad.Status.Phase != corev1.PodPending || s == nil || s.Reason != "ImagePullBackOff" {
 			t.Errorf("status %+v", bad.Status)
 		}
 
 		before := client.MergeFrom(bad.DeepCopy())
 		bad.Spec.Containers[0].Image = "webserver:1"
-		w.must(w.Patch(w.Context(), bad, before))
-		w.waitIdle()
-		w.wantScheduled("bad", onFlyball)
-		if s := w.pod("bad").Status.ContainerStatuses[0]; !s.Ready || s.RestartCount != 0 {
+		e.must(e.Patch(e.Context(), bad, before))
+		e.waitIdle()
+		e.wantScheduled("bad", onFlyball)
+		if s := e.pod("bad").Status.ContainerStatuses[0]; !s.Ready || s.RestartCount != 0 {
 			t.Errorf("status %+v", s)
 		}
 	})
 }
 
 func TestWithoutEvents(t *testing.T) {
-	inVirtualTime(t, controllers.Options{WithoutEvents: true}, func(w world) {
-		w.create(deployment(2, "a"))
-		w.waitIdle()
-		w.wantPods("a ready", "a ready")
+	inVirtualTime(t, controllers.Options{WithoutEvents: true}, func(e env) {
+		e.create(deployment(2, "a"))
+		e.waitIdle()
+		e.wantPods("a ready", "a ready")
 		list := &corev1.EventList{}
-		w.must(w.List(w.Context(), list))
+		e.must(e.List(e.Context(), list))
 		if len(list.Items) != 0 {
 			t.Errorf("%d events were recorded", len(list.Items))
 		}

@@ -25,10 +25,10 @@ func volume(name string, owners ...client.Object) *corev1.PersistentVolume {
 }
 
 // invalidOwners are the events that say so, each as "namespace kind/name: message".
-func (w world) invalidOwners() []string {
-	w.Helper()
+func (e env) invalidOwners() []string {
+	e.Helper()
 	events := &corev1.EventList{}
-	w.must(w.List(w.Context(), events))
+	e.must(e.List(e.Context(), events))
 	var list []string
 	for _, e := range events.Items {
 		if e.Reason == "OwnerRefInvalidNamespace" && e.Type == corev1.EventTypeWarning && e.ReportingController == "garbage-collector-controller" {
@@ -39,28 +39,28 @@ func (w world) invalidOwners() []string {
 	return slices.Compact(list)
 }
 
-func (w world) wantInvalid(want ...string) {
-	w.Helper()
-	if got := w.invalidOwners(); !slices.Equal(got, want) {
-		w.Errorf("the events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+func (e env) wantInvalid(want ...string) {
+	e.Helper()
+	if got := e.invalidOwners(); !slices.Equal(got, want) {
+		e.Errorf("the events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
 // TestNamespacedOwnerOfClusterScoped: nothing that is in no namespace is collected because of an
 // owner that would be in one, whether that exists, is deleted, or has never existed.
 func TestNamespacedOwnerOfClusterScoped(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		owner, never := configMap("owner"), configMap("never")
 		never.UID = "never-existed"
-		w.create(owner)
+		e.create(owner)
 		unserved := kindless("PersistentVolume", "v1")
-		w.create(volume("of-owner", owner), volume("of-never", never), volume("of-never-and-unserved", never, unserved), volume("of-unserved", unserved))
-		w.waitIdle()
-		w.must(w.Delete(w.Context(), owner))
-		w.waitIdle()
+		e.create(volume("of-owner", owner), volume("of-never", never), volume("of-never-and-unserved", never, unserved), volume("of-unserved", unserved))
+		e.waitIdle()
+		e.must(e.Delete(e.Context(), owner))
+		e.waitIdle()
 
 		list := &corev1.PersistentVolumeList{}
-		w.must(w.List(w.Context(), list))
+		e.must(e.List(e.Context(), list))
 		var left []string
 		for _, v := range list.Items {
 			left = append(left, fmt.Sprint(v.Name, " ", len(v.OwnerReferences)))
@@ -71,7 +71,7 @@ func TestNamespacedOwnerOfClusterScoped(t *testing.T) {
 		message := func(name, uid string) string {
 			return fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: , name: %s, uid: %s] does not exist in namespace ""`, name, uid)
 		}
-		w.wantInvalid(
+		e.wantInvalid(
 			"default PersistentVolume/of-never-and-unserved: "+message("never", "never-existed"),
 			"default PersistentVolume/of-never: "+message("never", "never-existed"),
 			"default PersistentVolume/of-owner: "+message("owner", string(owner.UID)),
@@ -82,37 +82,37 @@ func TestNamespacedOwnerOfClusterScoped(t *testing.T) {
 // TestNamespacedOwnerIsReleased: an owner that is deleted in a way that waits for its dependents
 // does not wait for one that cannot be its dependent.
 func TestNamespacedOwnerIsReleased(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		owner := configMap("owner")
-		w.create(owner)
-		w.create(volume("v", owner))
-		w.waitIdle()
-		w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(foreground)))
-		w.want()
-		w.must(w.Get(w.Context(), client.ObjectKey{Name: "v"}, &corev1.PersistentVolume{}))
+		e.create(owner)
+		e.create(volume("v", owner))
+		e.waitIdle()
+		e.must(e.Delete(e.Context(), owner, client.PropagationPolicy(foreground)))
+		e.want()
+		e.must(e.Get(e.Context(), client.ObjectKey{Name: "v"}, &corev1.PersistentVolume{}))
 	})
 }
 
 // TestOwnerInAnotherNamespace: an owner in another namespace is none.
 func TestOwnerInAnotherNamespace(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
-		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	inVirtualTime(t, onlyGC, func(e env) {
+		e.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 		elsewhere := configMap("owner")
 		elsewhere.Namespace = "other"
 		owner := configMap("owner")
-		w.create(elsewhere, owner)
-		w.waitIdle()
-		w.create(configMap("of-another", elsewhere), configMap("of-both", elsewhere, owner), configMap("of-owner", owner))
-		w.want("of-both", "of-owner", "owner")
+		e.create(elsewhere, owner)
+		e.waitIdle()
+		e.create(configMap("of-another", elsewhere), configMap("of-both", elsewhere, owner), configMap("of-owner", owner))
+		e.want("of-both", "of-owner", "owner")
 
 		both := configMap("of-both")
-		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(both), both))
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(both), both))
 		if len(both.OwnerReferences) != 1 || both.OwnerReferences[0].UID != owner.UID {
 			t.Errorf("of-both has the owners %v", both.OwnerReferences)
 		}
 		message := fmt.Sprintf(`ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: %s] does not exist in namespace "default"`, elsewhere.UID)
-		w.wantInvalid("default ConfigMap/of-another: "+message, "default ConfigMap/of-both: "+message)
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(elsewhere), elsewhere); apierrors.IsNotFound(err) {
+		e.wantInvalid("default ConfigMap/of-another: "+message, "default ConfigMap/of-both: "+message)
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(elsewhere), elsewhere); apierrors.IsNotFound(err) {
 			t.Error("the owner elsewhere was deleted")
 		}
 	})

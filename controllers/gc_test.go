@@ -8,10 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,7 +17,6 @@ import (
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
 	"flyball.dev/ctrl/manager"
@@ -56,18 +53,11 @@ func owned[T client.Object](o T, owners ...client.Object) T {
 	return o
 }
 
-func (w world) create(objects ...client.Object) {
-	w.Helper()
-	for _, o := range objects {
-		w.must(w.Create(w.Context(), o))
-	}
-}
-
 // configMaps returns the names of those in the default namespace.
-func (w world) configMaps() []string {
-	w.Helper()
+func (e env) configMaps() []string {
+	e.Helper()
 	list := &corev1.ConfigMapList{}
-	w.must(w.List(w.Context(), list, client.InNamespace("default")))
+	e.must(e.List(e.Context(), list, client.InNamespace("default")))
 	names := []string{}
 	for _, cm := range list.Items {
 		names = append(names, cm.Name)
@@ -75,11 +65,11 @@ func (w world) configMaps() []string {
 	return names
 }
 
-func (w world) want(names ...string) {
-	w.Helper()
-	w.waitIdle()
-	if got := w.configMaps(); !slices.Equal(got, names) {
-		w.Errorf("there is %v, want %v", got, names)
+func (e env) want(names ...string) {
+	e.Helper()
+	e.waitIdle()
+	if got := e.configMaps(); !slices.Equal(got, names) {
+		e.Errorf("there is %v, want %v", got, names)
 	}
 }
 
@@ -91,15 +81,15 @@ func TestPropagation(t *testing.T) {
 		{background, []string{"other"}}, {foreground, []string{"other"}}, {orphan, []string{"child", "grandchild", "other"}},
 	} {
 		t.Run(string(tt.how), func(t *testing.T) {
-			inVirtualTime(t, onlyGC, func(w world) {
+			inVirtualTime(t, onlyGC, func(e env) {
 				owner := configMap("a-owner")
-				w.create(owner)
+				e.create(owner)
 				child := configMap("child", owner)
-				w.create(child)
-				w.create(configMap("grandchild", child), configMap("other"))
-				w.waitIdle()
-				w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(tt.how)))
-				w.want(tt.left...)
+				e.create(child)
+				e.create(configMap("grandchild", child), configMap("other"))
+				e.waitIdle()
+				e.must(e.Delete(e.Context(), owner, client.PropagationPolicy(tt.how)))
+				e.want(tt.left...)
 			})
 		})
 	}
@@ -108,17 +98,17 @@ func TestPropagation(t *testing.T) {
 // TestOrphansThatAreNotObserved deletes owners right after a dependent of another kind was created,
 // which the collector may not have observed yet.
 func TestOrphansThatAreNotObserved(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		const n = 100
 		for i := range n {
 			owner := configMap(fmt.Sprint("owner", i))
-			w.create(owner)
-			w.create(owned(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("child", i)}}, owner))
-			w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(orphan)))
+			e.create(owner)
+			e.create(owned(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("child", i)}}, owner))
+			e.must(e.Delete(e.Context(), owner, client.PropagationPolicy(orphan)))
 		}
-		w.want()
+		e.want()
 		list := &corev1.SecretList{}
-		w.must(w.List(w.Context(), list, client.InNamespace("default")))
+		e.must(e.List(e.Context(), list, client.InNamespace("default")))
 		if len(list.Items) != n {
 			t.Errorf("%d of %d are left", len(list.Items), n)
 		}
@@ -131,39 +121,39 @@ func TestOrphansThatAreNotObserved(t *testing.T) {
 }
 
 func TestForegroundWaits(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		owner := configMap("a-owner")
-		w.create(owner)
+		e.create(owner)
 		child := configMap("child", owner)
 		child.Finalizers = []string{"example.com/wait"}
-		w.create(child)
-		w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(foreground)))
-		w.want("a-owner", "child")
-		w.must(w.Patch(w.Context(), child, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.want()
+		e.create(child)
+		e.must(e.Delete(e.Context(), owner, client.PropagationPolicy(foreground)))
+		e.want("a-owner", "child")
+		e.must(e.Patch(e.Context(), child, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		e.want()
 	})
 }
 
 func TestDependentsOfAbsentOwners(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		owner := configMap("a-owner")
-		w.create(owner)
+		e.create(owner)
 		never := configMap("never")
 		never.UID = "never-existed"
 		impostor := configMap("a-owner")
 		impostor.UID = "of-one-before"
-		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+		e.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 		elsewhere := configMap("elsewhere")
 		elsewhere.Namespace = "other"
-		w.create(elsewhere)
+		e.create(elsewhere)
 		unserved := owned(configMap("unserved"), kindless("Nothing", "example.com/v1"))
 
-		w.create(configMap("kept", owner), configMap("owner-never-existed", never), configMap("owner-of-that-name", impostor),
+		e.create(configMap("kept", owner), configMap("owner-never-existed", never), configMap("owner-of-that-name", impostor),
 			configMap("owner-elsewhere", elsewhere), configMap("one-of-two", owner, never), unserved)
-		w.want("a-owner", "kept", "one-of-two", "unserved")
+		e.want("a-owner", "kept", "one-of-two", "unserved")
 
 		one := &corev1.ConfigMap{}
-		w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: "one-of-two"}, one))
+		e.must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: "one-of-two"}, one))
 		if len(one.OwnerReferences) != 1 || one.OwnerReferences[0].UID != owner.UID {
 			t.Errorf("the owners are %v", one.OwnerReferences)
 		}
@@ -172,37 +162,29 @@ func TestDependentsOfAbsentOwners(t *testing.T) {
 
 // TestDependentThatChanges updates an object whenever the collector is about to delete it.
 func TestDependentThatChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+	changes := 0
+	withController(t, func(mgr manager.Manager) error {
+		objects, err := inventory.New(mgr)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		defer plane.Stop()
-		c, err := client.NewWithWatch(plane.Config(), client.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := world{t, c}
-		changes := 0
-		stop := runController(w, plane.Config(), func(mgr manager.Manager) error {
-			objects, err := inventory.New(mgr)
-			w.must(err)
-			return gc.AddToManager(mgr, objects)
-		}, interceptor.Funcs{
+		return gc.AddToManager(mgr, objects)
+	}, func(e env) interceptor.Funcs {
+		return interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 				changes++
 				label := fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, changes)
-				w.must(w.Patch(ctx, configMap(obj.GetName()), client.RawPatch(types.MergePatchType, label)))
+				e.must(e.Patch(ctx, configMap(obj.GetName()), client.RawPatch(types.MergePatchType, label)))
 				return c.Delete(ctx, obj, opts...)
 			},
-		})
-		defer stop()
+		}
+	}, func(e env) {
 		owner := configMap("owner")
-		w.create(owner)
-		w.create(configMap("child", owner))
-		w.waitIdle()
-		w.must(w.Delete(w.Context(), owner))
-		w.want()
+		e.create(owner)
+		e.create(configMap("child", owner))
+		e.waitIdle()
+		e.must(e.Delete(e.Context(), owner))
+		e.want()
 	})
 }
 
@@ -240,47 +222,47 @@ func widget(name string, owners ...client.Object) *unstructured.Unstructured {
 }
 
 func TestKindsAreAddedAndRemoved(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		never := kindless("Widget", "example.com/v1")
-		w.create(owned(configMap("early"), never))
-		w.want("early") // it is not known whether the widget exists
+		e.create(owned(configMap("early"), never))
+		e.want("early") // it is not known whether the widget exists
 
 		crd := definition()
-		w.create(crd)
-		w.want()
+		e.create(crd)
+		e.want()
 
 		parent := widget("parent")
-		w.create(parent)
+		e.create(parent)
 		child := widget("child", parent)
-		w.create(child, configMap("of-parent", parent))
-		w.create(configMap("of-child", child))
-		w.want("of-child", "of-parent")
-		w.must(w.Delete(w.Context(), parent))
-		w.want()
+		e.create(child, configMap("of-parent", parent))
+		e.create(configMap("of-child", child))
+		e.want("of-child", "of-parent")
+		e.must(e.Delete(e.Context(), parent))
+		e.want()
 
 		last := widget("last")
-		w.create(last)
-		w.create(configMap("of-last", last))
-		w.want("of-last")
-		w.must(w.Delete(w.Context(), crd))
-		w.want()
+		e.create(last)
+		e.create(configMap("of-last", last))
+		e.want("of-last")
+		e.must(e.Delete(e.Context(), crd))
+		e.want()
 
 		again := definition()
-		w.create(again)
-		w.waitIdle()
+		e.create(again)
+		e.waitIdle()
 		parent = widget("parent")
-		w.create(parent)
-		w.create(configMap("of-parent", parent))
-		w.want("of-parent")
-		w.must(w.Delete(w.Context(), parent))
-		w.want()
+		e.create(parent)
+		e.create(configMap("of-parent", parent))
+		e.want("of-parent")
+		e.must(e.Delete(e.Context(), parent))
+		e.want()
 	})
 }
 
 // TestRandomOwnersAgainstOracle creates random owner graphs through the API, deletes one object,
 // and compares what is left with a simple fixpoint.
 func TestRandomOwnersAgainstOracle(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
+	inVirtualTime(t, onlyGC, func(e env) {
 		for seed := range uint64(15) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			var all []*corev1.ConfigMap
@@ -294,18 +276,18 @@ func TestRandomOwnersAgainstOracle(t *testing.T) {
 					owners[name] = append(owners[name], all[j].Name)
 				}
 				cm := configMap(name, of...)
-				w.create(cm)
+				e.create(cm)
 				all = append(all, cm)
 			}
 			root := all[r.IntN(len(all))]
 			how := []metav1.DeletionPropagation{background, foreground, orphan}[r.IntN(3)]
-			w.must(w.Delete(w.Context(), root, client.PropagationPolicy(how)))
-			w.waitIdle()
-			if got, want := strings.Join(w.configMaps(), " "), survivors(owners, root.Name, how); got != want {
+			e.must(e.Delete(e.Context(), root, client.PropagationPolicy(how)))
+			e.waitIdle()
+			if got, want := strings.Join(e.configMaps(), " "), survivors(owners, root.Name, how); got != want {
 				t.Fatalf("seed %d: after %s deletion of %s there is\n%s\nwant\n%s", seed, how, root.Name, got, want)
 			}
-			w.must(w.DeleteAllOf(w.Context(), &corev1.ConfigMap{}, client.InNamespace("default")))
-			w.want()
+			e.must(e.DeleteAllOf(e.Context(), &corev1.ConfigMap{}, client.InNamespace("default")))
+			e.want()
 		}
 	})
 }
@@ -329,37 +311,4 @@ func survivors(owners map[string][]string, root string, how metav1.DeletionPropa
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Keys(owners)), " ")
-}
-
-func TestNamespaceDeletion(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
-		w.create(ns)
-		stuck := configMap("stuck")
-		stuck.Namespace, stuck.Finalizers = "doomed", []string{"example.com/wait"}
-		plain := configMap("plain")
-		plain.Namespace = "doomed"
-		w.create(stuck, plain)
-		w.must(w.Delete(w.Context(), ns))
-		w.waitIdle()
-
-		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns))
-		got := map[corev1.NamespaceConditionType]string{}
-		for _, c := range ns.Status.Conditions {
-			got[c.Type] = string(c.Status) + " " + c.Message
-		}
-		if ns.Status.Phase != corev1.NamespaceTerminating ||
-			got[corev1.NamespaceContentRemaining] != "True Some resources are remaining: configmaps. has 1 resource instances" ||
-			got[corev1.NamespaceFinalizersRemaining] != "True Some content in the namespace has finalizers remaining: example.com/wait in 1 resource instances" {
-			t.Errorf("%s %v", ns.Status.Phase, got)
-		}
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(plain), plain); !apierrors.IsNotFound(err) {
-			t.Errorf("an object without finalizers still exists: %v", err)
-		}
-		w.must(w.Patch(w.Context(), stuck, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.waitIdle()
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
-			t.Errorf("the namespace still exists: %v", err)
-		}
-	})
 }

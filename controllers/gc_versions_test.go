@@ -35,16 +35,16 @@ func versions(names ...string) []any {
 }
 
 // define creates or updates the definition of Widgets.
-func (w world) define(names ...string) {
-	w.Helper()
+func (e env) define(names ...string) {
+	e.Helper()
 	crd := definition()
-	err := w.Get(w.Context(), client.ObjectKeyFromObject(crd), crd)
-	w.must(client.IgnoreNotFound(err))
-	w.must(unstructured.SetNestedSlice(crd.Object, versions(names...), "spec", "versions"))
+	err := e.Get(e.Context(), client.ObjectKeyFromObject(crd), crd)
+	e.must(client.IgnoreNotFound(err))
+	e.must(unstructured.SetNestedSlice(crd.Object, versions(names...), "spec", "versions"))
 	if apierrors.IsNotFound(err) {
-		w.create(crd)
+		e.create(crd)
 	} else {
-		w.must(w.Update(w.Context(), crd))
+		e.must(e.Update(e.Context(), crd))
 	}
 }
 
@@ -69,43 +69,43 @@ func TestOwnersSurviveVersions(t *testing.T) {
 		{"back and forth", "v1", [][]string{{"-v1"}, {"v1"}, {"v1", "v2"}, {"v1"}, {"-v1"}, {"v1"}}, "v1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inVirtualTime(t, onlyGC, func(w world) {
-				w.define(tt.first)
+			inVirtualTime(t, onlyGC, func(e env) {
+				e.define(tt.first)
 				in := func(version string, u *unstructured.Unstructured) *unstructured.Unstructured {
 					u.SetAPIVersion("example.com/" + version)
 					return u
 				}
 				parent := in(tt.first, widget("parent"))
-				w.create(parent)
+				e.create(parent)
 				child := in(tt.first, widget("child", parent))
-				w.create(child, configMap("of-parent", parent))
-				w.create(configMap("of-child", child))
-				kept := uids(w, "of-child", "of-parent")
-				w.want("of-child", "of-parent")
+				e.create(child, configMap("of-parent", parent))
+				e.create(configMap("of-child", child))
+				kept := uids(e, "of-child", "of-parent")
+				e.want("of-child", "of-parent")
 				for _, step := range tt.steps {
-					w.define(step...)
-					w.want("of-child", "of-parent")
+					e.define(step...)
+					e.want("of-child", "of-parent")
 				}
 				// A dependent that is created in between has the same owner.
-				w.create(configMap("of-parent-late", in(tt.last, parent)))
-				w.want("of-child", "of-parent", "of-parent-late")
-				if now := uids(w, "of-child", "of-parent"); !slices.Equal(kept, now) {
-					w.Errorf("were created again: %v, were %v", now, kept)
+				e.create(configMap("of-parent-late", in(tt.last, parent)))
+				e.want("of-child", "of-parent", "of-parent-late")
+				if now := uids(e, "of-child", "of-parent"); !slices.Equal(kept, now) {
+					e.Errorf("were created again: %v, were %v", now, kept)
 				}
-				w.must(w.Delete(w.Context(), in(tt.last, child)))
-				w.want("of-parent", "of-parent-late")
-				w.must(w.Delete(w.Context(), in(tt.last, parent)))
-				w.want()
+				e.must(e.Delete(e.Context(), in(tt.last, child)))
+				e.want("of-parent", "of-parent-late")
+				e.must(e.Delete(e.Context(), in(tt.last, parent)))
+				e.want()
 			})
 		})
 	}
 }
 
-func uids(w world, names ...string) (list []types.UID) {
-	w.Helper()
+func uids(e env, names ...string) (list []types.UID) {
+	e.Helper()
 	for _, name := range names {
 		cm := configMap(name)
-		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(cm), cm))
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(cm), cm))
 		list = append(list, cm.UID)
 	}
 	return list
@@ -117,37 +117,37 @@ func TestUnobservedOwnerDeletion(t *testing.T) {
 	const n = 50
 	for _, tt := range []struct {
 		name  string
-		after func(w world)
+		after func(e env)
 	}{
-		{"their version is removed", func(w world) { w.define("-v1", "v2") }},
-		{"their kind is removed and added again", func(w world) {
-			w.define("-v1", "-v2")
-			w.waitIdle()
-			w.waitIdle()
-			w.define("v1", "v2")
+		{"their version is removed", func(e env) { e.define("-v1", "v2") }},
+		{"their kind is removed and added again", func(e env) {
+			e.define("-v1", "-v2")
+			e.waitIdle()
+			e.waitIdle()
+			e.define("v1", "v2")
 		}},
-		{"their definition is deleted", func(w world) { w.must(w.Delete(w.Context(), definition())) }},
-		{"their definition is deleted and created again", func(w world) {
-			w.must(w.Delete(w.Context(), definition()))
+		{"their definition is deleted", func(e env) { e.must(e.Delete(e.Context(), definition())) }},
+		{"their definition is deleted and created again", func(e env) {
+			e.must(e.Delete(e.Context(), definition()))
 			crd := definition()
-			for !apierrors.IsNotFound(w.Get(w.Context(), client.ObjectKeyFromObject(crd), crd)) {
+			for !apierrors.IsNotFound(e.Get(e.Context(), client.ObjectKeyFromObject(crd), crd)) {
 				synctest.Wait()
 			}
-			w.define("v1")
+			e.define("v1")
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inVirtualTime(t, onlyGC, func(w world) {
-				w.define("v1", "v2")
+			inVirtualTime(t, onlyGC, func(e env) {
+				e.define("v1", "v2")
 				for i := range n {
 					owner := widget(fmt.Sprint("owner", i))
-					w.create(owner)
-					w.create(configMap(fmt.Sprint("child", i), owner))
+					e.create(owner)
+					e.create(configMap(fmt.Sprint("child", i), owner))
 				}
-				w.waitIdle()
-				w.must(w.DeleteAllOf(w.Context(), widget(""), client.InNamespace("default")))
-				tt.after(w)
-				w.want()
+				e.waitIdle()
+				e.must(e.DeleteAllOf(e.Context(), widget(""), client.InNamespace("default")))
+				tt.after(e)
+				e.want()
 			})
 		})
 	}
@@ -156,25 +156,25 @@ func TestUnobservedOwnerDeletion(t *testing.T) {
 // TestAbandonedObjects deletes a definition whose finalizer was removed by a user: its objects stay
 // in the storage, unreachable, and their dependents are kept.
 func TestAbandonedObjects(t *testing.T) {
-	inVirtualTime(t, onlyGC, func(w world) {
-		w.define("v1")
+	inVirtualTime(t, onlyGC, func(e env) {
+		e.define("v1")
 		owner := widget("owner")
 		held := widget("held")
 		held.SetFinalizers([]string{"example.com/wait"})
-		w.create(owner, held)
-		w.create(configMap("of-owner", owner), configMap("of-held", held))
-		w.waitIdle()
+		e.create(owner, held)
+		e.create(configMap("of-owner", owner), configMap("of-held", held))
+		e.waitIdle()
 
 		crd := definition()
-		w.must(w.Delete(w.Context(), crd))
-		w.waitIdle()
-		w.must(w.Patch(w.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.want("of-held") // owner was deleted, and held is only being deleted
+		e.must(e.Delete(e.Context(), crd))
+		e.waitIdle()
+		e.must(e.Patch(e.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		e.want("of-held") // owner was deleted, and held is only being deleted
 
-		w.define("v1")
-		w.want("of-held")
-		w.must(w.Patch(w.Context(), held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.want()
+		e.define("v1")
+		e.want("of-held")
+		e.must(e.Patch(e.Context(), held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		e.want()
 	})
 }
 
@@ -186,30 +186,30 @@ func TestUnservedDependents(t *testing.T) {
 		left int
 	}{{background, 0}, {foreground, 0}, {orphan, 1}} {
 		t.Run(string(tt.how), func(t *testing.T) {
-			inVirtualTime(t, onlyGC, func(w world) {
-				w.define("v1")
+			inVirtualTime(t, onlyGC, func(e env) {
+				e.define("v1")
 				owner := configMap("owner")
-				w.create(owner)
+				e.create(owner)
 				child := widget("child", owner)
-				w.create(child)
-				w.waitIdle()
-				w.define("-v1")
-				w.waitIdle()
-				w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(tt.how)))
-				w.waitIdle()
-				w.define("-v1", "v2")
-				w.want()
+				e.create(child)
+				e.waitIdle()
+				e.define("-v1")
+				e.waitIdle()
+				e.must(e.Delete(e.Context(), owner, client.PropagationPolicy(tt.how)))
+				e.waitIdle()
+				e.define("-v1", "v2")
+				e.want()
 
 				list := &unstructured.UnstructuredList{}
 				list.SetAPIVersion("example.com/v2")
 				list.SetKind("WidgetList")
-				w.must(w.List(w.Context(), list, client.InNamespace("default")))
+				e.must(e.List(e.Context(), list, client.InNamespace("default")))
 				if len(list.Items) != tt.left {
-					w.Fatalf("%d children are left, want %d", len(list.Items), tt.left)
+					e.Fatalf("%d children are left, want %d", len(list.Items), tt.left)
 				}
 				for _, u := range list.Items {
 					if len(u.GetOwnerReferences()) > 0 {
-						w.Errorf("the child still has owners: %v", u.GetOwnerReferences())
+						e.Errorf("the child still has owners: %v", u.GetOwnerReferences())
 					}
 				}
 			})
@@ -225,94 +225,94 @@ func TestDependentsThatCannotBeListed(t *testing.T) {
 	}}
 	for _, how := range []metav1.DeletionPropagation{foreground, orphan} {
 		t.Run(string(how), func(t *testing.T) {
-			inVirtualTime(t, onlyGC, func(w world) {
+			inVirtualTime(t, onlyGC, func(e env) {
 				owner := configMap("owner")
-				w.create(owner)
-				w.define("v1")
+				e.create(owner)
+				e.define("v1")
 				child := widget("child")
 				child.SetFinalizers([]string{"example.com/wait"})
-				w.create(child)
-				w.waitIdle()
-				w.convert(broken, "-v1", "v2")
-				w.waitIdle()
-				w.convert(broken, "v1", "v2")
-				w.must(w.Update(w.Context(), owned(child, owner)))
+				e.create(child)
+				e.waitIdle()
+				e.convert(broken, "-v1", "v2")
+				e.waitIdle()
+				e.convert(broken, "v1", "v2")
+				e.must(e.Update(e.Context(), owned(child, owner)))
 
-				w.must(w.Delete(w.Context(), owner, client.PropagationPolicy(how)))
-				w.want("owner")
-				w.convert(map[string]any{"strategy": "None"}, "v1", "v2")
-				w.waitIdle()
-				w.waitIdle()
-				w.waitIdle()
-				w.must(w.Get(w.Context(), client.ObjectKeyFromObject(child), child))
+				e.must(e.Delete(e.Context(), owner, client.PropagationPolicy(how)))
+				e.want("owner")
+				e.convert(map[string]any{"strategy": "None"}, "v1", "v2")
+				e.waitIdle()
+				e.waitIdle()
+				e.waitIdle()
+				e.must(e.Get(e.Context(), client.ObjectKeyFromObject(child), child))
 				if how == orphan {
-					w.want()
+					e.want()
 					if len(child.GetOwnerReferences()) > 0 || child.GetDeletionTimestamp() != nil {
-						w.Errorf("the child is %v", child.Object)
+						e.Errorf("the child is %v", child.Object)
 					}
 					return
 				}
-				w.want("owner")
+				e.want("owner")
 				if child.GetDeletionTimestamp() == nil {
-					w.Error("the child was not deleted")
+					e.Error("the child was not deleted")
 				}
-				w.must(w.Patch(w.Context(), child, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-				w.want()
+				e.must(e.Patch(e.Context(), child, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+				e.want()
 			})
 		})
 	}
 }
 
 // convert changes the conversion of Widgets.
-func (w world) convert(conversion map[string]any, names ...string) {
-	w.Helper()
+func (e env) convert(conversion map[string]any, names ...string) {
+	e.Helper()
 	crd := definition()
-	w.must(w.Get(w.Context(), client.ObjectKeyFromObject(crd), crd))
-	w.must(unstructured.SetNestedSlice(crd.Object, versions(names...), "spec", "versions"))
-	w.must(unstructured.SetNestedMap(crd.Object, conversion, "spec", "conversion"))
-	w.must(w.Update(w.Context(), crd))
+	e.must(e.Get(e.Context(), client.ObjectKeyFromObject(crd), crd))
+	e.must(unstructured.SetNestedSlice(crd.Object, versions(names...), "spec", "versions"))
+	e.must(unstructured.SetNestedMap(crd.Object, conversion, "spec", "conversion"))
+	e.must(e.Update(e.Context(), crd))
 }
 
 // TestWorkloadSurvivesVersion adds a version to the kind that owns a Deployment and a Service.
 func TestWorkloadSurvivesVersion(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.define("v1")
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.define("v1")
 		app := widget("app")
-		w.create(app)
+		e.create(app)
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app"}}
 		service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
-		w.create(owned(deployment(3, "a"), app), owned(service, app))
-		w.waitIdle()
-		before := w.tree()
+		e.create(owned(deployment(3, "a"), app), owned(service, app))
+		e.waitIdle()
+		before := e.tree()
 		if len(before) != 6 {
-			w.Fatalf("there are %d objects, want a Deployment, a ReplicaSet, 3 Pods and a Service", len(before))
+			e.Fatalf("there are %d objects, want a Deployment, a ReplicaSet, 3 Pods and a Service", len(before))
 		}
 		for _, names := range [][]string{{"v1", "v2"}, {"v2", "v1"}, {"v2", "-v1"}, {"-v2", "-v1"}, {"v2", "-v1"}} {
-			w.define(names...)
-			w.waitIdle()
-			if after := w.tree(); !slices.Equal(before, after) {
-				w.Fatalf("with versions %v there is\n%v\nbefore there was\n%v", names, after, before)
+			e.define(names...)
+			e.waitIdle()
+			if after := e.tree(); !slices.Equal(before, after) {
+				e.Fatalf("with versions %v there is\n%v\nbefore there was\n%v", names, after, before)
 			}
 		}
 		app.SetAPIVersion("example.com/v2")
-		w.must(w.Delete(w.Context(), app))
-		w.waitIdle()
-		if after := w.tree(); len(after) > 0 {
-			w.Errorf("there is still %v", after)
+		e.must(e.Delete(e.Context(), app))
+		e.waitIdle()
+		if after := e.tree(); len(after) > 0 {
+			e.Errorf("there is still %v", after)
 		}
 	})
 }
 
 // tree lists the objects of a workload, by kind, name and UID.
-func (w world) tree() []string {
-	w.Helper()
+func (e env) tree() []string {
+	e.Helper()
 	var names []string
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{}, &corev1.ServiceList{}} {
-		kind, err := w.GroupVersionKindFor(list)
-		w.must(err)
+		kind, err := e.GroupVersionKindFor(list)
+		e.must(err)
 		all := &metav1.PartialObjectMetadataList{}
 		all.SetGroupVersionKind(kind)
-		w.must(w.List(w.Context(), all, client.InNamespace("default")))
+		e.must(e.List(e.Context(), all, client.InNamespace("default")))
 		for _, m := range all.Items {
 			if m.Name != "kubernetes" {
 				names = append(names, fmt.Sprint(kind.Kind, " ", m.Name, " ", m.UID))

@@ -1,31 +1,46 @@
 package controllers_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/interceptor"
+	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/log"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/metrics/server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a test with a client of a control plane in virtual time.
-type world struct {
+// env is a test with a client of a control plane in virtual time.
+type env struct {
 	*testing.T
 	client.WithWatch
+	config *rest.Config
 }
 
 // inVirtualTime runs a test with a control plane of its own.
-func inVirtualTime(t *testing.T, o controllers.Options, test func(w world)) {
+func inVirtualTime(t *testing.T, o controllers.Options, test func(e env)) {
+	t.Helper()
+	withControlPlane(t, controlplane.Options{Controllers: o}, test)
+}
+
+// withControlPlane runs a test in virtual time with a control plane of its own.
+func withControlPlane(t *testing.T, o controlplane.Options, test func(e env)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Options{Controllers: o})
+		plane, err := controlplane.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,20 +53,59 @@ func inVirtualTime(t *testing.T, o controllers.Options, test func(w world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(world{t, c})
+		test(env{t, c, plane.Config()})
+	})
+}
+
+// withController runs a test in virtual time with one controller, whose client is intercepted.
+func withController(t *testing.T, add func(manager.Manager) error, funcs func(e env) interceptor.Funcs,
+	test func(e env)) {
+	t.Helper()
+	withControlPlane(t, controlplane.Options{WithoutControllers: true}, func(e env) {
+		skipNames := true
+		mgr, err := manager.New(e.config, manager.Options{
+			Logger:     logr.New(log.NullLogSink{}),
+			Metrics:    server.Options{BindAddress: "0"},
+			Controller: config.Controller{SkipNameValidation: &skipNames},
+			NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
+				c, err := client.NewWithWatch(cfg, o)
+				if err != nil {
+					return nil, err
+				}
+				return interceptor.NewClient(c, funcs(e)), nil
+			},
+		})
+		e.must(err)
+		e.must(add(mgr))
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- mgr.Start(ctx) }()
+		defer func() {
+			cancel()
+			e.must(<-done)
+		}()
+		test(e)
 	})
 }
 
 // waitIdle waits until the controllers are idle.
-func (w world) waitIdle() {
-	w.Helper()
+func (e env) waitIdle() {
+	e.Helper()
 	time.Sleep(10 * time.Second) // virtual
 	synctest.Wait()
 }
 
-func (w world) must(err error) {
-	w.Helper()
+func (e env) must(err error) {
+	e.Helper()
 	if err != nil {
-		w.Fatal(err)
+		e.Fatal(err)
+	}
+}
+
+// create creates objects.
+func (e env) create(objects ...client.Object) {
+	e.Helper()
+	for _, o := range objects {
+		e.must(e.Create(e.Context(), o))
 	}
 }

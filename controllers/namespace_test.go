@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,27 +34,17 @@ func (s *countingStore) Range(ctx context.Context, q storage.Query) (storage.Pag
 // TestBlockedNamespaceIsNotPolled: the content of a namespace that cannot be deleted yet is read
 // again only when a watch has delivered a change of it.
 func TestBlockedNamespaceIsNotPolled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &countingStore{Store: memory.New(memory.Options{})}
-		plane, err := controlplane.Start(t.Context(), controlplane.Options{Storage: store})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
-		c, err := client.NewWithWatch(plane.Config(), client.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := world{t, c}
+	store := &countingStore{Store: memory.New(memory.Options{})}
+	withControlPlane(t, controlplane.Options{Storage: store}, func(e env) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
-		w.create(ns)
+		e.create(ns)
 		blocking := configMap("blocking")
 		blocking.Namespace, blocking.Finalizers = "doomed", []string{"example.com/a", "example.com/b"}
-		w.create(blocking)
-		w.must(w.Delete(w.Context(), ns))
-		w.waitIdle()
+		e.create(blocking)
+		e.must(e.Delete(e.Context(), ns))
+		e.waitIdle()
 		const both = "Some content in the namespace has finalizers remaining: example.com/a in 1 resource instances, example.com/b in 1 resource instances"
-		if got := w.finalizersRemaining(ns); got != both {
+		if got := e.finalizersRemaining(ns); got != both {
 			t.Fatalf("the condition is %q", got)
 		}
 
@@ -68,28 +57,61 @@ func TestBlockedNamespaceIsNotPolled(t *testing.T) {
 			t.Errorf("%d reads in an hour without changes", after-before)
 		}
 
-		w.must(w.Patch(w.Context(), blocking, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/b"]}}`))))
-		w.waitIdle()
+		e.must(e.Patch(e.Context(), blocking, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/b"]}}`))))
+		e.waitIdle()
 		const one = "Some content in the namespace has finalizers remaining: example.com/b in 1 resource instances"
-		if got := w.finalizersRemaining(ns); got != one {
+		if got := e.finalizersRemaining(ns); got != one {
 			t.Errorf("the condition is %q", got)
 		}
-		w.must(w.Patch(w.Context(), blocking, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-		w.waitIdle()
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+		e.must(e.Patch(e.Context(), blocking, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		e.waitIdle()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
 			t.Errorf("the namespace still exists: %v", err)
 		}
 	})
 }
 
 // finalizersRemaining returns the message of this condition of a namespace.
-func (w world) finalizersRemaining(ns *corev1.Namespace) string {
-	w.Helper()
-	w.must(w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns))
+func (e env) finalizersRemaining(ns *corev1.Namespace) string {
+	e.Helper()
+	e.must(e.Get(e.Context(), client.ObjectKeyFromObject(ns), ns))
 	for _, c := range ns.Status.Conditions {
 		if c.Type == corev1.NamespaceFinalizersRemaining {
 			return c.Message
 		}
 	}
 	return ""
+}
+
+func TestNamespaceDeletion(t *testing.T) {
+	inVirtualTime(t, onlyGC, func(e env) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
+		e.create(ns)
+		stuck := configMap("stuck")
+		stuck.Namespace, stuck.Finalizers = "doomed", []string{"example.com/wait"}
+		plain := configMap("plain")
+		plain.Namespace = "doomed"
+		e.create(stuck, plain)
+		e.must(e.Delete(e.Context(), ns))
+		e.waitIdle()
+
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(ns), ns))
+		got := map[corev1.NamespaceConditionType]string{}
+		for _, c := range ns.Status.Conditions {
+			got[c.Type] = string(c.Status) + " " + c.Message
+		}
+		if ns.Status.Phase != corev1.NamespaceTerminating ||
+			got[corev1.NamespaceContentRemaining] != "True Some resources are remaining: configmaps. has 1 resource instances" ||
+			got[corev1.NamespaceFinalizersRemaining] != "True Some content in the namespace has finalizers remaining: example.com/wait in 1 resource instances" {
+			t.Errorf("%s %v", ns.Status.Phase, got)
+		}
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(plain), plain); !apierrors.IsNotFound(err) {
+			t.Errorf("an object without finalizers still exists: %v", err)
+		}
+		e.must(e.Patch(e.Context(), stuck, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		e.waitIdle()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+			t.Errorf("the namespace still exists: %v", err)
+		}
+	})
 }

@@ -24,10 +24,10 @@ func podOn(node, namespace, name string) *corev1.Pod {
 	}
 }
 
-func (w world) podNames(namespace string) []string {
-	w.Helper()
+func (e env) podNames(namespace string) []string {
+	e.Helper()
 	list := &corev1.PodList{}
-	w.must(w.List(w.Context(), list, client.InNamespace(namespace)))
+	e.must(e.List(e.Context(), list, client.InNamespace(namespace)))
 	names := []string{}
 	for _, p := range list.Items {
 		names = append(names, p.Name)
@@ -35,51 +35,52 @@ func (w world) podNames(namespace string) []string {
 	return names
 }
 
-func (w world) wantPodNames(names ...string) {
-	w.Helper()
-	if got := w.podNames("default"); !slices.Equal(got, names) {
-		w.Errorf("there is %v, want %v", got, names)
+func (e env) wantPodNames(names ...string) {
+	e.Helper()
+	if got := e.podNames("default"); !slices.Equal(got, names) {
+		e.Errorf("there is %v, want %v", got, names)
 	}
 }
 
 // TestNamespaceWithOrphanedPod deletes a namespace in which a pod is bound to a node that never
 // was.
 func TestNamespaceWithOrphanedPod(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}
-		w.create(ns)
-		w.create(podOn("nowhere", "doomed", "orphan"))
-		w.must(w.Delete(w.Context(), ns))
-		w.waitIdle()
-		if got := w.podNames("doomed"); len(got) != 1 {
+		e.create(ns)
+		e.create(podOn("nowhere", "doomed", "orphan"))
+		e.must(e.Delete(e.Context(), ns))
+		e.waitIdle()
+		if got := e.podNames("doomed"); len(got) != 1 {
 			t.Errorf("before the quarantine is over there is %v", got)
 		}
 		time.Sleep(podgc.Quarantine) // virtual
-		w.waitIdle()
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+		e.waitIdle()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
 			t.Errorf("the namespace still exists: %v, %+v", err, ns.Status)
 		}
 	})
 }
 
-// TestOrphanedPods: a pod is deleted some time after its node, but not if the node is registered again.
+// TestOrphanedPods: a pod is deleted some time after its node, but not if the node is registered
+// again.
 func TestOrphanedPods(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
 		newNode := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
-		w.create(newNode("a"), newNode("b"), podOn("a", "default", "on-a"), podOn("b", "default", "on-b"), podOn(pods.NodeName, "default", "on-ours"))
-		w.waitIdle()
-		last, err := w.Watch(w.Context(), &corev1.PodList{}, client.InNamespace("default"))
-		w.must(err)
+		e.create(newNode("a"), newNode("b"), podOn("a", "default", "on-a"), podOn("b", "default", "on-b"), podOn(pods.NodeName, "default", "on-ours"))
+		e.waitIdle()
+		last, err := e.Watch(e.Context(), &corev1.PodList{}, client.InNamespace("default"))
+		e.must(err)
 		defer last.Stop()
-		w.must(w.Delete(w.Context(), newNode("a")))
-		w.must(w.Delete(w.Context(), newNode("b")))
-		w.must(w.Delete(w.Context(), newNode(pods.NodeName))) // it is registered again
-		w.waitIdle()
-		w.create(newNode("b"))
-		w.wantPodNames("on-a", "on-b", "on-ours")
+		e.must(e.Delete(e.Context(), newNode("a")))
+		e.must(e.Delete(e.Context(), newNode("b")))
+		e.must(e.Delete(e.Context(), newNode(pods.NodeName))) // it is registered again
+		e.waitIdle()
+		e.create(newNode("b"))
+		e.wantPodNames("on-a", "on-b", "on-ours")
 		time.Sleep(podgc.Quarantine) // virtual
-		w.waitIdle()
-		w.wantPodNames("on-b", "on-ours")
+		e.waitIdle()
+		e.wantPodNames("on-b", "on-ours")
 
 		for e := range last.ResultChan() {
 			if p := e.Object.(*corev1.Pod); e.Type == watch.Deleted && p.Name == "on-a" {
@@ -95,15 +96,15 @@ func TestOrphanedPods(t *testing.T) {
 }
 
 func TestTerminatedPods(t *testing.T) {
-	inVirtualTime(t, controllers.Options{PodGC: podgc.Options{TerminatedPodThreshold: 3}}, func(w world) {
+	inVirtualTime(t, controllers.Options{PodGC: podgc.Options{TerminatedPodThreshold: 3}}, func(e env) {
 		for i := range 6 {
 			p := podOn(pods.NodeName, "default", fmt.Sprint("p", i))
 			if i != 1 {
 				p.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
 			}
-			w.create(p)
-			w.waitIdle()
+			e.create(p)
+			e.waitIdle()
 		}
-		w.wantPodNames("p1", "p3", "p4", "p5")
+		e.wantPodNames("p1", "p3", "p4", "p5")
 	})
 }

@@ -36,17 +36,17 @@ func requesting(cpu string) func(*corev1.PodSpec) {
 	}
 }
 
-func (w world) pod(name string) *corev1.Pod {
-	w.Helper()
+func (e env) pod(name string) *corev1.Pod {
+	e.Helper()
 	p := &corev1.Pod{}
-	w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: name}, p))
+	e.must(e.Get(e.Context(), client.ObjectKey{Namespace: "default", Name: name}, p))
 	return p
 }
 
 // scheduled returns the phase of a pod and its node, or why it is unschedulable.
-func (w world) scheduled(name string) string {
-	w.Helper()
-	p := w.pod(name)
+func (e env) scheduled(name string) string {
+	e.Helper()
+	p := e.pod(name)
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return fmt.Sprintf("%s %s: %s", p.Status.Phase, c.Reason, c.Message)
@@ -55,21 +55,21 @@ func (w world) scheduled(name string) string {
 	return fmt.Sprintf("%s on %q", p.Status.Phase, p.Spec.NodeName)
 }
 
-func (w world) wantScheduled(name, want string) {
-	w.Helper()
-	if got := w.scheduled(name); got != want {
-		w.Errorf("%s is %s\nwant %s", name, got, want)
+func (e env) wantScheduled(name, want string) {
+	e.Helper()
+	if got := e.scheduled(name); got != want {
+		e.Errorf("%s is %s\nwant %s", name, got, want)
 	}
 }
 
-func (w world) changeNode(name string, change func(*corev1.Node)) {
-	w.Helper()
+func (e env) changeNode(name string, change func(*corev1.Node)) {
+	e.Helper()
 	node := &corev1.Node{}
-	w.must(w.Get(w.Context(), client.ObjectKey{Name: name}, node))
+	e.must(e.Get(e.Context(), client.ObjectKey{Name: name}, node))
 	before := client.MergeFrom(node.DeepCopy())
 	change(node)
-	w.must(w.Patch(w.Context(), node, before))
-	w.waitIdle()
+	e.must(e.Patch(e.Context(), node, before))
+	e.waitIdle()
 }
 
 func why(reason string) string {
@@ -79,93 +79,93 @@ func why(reason string) string {
 const onFlyball = `Running on "flyball"`
 
 func TestUnschedulablePodsAreRetried(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.waitIdle()
-		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = true })
-		w.create(one("cordoned", "a"))
-		w.waitIdle()
-		w.wantScheduled("cordoned", why("node(s) were unschedulable"))
-		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = false })
-		w.wantScheduled("cordoned", onFlyball)
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.waitIdle()
+		e.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		e.create(one("cordoned", "a"))
+		e.waitIdle()
+		e.wantScheduled("cordoned", why("node(s) were unschedulable"))
+		e.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+		e.wantScheduled("cordoned", onFlyball)
 
-		w.changeNode(pods.NodeName, func(n *corev1.Node) {
+		e.changeNode(pods.NodeName, func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
 		})
-		w.create(one("tainted", "a"))
-		w.create(one("tolerating", "a", func(s *corev1.PodSpec) {
+		e.create(one("tainted", "a"))
+		e.create(one("tolerating", "a", func(s *corev1.PodSpec) {
 			s.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		}))
-		w.waitIdle()
-		w.wantScheduled("tainted", why("node(s) had untolerated taint(s)"))
-		w.wantScheduled("tolerating", onFlyball)
-		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Taints = nil })
-		w.wantScheduled("tainted", onFlyball)
+		e.waitIdle()
+		e.wantScheduled("tainted", why("node(s) had untolerated taint(s)"))
+		e.wantScheduled("tolerating", onFlyball)
+		e.changeNode(pods.NodeName, func(n *corev1.Node) { n.Spec.Taints = nil })
+		e.wantScheduled("tainted", onFlyball)
 
-		w.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
-		w.waitIdle()
-		w.wantScheduled("selective", why("node(s) didn't match Pod's node affinity/selector"))
-		w.changeNode(pods.NodeName, func(n *corev1.Node) { n.Labels["disk"] = "ssd" })
-		w.wantScheduled("selective", onFlyball)
+		e.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
+		e.waitIdle()
+		e.wantScheduled("selective", why("node(s) didn't match Pod's node affinity/selector"))
+		e.changeNode(pods.NodeName, func(n *corev1.Node) { n.Labels["disk"] = "ssd" })
+		e.wantScheduled("selective", onFlyball)
 
-		w.create(one("huge", "a", requesting("99999")))
-		w.create(one("large", "a", requesting("9k")))
-		w.waitIdle()
-		w.wantScheduled("huge", why("Insufficient cpu"))
-		w.wantScheduled("large", onFlyball)
-		w.create(one("second", "a", requesting("9k")))
-		w.waitIdle()
-		w.wantScheduled("second", strings.Replace(why("Insufficient cpu"), "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod", 1))
-		w.must(w.Delete(w.Context(), w.pod("large")))
-		w.waitIdle()
-		w.wantScheduled("second", onFlyball)
+		e.create(one("huge", "a", requesting("99999")))
+		e.create(one("large", "a", requesting("9k")))
+		e.waitIdle()
+		e.wantScheduled("huge", why("Insufficient cpu"))
+		e.wantScheduled("large", onFlyball)
+		e.create(one("second", "a", requesting("9k")))
+		e.waitIdle()
+		e.wantScheduled("second", strings.Replace(why("Insufficient cpu"), "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod", 1))
+		e.must(e.Delete(e.Context(), e.pod("large")))
+		e.waitIdle()
+		e.wantScheduled("second", onFlyball)
 	})
 }
 
 func TestPodsThatAreNotScheduled(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.create(one("gated", "a", func(s *corev1.PodSpec) { s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}} }))
-		w.create(one("foreign", "a", func(s *corev1.PodSpec) { s.SchedulerName = "mine" }))
-		w.create(one("nowhere", "a", func(s *corev1.PodSpec) { s.NodeName = "absent" }))
-		w.create(one("direct", "a", func(s *corev1.PodSpec) { s.NodeName = pods.NodeName }))
-		w.waitIdle()
-		w.wantScheduled("gated", "Pending SchedulingGated: Scheduling is blocked due to non-empty scheduling gates")
-		w.wantScheduled("foreign", `Pending on ""`)
-		w.wantScheduled("nowhere", `Pending on "absent"`)
-		w.wantScheduled("direct", onFlyball)
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(one("gated", "a", func(s *corev1.PodSpec) { s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}} }))
+		e.create(one("foreign", "a", func(s *corev1.PodSpec) { s.SchedulerName = "mine" }))
+		e.create(one("nowhere", "a", func(s *corev1.PodSpec) { s.NodeName = "absent" }))
+		e.create(one("direct", "a", func(s *corev1.PodSpec) { s.NodeName = pods.NodeName }))
+		e.waitIdle()
+		e.wantScheduled("gated", "Pending SchedulingGated: Scheduling is blocked due to non-empty scheduling gates")
+		e.wantScheduled("foreign", `Pending on ""`)
+		e.wantScheduled("nowhere", `Pending on "absent"`)
+		e.wantScheduled("direct", onFlyball)
 
-		gated := w.pod("gated")
+		gated := e.pod("gated")
 		before := client.MergeFrom(gated.DeepCopy())
 		gated.Spec.SchedulingGates = nil
-		w.must(w.Patch(w.Context(), gated, before))
-		w.waitIdle()
-		w.wantScheduled("gated", onFlyball)
+		e.must(e.Patch(e.Context(), gated, before))
+		e.waitIdle()
+		e.wantScheduled("gated", onFlyball)
 	})
 }
 
 // TestOtherNodes: a node that a user adds gets pods when it is ready, and only those that do not
 // fit on the one that is there.
 func TestOtherNodes(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.waitIdle()
-		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "added", Labels: map[string]string{"disk": "ssd"}}})
-		w.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
-		w.create(one("web", "a"))
-		w.waitIdle()
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.waitIdle()
+		e.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "added", Labels: map[string]string{"disk": "ssd"}}})
+		e.create(one("selective", "a", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} }))
+		e.create(one("web", "a"))
+		e.waitIdle()
 		node := &corev1.Node{}
-		w.must(w.Get(w.Context(), client.ObjectKey{Name: "added"}, node))
+		e.must(e.Get(e.Context(), client.ObjectKey{Name: "added"}, node))
 		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady {
 			t.Errorf("the node that is not ready has the taints %v", node.Spec.Taints)
 		}
-		w.wantScheduled("selective", "Pending Unschedulable: 0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s)."+
+		e.wantScheduled("selective", "Pending Unschedulable: 0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s)."+
 			" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}
-		w.must(w.Status().Update(w.Context(), node))
-		w.waitIdle()
-		w.wantScheduled("selective", `Pending on "added"`) // whose kubelet would run it
-		w.wantScheduled("web", onFlyball)
-		w.must(w.Get(w.Context(), client.ObjectKey{Name: "added"}, node))
+		e.must(e.Status().Update(e.Context(), node))
+		e.waitIdle()
+		e.wantScheduled("selective", `Pending on "added"`) // whose kubelet would run it
+		e.wantScheduled("web", onFlyball)
+		e.must(e.Get(e.Context(), client.ObjectKey{Name: "added"}, node))
 		if len(node.Spec.Taints) != 0 {
 			t.Errorf("the node that is ready has the taints %v", node.Spec.Taints)
 		}
@@ -174,30 +174,30 @@ func TestOtherNodes(t *testing.T) {
 
 // TestWithoutNodes: pods are reported as unschedulable only after a timeout.
 func TestWithoutNodes(t *testing.T) {
-	inVirtualTime(t, controllers.Options{Without: []string{"pods"}}, func(w world) {
-		w.create(one("web", "a"))
-		w.waitIdle()
-		w.wantScheduled("web", "Pending Unschedulable: no nodes available to schedule pods")
+	inVirtualTime(t, controllers.Options{Without: []string{"pods"}}, func(e env) {
+		e.create(one("web", "a"))
+		e.waitIdle()
+		e.wantScheduled("web", "Pending Unschedulable: no nodes available to schedule pods")
 	})
 }
 
 func TestExhaustedAddresses(t *testing.T) {
 	o := controllers.Options{Pods: pods.Options{Network: netip.MustParsePrefix("10.200.0.0/29")}} // 6 pods
-	inVirtualTime(t, o, func(w world) {
+	inVirtualTime(t, o, func(e env) {
 		for i := range 8 {
-			w.create(one(fmt.Sprint("p", i), "a"))
-			w.waitIdle()
+			e.create(one(fmt.Sprint("p", i), "a"))
+			e.waitIdle()
 		}
 		seen := map[string]bool{}
 		for i := range 6 {
-			seen[w.pod(fmt.Sprint("p", i)).Status.PodIP] = true
+			seen[e.pod(fmt.Sprint("p", i)).Status.PodIP] = true
 		}
 		if len(seen) != 6 || seen[""] {
 			t.Errorf("the addresses are %v", seen)
 		}
 		const none = "Failed to create pod sandbox: no IP addresses available in 10.200.0.0/29"
 		for _, name := range []string{"p6", "p7"} {
-			p, described := w.pod(name), ""
+			p, described := e.pod(name), ""
 			for _, c := range p.Status.Conditions {
 				if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
 					described = c.Message
@@ -206,37 +206,37 @@ func TestExhaustedAddresses(t *testing.T) {
 			if p.Status.Phase != corev1.PodPending || described != none {
 				t.Errorf("%s is %s with %q", name, p.Status.Phase, described)
 			}
-			w.wantEvents("Pod", name,
+			e.wantEvents("Pod", name,
 				"Warning FailedCreatePodSandBox kubelet: "+none,
 				"Normal Scheduled default-scheduler: Successfully assigned default/"+name+" to flyball")
 		}
-		before := w.pod("p7").ResourceVersion
+		before := e.pod("p7").ResourceVersion
 		time.Sleep(time.Hour) // virtual
-		if after := w.pod("p7").ResourceVersion; after != before {
+		if after := e.pod("p7").ResourceVersion; after != before {
 			t.Error("the pod is written again and again")
 		}
 
-		freed := w.pod("p3").Status.PodIP
-		w.must(w.Delete(w.Context(), w.pod("p3")))
-		w.waitIdle()
-		w.wantScheduled("p6", onFlyball)
-		w.wantScheduled("p7", `Pending on "flyball"`)
-		if got := w.pod("p6").Status.PodIP; got != freed {
+		freed := e.pod("p3").Status.PodIP
+		e.must(e.Delete(e.Context(), e.pod("p3")))
+		e.waitIdle()
+		e.wantScheduled("p6", onFlyball)
+		e.wantScheduled("p7", `Pending on "flyball"`)
+		if got := e.pod("p6").Status.PodIP; got != freed {
 			t.Errorf("the address is %s, want %s", got, freed)
 		}
 
 		ends := one("p8", "a")
 		ends.Annotations = map[string]string{pods.OutcomeAnnotation: pods.Succeeded}
 		ends.Spec.RestartPolicy = corev1.RestartPolicyNever
-		w.must(w.Delete(w.Context(), w.pod("p7")))
-		w.must(w.Delete(w.Context(), w.pod("p0")))
-		w.waitIdle()
-		w.create(ends)
-		w.waitIdle()
-		w.create(one("p9", "a"))
-		w.waitIdle()
-		w.wantScheduled("p8", `Succeeded on "flyball"`)
-		w.wantScheduled("p9", onFlyball) // one that has ended needs no address
+		e.must(e.Delete(e.Context(), e.pod("p7")))
+		e.must(e.Delete(e.Context(), e.pod("p0")))
+		e.waitIdle()
+		e.create(ends)
+		e.waitIdle()
+		e.create(one("p9", "a"))
+		e.waitIdle()
+		e.wantScheduled("p8", `Succeeded on "flyball"`)
+		e.wantScheduled("p9", onFlyball) // one that has ended needs no address
 	})
 }
 
@@ -245,7 +245,7 @@ func TestAddressesSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kept := keepOpen{memory.New(memory.Options{})}
 		defer kept.Store.Close()
-		run := func(do func(w world)) {
+		run := func(do func(e env)) {
 			plane, err := controlplane.Start(t.Context(), controlplane.Options{Storage: kept})
 			if err != nil {
 				t.Fatal(err)
@@ -254,33 +254,33 @@ func TestAddressesSurviveARestart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			do(world{t, c})
+			do(env{t, c, plane.Config()})
 			if err := plane.Stop(); err != nil {
 				t.Error(err)
 			}
 		}
 		addresses := map[string]string{}
-		run(func(w world) {
+		run(func(e env) {
 			for i := range 5 {
-				w.create(one(fmt.Sprint("p", i), "a"))
+				e.create(one(fmt.Sprint("p", i), "a"))
 			}
-			w.waitIdle()
+			e.waitIdle()
 			for i := range 5 {
-				p := w.pod(fmt.Sprint("p", i))
+				p := e.pod(fmt.Sprint("p", i))
 				addresses[p.Status.PodIP] = p.Name
 			}
-			w.must(w.Delete(w.Context(), w.pod("p1")))
-			w.waitIdle()
+			e.must(e.Delete(e.Context(), e.pod("p1")))
+			e.waitIdle()
 		})
-		run(func(w world) {
-			w.create(one("p5", "a"))
-			w.create(one("p6", "a"))
-			w.waitIdle()
+		run(func(e env) {
+			e.create(one("p5", "a"))
+			e.create(one("p6", "a"))
+			e.waitIdle()
 			for i := range 7 {
 				if i == 1 {
 					continue
 				}
-				p := w.pod(fmt.Sprint("p", i))
+				p := e.pod(fmt.Sprint("p", i))
 				if owner := addresses[p.Status.PodIP]; p.Status.PodIP == "" || i < 5 && owner != p.Name || i >= 5 && owner != "" && owner != "p1" {
 					t.Errorf("%s has %q, which %q had", p.Name, p.Status.PodIP, owner)
 				}
@@ -296,11 +296,11 @@ type keepOpen struct{ storage.Store }
 func (keepOpen) Close() error { return nil }
 
 func TestNodeLease(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.waitIdle()
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.waitIdle()
 		key, lease := client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: pods.NodeName}, &coordinationv1.Lease{}
 		renewed := func() time.Duration {
-			w.must(w.Get(w.Context(), key, lease))
+			e.must(e.Get(e.Context(), key, lease))
 			return time.Since(lease.Spec.RenewTime.Time)
 		}
 		for range 10 {
@@ -310,25 +310,25 @@ func TestNodeLease(t *testing.T) {
 			}
 		}
 		node := &corev1.Node{}
-		w.must(w.Get(w.Context(), client.ObjectKey{Name: pods.NodeName}, node))
+		e.must(e.Get(e.Context(), client.ObjectKey{Name: pods.NodeName}, node))
 		if o := lease.OwnerReferences; len(o) != 1 || o[0].UID != node.UID || o[0].Kind != "Node" {
 			t.Errorf("its owner is %v", o)
 		}
-		w.must(w.Delete(w.Context(), lease))
+		e.must(e.Delete(e.Context(), lease))
 		time.Sleep(11 * time.Second)
 		renewed()
 	})
 }
 
 func TestRootCA(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.waitIdle()
-		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-		w.waitIdle()
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.waitIdle()
+		e.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
+		e.waitIdle()
 		published := func(namespace string) *corev1.ConfigMap {
 			t.Helper()
 			m := &corev1.ConfigMap{}
-			w.must(w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: "kube-root-ca.crt"}, m))
+			e.must(e.Get(e.Context(), client.ObjectKey{Namespace: namespace, Name: "kube-root-ca.crt"}, m))
 			return m
 		}
 		want := published("default").Data["ca.crt"]
@@ -346,16 +346,16 @@ func TestRootCA(t *testing.T) {
 
 		m := published("team")
 		m.Data = map[string]string{"ca.crt": "mine", "other": "too"}
-		w.must(w.Update(w.Context(), m))
-		w.waitIdle()
+		e.must(e.Update(e.Context(), m))
+		e.waitIdle()
 		check("team")
-		w.must(w.Delete(w.Context(), published("team")))
-		w.waitIdle()
+		e.must(e.Delete(e.Context(), published("team")))
+		e.waitIdle()
 		check("team")
 
-		w.must(w.Delete(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}))
-		w.waitIdle()
-		if err := w.Get(w.Context(), client.ObjectKey{Name: "team"}, &corev1.Namespace{}); client.IgnoreNotFound(err) != nil || err == nil {
+		e.must(e.Delete(e.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}))
+		e.waitIdle()
+		if err := e.Get(e.Context(), client.ObjectKey{Name: "team"}, &corev1.Namespace{}); client.IgnoreNotFound(err) != nil || err == nil {
 			t.Errorf("the namespace still exists: %v", err)
 		}
 	})

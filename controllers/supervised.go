@@ -56,16 +56,16 @@ type supervisedRunnable struct {
 }
 
 // Start implements manager.Runnable.
-func (w *supervisedRunnable) Start(ctx context.Context) error {
-	if err := w.Runnable.Start(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
-		w.manager.options.OnFailure(w.manager.controller, err)
+func (s *supervisedRunnable) Start(ctx context.Context) error {
+	if err := s.Runnable.Start(ctx); err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+		s.manager.options.OnFailure(s.manager.controller, err)
 	}
 	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable, as the runnable itself does.
-func (w *supervisedRunnable) NeedLeaderElection() bool {
-	r, ok := w.Runnable.(manager.LeaderElectionRunnable)
+func (s *supervisedRunnable) NeedLeaderElection() bool {
+	r, ok := s.Runnable.(manager.LeaderElectionRunnable)
 	return !ok || r.NeedLeaderElection()
 }
 
@@ -109,7 +109,8 @@ func (r *limitedRecorder) Eventf(object runtime.Object, eventtype, reason, forma
 	}
 }
 
-func (r *limitedRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
+func (r *limitedRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason,
+	format string, args ...any) {
 	if r.allow() {
 		r.to.AnnotatedEventf(object, annotations, eventtype, reason, format, args...)
 	}
@@ -121,13 +122,15 @@ type limitedEventRecorder struct {
 	allow func() bool
 }
 
-func (r *limitedEventRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+func (r *limitedEventRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string,
+	args ...any) {
 	if r.allow() {
 		r.to.Eventf(regarding, related, eventtype, reason, action, note, args...)
 	}
 }
 
-func (r *limitedEventRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
+func (r *limitedEventRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string,
+	eventtype, reason, action, note string, args ...any) {
 	if r.allow() {
 		r.to.AnnotatedEventf(regarding, related, annotations, eventtype, reason, action, note, args...)
 	}

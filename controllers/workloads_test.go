@@ -35,29 +35,29 @@ func deployment(replicas int32, image string) *appsv1.Deployment {
 	}
 }
 
-func (w world) deployment() *appsv1.Deployment {
-	w.Helper()
+func (e env) deployment() *appsv1.Deployment {
+	e.Helper()
 	d := &appsv1.Deployment{}
-	w.must(w.Get(w.Context(), web, d))
+	e.must(e.Get(e.Context(), web, d))
 	return d
 }
 
 // change patches the Deployment and waits until the controllers are idle.
-func (w world) change(change func(*appsv1.Deployment)) *appsv1.Deployment {
-	w.Helper()
-	d := w.deployment()
+func (e env) change(change func(*appsv1.Deployment)) *appsv1.Deployment {
+	e.Helper()
+	d := e.deployment()
 	before := client.MergeFrom(d.DeepCopy())
 	change(d)
-	w.must(w.Patch(w.Context(), d, before))
-	w.waitIdle()
-	return w.deployment()
+	e.must(e.Patch(e.Context(), d, before))
+	e.waitIdle()
+	return e.deployment()
 }
 
 // pods returns the image of each pod and whether it is ready, sorted.
-func (w world) pods() []string {
-	w.Helper()
+func (e env) pods() []string {
+	e.Helper()
 	list := &corev1.PodList{}
-	w.must(w.List(w.Context(), list, client.InNamespace(web.Namespace)))
+	e.must(e.List(e.Context(), list, client.InNamespace(web.Namespace)))
 	var described []string
 	for _, p := range list.Items {
 		state := p.Spec.Containers[0].Image
@@ -72,18 +72,18 @@ func (w world) pods() []string {
 	return described
 }
 
-func (w world) wantPods(described ...string) {
-	w.Helper()
-	if got := w.pods(); !slices.Equal(got, described) {
-		w.Errorf("the pods are %q, want %q", got, described)
+func (e env) wantPods(described ...string) {
+	e.Helper()
+	if got := e.pods(); !slices.Equal(got, described) {
+		e.Errorf("the pods are %q, want %q", got, described)
 	}
 }
 
 // sets returns the revision, image and replicas of each ReplicaSet, sorted by revision.
-func (w world) sets() []string {
-	w.Helper()
+func (e env) sets() []string {
+	e.Helper()
 	list := &appsv1.ReplicaSetList{}
-	w.must(w.List(w.Context(), list, client.InNamespace(web.Namespace)))
+	e.must(e.List(e.Context(), list, client.InNamespace(web.Namespace)))
 	var described []string
 	for _, rs := range list.Items {
 		described = append(described, fmt.Sprint(rs.Annotations["deployment.kubernetes.io/revision"], " ", rs.Spec.Template.Spec.Containers[0].Image, " ", *rs.Spec.Replicas))
@@ -92,10 +92,10 @@ func (w world) sets() []string {
 	return described
 }
 
-func (w world) wantSets(described ...string) {
-	w.Helper()
-	if got := w.sets(); !slices.Equal(got, described) {
-		w.Errorf("the sets are %q, want %q", got, described)
+func (e env) wantSets(described ...string) {
+	e.Helper()
+	if got := e.sets(); !slices.Equal(got, described) {
+		e.Errorf("the sets are %q, want %q", got, described)
 	}
 }
 
@@ -114,143 +114,143 @@ func isRolledOut(d *appsv1.Deployment) bool {
 }
 
 func TestDeploymentLifecycle(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.create(deployment(3, "a"))
-		w.waitIdle()
-		w.wantPods("a ready", "a ready", "a ready")
-		w.wantSets("1 a 3")
-		if d := w.deployment(); !isRolledOut(d) || d.Annotations["deployment.kubernetes.io/revision"] != "1" || d.Generation != 1 {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(deployment(3, "a"))
+		e.waitIdle()
+		e.wantPods("a ready", "a ready", "a ready")
+		e.wantSets("1 a 3")
+		if d := e.deployment(); !isRolledOut(d) || d.Annotations["deployment.kubernetes.io/revision"] != "1" || d.Generation != 1 {
 			t.Errorf("generation %d, status %+v, annotations %v", d.Generation, d.Status, d.Annotations)
 		}
 
-		if d := w.change(setImage("b")); !isRolledOut(d) {
+		if d := e.change(setImage("b")); !isRolledOut(d) {
 			t.Errorf("status %+v", d.Status)
 		}
-		w.wantPods("b ready", "b ready", "b ready")
-		w.wantSets("1 a 0", "2 b 3")
+		e.wantPods("b ready", "b ready", "b ready")
+		e.wantSets("1 a 0", "2 b 3")
 
-		w.change(setReplicas(1))
-		w.wantPods("b ready")
+		e.change(setReplicas(1))
+		e.wantPods("b ready")
 
-		w.change(setImage("a")) // back
-		w.wantPods("a ready")
-		w.wantSets("2 b 0", "3 a 1")
+		e.change(setImage("a")) // back
+		e.wantPods("a ready")
+		e.wantSets("2 b 0", "3 a 1")
 
-		w.change(func(d *appsv1.Deployment) { d.Spec.Paused = true; setImage("c")(d) })
-		w.wantPods("a ready")
-		w.change(func(d *appsv1.Deployment) { d.Spec.Paused = false })
-		w.wantPods("c ready")
+		e.change(func(d *appsv1.Deployment) { d.Spec.Paused = true; setImage("c")(d) })
+		e.wantPods("a ready")
+		e.change(func(d *appsv1.Deployment) { d.Spec.Paused = false })
+		e.wantPods("c ready")
 
 		limit := int32(0)
-		w.change(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = &limit })
-		w.wantSets("4 c 1")
+		e.change(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = &limit })
+		e.wantSets("4 c 1")
 
-		w.must(w.Delete(w.Context(), w.deployment()))
-		w.waitIdle()
-		w.wantPods()
-		w.wantSets()
+		e.must(e.Delete(e.Context(), e.deployment()))
+		e.waitIdle()
+		e.wantPods()
+		e.wantSets()
 	})
 }
 
 func TestRecreate(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
 		d := deployment(2, "a")
 		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
-		w.create(d)
-		w.waitIdle()
-		w.change(setImage("b"))
-		w.wantPods("b ready", "b ready")
+		e.create(d)
+		e.waitIdle()
+		e.change(setImage("b"))
+		e.wantPods("b ready", "b ready")
 	})
 }
 
 func TestStuckRollout(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.create(deployment(4, "a"))
-		w.waitIdle()
-		w.change(func(d *appsv1.Deployment) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(deployment(4, "a"))
+		e.waitIdle()
+		e.change(func(d *appsv1.Deployment) {
 			setImage("b")(d)
 			d.Spec.Template.Annotations = map[string]string{pods.OutcomeAnnotation: pods.NeverReady}
 		})
-		w.wantPods("a ready", "a ready", "a ready", "b", "b")
+		e.wantPods("a ready", "a ready", "a ready", "b", "b")
 		time.Sleep(11 * time.Minute) // virtual
-		w.waitIdle()
-		if !slices.ContainsFunc(w.deployment().Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		e.waitIdle()
+		if !slices.ContainsFunc(e.deployment().Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 			return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
 		}) {
-			t.Errorf("conditions %+v", w.deployment().Status.Conditions)
+			t.Errorf("conditions %+v", e.deployment().Status.Conditions)
 		}
 	})
 }
 
 func TestMinReadySeconds(t *testing.T) {
-	inVirtualTime(t, controllers.Options{Pods: pods.Options{Delay: 3 * time.Second}}, func(w world) {
+	inVirtualTime(t, controllers.Options{Pods: pods.Options{Delay: 3 * time.Second}}, func(e env) {
 		d := deployment(1, "a")
 		d.Spec.MinReadySeconds = 60
-		w.create(d)
-		w.waitIdle() // 10 seconds: ready after 3
-		if s := w.deployment().Status; s.ReadyReplicas != 1 || s.AvailableReplicas != 0 {
+		e.create(d)
+		e.waitIdle() // 10 seconds: ready after 3
+		if s := e.deployment().Status; s.ReadyReplicas != 1 || s.AvailableReplicas != 0 {
 			t.Errorf("status %+v", s)
 		}
 		time.Sleep(time.Minute) // virtual
-		w.waitIdle()
-		if s := w.deployment().Status; s.AvailableReplicas != 1 {
+		e.waitIdle()
+		if s := e.deployment().Status; s.AvailableReplicas != 1 {
 			t.Errorf("status %+v", s)
 		}
 	})
 }
 
 func TestReplicaSetAdoptsReleasesAndReplaces(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
 		stray := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stray", Labels: map[string]string{"app": "web"}}, Spec: template("a").Spec}
-		w.create(stray)
+		e.create(stray)
 		n := int32(3)
 		rs := &appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 			Spec:       appsv1.ReplicaSetSpec{Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("a")},
 		}
-		w.create(rs)
-		w.waitIdle()
-		w.wantPods("a ready", "a ready", "a ready")
-		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(stray), stray))
+		e.create(rs)
+		e.waitIdle()
+		e.wantPods("a ready", "a ready", "a ready")
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(stray), stray))
 		if !metav1.IsControlledBy(stray, rs) {
 			t.Error("the stray pod was not adopted")
 		}
 
 		before := client.MergeFrom(stray.DeepCopy())
 		stray.Labels = map[string]string{"app": "other"}
-		w.must(w.Patch(w.Context(), stray, before))
-		w.waitIdle()
-		w.wantPods("a ready", "a ready", "a ready", "a ready")
-		w.must(w.Get(w.Context(), client.ObjectKeyFromObject(stray), stray))
+		e.must(e.Patch(e.Context(), stray, before))
+		e.waitIdle()
+		e.wantPods("a ready", "a ready", "a ready", "a ready")
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(stray), stray))
 		if len(stray.OwnerReferences) > 0 {
 			t.Error("the pod was not released")
 		}
-		w.must(w.Delete(w.Context(), stray))
+		e.must(e.Delete(e.Context(), stray))
 
 		list := &corev1.PodList{}
-		w.must(w.List(w.Context(), list, client.InNamespace("default"), client.MatchingLabels{"app": "web"}))
-		w.must(w.Delete(w.Context(), &list.Items[0]))
-		w.waitIdle()
-		w.wantPods("a ready", "a ready", "a ready")
+		e.must(e.List(e.Context(), list, client.InNamespace("default"), client.MatchingLabels{"app": "web"}))
+		e.must(e.Delete(e.Context(), &list.Items[0]))
+		e.waitIdle()
+		e.wantPods("a ready", "a ready", "a ready")
 
-		w.must(w.Delete(w.Context(), rs, client.PropagationPolicy(orphan)))
-		w.waitIdle()
-		w.wantPods("a ready", "a ready", "a ready")
+		e.must(e.Delete(e.Context(), rs, client.PropagationPolicy(orphan)))
+		e.waitIdle()
+		e.wantPods("a ready", "a ready", "a ready")
 	})
 }
 
 func TestPodLifecycle(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
 		ips := map[string]bool{}
 		for i := range 3 {
-			w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", i)}, Spec: template("a").Spec})
+			e.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p", i)}, Spec: template("a").Spec})
 		}
 		ended := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "z", Annotations: map[string]string{pods.OutcomeAnnotation: pods.Succeeded}}, Spec: template("a").Spec}
 		ended.Spec.RestartPolicy = corev1.RestartPolicyNever
-		w.create(ended)
-		w.waitIdle()
+		e.create(ended)
+		e.waitIdle()
 		list := &corev1.PodList{}
-		w.must(w.List(w.Context(), list, client.InNamespace("default")))
+		e.must(e.List(e.Context(), list, client.InNamespace("default")))
 		for _, p := range list.Items {
 			ips[p.Status.PodIP] = true
 			want := corev1.PodRunning
@@ -265,23 +265,23 @@ func TestPodLifecycle(t *testing.T) {
 			t.Errorf("addresses %v", ips)
 		}
 		node := &corev1.Node{}
-		w.must(w.Get(w.Context(), client.ObjectKey{Name: pods.NodeName}, node))
+		e.must(e.Get(e.Context(), client.ObjectKey{Name: pods.NodeName}, node))
 		if len(node.Status.Conditions) != 1 || node.Status.Conditions[0].Status != corev1.ConditionTrue {
 			t.Errorf("the node: %+v", node.Status)
 		}
-		w.must(w.Delete(w.Context(), &list.Items[0])) // with 30 seconds of grace
-		w.waitIdle()
-		if err := w.Get(w.Context(), client.ObjectKeyFromObject(&list.Items[0]), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		e.must(e.Delete(e.Context(), &list.Items[0])) // with 30 seconds of grace
+		e.waitIdle()
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(&list.Items[0]), &corev1.Pod{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the pod still exists: %v", err)
 		}
 	})
 }
 
 func TestNamespacesHaveAServiceAccount(t *testing.T) {
-	inVirtualTime(t, controllers.Options{}, func(w world) {
-		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
-		w.waitIdle()
-		w.must(w.Get(w.Context(), client.ObjectKey{Namespace: "team", Name: "default"}, &corev1.ServiceAccount{}))
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
+		e.waitIdle()
+		e.must(e.Get(e.Context(), client.ObjectKey{Namespace: "team", Name: "default"}, &corev1.ServiceAccount{}))
 	})
 }
 

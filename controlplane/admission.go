@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"net/netip"
 	"slices"
 
 	"flyball.dev/apiserver/admission"
@@ -15,13 +14,4 @@ func (o *Options) admissionOptions() admission.Options {
 		options.Disable = append(slices.Clone(options.Disable), admission.ServiceAccount)
 	}
 	return options
-}
-
-// address returns the address of the HTTPS server, or the zero value without one.
-func (c *ControlPlane) address() netip.AddrPort {
-	if c.https == nil {
-		return netip.AddrPort{}
-	}
-	address, _ := netip.ParseAddrPort(c.https.listener.Addr().String())
-	return address
 }

@@ -22,7 +22,7 @@ func TestBadInput(t *testing.T) {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	if status, _ := send(http.MethodPost, maps, "application/json", `{"metadata":{"name":"there"},"data":{"a":"b"}}`); status != http.StatusCreated {
-		t.Fatalf("the first ConfigMap was answered with %d", status)
+		t.Fatalf("the first ConfigMap: %d", status)
 	}
 	for _, tc := range []struct {
 		name                     string

@@ -23,45 +23,45 @@ type deadlineBody struct {
 
 // newDeadlineBody sets the deadline of all requests, apiserver.RequestTimeout from now, on a body.
 func newDeadlineBody(ctx context.Context, body io.ReadCloser) *deadlineBody {
-	s := &deadlineBody{ReadCloser: body}
-	s.timer = time.AfterFunc(apiserver.RequestTimeout, s.expire)
-	s.unhook = context.AfterFunc(ctx, func() { body.Close() })
-	return s
+	b := &deadlineBody{ReadCloser: body}
+	b.timer = time.AfterFunc(apiserver.RequestTimeout, b.expire)
+	b.unhook = context.AfterFunc(ctx, func() { body.Close() })
+	return b
 }
 
-func (s *deadlineBody) expire() {
-	s.mu.Lock()
-	s.expired = true
-	s.mu.Unlock()
-	s.ReadCloser.Close()
+func (b *deadlineBody) expire() {
+	b.mu.Lock()
+	b.expired = true
+	b.mu.Unlock()
+	b.ReadCloser.Close()
 }
 
-func (s *deadlineBody) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
+func (b *deadlineBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.expired {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.expired {
 			err = os.ErrDeadlineExceeded
 		}
 	}
 	return n, err
 }
 
-func (s *deadlineBody) Close() error {
-	s.mu.Lock()
-	s.timer.Stop()
-	s.mu.Unlock()
-	s.unhook()
-	return s.ReadCloser.Close()
+func (b *deadlineBody) Close() error {
+	b.mu.Lock()
+	b.timer.Stop()
+	b.mu.Unlock()
+	b.unhook()
+	return b.ReadCloser.Close()
 }
 
-func (s *deadlineBody) setDeadline(t time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.timer.Stop()
+func (b *deadlineBody) setDeadline(t time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer.Stop()
 	if !t.IsZero() {
-		s.timer.Reset(time.Until(t))
+		b.timer.Reset(time.Until(t))
 	}
 }
 

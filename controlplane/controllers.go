@@ -54,8 +54,10 @@ func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error
 	mgr, err := manager.New(cfg, manager.Options{
 		// The info messages of controllers are about the runtime, which is of no interest by
 		// default.
-		Logger:                 m.logger.V(1),
-		Cache:                  cache.Options{DefaultWatchErrorHandler: (&watchErrors{logger: m.logger, last: map[string]time.Time{}}).log},
+		Logger: m.logger.V(1),
+		Cache: cache.Options{
+			DefaultWatchErrorHandler: (&watchErrors{logger: m.logger, last: map[string]time.Time{}}).log,
+		},
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		Controller:             config.Controller{SkipNameValidation: &skipNames},
@@ -131,7 +133,9 @@ func (m *controllerManager) fail(name string, err error) {
 func (m *controllerManager) readyChecks() []apiserver.ReadyCheck {
 	var checks []apiserver.ReadyCheck
 	for _, name := range m.names {
-		checks = append(checks, apiserver.ReadyCheck{Name: "controller/" + name, Check: func() error { return m.check(name) }})
+		checks = append(checks, apiserver.ReadyCheck{Name: "controller/" + name, Check: func() error {
+			return m.check(name)
+		}})
 	}
 	return append(checks, apiserver.ReadyCheck{Name: "informer-sync", Check: m.checkCache})
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -38,7 +39,8 @@ type Options struct {
 	// limit. Requests above the limit get 429 Too Many Requests. Watches and other long-running
 	// requests do not count, and members of system:masters, such as the administrator, are exempt.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// Storage stores the objects; by default in memory. The control plane closes it when it stops.
+	// Storage stores the objects; by default in memory. The control plane closes it when it stops,
+	// and Start when it returns an error.
 	Storage storage.Store
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
 	// the certificate of the authority of this control plane.
@@ -86,14 +88,14 @@ type ControlPlane struct {
 //
 // Possible errors: ctx has ended; the address cannot be listened on; the storage cannot be read.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	c := &ControlPlane{storage: o.Storage, done: make(chan struct{})}
 	if c.storage == nil {
 		c.storage = memory.New(memory.Options{})
 	}
-	err := c.start(o)
+	err := ctx.Err()
+	if err == nil {
+		err = c.start(o)
+	}
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -175,7 +177,8 @@ func (o *Options) complete(ca *authority) {
 }
 
 // administrator is the user of in-process clients.
-var administrator = &user.DefaultInfo{Name: "flyball-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+var administrator = &user.DefaultInfo{Name: "flyball-admin",
+	Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
 // Config returns the configuration of an in-process client, an administrator without a rate limit.
 // The caller owns it. Requests fail when the control plane has stopped.
@@ -200,10 +203,21 @@ func (c *ControlPlane) URL() string {
 	return c.https.url
 }
 
+// address returns the address of the HTTPS server, or the zero value without one.
+func (c *ControlPlane) address() netip.AddrPort {
+	if c.https == nil {
+		return netip.AddrPort{}
+	}
+	address, _ := netip.ParseAddrPort(c.https.listener.Addr().String())
+	return address
+}
+
 // Stop stops the control plane and waits until nothing of it is left: it stops the controllers,
 // ends all watches, lets the requests in flight finish, and closes the storage. Requests that
 // arrive meanwhile, or whose body has not arrived yet, are refused. It returns what
 // [ControlPlane.Err] does. It may be called more than once, also while the context of [Start] ends.
+// What Stop waits for must not call it, such as the function OnFailure of [Options.Controllers]; it
+// may end the context of [Start] instead.
 func (c *ControlPlane) Stop() error {
 	c.stop()
 	<-c.done

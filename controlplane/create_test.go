@@ -42,6 +42,11 @@ func TestFastCreate(t *testing.T) {
 		{"a custom resource that is invalid", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x"},"spec":{"replicas":-1}}`},
 		{"invalid", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"X"}}`},
 		{"another namespace", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","namespace":"y"}}`},
+		{"null for fields", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","managedFields":null,"labels":null},"data":{"a":null,"b":""}}`},
+		{"managed fields of its own", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x","managedFields":[{"manager":"me","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:a":{}}}}]},"data":{"a":"b"}}`},
+		{"a pod with keys twice", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"x"},"spec":{"containers":[{"name":"c","image":"i","command":[],"args":null,"ports":[{"containerPort":80},{"containerPort":80}],"env":[{"name":"A","value":"b"},{"name":"A","value":"c"}]}],"imagePullSecrets":[{"name":"s"},{"name":"s"}]}}`},
+		{"a custom resource with null for fields", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","labels":null,"managedFields":null},"spec":{"image":"i","replicas":null,"ports":[null]},"status":null}`},
+		{"a custom resource whose metadata is null", widgetsPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":null}`},
 		{"no JSON", "/api/v1/namespaces/default/configmaps", `{`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

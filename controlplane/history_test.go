@@ -17,18 +17,14 @@ import (
 // TestUnsafeDelete requests the deletion of an object as unreadable. As it can be read, it must not
 // be deleted, and not without its finalizer.
 func TestUnsafeDelete(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(t, controlplane.Options{WithoutControllers: true})
 	configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps("default")
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "readable", Finalizers: []string{"example.com/finalizer"}}}
 	if _, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	yes := true
-	err = configMaps.Delete(t.Context(), "readable", metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: &yes})
+	err := configMaps.Delete(t.Context(), "readable", metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: &yes})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("Delete: %v", err)
 	}
@@ -40,11 +36,7 @@ func TestUnsafeDelete(t *testing.T) {
 // TestHistory requests an old resource version, which is available, and again when it is compacted.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := start(t, controlplane.Options{WithoutControllers: true})
 		configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps("default")
 		create := func(name string) {
 			t.Helper()

@@ -53,18 +53,10 @@ func TestListenOnAllAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plane.Stop()
-	cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg, client := kubeconfigClient(t, plane, 2)
 	if !strings.HasPrefix(cfg.Host, "https://127.0.0.1:") {
 		t.Errorf("the kubeconfig has %s", cfg.Host)
 	}
-	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.CloseIdleConnections()
 	clients, err := kubernetes.NewForConfigAndClient(cfg, client)
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +144,43 @@ func (s *stack) client(version int) *http.Client {
 	return c
 }
 
+// sendRaw sends text over a connection of its own, and returns after how long the server has closed
+// the connection.
+func (s *stack) sendRaw(text string) time.Duration {
+	s.t.Helper()
+	c, err := s.listener.dial(s.t.Context(), "", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	began := time.Now()
+	conn := tls.Client(c, s.tls())
+	defer conn.Close()
+	io.WriteString(conn, text)
+	if _, err := io.ReadAll(conn); err != nil {
+		s.t.Error(err)
+	}
+	return time.Since(began)
+}
+
+// kubeconfigClient returns the configuration in a control plane's kubeconfig, and a client with it,
+// for a version of HTTP, 1 or 2.
+func kubeconfigClient(t *testing.T, plane *ControlPlane, version int) (*rest.Config, *http.Client) {
+	t.Helper()
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version == 1 {
+		cfg.NextProtos = []string{"http/1.1"}
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return cfg, client
+}
+
 // answer is the response to a request, or its error.
 type answer struct {
 	status int
@@ -229,19 +258,9 @@ func TestStalledBody(t *testing.T) {
 func TestStalledBodyOfRejectedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t)
-		c, err := s.listener.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		conn := tls.Client(c, s.tls())
-		defer conn.Close()
-		fmt.Fprintf(conn, "POST /api/v1/nonsense HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc")
-		if _, err := io.ReadAll(conn); err != nil {
-			t.Error(err)
-		}
-		if after := time.Since(began); after > apiserver.RequestTimeout+time.Second {
-			t.Errorf("the connection lived for %v", after)
+		open := s.sendRaw("POST /api/v1/nonsense HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc")
+		if open > apiserver.RequestTimeout+time.Second {
+			t.Errorf("the connection was open for %v", open)
 		}
 	})
 }
@@ -249,19 +268,8 @@ func TestStalledBodyOfRejectedRequest(t *testing.T) {
 func TestStalledHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t)
-		c, err := s.listener.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		conn := tls.Client(c, s.tls())
-		defer conn.Close()
-		fmt.Fprintf(conn, "GET /api HTTP/1.1\r\nHost: local")
-		if _, err := io.ReadAll(conn); err != nil {
-			t.Error(err)
-		}
-		if after := time.Since(began); after > time.Minute {
-			t.Errorf("the connection lived for %v", after)
+		if open := s.sendRaw("GET /api HTTP/1.1\r\nHost: local"); open > time.Minute {
+			t.Errorf("the connection was open for %v", open)
 		}
 	})
 }
@@ -382,18 +390,7 @@ func TestStopOfIdleServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if version == 1 {
-				cfg.NextProtos = []string{"http/1.1"}
-			}
-			client, err := rest.HTTPClientFor(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.CloseIdleConnections()
+			_, client := kubeconfigClient(t, plane, version)
 			resp, err := client.Get(plane.URL() + "/version")
 			if err != nil {
 				t.Fatal(err)

@@ -60,7 +60,7 @@ func TestRequestIsNotChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if req.Header.Get("Authorization") == "" {
-		t.Error("the handler reached into the client's request")
+		t.Error("the handler changed the client's request")
 	}
 }
 
@@ -87,6 +87,7 @@ func watched(t *testing.T, ctx context.Context, rest func(w http.ResponseWriter,
 	return resp, transport
 }
 
+// untilLeft is a handler that returns when the client has left.
 func untilLeft(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func TestWatches(t *testing.T) {
@@ -129,7 +130,7 @@ func TestWatches(t *testing.T) {
 			}
 		})
 	})
-	t.Run("holds up a writer whose reader is slow", func(t *testing.T) {
+	t.Run("blocks a writer whose reader is slow", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			written := 0
 			resp, transport := watched(t, t.Context(), func(w http.ResponseWriter, r *http.Request) {
@@ -140,7 +141,7 @@ func TestWatches(t *testing.T) {
 			})
 			synctest.Wait()
 			if written > 2*pipeBuffer {
-				t.Errorf("%d bytes were taken ahead of the reader", written)
+				t.Errorf("%d bytes were buffered", written)
 			}
 			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 100*(pipeBuffer/10) {
 				t.Errorf("read %d bytes, %v", len(rest), err)

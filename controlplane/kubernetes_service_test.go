@@ -16,8 +16,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// itself returns the Service of the API server, and the address of its Endpoints and EndpointSlice.
-func itself(t *testing.T, client kubernetes.Interface) (*corev1.Service, netip.AddrPort) {
+// kubernetesService returns the Service of the API server, and the address of its Endpoints and EndpointSlice.
+func kubernetesService(t *testing.T, client kubernetes.Interface) (*corev1.Service, netip.AddrPort) {
 	t.Helper()
 	ctx := t.Context()
 	service, err := client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
@@ -38,7 +38,7 @@ func itself(t *testing.T, client kubernetes.Interface) (*corev1.Service, netip.A
 	subset, slice := endpoints.Subsets[0], slices.Items[0]
 	address := netip.AddrPortFrom(netip.MustParseAddr(subset.Addresses[0].IP), uint16(subset.Ports[0].Port))
 	if other := netip.AddrPortFrom(netip.MustParseAddr(slice.Endpoints[0].Addresses[0]), uint16(*slice.Ports[0].Port)); other != address {
-		t.Errorf("the endpoints say %s, the slice %s", address, other)
+		t.Errorf("the address in the endpoints is %s, in the slice %s", address, other)
 	}
 	family := discoveryv1.AddressTypeIPv4
 	if address.Addr().Is6() {
@@ -53,7 +53,7 @@ func itself(t *testing.T, client kubernetes.Interface) (*corev1.Service, netip.A
 func TestKubernetesService(t *testing.T) {
 	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
 	client := clientFor(t, plane.Config())
-	service, address := itself(t, client)
+	service, address := kubernetesService(t, client)
 	port := netip.MustParseAddrPort(plane.URL()[len("https://"):]).Port()
 	if s := service.Spec; s.ClusterIP != "10.96.0.1" || s.Type != corev1.ServiceTypeClusterIP || len(s.Ports) != 1 || s.Ports[0].Name != "https" ||
 		s.Ports[0].Port != 443 || s.Ports[0].TargetPort.IntValue() != int(port) || s.Selector != nil {
@@ -73,7 +73,7 @@ func TestKubernetesService(t *testing.T) {
 
 func TestServiceOnAllAddresses(t *testing.T) {
 	plane := start(t, controlplane.Options{Listen: "0.0.0.0:0", WithoutControllers: true})
-	_, address := itself(t, clientFor(t, plane.Config()))
+	_, address := kubernetesService(t, clientFor(t, plane.Config()))
 	if !address.Addr().IsGlobalUnicast() || address.Port() == 0 {
 		t.Errorf("the endpoint is %s", address)
 	}
@@ -83,7 +83,7 @@ func TestServiceIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := clientFor(t, start(t, controlplane.Options{}).Config())
 		ctx := t.Context()
-		itself(t, client)
+		kubernetesService(t, client)
 		if err := client.CoreV1().Services("default").Delete(ctx, "kubernetes", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestServiceIsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(11 * time.Second)
-		service, address := itself(t, client)
+		service, address := kubernetesService(t, client)
 		if service.Spec.ClusterIP != "10.96.0.1" || address.Addr().String() != "192.0.2.1" {
 			t.Errorf("%s, %s", service.Spec.ClusterIP, address)
 		}
@@ -116,7 +116,7 @@ func TestServiceIsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(11 * time.Second)
-		itself(t, client)
+		kubernetesService(t, client)
 	})
 }
 
@@ -154,12 +154,12 @@ func TestServiceAfterRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _ := itself(t, clientFor(t, first.Config()))
+	before, _ := kubernetesService(t, clientFor(t, first.Config()))
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	second := start(t, controlplane.Options{Storage: lasting{store}, Listen: "127.0.0.1:0", WithoutControllers: true})
-	after, address := itself(t, clientFor(t, second.Config()))
+	after, address := kubernetesService(t, clientFor(t, second.Config()))
 	if port := netip.MustParseAddrPort(second.URL()[len("https://"):]).Port(); address.Port() != port {
 		t.Errorf("the endpoint is %s, the server on port %d", address, port)
 	}

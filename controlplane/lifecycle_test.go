@@ -3,6 +3,9 @@ package controlplane_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -144,12 +147,11 @@ func TestRequestInFlightFinishes(t *testing.T) {
 		}
 		client := clientFor(t, plane.Config())
 		release := make(chan struct{})
-		store.onRange = func() { <-release }
+		store.onRange = func() { <-release; add("read") }
+		responded := make(chan error, 1)
 		go func() {
-			if _, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
-				t.Error(err)
-			}
-			add("response")
+			_, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+			responded <- err
 		}()
 		synctest.Wait()
 		cancel()
@@ -159,9 +161,11 @@ func TestRequestInFlightFinishes(t *testing.T) {
 		}
 		close(release)
 		<-plane.Done()
-		synctest.Wait()
-		if len(order) != 2 || order[0] != "response" {
-			t.Errorf("the order is %v", order)
+		if err := <-responded; err != nil {
+			t.Error(err)
+		}
+		if want := []string{"read", "closed"}; !slices.Equal(order, want) {
+			t.Errorf("the order is %v, want %v", order, want)
 		}
 	})
 }
@@ -206,4 +210,69 @@ func TestManagerReleasesItsLease(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestStartWithEndedContext: Start owns the storage even if there is nothing else to stop.
+func TestStartWithEndedContext(t *testing.T) {
+	closed := 0
+	store := newHookedStore()
+	store.onClose = func() error { closed++; return nil }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	plane, err := controlplane.Start(ctx, controlplane.Options{Storage: store})
+	if plane != nil || !errors.Is(err, context.Canceled) || closed != 1 {
+		t.Errorf("got %v, %v, and the storage was closed %d times", plane, err, closed)
+	}
+}
+
+// TestContextEndsWithWatches ends the context at several moments, with watches and writes in flight
+// and while Stop is called: all of them end, and that is no error.
+func TestContextEndsWithWatches(t *testing.T) {
+	for moment := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			plane, err := controlplane.Start(ctx, controlplane.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			configMaps := clientFor(t, plane.Config()).CoreV1().ConfigMaps(metav1.NamespaceDefault)
+			var group sync.WaitGroup
+			for i := range 8 {
+				group.Go(func() {
+					o := metav1.ListOptions{}
+					if i%2 == 0 { // a list in the form of a watch
+						o.SendInitialEvents, o.AllowWatchBookmarks = ptr.To(true), true
+						o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+					}
+					w, err := configMaps.Watch(context.Background(), o)
+					if err != nil {
+						return
+					}
+					for range w.ResultChan() {
+					}
+				})
+				group.Go(func() {
+					for n := 0; ; n++ {
+						cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c-%d-%d", i, n)}}
+						if _, err := configMaps.Create(context.Background(), cm, metav1.CreateOptions{}); err != nil {
+							return
+						}
+					}
+				})
+			}
+			group.Go(func() {
+				for range moment * moment {
+					runtime.Gosched()
+				}
+				cancel()
+				if err := plane.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			group.Wait()
+			if err := plane.Err(); err != nil || !ended(plane) {
+				t.Errorf("ended: %t, with %v", ended(plane), err)
+			}
+		})
+	}
 }

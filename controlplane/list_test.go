@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/controlplane"
 )
@@ -22,11 +22,7 @@ import (
 // is sent.
 func TestListMemory(t *testing.T) {
 	const objects, size, most = 400, 160_000, 8 << 20
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(t, controlplane.Options{Listen: "127.0.0.1:0", WithoutControllers: true})
 	client := clientFor(t, plane.Config())
 	for i := range objects {
 		configMap := &corev1.ConfigMap{
@@ -37,10 +33,7 @@ func TestListMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := fromKubeconfig(t, plane)
 	https, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -81,11 +74,16 @@ func TestListMemory(t *testing.T) {
 	}
 }
 
-// liveHeap returns the bytes that are reachable.
+// liveHeap returns how much of the heap is in use. It is the least of several readings, because what
+// other goroutines allocate between a collection and the reading counts as well.
 func liveHeap() int64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
+	least := int64(math.MaxInt64)
+	for range 5 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		least = min(least, int64(stats.HeapAlloc))
+	}
+	return least
 }

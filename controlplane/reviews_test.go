@@ -26,16 +26,16 @@ func TestReviews(t *testing.T) {
 	guest := clientFor(t, guestConfig)
 	ctx, pods := t.Context(), &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: "default"}
 
-	t.Run("who am I", func(t *testing.T) {
+	t.Run("SelfSubjectReview", func(t *testing.T) {
 		got, err := guest.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if u := got.Status.UserInfo; u.Username != "guest" || !slices.Equal(u.Groups, []string{"guests", user.AllAuthenticated}) {
-			t.Errorf("I am %v", u)
+			t.Errorf("the user is %v", u)
 		}
 	})
-	t.Run("may I", func(t *testing.T) {
+	t.Run("SelfSubjectAccessReview", func(t *testing.T) {
 		for client, want := range map[*kubernetes.Clientset]bool{admin: true, guest: false} {
 			got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: pods}}, metav1.CreateOptions{})
@@ -44,7 +44,7 @@ func TestReviews(t *testing.T) {
 			}
 		}
 	})
-	t.Run("may they", func(t *testing.T) {
+	t.Run("SubjectAccessReview", func(t *testing.T) {
 		for group, want := range map[string]bool{user.SystemPrivilegedGroup: true, "guests": false} {
 			spec := authorizationv1.SubjectAccessReviewSpec{Groups: []string{group}, ResourceAttributes: pods}
 			got, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
@@ -64,8 +64,8 @@ func TestReviews(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("whose token", func(t *testing.T) {
-		for token, want := range map[string]string{"secret": "guest", "guess": ""} {
+	t.Run("TokenReview", func(t *testing.T) {
+		for token, want := range map[string]string{"secret": "guest", "unknown": ""} {
 			got, err := admin.AuthenticationV1().TokenReviews().Create(ctx,
 				&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 			if err != nil || got.Status.User.Username != want || got.Status.Authenticated != (want != "") {
@@ -73,7 +73,7 @@ func TestReviews(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what may I", func(t *testing.T) {
+	t.Run("SelfSubjectRulesReview", func(t *testing.T) {
 		for client, want := range map[*kubernetes.Clientset]int{admin: 1, guest: 0} {
 			got, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx,
 				&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})

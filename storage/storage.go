@@ -135,10 +135,11 @@ type Write struct {
 	If uint64
 	// Expires is when the store deletes the record; zero means never.
 	Expires time.Time
-	// Seal, if not nil, is called with the new record, which has its revision, before it is visible
-	// to others. The writer can set a cached value then, so that what it wrote is never decoded.
-	// Seal must neither block nor use the store. It is not called if the write fails.
-	Seal func(*Record)
+	// BeforeCommit, if not nil, is called with the new record, which has its revision, before it is
+	// visible to others. The writer can set a cached value then, so that what it wrote is never
+	// decoded.
+	// BeforeCommit must neither block nor use the store. It is not called if the write fails.
+	BeforeCommit func(*Record)
 }
 
 // Watcher returns the writes to one path, each once, in the order of their revisions. It reads from

@@ -40,7 +40,8 @@ func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, 
 	switch {
 	case a.GetOperation() == admission.Delete:
 		if isNamespace && slices.Contains(immortalNamespaces, a.GetName()) {
-			return errors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), fmt.Errorf("this namespace may not be deleted"))
+			return errors.NewForbidden(a.GetResource().GroupResource(), a.GetName(),
+				fmt.Errorf("this namespace may not be deleted"))
 		}
 		return nil
 	case a.GetNamespace() == "" || isNamespace:
@@ -53,7 +54,8 @@ func (n *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, 
 	if namespace.DeletionTimestamp == nil && namespace.Status.Phase != corev1.NamespaceTerminating {
 		return nil
 	}
-	forbidden := admission.NewForbidden(a, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace.Name))
+	forbidden := admission.NewForbidden(a,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace.Name))
 	if status, ok := forbidden.(*errors.StatusError); ok {
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type:    corev1.NamespaceTerminatingCause,

@@ -50,10 +50,16 @@ func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admissio
 		return err
 	}
 	if set := pod.Spec.Priority; set != nil && *set != class.Value {
-		return admission.NewForbidden(a, fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *set, class.Value))
+		return admission.NewForbidden(a,
+			fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; "+
+				"priority admission controller computed %d from the given PriorityClass name",
+				*set, class.Value))
 	}
 	if set := pod.Spec.PreemptionPolicy; set != nil && class.PreemptionPolicy != nil && *set != *class.PreemptionPolicy {
-		return admission.NewForbidden(a, fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; priority admission controller computed %s from the given PriorityClass name", *set, *class.PreemptionPolicy))
+		return admission.NewForbidden(a,
+			fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; "+
+				"priority admission controller computed %s from the given PriorityClass name",
+				*set, *class.PreemptionPolicy))
 	}
 	pod.Spec.PriorityClassName, pod.Spec.Priority = class.Name, new(class.Value)
 	if class.PreemptionPolicy != nil {
@@ -63,7 +69,8 @@ func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admissio
 }
 
 // classOf returns the class that the pod names, or else the default. It must not be changed.
-func (p *priority) classOf(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
+func (p *priority) classOf(ctx context.Context, a admission.Attributes,
+	pod *corev1.Pod) (*schedulingv1.PriorityClass, error) {
 	if name := pod.Spec.PriorityClassName; name != "" {
 		class, err := p.classes.get(ctx, "", name)
 		if errors.IsNotFound(err) {
@@ -104,5 +111,6 @@ func (p *priority) Validate(ctx context.Context, a admission.Attributes, _ admis
 	if err != nil || other == nil || a.GetOperation() == admission.Update && other.Name == class.Name {
 		return err
 	}
-	return admission.NewForbidden(a, fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", other.Name))
+	return admission.NewForbidden(a,
+		fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", other.Name))
 }

@@ -55,7 +55,9 @@ func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admi
 	}
 	for key, value := range class.Scheduling.NodeSelector {
 		if given, ok := pod.Spec.NodeSelector[key]; ok && given != value {
-			return admission.NewForbidden(a, fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, value, key, given))
+			return admission.NewForbidden(a,
+				fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s",
+					key, value, key, given))
 		}
 		if pod.Spec.NodeSelector == nil {
 			pod.Spec.NodeSelector = map[string]string{}
@@ -63,7 +65,9 @@ func (r *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admi
 		pod.Spec.NodeSelector[key] = value
 	}
 	for _, t := range class.Scheduling.Tolerations {
-		if !slices.ContainsFunc(pod.Spec.Tolerations, func(given corev1.Toleration) bool { return apiequality.Semantic.DeepEqual(given, t) }) {
+		if !slices.ContainsFunc(pod.Spec.Tolerations, func(given corev1.Toleration) bool {
+			return apiequality.Semantic.DeepEqual(given, t)
+		}) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, *t.DeepCopy())
 		}
 	}
@@ -90,7 +94,8 @@ func (r *runtimeClass) Validate(ctx context.Context, a admission.Attributes, _ a
 	}
 	switch {
 	case want == nil && pod.Spec.Overhead != nil:
-		return admission.NewForbidden(a, fmt.Errorf("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
+		return admission.NewForbidden(a,
+			fmt.Errorf("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
 	case !apiequality.Semantic.DeepEqual(want, pod.Spec.Overhead):
 		return admission.NewForbidden(a, errOverhead)
 	}

@@ -54,7 +54,8 @@ func (s *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 	account, err := s.account(ctx, a.GetNamespace(), pod.Spec.ServiceAccountName)
 	if err != nil {
-		return admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", a.GetNamespace(), pod.Spec.ServiceAccountName, err))
+		return admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w",
+			a.GetNamespace(), pod.Spec.ServiceAccountName, err))
 	}
 	if automounts(account, pod) {
 		mountToken(&pod.Spec)
@@ -90,7 +91,9 @@ func (s *serviceAccount) Validate(_ context.Context, a admission.Attributes, _ a
 		return admission.NewForbidden(a, fmt.Errorf("a mirror pod may not reference service accounts"))
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(p corev1.VolumeProjection) bool { return p.ServiceAccountToken != nil }) {
+		if v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(p corev1.VolumeProjection) bool {
+			return p.ServiceAccountToken != nil
+		}) {
 			return admission.NewForbidden(a, fmt.Errorf("a mirror pod may not use ServiceAccountToken volume projections"))
 		}
 	}
@@ -116,7 +119,9 @@ func automounts(account *corev1.ServiceAccount, pod *corev1.Pod) bool {
 // mountToken mounts the token in every container without another mount at its path.
 func mountToken(s *corev1.PodSpec) {
 	mount := corev1.VolumeMount{ReadOnly: true, MountPath: tokenMountPath}
-	given := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, tokenVolumePrefix) })
+	given := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool {
+		return strings.HasPrefix(v.Name, tokenVolumePrefix)
+	})
 	if given >= 0 {
 		mount.Name = s.Volumes[given].Name
 	} else {
@@ -133,7 +138,8 @@ func mountToken(s *corev1.PodSpec) {
 		}
 	}
 	if mounted && given < 0 {
-		s.Volumes = append(s.Volumes, corev1.Volume{Name: mount.Name, VolumeSource: corev1.VolumeSource{Projected: tokenSource()}})
+		s.Volumes = append(s.Volumes, corev1.Volume{Name: mount.Name,
+			VolumeSource: corev1.VolumeSource{Projected: tokenSource()}})
 	}
 }
 

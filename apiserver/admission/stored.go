@@ -46,7 +46,8 @@ type stored[T runtime.Object] struct {
 func newStored[T runtime.Object](o Objects, r schema.GroupVersionResource) *stored[T] {
 	return &stored[T]{
 		objects: o, resource: r, changed: o.Changed(r.GroupResource()), cache: map[types.NamespacedName]T{},
-		info: &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version, Resource: r.Resource},
+		info: &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIGroup: r.Group, APIVersion: r.Version,
+			Resource: r.Resource},
 	}
 }
 
@@ -112,7 +113,8 @@ func (s *stored[T]) await(ctx context.Context, namespace, name string) (T, error
 		return none, notFound
 	}
 	// The watch begins with ADDED events for the objects that exist already.
-	w, err := storage.Watch(s.scope(ctx, namespace), &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
+	w, err := storage.Watch(s.scope(ctx, namespace),
+		&internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)})
 	if err != nil {
 		return none, err
 	}

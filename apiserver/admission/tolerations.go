@@ -29,7 +29,8 @@ func (defaultTolerationSeconds) Admit(_ context.Context, a admission.Attributes,
 	for _, taint := range [...]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !tolerates(given, taint) {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
-				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(tolerationSeconds),
+				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: new(tolerationSeconds),
 			})
 		}
 	}

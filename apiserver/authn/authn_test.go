@@ -139,7 +139,7 @@ func TestCertificateIsVerifiedOnceUntilItExpires(t *testing.T) {
 			t.Error("an expired certificate was accepted")
 		}
 		for range maxCertificates + 1 {
-			c.remember([32]byte{byte(len(c.known)), byte(len(c.known) >> 8)}, verified{})
+			c.cache([32]byte{byte(len(c.known)), byte(len(c.known) >> 8)}, verified{})
 		}
 		if len(c.known) > maxCertificates {
 			t.Errorf("%d certificates are cached", len(c.known))

@@ -38,6 +38,7 @@ func newCertificates(ca *x509.CertPool) *certificates {
 	}
 }
 
+// AuthenticateRequest implements authenticator.Request.
 func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) != 1 {
 		return c.verify.AuthenticateRequest(r)
@@ -52,12 +53,13 @@ func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 	}
 	response, ok, err := c.verify.AuthenticateRequest(r)
 	if ok && err == nil {
-		c.remember(id, verified{response, certificate.NotAfter})
+		c.cache(id, verified{response, certificate.NotAfter})
 	}
 	return response, ok, err
 }
 
-func (c *certificates) remember(id [sha256.Size]byte, v verified) {
+// cache caches the result of a verification. It clears the cache first if that is full.
+func (c *certificates) cache(id [sha256.Size]byte, v verified) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.known) >= maxCertificates {

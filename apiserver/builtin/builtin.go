@@ -22,8 +22,10 @@ import (
 // with state of their own, such as allocators, so every server needs its own list.
 func All() []kinds.Kind {
 	return []kinds.Kind{
-		core.Namespaces(), core.Nodes(), core.Pods(), core.PodTemplates(), core.Services(), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
-		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
+		core.Namespaces(), core.Nodes(), core.Pods(), core.PodTemplates(), core.Services(), core.Endpoints(),
+		core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
+		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(),
+		core.ResourceQuotas(), core.LimitRanges(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
 		batch.Jobs(), batch.CronJobs(),
 		coordination.Leases(),

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Read decodes a manifest with the defaults of its kind.
+// read decodes a manifest with the defaults of its kind.
 func read(t testing.TB, manifest string) runtime.Object {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(manifest))
@@ -89,7 +89,7 @@ spec:
       - serviceAccountToken: {path: token, expirationSeconds: 3600}
       - downwardAPI: {items: [{path: labels, fieldRef: {apiVersion: v1, fieldPath: metadata.labels}}]}
 `},
-		"amounts of a whole pod": {`
+		"resources of a whole pod": {`
 apiVersion: v1
 kind: Pod
 metadata: {name: web}
@@ -284,15 +284,15 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}, {kind: 
 			if err := yaml.Unmarshal([]byte(tc.want), &want); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tidy(want), tidy(got)); d != "" {
+			if d := cmp.Diff(withoutEmpty(want), withoutEmpty(got)); d != "" {
 				t.Errorf("read back (-want +got):\n%s", d)
 			}
 		})
 	}
 }
 
-// tidy drops maps and lists that are empty everywhere, where they only say that nothing is there.
-func tidy(v any) any {
+// withoutEmpty removes the empty maps of fields that are encoded even if they are empty.
+func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, x := range v {
@@ -300,11 +300,11 @@ func tidy(v any) any {
 				delete(v, k)
 				continue
 			}
-			v[k] = tidy(x)
+			v[k] = withoutEmpty(x)
 		}
 	case []any:
 		for i := range v {
-			v[i] = tidy(v[i])
+			v[i] = withoutEmpty(v[i])
 		}
 	}
 	return v

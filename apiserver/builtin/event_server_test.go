@@ -19,7 +19,7 @@ func newEvent(name string) *eventsv1.Event {
 	}
 }
 
-// causes are the fields and messages of a refusal.
+// causes returns the fields and messages of an error.
 func causes(err error) string {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok || status.Status().Details == nil {
@@ -37,7 +37,7 @@ func TestNewEventsMustBeComplete(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	for name, tc := range map[string]struct {
 		change func(e *eventsv1.Event)
-		says   []string
+		want   []string // parts of the causes
 	}{
 		"no time":       {func(e *eventsv1.Event) { e.EventTime = metav1.MicroTime{} }, []string{"eventTime: Required value"}},
 		"no controller": {func(e *eventsv1.Event) { e.ReportingController = "" }, []string{"reportingController: Required value", "reportingController: Invalid value"}},
@@ -60,12 +60,12 @@ func TestNewEventsMustBeComplete(t *testing.T) {
 		tc.change(e)
 		_, err := client.EventsV1().Events("default").Create(ctx, e, metav1.CreateOptions{})
 		if !apierrors.IsInvalid(err) {
-			t.Errorf("%s: got %v, want a refusal", name, err)
+			t.Errorf("%s: got %v, want Invalid", name, err)
 			continue
 		}
-		for _, part := range tc.says {
+		for _, part := range tc.want {
 			if !strings.Contains(causes(err), part) {
-				t.Errorf("%s: the causes %q lack %q", name, causes(err), part)
+				t.Errorf("%s: the causes %q do not contain %q", name, causes(err), part)
 			}
 		}
 	}
@@ -171,4 +171,33 @@ func expectNames(t *testing.T, group, selector string, names []string, err error
 	if got != want {
 		t.Errorf("%s: %s: got %q, want %q", group, selector, got, want)
 	}
+}
+
+func TestEventsAreTheSameInBothGroups(t *testing.T) {
+	ctx, client := serve(t)
+	old := must[*corev1.Event](t)(client.CoreV1().Events("default").Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "old"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "web", Namespace: "default"},
+		Reason:         "Started", Message: "up", Type: corev1.EventTypeNormal, Count: 3,
+		Source: corev1.EventSource{Component: "tester"},
+	}, metav1.CreateOptions{}))
+	seen := must[*eventsv1.Event](t)(client.EventsV1().Events("default").Get(ctx, "old", metav1.GetOptions{}))
+	if seen.Note != "up" || seen.Regarding.Name != "web" || seen.DeprecatedCount != 3 || seen.DeprecatedSource.Component != "tester" || seen.UID != old.UID {
+		t.Errorf("in events.k8s.io: %+v", seen)
+	}
+	must[*eventsv1.Event](t)(client.EventsV1().Events("default").Create(ctx, &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "new"}, EventTime: metav1.NowMicro(), ReportingController: "example.com/op", ReportingInstance: "op-1",
+		Action: "Start", Reason: "Started", Note: "also up", Type: corev1.EventTypeNormal, Regarding: corev1.ObjectReference{Kind: "Pod", Name: "web", Namespace: "default"},
+	}, metav1.CreateOptions{}))
+	list := must[*corev1.EventList](t)(client.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=web,reason=Started"}))
+	if len(list.Items) != 2 {
+		t.Fatalf("%d events", len(list.Items))
+	}
+	other := must[*eventsv1.EventList](t)(client.EventsV1().Events("default").List(ctx, metav1.ListOptions{}))
+	if len(other.Items) != 2 || other.Items[0].Regarding.Name != "web" {
+		t.Errorf("listed in events.k8s.io: %+v", other.Items)
+	}
+	_, err := client.EventsV1().Events("default").Create(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, EventTime: metav1.NowMicro(),
+		Regarding: corev1.ObjectReference{Namespace: "default"}}, metav1.CreateOptions{})
+	wantError(t, err, metav1.StatusReasonInvalid, "reportingController: Required value", "action: Required value", "reason: Required value")
 }

@@ -18,13 +18,14 @@ import (
 	"flyball.dev/apiserver/kinds/core"
 )
 
-// described is a [kinds.Of] whose Go type is not known. Its functions take objects of that type.
+// described gives access, by reflection, to a [kinds.Of] of any Go type.
 type described struct{ of reflect.Value }
 
 func describe(k kinds.Kind) described { return described{reflect.ValueOf(k)} }
 
 func (d described) plural() string { return d.of.FieldByName("Plural").String() }
 
+// blank returns an empty object.
 func (d described) blank() runtime.Object {
 	return reflect.New(d.of.FieldByName("Type").Type().Elem()).Interface().(runtime.Object)
 }
@@ -88,7 +89,7 @@ func (d described) run(t testing.TB, obj, old runtime.Object) {
 		}
 	}
 	if !apiequality.Semantic.DeepEqual(untouched, obj) {
-		t.Errorf("%s: looking at an object changed it:\n%s", d.plural(), cmp.Diff(untouched, obj))
+		t.Errorf("%s: a function that must not modify the object has done so:\n%s", d.plural(), cmp.Diff(untouched, obj))
 	}
 	d.call("Prepare", context.Background(), obj.DeepCopyObject(), nil)
 	d.call("Prepare", context.Background(), obj.DeepCopyObject(), old)

@@ -27,12 +27,18 @@ type reviewer struct {
 func Reviews(authenticator authenticator.Request, authorizer authorizer.UnconditionalAuthorizer) []kinds.Kind {
 	a := reviewer{authenticator, authorizer}
 	return []kinds.Kind{
-		kinds.Review[*authenticationv1.SelfSubjectReview]{Type: &authenticationv1.SelfSubjectReview{}, Plural: "selfsubjectreviews", Answer: selfSubject},
-		kinds.Review[*authenticationv1.TokenReview]{Type: &authenticationv1.TokenReview{}, Plural: "tokenreviews", Answer: a.token},
-		kinds.Review[*authorizationv1.SelfSubjectAccessReview]{Type: &authorizationv1.SelfSubjectAccessReview{}, Plural: "selfsubjectaccessreviews", Answer: a.selfSubjectAccess},
-		kinds.Review[*authorizationv1.SubjectAccessReview]{Type: &authorizationv1.SubjectAccessReview{}, Plural: "subjectaccessreviews", Answer: a.subjectAccess},
-		kinds.Review[*authorizationv1.LocalSubjectAccessReview]{Type: &authorizationv1.LocalSubjectAccessReview{}, Plural: "localsubjectaccessreviews", Namespaced: true, Answer: a.localSubjectAccess},
-		kinds.Review[*authorizationv1.SelfSubjectRulesReview]{Type: &authorizationv1.SelfSubjectRulesReview{}, Plural: "selfsubjectrulesreviews", Answer: a.selfSubjectRules},
+		kinds.Review[*authenticationv1.SelfSubjectReview]{Type: &authenticationv1.SelfSubjectReview{},
+			Plural: "selfsubjectreviews", Answer: selfSubject},
+		kinds.Review[*authenticationv1.TokenReview]{Type: &authenticationv1.TokenReview{}, Plural: "tokenreviews",
+			Answer: a.token},
+		kinds.Review[*authorizationv1.SelfSubjectAccessReview]{Type: &authorizationv1.SelfSubjectAccessReview{},
+			Plural: "selfsubjectaccessreviews", Answer: a.selfSubjectAccess},
+		kinds.Review[*authorizationv1.SubjectAccessReview]{Type: &authorizationv1.SubjectAccessReview{},
+			Plural: "subjectaccessreviews", Answer: a.subjectAccess},
+		kinds.Review[*authorizationv1.LocalSubjectAccessReview]{Type: &authorizationv1.LocalSubjectAccessReview{},
+			Plural: "localsubjectaccessreviews", Namespaced: true, Answer: a.localSubjectAccess},
+		kinds.Review[*authorizationv1.SelfSubjectRulesReview]{Type: &authorizationv1.SelfSubjectRulesReview{},
+			Plural: "selfsubjectrulesreviews", Answer: a.selfSubjectRules},
 	}
 }
 
@@ -48,7 +54,8 @@ func (a reviewer) token(ctx context.Context, r *authenticationv1.TokenReview) er
 	if r.Spec.Token == "" {
 		return errors.NewBadRequest("token is required for TokenReview in authentication")
 	}
-	req := (&http.Request{Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}).WithContext(context.WithoutCancel(ctx))
+	req := &http.Request{Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}
+	req = req.WithContext(context.WithoutCancel(ctx))
 	response, ok, err := a.Authenticator.AuthenticateRequest(req)
 	if err != nil || !ok {
 		r.Status.Error = "the token is not known"
@@ -91,13 +98,16 @@ func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectA
 func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
 	errs := validateSubject(r.Spec)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace, "must match metadata.namespace"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace,
+			"must match metadata.namespace"))
 	}
 	if r.Spec.NonResourceAttributes != nil {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"),
+			r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
 	}
 	if len(errs) > 0 {
-		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("LocalSubjectAccessReview").GroupKind(), "", errs)
+		kind := authorizationv1.SchemeGroupVersion.WithKind("LocalSubjectAccessReview").GroupKind()
+		return errors.NewInvalid(kind, "", errs)
 	}
 	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, nil)
 	return nil
@@ -113,9 +123,12 @@ func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfS
 	all := []string{"*"}
 	r.Status.ResourceRules = []authorizationv1.ResourceRule{}
 	r.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
-	if a.decide(ctx, u, &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*", Namespace: r.Spec.Namespace}, nil).Allowed {
-		r.Status.ResourceRules = append(r.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: all, APIGroups: all, Resources: all})
-		r.Status.NonResourceRules = append(r.Status.NonResourceRules, authorizationv1.NonResourceRule{Verbs: all, NonResourceURLs: all})
+	if a.decide(ctx, u, &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*",
+		Namespace: r.Spec.Namespace}, nil).Allowed {
+		r.Status.ResourceRules = append(r.Status.ResourceRules,
+			authorizationv1.ResourceRule{Verbs: all, APIGroups: all, Resources: all})
+		r.Status.NonResourceRules = append(r.Status.NonResourceRules,
+			authorizationv1.NonResourceRule{Verbs: all, NonResourceURLs: all})
 		return nil
 	}
 	r.Status.Incomplete = true
@@ -129,7 +142,8 @@ func (a reviewer) decide(ctx context.Context, u user.Info, on *authorizationv1.R
 	if on != nil {
 		attributes.ResourceRequest = true
 		attributes.Verb, attributes.Namespace, attributes.Name = on.Verb, on.Namespace, on.Name
-		attributes.APIGroup, attributes.APIVersion, attributes.Resource, attributes.Subresource = on.Group, on.Version, on.Resource, on.Subresource
+		attributes.APIGroup, attributes.APIVersion = on.Group, on.Version
+		attributes.Resource, attributes.Subresource = on.Resource, on.Subresource
 		if attributes.APIVersion == "" {
 			attributes.APIVersion = "*"
 		}
@@ -160,17 +174,21 @@ func subject(spec authorizationv1.SubjectAccessReviewSpec) user.Info {
 func validateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	errs := oneKindOfAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
 	if spec.User == "" && len(spec.Groups) == 0 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User,
+			"at least one of user or group must be specified"))
 	}
 	return errs
 }
 
-func oneKindOfAttributes(on *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) field.ErrorList {
+func oneKindOfAttributes(on *authorizationv1.ResourceAttributes,
+	path *authorizationv1.NonResourceAttributes) field.ErrorList {
 	switch at := field.NewPath("spec"); {
 	case on != nil && path != nil:
-		return field.ErrorList{field.Invalid(at.Child("nonResourceAttributes"), path, "cannot be specified in combination with resourceAttributes")}
+		return field.ErrorList{field.Invalid(at.Child("nonResourceAttributes"), path,
+			"cannot be specified in combination with resourceAttributes")}
 	case on == nil && path == nil:
-		return field.ErrorList{field.Invalid(at.Child("resourceAttributes"), on, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+		return field.ErrorList{field.Invalid(at.Child("resourceAttributes"), on,
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 	}
 	return nil
 }

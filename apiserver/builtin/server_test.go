@@ -12,19 +12,30 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"flyball.dev/controlplane"
 )
 
-// serve starts a server without controllers: only the kinds' own rules are at work.
+// serve starts a server without controllers, which is stopped when the test ends, and returns a
+// client of it.
 func serve(t *testing.T) (context.Context, kubernetes.Interface) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(startServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return t.Context(), client
+}
+
+// startServer starts a server without controllers, which is stopped when the test ends.
+func startServer(t *testing.T) *rest.Config {
 	t.Helper()
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 	if err != nil {
@@ -35,11 +46,7 @@ func serve(t *testing.T) (context.Context, kubernetes.Interface) {
 			t.Error(err)
 		}
 	})
-	client, err := kubernetes.NewForConfig(plane.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return t.Context(), client
+	return plane.Config()
 }
 
 func must[T any](t *testing.T) func(v T, err error) T {
@@ -53,7 +60,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// wantError checks an error's reason and what its message has in it.
+// wantError checks the reason of an error, and that its message contains all parts.
 func wantError(t *testing.T, err error, reason metav1.StatusReason, parts ...string) {
 	t.Helper()
 	if apierrors.ReasonForError(err) != reason {
@@ -61,7 +68,7 @@ func wantError(t *testing.T, err error, reason metav1.StatusReason, parts ...str
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("the message %q lacks %q", err, p)
+			t.Errorf("the message %q does not contain %q", err, p)
 		}
 	}
 }
@@ -71,13 +78,6 @@ func pod(name string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx"}}},
 	}
-}
-
-func service(name string, spec corev1.ServiceSpec) *corev1.Service {
-	if spec.Ports == nil {
-		spec.Ports = []corev1.ServicePort{{Port: 80}}
-	}
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: spec}
 }
 
 func TestNamespaceDeletion(t *testing.T) {
@@ -149,7 +149,7 @@ func TestPodIsBoundAndDeleted(t *testing.T) {
 	ctx, client := serve(t)
 	pods := client.CoreV1().Pods("default")
 	made := pod("web")
-	made.Status = corev1.PodStatus{Phase: corev1.PodRunning, Message: "not for users to say"}
+	made.Status = corev1.PodStatus{Phase: corev1.PodRunning, Message: "set by the user"}
 	p := must[*corev1.Pod](t)(pods.Create(ctx, made, metav1.CreateOptions{}))
 	if p.Status.Phase != corev1.PodPending || p.Status.Message != "" || p.Status.QOSClass != corev1.PodQOSBestEffort || p.Generation != 1 {
 		t.Errorf("created: generation %d, status %+v", p.Generation, p.Status)
@@ -171,7 +171,7 @@ func TestPodIsBoundAndDeleted(t *testing.T) {
 	p.Spec.Containers[0].Command = []string{"ignored"}
 	p = must[*corev1.Pod](t)(pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}))
 	if p.Status.Phase != corev1.PodRunning || p.Status.QOSClass != corev1.PodQOSBestEffort || p.Spec.Containers[0].Command != nil || p.Generation != 1 {
-		t.Errorf("after a write of the status: %+v", p)
+		t.Errorf("after an update of the status: %+v", p)
 	}
 
 	p.Spec.Containers[0].Command = []string{"other"}
@@ -233,85 +233,6 @@ func TestFieldSelectors(t *testing.T) {
 	wantError(t, err, metav1.StatusReasonBadRequest, "field label not supported: spec.color")
 }
 
-func TestServiceAllocation(t *testing.T) {
-	ctx, client := serve(t)
-	services := client.CoreV1().Services("default")
-	create := func(s *corev1.Service) *corev1.Service {
-		t.Helper()
-		return must[*corev1.Service](t)(services.Create(ctx, s, metav1.CreateOptions{}))
-	}
-	s := create(service("web", corev1.ServiceSpec{Selector: map[string]string{"a": "b"}}))
-	ip := s.Spec.ClusterIP
-	if !strings.HasPrefix(ip, "10.") || len(s.Spec.ClusterIPs) != 1 || s.Spec.ClusterIPs[0] != ip || *s.Spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack || len(s.Spec.IPFamilies) != 1 {
-		t.Errorf("created: %+v", s.Spec)
-	}
-
-	s.Spec.ClusterIP, s.Spec.ClusterIPs, s.Spec.Type = "", nil, corev1.ServiceTypeNodePort
-	s = must[*corev1.Service](t)(services.Update(ctx, s, metav1.UpdateOptions{}))
-	number := s.Spec.Ports[0].NodePort
-	if s.Spec.ClusterIP != ip || number < 30000 || number > 32767 || s.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster {
-		t.Errorf("as a NodePort: %+v", s.Spec)
-	}
-	s.Spec.Ports[0].NodePort = 0
-	if s = must[*corev1.Service](t)(services.Update(ctx, s, metav1.UpdateOptions{})); s.Spec.Ports[0].NodePort != number {
-		t.Errorf("the node port went from %d to %d", number, s.Spec.Ports[0].NodePort)
-	}
-
-	_, err := services.Create(ctx, service("thief", corev1.ServiceSpec{ClusterIP: ip}), metav1.CreateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "spec.clusterIPs: Invalid value", "failed to allocate IP "+ip+": provided IP is already allocated")
-	_, err = services.Create(ctx, service("far", corev1.ServiceSpec{ClusterIP: "192.168.0.1"}), metav1.CreateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "the provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/12")
-	taken := service("port", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: number}}})
-	_, err = services.Create(ctx, taken, metav1.CreateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "spec.ports[0].nodePort: Invalid value", "provided port is already allocated")
-
-	s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
-	if s = must[*corev1.Service](t)(services.Update(ctx, s, metav1.UpdateOptions{})); s.Spec.ExternalTrafficPolicy != "" {
-		t.Errorf("back as a ClusterIP: %+v", s.Spec)
-	}
-	create(taken) // the port is free again
-
-	if err := services.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	create(service("heir", corev1.ServiceSpec{ClusterIP: ip}))
-}
-
-func TestServiceTypes(t *testing.T) {
-	ctx, client := serve(t)
-	services := client.CoreV1().Services("default")
-	headless := must[*corev1.Service](t)(services.Create(ctx, service("headless", corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"a": "b"}}), metav1.CreateOptions{}))
-	if len(headless.Spec.ClusterIPs) != 1 || headless.Spec.ClusterIPs[0] != corev1.ClusterIPNone || len(headless.Spec.IPFamilies) != 1 {
-		t.Errorf("headless: %+v", headless.Spec)
-	}
-	foreign := must[*corev1.Service](t)(services.Create(ctx, service("foreign", corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}), metav1.CreateOptions{}))
-	if *foreign.Spec.IPFamilyPolicy != corev1.IPFamilyPolicyRequireDualStack || len(foreign.Spec.IPFamilies) != 2 {
-		t.Errorf("headless without a selector: %+v", foreign.Spec)
-	}
-	named := must[*corev1.Service](t)(services.Create(ctx, service("named", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}), metav1.CreateOptions{}))
-	if named.Spec.ClusterIP != "" || named.Spec.IPFamilies != nil {
-		t.Errorf("external name: %+v", named.Spec)
-	}
-	both := corev1.IPFamilyPolicyRequireDualStack
-	_, err := services.Create(ctx, service("both", corev1.ServiceSpec{IPFamilyPolicy: &both}), metav1.CreateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "this cluster is not configured for dual-stack services")
-	balanced := must[*corev1.Service](t)(services.Create(ctx, service("balanced", corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal}), metav1.CreateOptions{}))
-	if balanced.Spec.HealthCheckNodePort == 0 || balanced.Spec.Ports[0].NodePort == 0 {
-		t.Errorf("load balancer: %+v", balanced.Spec)
-	}
-}
-
-func TestDryRunAllocatesNothing(t *testing.T) {
-	ctx, client := serve(t)
-	services := client.CoreV1().Services("default")
-	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	s := must[*corev1.Service](t)(services.Create(ctx, service("web", corev1.ServiceSpec{ClusterIP: "10.96.0.77"}), dry))
-	if s.Spec.ClusterIP != "10.96.0.77" {
-		t.Errorf("dry run: %+v", s.Spec)
-	}
-	must[*corev1.Service](t)(services.Create(ctx, service("web", corev1.ServiceSpec{ClusterIP: "10.96.0.77"}), metav1.CreateOptions{}))
-}
-
 func TestDeploymentGeneration(t *testing.T) {
 	ctx, client := serve(t)
 	deployments := client.AppsV1().Deployments("default")
@@ -336,7 +257,7 @@ func TestDeploymentGeneration(t *testing.T) {
 	d.Status.ObservedGeneration, d.Spec.Replicas = 1, new(int32(9))
 	d = must[*appsv1.Deployment](t)(deployments.UpdateStatus(ctx, d, metav1.UpdateOptions{}))
 	if expect("status", 1); *d.Spec.Replicas != 1 || d.Status.ObservedGeneration != 1 {
-		t.Errorf("after a write of the status: %+v", d)
+		t.Errorf("after an update of the status: %+v", d)
 	}
 	scale := must[any](t)(deployments.GetScale(ctx, "web", metav1.GetOptions{}))
 	if s := fmt.Sprint(scale); !strings.Contains(s, "app=web") {
@@ -358,35 +279,6 @@ func TestDeploymentGeneration(t *testing.T) {
 	if !errors.As(err, &status) || len(status.ErrStatus.Details.Causes) != 1 || status.ErrStatus.Details.Causes[0].Field != "spec.selector" {
 		t.Errorf("causes: %+v", status)
 	}
-}
-
-func TestEventsAreTheSameInBothGroups(t *testing.T) {
-	ctx, client := serve(t)
-	old := must[*corev1.Event](t)(client.CoreV1().Events("default").Create(ctx, &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: "old"},
-		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "web", Namespace: "default"},
-		Reason:         "Started", Message: "up", Type: corev1.EventTypeNormal, Count: 3,
-		Source: corev1.EventSource{Component: "tester"},
-	}, metav1.CreateOptions{}))
-	seen := must[*eventsv1.Event](t)(client.EventsV1().Events("default").Get(ctx, "old", metav1.GetOptions{}))
-	if seen.Note != "up" || seen.Regarding.Name != "web" || seen.DeprecatedCount != 3 || seen.DeprecatedSource.Component != "tester" || seen.UID != old.UID {
-		t.Errorf("in events.k8s.io: %+v", seen)
-	}
-	must[*eventsv1.Event](t)(client.EventsV1().Events("default").Create(ctx, &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: "new"}, EventTime: metav1.NowMicro(), ReportingController: "example.com/op", ReportingInstance: "op-1",
-		Action: "Start", Reason: "Started", Note: "also up", Type: corev1.EventTypeNormal, Regarding: corev1.ObjectReference{Kind: "Pod", Name: "web", Namespace: "default"},
-	}, metav1.CreateOptions{}))
-	list := must[*corev1.EventList](t)(client.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=web,reason=Started"}))
-	if len(list.Items) != 2 {
-		t.Fatalf("%d events", len(list.Items))
-	}
-	other := must[*eventsv1.EventList](t)(client.EventsV1().Events("default").List(ctx, metav1.ListOptions{}))
-	if len(other.Items) != 2 || other.Items[0].Regarding.Name != "web" {
-		t.Errorf("listed in events.k8s.io: %+v", other.Items)
-	}
-	_, err := client.EventsV1().Events("default").Create(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, EventTime: metav1.NowMicro(),
-		Regarding: corev1.ObjectReference{Namespace: "default"}}, metav1.CreateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "reportingController: Required value", "action: Required value", "reason: Required value")
 }
 
 func TestSecretStringData(t *testing.T) {

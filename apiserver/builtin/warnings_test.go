@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
-
-	"flyball.dev/controlplane"
 )
 
 // warnings collects the warnings of the server.
@@ -40,18 +38,10 @@ func (w *warnings) take() []string {
 	return seen
 }
 
-func serveWarned(t *testing.T) (context.Context, dynamic.Interface, *warnings) {
+// serveWithWarnings is serve with a dynamic client, whose warnings are collected.
+func serveWithWarnings(t *testing.T) (context.Context, dynamic.Interface, *warnings) {
 	t.Helper()
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	w, cfg := &warnings{}, plane.Config()
+	w, cfg := &warnings{}, startServer(t)
 	cfg.WarningHandler = w
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -70,7 +60,7 @@ func manifest(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 func TestUnenforcedWarnings(t *testing.T) {
-	ctx, client, seen := serveWarned(t)
+	ctx, client, seen := serveWithWarnings(t)
 	const webhook = `, webhooks: [{name: w.example.com, admissionReviewVersions: [v1], sideEffects: None, failurePolicy: Fail, clientConfig: {url: "https://example.com"}}]}`
 	for _, tc := range []struct {
 		resource   schema.GroupVersionResource
@@ -144,12 +134,12 @@ func TestUnenforcedWarnings(t *testing.T) {
 }
 
 func TestDeletedJobsOrphanTheirPods(t *testing.T) {
-	ctx, client, seen := serveWarned(t)
+	ctx, client, seen := serveWithWarnings(t)
 	jobs := client.Resource(schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}).Namespace("default")
 	background, orphan := metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan
 	for name, tc := range map[string]struct {
 		options      metav1.DeleteOptions
-		warns, stays bool // with the finalizer that the garbage collector acts on
+		warns, stays bool // stays: with the finalizer that the garbage collector acts on
 	}{
 		"by-default": {metav1.DeleteOptions{}, true, true},
 		"background": {metav1.DeleteOptions{PropagationPolicy: &background}, false, false},

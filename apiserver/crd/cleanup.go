@@ -60,7 +60,8 @@ func (k *Kinds) tryCleanUp(ctx context.Context, name string, uid types.UID) erro
 	if resources == nil {
 		return k.removeFinalizer(ctx, name, uid, "NeverEstablished", "resource was never established")
 	}
-	if err := k.setTerminating(ctx, name, uid, apiextensions.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"); err != nil {
+	if err := k.setTerminating(ctx, name, uid, apiextensions.ConditionTrue, "InstanceDeletionInProgress",
+		"CustomResource deletion is in progress"); err != nil {
 		return err
 	}
 	for {
@@ -86,7 +87,8 @@ func (k *Kinds) resourcesOf(name string, uid types.UID) *customresource.REST {
 }
 
 // setTerminating sets the condition Terminating of a definition.
-func (k *Kinds) setTerminating(ctx context.Context, name string, uid types.UID, status apiextensions.ConditionStatus, reason, message string) error {
+func (k *Kinds) setTerminating(ctx context.Context, name string, uid types.UID,
+	status apiextensions.ConditionStatus, reason, message string) error {
 	return k.update(ctx, name, uid, func(crd *apiextensions.CustomResourceDefinition) {
 		setCondition(crd, apiextensions.Terminating, status, reason, message)
 	})
@@ -101,7 +103,8 @@ func (k *Kinds) removeFinalizer(ctx context.Context, name string, uid types.UID,
 }
 
 // update changes the status or the finalizers of the definition with that UID.
-func (k *Kinds) update(ctx context.Context, name string, uid types.UID, change func(*apiextensions.CustomResourceDefinition)) error {
+func (k *Kinds) update(ctx context.Context, name string, uid types.UID,
+	change func(*apiextensions.CustomResourceDefinition)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		crd := old.DeepCopyObject().(*apiextensions.CustomResourceDefinition)
 		if crd.UID != uid {
@@ -110,7 +113,8 @@ func (k *Kinds) update(ctx context.Context, name string, uid types.UID, change f
 		change(crd)
 		return crd, nil
 	})
-	_, _, err := k.status.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	_, _, err := k.status.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc,
+		false, &metav1.UpdateOptions{})
 	return err
 }
 
@@ -160,7 +164,8 @@ func deleteAll(ctx context.Context, resources *customresource.REST) error {
 }
 
 // remove deletes a resource, and adds it to left if it is not removed at once.
-func remove(ctx context.Context, resources *customresource.REST, u *unstructured.Unstructured, left map[types.NamespacedName]bool) error {
+func remove(ctx context.Context, resources *customresource.REST, u *unstructured.Unstructured,
+	left map[types.NamespacedName]bool) error {
 	uid := u.GetUID()
 	_, gone, err := resources.Delete(request.WithNamespace(ctx, u.GetNamespace()), u.GetName(), rest.ValidateAllObjectFunc,
 		&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})

@@ -14,17 +14,17 @@ func TestDeleteDefinition(t *testing.T) {
 	s := newServer(t)
 	first := s.define(minimal)
 	for i := range 20 {
-		s.want(201, "POST", fmt.Sprintf("/apis/example.com/v1/namespaces/ns%d/widgets", i%3), fmt.Sprintf("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w%d}}", i))
+		s.want(201, "POST", fmt.Sprintf("/apis/example.com/v1/namespaces/ns%d/widgets", i%3), widget(fmt.Sprint("w", i)))
 	}
-	gone := s.watchGone("widgets.example.com")
-	a := s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	gone := s.watchDeletion("widgets.example.com")
+	a := s.want(200, "DELETE", widgetDefinition, "")
 	crd := &unstructured.Unstructured{Object: a.object}
 	if condition(crd, "Terminating") != "True InstanceDeletionPending" || crd.GetDeletionTimestamp() == nil {
-		t.Errorf("answer: %s", a.body)
+		t.Errorf("response: %s", a.body)
 	}
 	last := gone()
 	if got := condition(last, "Terminating"); got != "True InstanceDeletionInProgress" {
-		t.Errorf("at last: %q", got)
+		t.Errorf("Terminating in the last state: %q", got)
 	}
 	if _, served := s.catalog.Snapshot().Lookup(widgets); served {
 		t.Error("still served")
@@ -38,7 +38,7 @@ func TestDeleteDefinition(t *testing.T) {
 	if n := len(s.want(200, "GET", "/apis/example.com/v1/widgets", "").object["items"].([]any)); n != 0 {
 		t.Errorf("%d widgets are left of a deleted definition", n)
 	}
-	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+	s.want(201, "POST", widgetsPath, widget("a"))
 }
 
 // TestWatchReceivesEveryDeletion deletes a definition while a watch of its resources lags behind.
@@ -47,7 +47,7 @@ func TestWatchReceivesEveryDeletion(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
 	for i := range n {
-		s.want(201, "POST", widgetsPath, fmt.Sprintf("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w%d}}", i))
+		s.want(201, "POST", widgetsPath, widget(fmt.Sprint("w", i)))
 	}
 	list := s.want(200, "GET", widgetsPath, "")
 	w, err := s.client.Resource(widgets).Watch(t.Context(), metav1.ListOptions{
@@ -57,8 +57,8 @@ func TestWatchReceivesEveryDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	gone := s.watchGone("widgets.example.com")
-	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	gone := s.watchDeletion("widgets.example.com")
+	s.want(200, "DELETE", widgetDefinition, "")
 	gone()
 	deleted := 0
 	for e := range w.ResultChan() {
@@ -75,12 +75,12 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.define(minimal)
-		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
-		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b, finalizers: [example.com/stay]}}")
-		s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+		s.want(201, "POST", widgetsPath, widget("a"))
+		s.want(201, "POST", widgetsPath, heldWidget("b"))
+		s.want(200, "DELETE", widgetDefinition, "")
 		synctest.Wait()
 
-		crd := &unstructured.Unstructured{Object: s.want(200, "GET", definitionsPath+"/widgets.example.com", "").object}
+		crd := &unstructured.Unstructured{Object: s.want(200, "GET", widgetDefinition, "").object}
 		if got := condition(crd, "Terminating"); got != "True InstanceDeletionInProgress" {
 			t.Errorf("Terminating: %q", got)
 		}
@@ -89,16 +89,16 @@ func TestDeletionWaitsForFinalizers(t *testing.T) {
 			t.Errorf("remaining: %v", list)
 		}
 		forbidden := []string{`widgets.example.com "c" is forbidden: create not allowed while custom resource definition is terminating`}
-		s.refused(403, forbidden, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: c}}")
-		s.refused(403, forbidden, "PATCH", widgetsPath+"/c?fieldManager=x", "{apiVersion: example.com/v1, kind: Widget, metadata: {name: c}}", applyPatch...)
+		s.refused(403, forbidden, "POST", widgetsPath, widget("c"))
+		s.refused(403, forbidden, "PATCH", widgetsPath+"/c?fieldManager=x", widget("c"), applyPatch...)
 		s.want(200, "PATCH", widgetsPath+"/b", `{"spec":{"size":1}}`, mergePatch...)
 		// A change of the definition does not interrupt the cleanup.
-		s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `[{"op":"add","path":"/spec/names/categories","value":["all","more"]}]`, "Content-Type", "application/json-patch+json")
+		s.want(200, "PATCH", widgetDefinition, `[{"op":"add","path":"/spec/names/categories","value":["all","more"]}]`, jsonPatch...)
 		synctest.Wait()
 		s.want(200, "PATCH", widgetsPath+"/b", `{"metadata":{"finalizers":null}}`, mergePatch...)
 		synctest.Wait()
 
-		s.want(404, "GET", definitionsPath+"/widgets.example.com", "")
+		s.want(404, "GET", widgetDefinition, "")
 		s.want(404, "GET", widgetsPath, "")
 	})
 }
@@ -139,7 +139,7 @@ func TestCollectionOfDefinitions(t *testing.T) {
 		s := newServer(t)
 		s.define(minimal)
 		s.define(renamed("gadgets", "Gadget"))
-		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [example.com/stay]}}")
+		s.want(201, "POST", widgetsPath, heldWidget("a"))
 		s.want(200, "DELETE", definitionsPath, "")
 		synctest.Wait()
 		s.want(404, "GET", definitionsPath+"/gadgets.example.com", "")
@@ -153,23 +153,23 @@ func TestFinalizerRemovedByUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.define(minimal)
-		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [example.com/stay]}}")
-		s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+		s.want(201, "POST", widgetsPath, heldWidget("a"))
+		s.want(200, "DELETE", widgetDefinition, "")
 		synctest.Wait()
-		s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `{"metadata":{"finalizers":null}}`, mergePatch...)
+		s.want(200, "PATCH", widgetDefinition, `{"metadata":{"finalizers":null}}`, mergePatch...)
 		s.want(404, "GET", widgetsPath+"/a", "")
-		// Its resources are still there if it is made again.
+		// Its resources still exist if it is created again.
 		s.define(minimal)
 		s.want(200, "GET", widgetsPath+"/a", "")
-		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}}")
+		s.want(201, "POST", widgetsPath, widget("b"))
 	})
 }
 
 func TestCloseDuringCleanup(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
-	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [example.com/stay]}}")
-	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	s.want(201, "POST", widgetsPath, heldWidget("a"))
+	s.want(200, "DELETE", widgetDefinition, "")
 	s.kinds.Close()
 	s.want(200, "GET", widgetsPath+"/a", "")
 }

@@ -40,7 +40,8 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 }
 
 // Decode implements [runtime.Decoder]. Defaults are those of the version that is stored.
-func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	u := &unstructured.Unstructured{}
 	if err := json.Unmarshal(data, &u.Object); err != nil {
 		return nil, nil, err
@@ -66,7 +67,8 @@ func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runt
 	return u, &gvk, nil
 }
 
-func (c *storageCodec) convert(convertor runtime.ObjectConvertor, u *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
+func (c *storageCodec) convert(convertor runtime.ObjectConvertor, u *unstructured.Unstructured,
+	to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	obj, err := convertor.ConvertToVersion(u, to)
 	if err != nil {
 		return nil, err

@@ -112,7 +112,8 @@ func (k *Kinds) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := &apiextensions.CustomResourceDefinitionList{}
-	if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true, Predicate: apistorage.Everything}, list); err != nil {
+	if err := k.store.GetList(k.ctx, k.store.root, apistorage.ListOptions{Recursive: true,
+		Predicate: apistorage.Everything}, list); err != nil {
 		return fmt.Errorf("load definitions: %w", err)
 	}
 	for i := range list.Items {

@@ -65,24 +65,28 @@ func (k *Kinds) definitionsResource() (*resource.Resource, error) {
 	equivalents := runtime.NewEquivalentResourceRegistry()
 	equivalents.RegisterKindFor(res.GroupVersionResource(), "", kind)
 	equivalents.RegisterKindFor(res.GroupVersionResource(), "status", kind)
-	if res.Scope, err = k.definitionScope(kind, res.GroupVersionResource(), "", r, equivalents, r.GetResetFields()); err != nil {
+	if res.Scope, err = k.definitionScope(kind, res.GroupVersionResource(), "", r, equivalents,
+		r.GetResetFields()); err != nil {
 		return nil, err
 	}
-	res.Subresources[0].Scope, err = k.definitionScope(kind, res.GroupVersionResource(), "status", r, equivalents, status.GetResetFields())
+	res.Subresources[0].Scope, err = k.definitionScope(kind, res.GroupVersionResource(), "status", r, equivalents,
+		status.GetResetFields())
 	return res, err
 }
 
 var definitionPatchTypes = []string{
-	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType),
+	string(types.ApplyYAMLPatchType),
 }
 
 // definitionScope returns the scope of definitions, or of one of their subresources, for upstream's
 // handlers.
-func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVersionResource, subresource string, table rest.TableConvertor,
-	equivalents runtime.EquivalentResourceMapper, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVersionResource, subresource string,
+	table rest.TableConvertor, equivalents runtime.EquivalentResourceMapper,
+	reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	hub := apiextensions.SchemeGroupVersion
-	fields, err := managedfields.NewDefaultFieldManager(definitionTypes, runtime.UnsafeObjectConvertor(scheme()), scheme(), scheme(),
-		kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
+	fields, err := managedfields.NewDefaultFieldManager(definitionTypes, runtime.UnsafeObjectConvertor(scheme()),
+		scheme(), scheme(), kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +116,8 @@ func (k *Kinds) definitionScope(kind schema.GroupVersionKind, gvr schema.GroupVe
 type definitionResources struct{ *customresourcedefinition.REST }
 
 // DeleteCollection deletes definitions one by one, each together with its resources.
-func (r definitionResources) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, l *metainternal.ListOptions) (runtime.Object, error) {
+func (r definitionResources) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions, l *metainternal.ListOptions) (runtime.Object, error) {
 	list, err := r.List(ctx, l)
 	if err != nil {
 		return nil, err
@@ -146,4 +151,5 @@ func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtim
 }
 
 // definitionTypes has the merge schema of definitions.
-var definitionTypes = libraryKind(v1.CustomResourceDefinition{}.OpenAPIModelName(), v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+var definitionTypes = libraryKind(v1.CustomResourceDefinition{}.OpenAPIModelName(),
+	v1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))

@@ -39,7 +39,20 @@ spec:
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-const widgetsPath = "/apis/example.com/v1/namespaces/default/widgets"
+const (
+	widgetsPath      = "/apis/example.com/v1/namespaces/default/widgets"
+	widgetDefinition = definitionsPath + "/widgets.example.com"
+)
+
+// widget returns the manifest of a Widget.
+func widget(name string) string {
+	return "{apiVersion: example.com/v1, kind: Widget, metadata: {name: " + name + "}}"
+}
+
+// heldWidget returns the manifest of a Widget with a finalizer.
+func heldWidget(name string) string {
+	return "{apiVersion: example.com/v1, kind: Widget, metadata: {name: " + name + ", finalizers: [example.com/stay]}}"
+}
 
 // renamed is the minimal definition with other names.
 func renamed(plural, kind string) string {
@@ -189,16 +202,16 @@ func TestNameConflict(t *testing.T) {
 	if _, served := s.catalog.Snapshot().Lookup(gadgets); served {
 		t.Error("a definition whose names are refused is served")
 	}
-	// The other one goes, and frees the names.
+	// The other definition is deleted, which frees the names.
 	watch, err := s.client.Resource(definitions).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=gadgets.example.com", ResourceVersion: crd.GetResourceVersion()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	s.want(200, "DELETE", widgetDefinition, "")
 	changed := (<-watch.ResultChan()).Object.(*unstructured.Unstructured)
 	if got := condition(changed, "NamesAccepted") + ", " + condition(changed, "Established"); got != "True NoConflicts, True InitialNamesAccepted" {
-		t.Errorf("after the deletion of the other one: %s", got)
+		t.Errorf("after the deletion of the other definition: %s", got)
 	}
 	if _, served := s.catalog.Snapshot().Lookup(gadgets); !served {
 		t.Error("not served")
@@ -209,9 +222,7 @@ func TestConflictWithBuiltIn(t *testing.T) {
 	catalog := &resource.Catalog{}
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	catalog.Set("built-in", &resource.Resource{GroupVersion: gv, Name: "things", Singular: "widget", Kind: gv.WithKind("Thing"), ListKind: "ThingList"})
-	backend := memory.New(memory.Options{})
-	t.Cleanup(func() { backend.Close() })
-	s := open(t, backend, catalog)
+	s := newServerOn(t, memory.New(memory.Options{}), catalog)
 	if got := condition(s.define(minimal), "NamesAccepted"); got != "False SingularConflict" {
 		t.Errorf("NamesAccepted: %q", got)
 	}
@@ -231,14 +242,13 @@ func TestDefinitionStatus(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
 	path := definitionsPath + "/widgets.example.com"
-	merge := []string{"Content-Type", "application/merge-patch+json"}
 	// A write of the status changes neither the condition Established nor the spec.
-	a := s.want(200, "PATCH", path+"/status", `{"spec":{"scope":"Cluster"},"status":{"conditions":[]}}`, merge...)
+	a := s.want(200, "PATCH", path+"/status", `{"spec":{"scope":"Cluster"},"status":{"conditions":[]}}`, mergePatch...)
 	crd := &unstructured.Unstructured{Object: a.object}
 	if field(a.object, "spec", "scope") != "Namespaced" || condition(crd, "Established") != "True InitialNamesAccepted" || field(a.object, "metadata", "generation") != float64(1) {
 		t.Errorf("after a write of the status: %s", a.body)
 	}
-	a = s.want(200, "PATCH", path, `{"status":{"storedVersions":[]},"metadata":{"labels":{"a":"b"}}}`, merge...)
+	a = s.want(200, "PATCH", path, `{"status":{"storedVersions":[]},"metadata":{"labels":{"a":"b"}}}`, mergePatch...)
 	if got := field(a.object, "status", "storedVersions"); !cmp.Equal(got, []any{"v1"}) {
 		t.Errorf("storedVersions: %v", got)
 	}
@@ -257,9 +267,9 @@ func TestUpdateTakesEffectAtOnce(t *testing.T) {
 	}
 	defer watch.Stop()
 	<-watch.ResultChan()
-	a := s.want(200, "PATCH", definitionsPath+"/widgets.example.com",
+	a := s.want(200, "PATCH", widgetDefinition,
 		`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color","value":{"type":"string","default":"blue"}}]`,
-		"Content-Type", "application/json-patch+json")
+		jsonPatch...)
 	if field(a.object, "metadata", "generation") != float64(2) {
 		t.Errorf("generation: %v", field(a.object, "metadata", "generation"))
 	}
@@ -279,7 +289,7 @@ func TestUnrelatedUpdateKeepsWatches(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
 	before := s.catalog.Snapshot()
-	s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json")
+	s.want(200, "PATCH", widgetDefinition, `{"metadata":{"labels":{"a":"b"}}}`, mergePatch...)
 	if s.catalog.Snapshot() != before {
 		t.Error("the catalog has changed")
 	}
@@ -289,8 +299,8 @@ func TestRestart(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
 	s.define(renamed("gadgets", "Gadget"))
-	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, finalizers: [example.com/stay]}}")
-	s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+	s.want(201, "POST", widgetsPath, heldWidget("a"))
+	s.want(200, "DELETE", widgetDefinition, "")
 	s.kinds.Close()
 
 	s = open(t, s.backend, &resource.Catalog{})
@@ -298,15 +308,16 @@ func TestRestart(t *testing.T) {
 		t.Errorf("%d gadgets", n)
 	}
 	s.refused(403, []string{"create not allowed while custom resource definition is terminating"},
-		"POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}}")
-	gone := s.watchGone("widgets.example.com")
-	s.want(200, "PATCH", widgetsPath+"/a", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+		"POST", widgetsPath, widget("b"))
+	gone := s.watchDeletion("widgets.example.com")
+	s.want(200, "PATCH", widgetsPath+"/a", `{"metadata":{"finalizers":null}}`, mergePatch...)
 	gone()
 	s.want(404, "GET", widgetsPath, "")
 }
 
-// watchGone begins to watch a definition, and returns a function that waits until it has gone.
-func (s *server) watchGone(name string) (wait func() *unstructured.Unstructured) {
+// watchDeletion begins to watch a definition, and returns a function that waits until it is
+// deleted, and returns its last state.
+func (s *server) watchDeletion(name string) (wait func() *unstructured.Unstructured) {
 	s.t.Helper()
 	list, err := s.client.Resource(definitions).List(s.t.Context(), metav1.ListOptions{})
 	if err != nil {

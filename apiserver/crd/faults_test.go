@@ -16,7 +16,7 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// faulty is a store in which writes below a path fail while it is set.
+// faulty is a store in which writes below a path fail, while that is not empty.
 type faulty struct {
 	storage.Store
 	path atomic.Pointer[string]
@@ -47,8 +47,7 @@ func (f *faulty) Delete(ctx context.Context, key string, revision uint64) (*stor
 
 func newFaulty(t *testing.T) (*faulty, *server) {
 	f := &faulty{Store: memory.New(memory.Options{})}
-	t.Cleanup(func() { f.Close() })
-	return f, open(t, f, &resource.Catalog{})
+	return f, newServerOn(t, f, &resource.Catalog{})
 }
 
 func TestFailedWriteHasNoEffect(t *testing.T) {
@@ -63,30 +62,30 @@ func TestFailedWriteHasNoEffect(t *testing.T) {
 
 	f.fail("/apiextensions.k8s.io/")
 	before, _ := s.catalog.Snapshot().Lookup(widgets)
-	s.refused(500, []string{"disk on fire"}, "PATCH", definitionsPath+"/widgets.example.com",
-		`[{"op":"add","path":"/spec/names/categories","value":["more"]}]`, "Content-Type", "application/json-patch+json")
+	s.refused(500, []string{"disk on fire"}, "PATCH", widgetDefinition,
+		`[{"op":"add","path":"/spec/names/categories","value":["more"]}]`, jsonPatch...)
 	if after, _ := s.catalog.Snapshot().Lookup(widgets); after != before {
 		t.Error("a change that could not be stored is served")
 	}
-	s.refused(500, []string{"disk on fire"}, "DELETE", definitionsPath+"/widgets.example.com", "")
-	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+	s.refused(500, []string{"disk on fire"}, "DELETE", widgetDefinition, "")
+	s.want(201, "POST", widgetsPath, widget("a"))
 }
 
 func TestCleanupRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s := newFaulty(t)
 		s.define(minimal)
-		s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+		s.want(201, "POST", widgetsPath, widget("a"))
 		f.fail("/example.com/widgets/")
-		s.want(200, "DELETE", definitionsPath+"/widgets.example.com", "")
+		s.want(200, "DELETE", widgetDefinition, "")
 		synctest.Wait()
-		crd := &unstructured.Unstructured{Object: s.want(200, "GET", definitionsPath+"/widgets.example.com", "").object}
+		crd := &unstructured.Unstructured{Object: s.want(200, "GET", widgetDefinition, "").object}
 		if got := condition(crd, "Terminating"); got != "True InstanceDeletionFailed" {
 			t.Errorf("Terminating: %q", got)
 		}
 		f.fail("")
 		time.Sleep(time.Minute)
-		s.want(404, "GET", definitionsPath+"/widgets.example.com", "")
+		s.want(404, "GET", widgetDefinition, "")
 		s.want(404, "GET", widgetsPath, "")
 	})
 }

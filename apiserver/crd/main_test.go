@@ -49,10 +49,17 @@ type server struct {
 	client  dynamic.Interface
 }
 
+// newServer starts a server over an empty store and an empty catalog.
 func newServer(t testing.TB) *server {
-	backend := memory.New(memory.Options{})
+	t.Helper()
+	return newServerOn(t, memory.New(memory.Options{}), &resource.Catalog{})
+}
+
+// newServerOn is open with a store that is closed when the test ends.
+func newServerOn(t testing.TB, backend storage.Store, catalog *resource.Catalog) *server {
+	t.Helper()
 	t.Cleanup(func() { backend.Close() })
-	return open(t, backend, &resource.Catalog{})
+	return open(t, backend, catalog)
 }
 
 // open starts a server over a store and a catalog that may not be empty.
@@ -101,7 +108,7 @@ func withContext(next http.Handler) http.Handler {
 	}))
 }
 
-// inProcess serves each request on a goroutine of its own.
+// inProcess is a RoundTripper that serves each request on a goroutine of its own.
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -124,6 +131,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1}, nil
 }
 
+// writer is the ResponseWriter of inProcess, which writes to a pipe.
 type writer struct {
 	io.Writer
 	header, sent http.Header
@@ -145,6 +153,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
+// closer is the body of a response, which ends the request when it is closed.
 type closer struct {
 	*io.PipeReader
 	end func()

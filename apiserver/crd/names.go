@@ -37,12 +37,14 @@ func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 	if conflict == nil {
 		setCondition(crd, apiextensions.NamesAccepted, apiextensions.ConditionTrue, "NoConflicts", "no conflicts found")
 		if !apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
-			setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
+			setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted",
+				"the initial names have been accepted")
 		}
 	} else {
 		setCondition(crd, apiextensions.NamesAccepted, apiextensions.ConditionFalse, conflict.reason, conflict.message)
 		if apiextensions.FindCRDCondition(crd, apiextensions.Established) == nil {
-			setCondition(crd, apiextensions.Established, apiextensions.ConditionFalse, "NotAccepted", "not all names are accepted")
+			setCondition(crd, apiextensions.Established, apiextensions.ConditionFalse, "NotAccepted",
+				"not all names are accepted")
 		}
 	}
 	approve(crd)
@@ -53,7 +55,8 @@ type conflict struct{ reason, message string }
 
 // accept returns the names that are accepted of those wanted, in place of those held so far, and
 // the last conflict if there is any.
-func accept(want, held apiextensions.CustomResourceDefinitionNames, taken names) (apiextensions.CustomResourceDefinitionNames, *conflict) {
+func accept(want, held apiextensions.CustomResourceDefinitionNames,
+	taken names) (apiextensions.CustomResourceDefinitionNames, *conflict) {
 	var last *conflict
 	claim := func(want string, held *string, taken sets.Set[string], reason string) {
 		switch {

@@ -24,7 +24,8 @@ type customResources struct {
 }
 
 // Create creates a resource unless the definition is terminating.
-func (r *customResources) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+func (r *customResources) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	o *metav1.CreateOptions) (runtime.Object, error) {
 	if !r.gate.enter() {
 		return nil, r.refuse(obj)
 	}
@@ -34,7 +35,8 @@ func (r *customResources) Create(ctx context.Context, obj runtime.Object, valida
 
 // Update updates a resource. If it may create one, as apply does, that is refused when the
 // definition is terminating.
-func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, validateNew rest.ValidateObjectFunc,
+func (r *customResources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	validateNew rest.ValidateObjectFunc,
 	validate rest.ValidateObjectUpdateFunc, mayCreate bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	if mayCreate {
 		if r.gate.enter() {
@@ -51,7 +53,8 @@ func (r *customResources) refuse(obj runtime.Object) error {
 	if m, ok := obj.(metav1.Object); ok {
 		name = m.GetName()
 	}
-	return apierrors.NewForbidden(r.DefaultQualifiedResource, name, errors.New("create not allowed while custom resource definition is terminating"))
+	return apierrors.NewForbidden(r.DefaultQualifiedResource, name,
+		errors.New("create not allowed while custom resource definition is terminating"))
 }
 
 // Watch watches until ctx ends or the definition changes. In the latter case the watch first sends

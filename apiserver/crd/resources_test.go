@@ -15,7 +15,7 @@ import (
 	"flyball.dev/storage"
 )
 
-// apps has a bit of everything.
+// apps is a definition with status, scale, columns, selectable fields, rules and defaults.
 const apps = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -77,6 +77,7 @@ const appsPath = "/apis/example.com/v1/namespaces/default/apps"
 var (
 	appsResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "apps"}
 	mergePatch   = []string{"Content-Type", "application/merge-patch+json"}
+	jsonPatch    = []string{"Content-Type", "application/json-patch+json"}
 	applyPatch   = []string{"Content-Type", "application/apply-patch+yaml"}
 )
 
@@ -161,10 +162,10 @@ func TestTransitionRuleAndRatcheting(t *testing.T) {
 	s := newApps(t)
 	s.want(201, "POST", appsPath, app("a", "{image: x, class: gold, replicas: 2}"))
 	s.refused(422, []string{`spec.class: Invalid value: "silver": class is immutable`}, "PATCH", appsPath+"/a", `{"spec":{"class":"silver"}}`, mergePatch...)
-	// What is stored does not meet a rule that has come since: it may stay, but not change.
+	// A stored value that violates a rule that was added later may stay, but not change.
 	s.want(200, "PATCH", definitionsPath+"/apps.example.com",
 		`[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/replicas/minimum","value":5},
-		  {"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/replicas/default","value":5}]`, "Content-Type", "application/json-patch+json")
+		  {"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/replicas/default","value":5}]`, jsonPatch...)
 	s.want(200, "PATCH", appsPath+"/a", `{"spec":{"image":"other"}}`, mergePatch...)
 	s.refused(422, []string{"spec.replicas: Invalid value: 3"}, "PATCH", appsPath+"/a", `{"spec":{"replicas":3}}`, mergePatch...)
 }
@@ -334,11 +335,11 @@ func TestSecondVersion(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)
 	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {size: 1}}")
-	a := s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `[
+	a := s.want(200, "PATCH", widgetDefinition, `[
 		{"op":"replace","path":"/spec/versions/0/storage","value":false},
 		{"op":"add","path":"/spec/versions/-","value":{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{
 			"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"},"color":{"type":"string","default":"red"}}}}}}}}]`,
-		"Content-Type", "application/json-patch+json")
+		jsonPatch...)
 	if got := field(a.object, "status", "storedVersions"); !cmp.Equal(got, []any{"v1", "v2"}) {
 		t.Errorf("storedVersions: %v", got)
 	}
@@ -353,13 +354,13 @@ func TestSecondVersion(t *testing.T) {
 	if items := a.object["items"].([]any); len(items) != 2 || !cmp.Equal(items[1].(map[string]any)["spec"], map[string]any{"size": float64(2)}) {
 		t.Errorf("in v1: %s", a.body)
 	}
-	// A write through v1 loses what v1 does not know: nothing converts but the version's name.
+	// A write in v1 drops the fields that v1 does not have: only the version is converted.
 	s.want(200, "PATCH", widgetsPath+"/b", `{"metadata":{"labels":{"a":"b"}}}`, mergePatch...)
 	if got := field(s.want(200, "GET", v2+"/b", "").object, "spec"); !cmp.Equal(got, map[string]any{"size": float64(2), "color": "red"}) {
 		t.Errorf("after a write through v1: %v", got)
 	}
 	// A version that is no longer served is gone at once.
-	s.want(200, "PATCH", definitionsPath+"/widgets.example.com", `[{"op":"replace","path":"/spec/versions/0/served","value":false}]`, "Content-Type", "application/json-patch+json")
+	s.want(200, "PATCH", widgetDefinition, `[{"op":"replace","path":"/spec/versions/0/served","value":false}]`, jsonPatch...)
 	s.want(404, "GET", widgetsPath, "")
 	s.want(200, "GET", v2, "")
 }
@@ -367,7 +368,7 @@ func TestSecondVersion(t *testing.T) {
 func TestClusterScoped(t *testing.T) {
 	s := newServer(t)
 	s.define(strings.Replace(minimal, "Namespaced", "Cluster", 1))
-	s.want(201, "POST", "/apis/example.com/v1/widgets", "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}")
+	s.want(201, "POST", "/apis/example.com/v1/widgets", widget("a"))
 	s.want(200, "GET", "/apis/example.com/v1/widgets/a", "")
 	s.want(404, "GET", widgetsPath+"/a", "")
 }
@@ -409,9 +410,9 @@ func TestDefinitionChangesUnderLoad(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		s.want(200, "PATCH", definitionsPath+"/widgets.example.com",
+		s.want(200, "PATCH", widgetDefinition,
 			fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/f%d","value":{"type":"string","default":"x"}}]`, i),
-			"Content-Type", "application/json-patch+json")
+			jsonPatch...)
 	}
 	close(done)
 	writers.Wait()

@@ -38,8 +38,8 @@ func scaleScope(scope handlers.RequestScope) (*handlers.RequestScope, error) {
 	scope.Typer = scaleScheme()
 	scope.TableConvertor = scaleTable()
 	var err error
-	scope.FieldManager, err = managedfields.NewDefaultFieldManager(scaleTypes, scope.Convertor, scope.Defaulter, scope.Creater,
-		scope.Kind, scope.HubGroupVersion, scope.Subresource, nil)
+	scope.FieldManager, err = managedfields.NewDefaultFieldManager(scaleTypes, scope.Convertor, scope.Defaulter,
+		scope.Creater, scope.Kind, scope.HubGroupVersion, scope.Subresource, nil)
 	return &scope, err
 }
 

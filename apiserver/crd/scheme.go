@@ -28,7 +28,8 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 var codecs = sync.OnceValue(func() serializer.CodecFactory { return codecsFor(scheme()) })
 
 func codecsFor(s *runtime.Scheme) serializer.CodecFactory {
-	return serializer.NewCodecFactory(s, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+	return serializer.NewCodecFactory(s, serializer.WithStreamingCollectionEncodingToJSON(),
+		serializer.WithStreamingCollectionEncodingToProtobuf())
 }
 
 // definitionCodec reads and writes definitions as they are stored: JSON in v1.

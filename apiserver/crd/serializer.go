@@ -30,7 +30,8 @@ func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersio
 
 func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	shaping := shapingDecoder{Decoder: d, shape: n.shape, options: shapeOptions{report: reportsUnknown(d)}}
-	return versioning.NewCodec(nil, shaping, runtime.UnsafeObjectConvertor(scheme()), scheme(), scheme(), n.shape, nil, gv, "custom")
+	return versioning.NewCodec(nil, shaping, runtime.UnsafeObjectConvertor(scheme()), scheme(), scheme(), n.shape,
+		nil, gv, "custom")
 }
 
 // mediaTypes are those of all custom resources.
@@ -42,7 +43,8 @@ var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
 		}
 		return textSerializer{s}
 	}
-	binary := protobuf.NewSerializerWithOptions(creator{}, typer{}, protobuf.SerializerOptions{StreamingCollectionsEncoding: true})
+	binary := protobuf.NewSerializerWithOptions(creator{}, typer{},
+		protobuf.SerializerOptions{StreamingCollectionsEncoding: true})
 	types := []runtime.SerializerInfo{
 		{
 			MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json",

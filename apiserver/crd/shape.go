@@ -72,10 +72,12 @@ func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, o shapeOp
 	return unknown, objectmeta.SetObjectMeta(u.Object, metadata)
 }
 
-func (s *shape) applySchema(u *unstructured.Unstructured, version string, o shapeOptions) (unknown []string, err error) {
+func (s *shape) applySchema(u *unstructured.Unstructured, version string,
+	o shapeOptions) (unknown []string, err error) {
 	schema, metadata := s.schemas[version], u.Object["metadata"]
 	if !s.preserveUnknown {
-		unknown = pruning.PruneWithOptions(u.Object, schema, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: o.report})
+		unknown = pruning.PruneWithOptions(u.Object, schema, true,
+			structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: o.report})
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, schema)
 	}
 	if s.embeds[version] {
@@ -128,7 +130,8 @@ type shapingDecoder struct {
 	options shapeOptions
 }
 
-func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (d shapingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	obj, gvk, err := d.Decoder.Decode(data, defaults, into)
 	var strict []error
 	if err != nil {

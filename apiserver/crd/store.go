@@ -68,8 +68,8 @@ func (s *definitionStore) GuaranteedUpdate(ctx context.Context, key string, out 
 
 // commitUpdate stores a definition in place of the version that it was computed from, which is
 // empty for none.
-func (s *definitionStore) commitUpdate(ctx context.Context, key, version string, crd *apiextensions.CustomResourceDefinition,
-	out runtime.Object) error {
+func (s *definitionStore) commitUpdate(ctx context.Context, key, version string,
+	crd *apiextensions.CustomResourceDefinition, out runtime.Object) error {
 	s.kinds.mu.Lock()
 	defer s.kinds.mu.Unlock()
 	return s.replace(ctx, key, version, crd, out)
@@ -95,8 +95,9 @@ func (s *definitionStore) replace(ctx context.Context, key, version string, crd 
 }
 
 // Delete implements [storage.Interface]. It ignores cached.
-func (s *definitionStore) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
-	validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions) error {
+func (s *definitionStore) Delete(ctx context.Context, key string, out runtime.Object,
+	preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, cached runtime.Object,
+	o storage.DeleteOptions) error {
 	if o.ExpectTransformOrDecodeError { // a definition that cannot be read is not served
 		return s.Interface.Delete(ctx, key, out, preconditions, validate, cached, o)
 	}

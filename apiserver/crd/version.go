@@ -37,7 +37,8 @@ type customVersion struct {
 }
 
 // version makes the storage of one version.
-func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
+func (c *customKind) version(crd *apiextensions.CustomResourceDefinition,
+	v *v1.CustomResourceDefinitionVersion) (*customVersion, error) {
 	gv := schema.GroupVersion{Group: c.crd.Spec.Group, Version: v.Name}
 	plural, kind := gv.WithResource(c.names.Plural).GroupResource(), gv.WithKind(c.names.Kind)
 	subresources, err := apiextensions.GetSubresourcesForVersion(crd, v.Name)
@@ -52,13 +53,15 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition, v *v1.
 		// Validation does not accept such columns any more: print the name alone.
 		table = rest.NewDefaultTableConvertor(plural)
 	}
-	bare := customresource.NewStrategy(typer{}, c.namespaced(), kind, nil, nil, nil, subresources.Status, subresources.Scale, v.SelectableFields)
-	storage, err := customresource.NewStorage(plural, gv.WithResource(c.names.Singular).GroupResource(), kind, gv.WithKind(c.names.ListKind), bare,
-		c.storedAs(c.codec(gv)), c.names.Categories, table, c.replicas)
+	bare := customresource.NewStrategy(typer{}, c.namespaced(), kind, nil, nil, nil, subresources.Status,
+		subresources.Scale, v.SelectableFields)
+	storage, err := customresource.NewStorage(plural, gv.WithResource(c.names.Singular).GroupResource(), kind,
+		gv.WithKind(c.names.ListKind), bare, c.storedAs(c.codec(gv)), c.names.Categories, table, c.replicas)
 	if err != nil {
 		return nil, err
 	}
-	out := &customVersion{customKind: c, CustomResourceDefinitionVersion: v, gvk: kind, main: storage.CustomResource, scale: storage.Scale}
+	out := &customVersion{customKind: c, CustomResourceDefinitionVersion: v, gvk: kind,
+		main: storage.CustomResource, scale: storage.Scale}
 	whole := sync.OnceValues(func() (strategies, error) {
 		object, status, err := validators(crd, v.Name)
 		if err != nil {
@@ -85,7 +88,8 @@ func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
 
 // validators check a whole object, and its status alone, against a version's schema.
-func validators(crd *apiextensions.CustomResourceDefinition, version string) (whole, status validation.SchemaValidator, err error) {
+func validators(crd *apiextensions.CustomResourceDefinition,
+	version string) (whole, status validation.SchemaValidator, err error) {
 	schema, err := apiextensions.GetSchemaForVersion(crd, version)
 	if err != nil {
 		return nil, nil, err
@@ -113,7 +117,8 @@ func columns(v *v1.CustomResourceDefinitionVersion) []v1.CustomResourceColumnDef
 
 func ageColumn() v1.CustomResourceColumnDefinition {
 	return v1.CustomResourceColumnDefinition{
-		Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], JSONPath: ".metadata.creationTimestamp",
+		Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+		JSONPath: ".metadata.creationTimestamp",
 	}
 }
 
@@ -141,7 +146,8 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 	if r.Scope, err = v.withFieldManager(scope, main.GetResetFields()); err != nil {
 		return nil, err
 	}
-	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk, main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
+	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
+		main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	if v.status != nil {
 		scope.Subresource = "status"
 		status, err := v.withFieldManager(scope, reset)
@@ -197,7 +203,8 @@ func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
 }
 
 // withFieldManager returns a copy of a scope with a field manager.
-func (v *customVersion) withFieldManager(scope handlers.RequestScope, reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
+func (v *customVersion) withFieldManager(scope handlers.RequestScope,
+	reset map[fieldpath.APIVersion]*fieldpath.Set) (*handlers.RequestScope, error) {
 	var err error
 	scope.FieldManager, err = upstream.NewDefaultCRDFieldManager(v.types, scope.Convertor, scope.Defaulter, scope.Creater,
 		scope.Kind, scope.HubGroupVersion, scope.Subresource, fieldpath.NewExcludeFilterSetMap(maps.Clone(reset)))

@@ -28,7 +28,7 @@ func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer) htt
 	return &handler{catalog: catalog, serializer: serializer}
 }
 
-// handler serves discovery, with the documents of the latest snapshot it was asked for.
+// handler serves discovery. It caches the documents of one snapshot of the catalog.
 type handler struct {
 	catalog    *resource.Catalog
 	serializer runtime.NegotiatedSerializer
@@ -111,6 +111,7 @@ func (l *aggregated) serve(w http.ResponseWriter, r *http.Request, info runtime.
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	mediaType := info.MediaType + ";g=" + aggregatedKind.Group + ";v=" + aggregatedKind.Version + ";as=" + aggregatedKind.Kind
+	mediaType := info.MediaType + ";g=" + aggregatedKind.Group + ";v=" + aggregatedKind.Version + ";as=" +
+		aggregatedKind.Kind
 	responsewriters.SerializeObject(mediaType, info.Serializer, w, r, http.StatusOK, l.list)
 }

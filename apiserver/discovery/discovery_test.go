@@ -35,16 +35,16 @@ type readWrite struct {
 func (readWrite) New() runtime.Object { return nil }
 func (readWrite) Destroy()            {}
 
-// shell is storage that is connected to.
-type shell struct{ rest.Storage }
+// connecter is the storage of a subresource such as pods/exec.
+type connecter struct{ rest.Storage }
 
-func (shell) ConnectMethods() []string { return []string{"GET", "POST", "HEAD"} }
-func (shell) Connect(context.Context, string, runtime.Object, rest.Responder) (http.Handler, error) {
+func (connecter) ConnectMethods() []string { return []string{"GET", "POST", "HEAD"} }
+func (connecter) Connect(context.Context, string, runtime.Object, rest.Responder) (http.Handler, error) {
 	return nil, nil
 }
-func (shell) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
+func (connecter) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
-func full(group, version, kind, plural string) *resource.Resource {
+func newResource(group, version, kind, plural string) *resource.Resource {
 	gv := schema.GroupVersion{Group: group, Version: version}
 	return &resource.Resource{
 		GroupVersion: gv, Kind: gv.WithKind(kind), ListKind: kind + "List", Name: plural, Singular: strings.ToLower(kind),
@@ -52,24 +52,24 @@ func full(group, version, kind, plural string) *resource.Resource {
 	}
 }
 
-func sub(parent *resource.Resource, name string, kind schema.GroupVersionKind, storage rest.Storage) {
+func addSubresource(parent *resource.Resource, name string, kind schema.GroupVersionKind, storage rest.Storage) {
 	parent.Subresources = append(parent.Subresources, &resource.Resource{
 		GroupVersion: parent.GroupVersion, Kind: kind, Name: name, Namespaced: parent.Namespaced, Storage: storage,
 	})
 }
 
 func catalog() *resource.Catalog {
-	pods := full("", "v1", "Pod", "pods")
+	pods := newResource("", "v1", "Pod", "pods")
 	pods.ShortNames, pods.Categories = []string{"po"}, []string{"all"}
-	sub(pods, "status", pods.Kind, readWrite{})
-	sub(pods, "exec", schema.GroupVersionKind{Version: "v1", Kind: "PodExecOptions"}, shell{})
-	deployments := full("apps", "v1", "Deployment", "deployments")
-	sub(deployments, "scale", schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, readWrite{})
-	nodes := full("", "v1", "Node", "nodes")
+	addSubresource(pods, "status", pods.Kind, readWrite{})
+	addSubresource(pods, "exec", schema.GroupVersionKind{Version: "v1", Kind: "PodExecOptions"}, connecter{})
+	deployments := newResource("apps", "v1", "Deployment", "deployments")
+	addSubresource(deployments, "scale", schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, readWrite{})
+	nodes := newResource("", "v1", "Node", "nodes")
 	nodes.Namespaced, nodes.Verbs = false, []string{"get", "list"}
 	c := &resource.Catalog{}
-	c.Set("built-in", pods, nodes, deployments, full("events.k8s.io", "v1", "Event", "events"))
-	c.Set("custom", full("example.com", "v1beta1", "App", "apps"), full("example.com", "v1", "App", "apps"))
+	c.Set("built-in", pods, nodes, deployments, newResource("events.k8s.io", "v1", "Event", "events"))
+	c.Set("custom", newResource("example.com", "v1beta1", "App", "apps"), newResource("example.com", "v1", "App", "apps"))
 	return c
 }
 
@@ -90,14 +90,15 @@ func client(t *testing.T, url string, legacy bool) *discovery.DiscoveryClient {
 	return c
 }
 
-// TestClientsAgree asks in the old way and in the new one: a client must learn the same.
-func TestClientsAgree(t *testing.T) {
+// TestLegacyAndAggregatedAreEqual compares what a client gets from the legacy documents with what
+// it gets from the aggregated ones.
+func TestLegacyAndAggregatedAreEqual(t *testing.T) {
 	url := serve(t, catalog())
-	oldGroups, oldResources, err := client(t, url, true).ServerGroupsAndResources()
+	legacyGroups, legacyResources, err := client(t, url, true).ServerGroupsAndResources()
 	if err != nil {
 		t.Fatal(err)
 	}
-	newGroups, newResources, err := client(t, url, false).ServerGroupsAndResources()
+	aggregatedGroups, aggregatedResources, err := client(t, url, false).ServerGroupsAndResources()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,24 +109,24 @@ func TestClientsAgree(t *testing.T) {
 		return found
 	}
 	want := []string{" v1", "apps apps/v1", "events.k8s.io events.k8s.io/v1", "example.com example.com/v1"}
-	if got := names(oldGroups); !slices.Equal(got, want) {
+	if got := names(legacyGroups); !slices.Equal(got, want) {
 		t.Errorf("legacy groups %q", got)
 	}
-	if got := names(newGroups); !slices.Equal(got, want) {
+	if got := names(aggregatedGroups); !slices.Equal(got, want) {
 		t.Errorf("aggregated groups %q", got)
 	}
-	for _, lists := range [][]*metav1.APIResourceList{oldResources, newResources} { // in no order
+	for _, lists := range [][]*metav1.APIResourceList{legacyResources, aggregatedResources} { // in no order
 		slices.SortFunc(lists, func(a, b *metav1.APIResourceList) int { return strings.Compare(a.GroupVersion, b.GroupVersion) })
 	}
-	for i, old := range oldResources {
-		slices.SortFunc(newResources[i].APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	for i, old := range legacyResources {
+		slices.SortFunc(aggregatedResources[i].APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 		for j, r := range old.APIResources {
 			r.StorageVersionHash = "" // not in the aggregated form, which always names the kind in full
 			if r.Version == "" {
 				gv, _ := schema.ParseGroupVersion(old.GroupVersion)
 				r.Group, r.Version = gv.Group, gv.Version
 			}
-			other := newResources[i].APIResources[j]
+			other := aggregatedResources[i].APIResources[j]
 			if strings.Contains(r.Name, "/") {
 				other.SingularName = "" // the client repeats the parent's
 			}
@@ -170,7 +171,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestChange adds and removes a group while clients look.
+// TestChange adds and removes a group between the requests of a client.
 func TestChange(t *testing.T) {
 	resources := catalog()
 	c := client(t, serve(t, resources), false)
@@ -182,15 +183,15 @@ func TestChange(t *testing.T) {
 		return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == "new.example.com" })
 	}
 	if has() {
-		t.Error("there before it came")
+		t.Error("the group is there before it was added")
 	}
-	resources.Set("more", full("new.example.com", "v1", "Thing", "things"))
+	resources.Set("more", newResource("new.example.com", "v1", "Thing", "things"))
 	if !has() {
-		t.Error("missing")
+		t.Error("the group is missing")
 	}
 	resources.Set("more")
 	if has() {
-		t.Error("still there")
+		t.Error("the group is there after it was removed")
 	}
 }
 
@@ -279,12 +280,12 @@ func TestVersion(t *testing.T) {
 	build, _ := debug.ReadBuildInfo()
 	for _, m := range build.Deps {
 		if m.Path == "k8s.io/api" && strings.Replace(m.Version, "v0.", "1.", 1) != resource.Release {
-			t.Errorf("built with %s of k8s.io/api, but says %s", m.Version, resource.Release)
+			t.Errorf("built with %s of k8s.io/api, but the version is %s", m.Version, resource.Release)
 		}
 	}
 }
 
-// FuzzAccept must always get a document in a form that the server has, or an error with a reason.
+// FuzzAccept requests any path with any Accept header, which must succeed or return 404 or 406.
 func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"", "*/*", aggregatedJSON, "application/json;q=0.5,application/yaml", "a/b;;=", "application/*;as=Table"} {
 		f.Add("/apis", seed)

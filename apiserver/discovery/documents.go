@@ -29,8 +29,10 @@ type aggregated struct {
 	etag func() string
 }
 
+// newDocuments builds the documents of a snapshot.
 func newDocuments(s *resource.Snapshot) *documents {
-	groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+	groups := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups: []metav1.APIGroup{}}
 	d := &documents{
 		generation: s.Generation,
 		objects:    map[string]runtime.Object{"/apis": groups},
@@ -64,7 +66,8 @@ func versionPath(gv schema.GroupVersion) string {
 func groupOf(g *resource.Group) metav1.APIGroup {
 	group := metav1.APIGroup{Name: g.Name}
 	for _, v := range g.Versions {
-		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.GroupVersion.String(), Version: v.Version})
+		group.Versions = append(group.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: v.GroupVersion.String(), Version: v.Version})
 	}
 	group.PreferredVersion = group.Versions[0]
 	return group
@@ -73,7 +76,8 @@ func groupOf(g *resource.Group) metav1.APIGroup {
 // resourceList lists a version's resources, each followed by its subresources. In the core group it
 // has no apiVersion of its own, for compatibility.
 func resourceList(v *resource.Version) *metav1.APIResourceList {
-	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: v.GroupVersion.String()}
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: v.GroupVersion.String()}
 	if v.Group == "" {
 		list.APIVersion = ""
 	}
@@ -106,7 +110,9 @@ func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav
 }
 
 func subresources(r *resource.Resource) []*resource.Resource {
-	return slices.SortedFunc(slices.Values(r.Subresources), func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(r.Subresources), func(a, b *resource.Resource) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 func newAggregated(groups []apidiscoveryv2.APIGroupDiscovery) *aggregated {

@@ -37,8 +37,10 @@ type Handler struct {
 
 // New returns the handler for a catalog. Requests for resources that are not in the catalog go to
 // notFound; errors about the request itself are encoded with serializer.
-func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer, notFound http.Handler) *Handler {
-	return &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound, verbs: map[*resource.Resource]verbs{}}
+func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer,
+	notFound http.Handler) *Handler {
+	return &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound,
+		verbs: map[*resource.Resource]verbs{}}
 }
 
 // ServeHTTP calls the handler of the request's resource and verb.
@@ -63,10 +65,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
 	if handle == nil || !namespaceMatches(served, info) || !nameMatches(served, info) {
-		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb), h.serializer, gvr.GroupVersion(), w, r)
+		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb),
+			h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
-	if takesBody(info.Verb) {
+	if hasBody(info.Verb) {
 		if err := readBody(r, served.Scope.MaxRequestBodyBytes); err != nil {
 			responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
 			return
@@ -75,8 +78,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handle(w, r)
 }
 
-// takesBody reports whether requests of a verb have a body.
-func takesBody(verb string) bool {
+// hasBody reports whether requests of a verb have a body.
+func hasBody(verb string) bool {
 	switch verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return true

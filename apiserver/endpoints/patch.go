@@ -19,12 +19,14 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// patched is storage whose objects are patched. Upstream's patches report a patch that cannot be
-// applied, such as an apply with an unknown field, as a plain error, for which the response would
-// be 500.
-type patched struct{ rest.Patcher }
+// patchStorage is storage whose objects are patched. Upstream's patches report a patch that cannot
+// be applied, such as an apply with an unknown field, as a plain error, for which the response
+// would be 500.
+type patchStorage struct{ rest.Patcher }
 
-func (p patched) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (p patchStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return p.Patcher.Update(ctx, name, patchInfo{info}, create, update, orCreate, options)
 }
 
@@ -53,13 +55,13 @@ func checkDirectives(r *http.Request) error {
 	if err := json.Unmarshal(body.bytes, &patch); err != nil {
 		return nil // upstream's error is more specific
 	}
-	if !retainsTexts(patch) {
+	if !retainsStrings(patch) {
 		return errors.NewBadRequest(mergepatch.ErrBadPatchFormatForRetainKeys.Error())
 	}
 	return nil
 }
 
-func retainsTexts(patch any) bool {
+func retainsStrings(patch any) bool {
 	switch patch := patch.(type) {
 	case map[string]any:
 		for key, value := range patch {
@@ -67,29 +69,30 @@ func retainsTexts(patch any) bool {
 			if ok && key == retainKeys && slices.ContainsFunc(list, func(v any) bool { _, text := v.(string); return !text }) {
 				return false
 			}
-			if !retainsTexts(value) {
+			if !retainsStrings(value) {
 				return false
 			}
 		}
 	case []any:
-		return !slices.ContainsFunc(patch, func(v any) bool { return !retainsTexts(v) })
+		return !slices.ContainsFunc(patch, func(v any) bool { return !retainsStrings(v) })
 	}
 	return true
 }
 
-// shallow is a serializer that refuses documents that are nested too deep. It is for the results of
-// patches, which are JSON and may be deeper than the object and the patch; bodies are checked by
-// readBody.
-type shallow struct{ runtime.NegotiatedSerializer }
+// depthLimitedSerializer is a serializer that refuses documents that are nested too deep. It is for
+// the results of patches, which are JSON and may be deeper than the object and the patch; bodies
+// are checked by readBody.
+type depthLimitedSerializer struct{ runtime.NegotiatedSerializer }
 
-func (s shallow) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	return shallowDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
+func (s depthLimitedSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+	return depthLimitedDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 
-// shallowDecoder refuses documents that are nested too deep.
-type shallowDecoder struct{ runtime.Decoder }
+// depthLimitedDecoder refuses documents that are nested too deep.
+type depthLimitedDecoder struct{ runtime.Decoder }
 
-func (d shallowDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (d depthLimitedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if jsonTooDeep(data) {
 		return nil, nil, fmt.Errorf("the object would be nested more than %d levels deep", maxDepth)
 	}

@@ -49,13 +49,13 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	}
 	if storage, ok := r.Storage.(rest.Patcher); ok {
 		scope := *r.Scope
-		scope.Serializer = shallow{r.Scope.Serializer}
+		scope.Serializer = depthLimitedSerializer{r.Scope.Serializer}
 		v["patch"] = func(w http.ResponseWriter, req *http.Request) {
 			if err := checkDirectives(req); err != nil {
 				responsewriters.ErrorNegotiated(err, scope.Serializer, scope.Kind.GroupVersion(), w, req)
 				return
 			}
-			handlers.PatchResource(patched{storage}, &scope, admit, r.PatchTypes)(w, req)
+			handlers.PatchResource(patchStorage{storage}, &scope, admit, r.PatchTypes)(w, req)
 		}
 	}
 	if storage, ok := r.Storage.(rest.GracefulDeleter); ok {

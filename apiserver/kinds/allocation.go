@@ -23,11 +23,13 @@ func allocate[T Object](store *registry.Store, allocator ResourceAllocator[T]) {
 			}
 		}, nil
 	}
-	store.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc, error) {
+	store.BeginCreate = func(ctx context.Context, obj runtime.Object,
+		options *metav1.CreateOptions) (registry.FinishFunc, error) {
 		var none T
 		return begin(ctx, obj.(T), none, options.DryRun)
 	}
-	store.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, options *metav1.UpdateOptions) (registry.FinishFunc, error) {
+	store.BeginUpdate = func(ctx context.Context, obj, old runtime.Object,
+		options *metav1.UpdateOptions) (registry.FinishFunc, error) {
 		return begin(ctx, obj.(T), old.(T), options.DryRun)
 	}
 	store.AfterUpdate = func(obj runtime.Object, options *metav1.UpdateOptions) {

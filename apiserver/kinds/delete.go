@@ -22,14 +22,16 @@ type deleting[T Object] struct {
 	before func(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
-func (d deleting[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (d deleting[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if err := d.before(ctx, name, options); err != nil {
 		return nil, false, err
 	}
 	return d.Store.Delete(ctx, name, validate, options)
 }
 
-func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+func (d deleting[T]) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
 	if err := d.before(ctx, "", options); err != nil {
 		return nil, err
 	}
@@ -47,7 +49,8 @@ var errRemove = errors.New("the object can be removed at once")
 
 // Delete marks the object as terminating, or removes it if its kind does not need two phases. An
 // object that is terminating already is returned as it is.
-func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	key, err := t.KeyFunc(ctx, name)
 	if err != nil {
 		return nil, false, err
@@ -60,23 +63,24 @@ func (t terminating[T]) Delete(ctx context.Context, name string, validate rest.V
 		only = storage.Preconditions{UID: p.UID, ResourceVersion: p.ResourceVersion}
 	}
 	out := t.NewFunc()
-	err = t.Storage.GuaranteedUpdate(ctx, key, out, false, &only, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
-		obj := existing.(T)
-		if validate != nil {
-			if err := validate(ctx, obj); err != nil {
-				return nil, err
+	err = t.Storage.GuaranteedUpdate(ctx, key, out, false, &only,
+		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
+			obj := existing.(T)
+			if validate != nil {
+				if err := validate(ctx, obj); err != nil {
+					return nil, err
+				}
 			}
-		}
-		if !t.terminate(obj) {
-			return nil, errRemove
-		}
-		if obj.GetDeletionTimestamp() == nil {
-			now := metav1.Now()
-			obj.SetDeletionTimestamp(&now)
-			propagate(obj, options)
-		}
-		return obj, nil
-	}), dryrun.IsDryRun(options.DryRun), nil)
+			if !t.terminate(obj) {
+				return nil, errRemove
+			}
+			if obj.GetDeletionTimestamp() == nil {
+				now := metav1.Now()
+				obj.SetDeletionTimestamp(&now)
+				propagate(obj, options)
+			}
+			return obj, nil
+		}), dryrun.IsDryRun(options.DryRun), nil)
 	switch {
 	case err == nil:
 		return out, false, nil

@@ -52,7 +52,8 @@ type Options struct {
 
 // Resources returns the resources of the kinds, each of which is registered in o.Scheme.
 func Resources(o Options, kinds []Kind) ([]*resource.Resource, error) {
-	i := &installer{Options: o, parameters: runtime.NewParameterCodec(o.Scheme), equivalents: runtime.NewEquivalentResourceRegistry()}
+	i := &installer{Options: o, parameters: runtime.NewParameterCodec(o.Scheme),
+		equivalents: runtime.NewEquivalentResourceRegistry()}
 	for _, kind := range kinds {
 		if err := kind.install(i); err != nil {
 			return nil, err
@@ -175,7 +176,8 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 			return k.DeletesOnUpdate(obj.(T), old.(T))
 		}
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: i.Storage, AttrFunc: attributes[T](k)}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: i.Storage,
+		AttrFunc: attributes[T](k)}); err != nil {
 		return nil, err
 	}
 	if k.Allocator != nil {
@@ -185,7 +187,8 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 }
 
 // resource returns the resource of the kind in one of its versions.
-func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, store *registry.Store, s *strategy[T]) (*resource.Resource, error) {
+func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, store *registry.Store,
+	s *strategy[T]) (*resource.Resource, error) {
 	r := &resource.Resource{
 		GroupVersion:       served.GroupVersion(),
 		Kind:               served,
@@ -202,7 +205,8 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	}
 	if served == stored {
 		apiVersion := served.GroupVersion().String()
-		r.ManagedFields = managedfields.ForType(reflect.TypeOf(k.Type).Elem(), apiVersion, s.reset[fieldpath.APIVersion(apiVersion)])
+		r.ManagedFields = managedfields.ForType(reflect.TypeOf(k.Type).Elem(), apiVersion,
+			s.reset[fieldpath.APIVersion(apiVersion)])
 	}
 	if k.BeforeDelete != nil {
 		r.Storage = deleting[T]{store, k.BeforeDelete}
@@ -212,7 +216,8 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	var err error
-	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store, s.reset); err != nil {
+	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store,
+		s.reset); err != nil {
 		return nil, err
 	}
 	sub := func(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage) error {
@@ -232,7 +237,9 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		}
 	}
 	if k.Scale != nil {
-		if err := sub("scale", scaleKind, scaleKind.GroupVersion(), &scaleREST[T]{store: store, scale: k.Scale, kind: stored, resource: r.GroupVersionResource().GroupResource()}); err != nil {
+		if err := sub("scale", scaleKind, scaleKind.GroupVersion(),
+			&scaleREST[T]{store: store, scale: k.Scale, kind: stored,
+				resource: r.GroupVersionResource().GroupResource()}); err != nil {
 			return nil, err
 		}
 	}
@@ -251,8 +258,9 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 }
 
 // scope returns the scope of a resource or subresource for upstream's handlers.
-func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
-	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
+func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind,
+	hub schema.GroupVersion, namespaced bool, storage rest.Storage,
+	reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
 	scheme := i.Scheme
 	convert := convertor(scheme, hub, kind.GroupVersion())
 	scope := &endpoint.RequestScope{
@@ -285,7 +293,8 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 }
 
 var patchTypes = []string{
-	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+	string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType),
+	string(types.ApplyYAMLPatchType),
 }
 
 // attributes returns the function that gets the labels and fields of an object for selectors.
@@ -370,6 +379,7 @@ func (i *installer) subresourceKind(storage rest.Storage, gv schema.GroupVersion
 	return i.kindOf(storage.New())
 }
 
+// NewOf returns a function that returns new, empty objects of the Go type of example.
 func NewOf(example runtime.Object) func() runtime.Object {
 	t := reflect.TypeOf(example).Elem()
 	return func() runtime.Object { return reflect.New(t).Interface().(runtime.Object) }

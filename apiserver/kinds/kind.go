@@ -1,8 +1,8 @@
-// Package kinds describes the built-in kinds, and turns each description into resources that the
-// server can serve.
+// Package kinds turns descriptions of built-in kinds into resources that the server can serve.
 //
-// A kind is data: its Go type in k8s.io/api, its names, and its rules: defaults, validation, fields
-// that the server sets, columns and selectable fields. What all kinds share is in this package.
+// A description is data: the Go type in k8s.io/api, the names, and the rules of a kind: defaults,
+// validation, fields that the server sets, columns and selectable fields. The descriptions are in
+// the packages below this one, one for each API group, and package builtin lists them.
 package kinds
 
 import (

@@ -50,7 +50,8 @@ func (r reviewREST[T]) Destroy()                {}
 func (r reviewREST[T]) NamespaceScoped() bool   { return r.review.Namespaced }
 func (r reviewREST[T]) GetSingularName() string { return strings.TrimSuffix(r.review.Plural, "s") }
 
-func (r reviewREST[T]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r reviewREST[T]) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	question, ok := obj.(T)
 	if !ok {
 		return nil, errors.NewBadRequest("not a review of this kind")

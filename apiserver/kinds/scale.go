@@ -44,8 +44,9 @@ func (r *scaleREST[T]) Get(ctx context.Context, name string, options *metav1.Get
 }
 
 // Update sets the number of replicas of the object.
-func (r *scaleREST[T]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, onCreate rest.ValidateObjectFunc,
-	onUpdate rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (r *scaleREST[T]) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	onCreate rest.ValidateObjectFunc, onUpdate rest.ValidateObjectUpdateFunc, _ bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, _, err := r.store.Update(ctx, name, &scaledInfo[T]{info, r},
 		func(ctx context.Context, obj runtime.Object) error {
 			scale, err := r.of(obj.(T))

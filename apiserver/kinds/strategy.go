@@ -219,7 +219,7 @@ func layoutOf(t reflect.Type) layout {
 			l.statusField = i
 		default:
 			l.desired = append(l.desired, i)
-			l.desiredNames = append(l.desiredNames, JsonName(f))
+			l.desiredNames = append(l.desiredNames, JSONName(f))
 		}
 	}
 	return l
@@ -246,7 +246,10 @@ func (l layout) keepAllButStatus(obj, old any) {
 	}
 }
 
-func (l layout) resetForStatus(versions map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
+// resetForStatus returns the fields that an update of the status resets, in the given versions: all
+// of the desired state.
+func (l layout) resetForStatus(
+	versions map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, name := range l.desiredNames {
 		set.Insert(fieldpath.MakePathOrDie(name))

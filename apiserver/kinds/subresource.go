@@ -38,7 +38,8 @@ func (s stored[T]) Update(ctx context.Context, name string, dryRun []string, cha
 		obj := old.DeepCopyObject().(T)
 		return obj, change(obj)
 	})
-	obj, _, err := s.store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: dryRun})
+	obj, _, err := s.store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc,
+		false, &metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
 		var none T
 		return none, err

@@ -74,7 +74,8 @@ func (t tables[T]) narrow() int {
 	return len(t.kind.Columns)
 }
 
-func JsonName(f reflect.StructField) string {
+// JSONName returns the name of a field in JSON.
+func JSONName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }

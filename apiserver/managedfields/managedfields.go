@@ -61,5 +61,6 @@ func setOwner(obj metav1.Object, apiVersion string, w Write, fields []byte) {
 
 // serverMetadata are the fields of metadata that the server sets, which therefore have no manager.
 var serverMetadata = []string{
-	"clusterName", "creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion", "selfLink", "uid",
+	"clusterName", "creationTimestamp", "generation", "managedFields", "name", "namespace", "resourceVersion",
+	"selfLink", "uid",
 }

@@ -63,7 +63,9 @@ func topLevel(set *fieldpath.Set) (names []string, ok bool) {
 // without returns a copy of a struct's merge type that lacks some of its fields.
 func without(m *mergeType, names []string) *mergeType {
 	c := *m
-	c.fields = slices.DeleteFunc(slices.Clone(m.fields), func(f *structField) bool { return slices.Contains(names, f.JsonName) })
+	c.fields = slices.DeleteFunc(slices.Clone(m.fields), func(f *structField) bool {
+		return slices.Contains(names, f.JsonName)
+	})
 	return &c
 }
 

@@ -37,7 +37,8 @@ func ForUnstructured(types upstream.TypeConverter, kind schema.GroupVersionKind,
 
 // serverFields are the fields that have no manager.
 var serverFields = func() *fieldpath.Set {
-	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"))
+	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
+		fieldpath.MakePathOrDie("metadata"))
 	for _, name := range serverMetadata {
 		set.Insert(fieldpath.MakePathOrDie("metadata", name))
 	}

@@ -39,13 +39,17 @@ var (
 	formatJSON = format{requested: "json", mediaType: "json"}
 	formatsV2  = []format{
 		formatJSON,
-		{"com.github.proto-openapi.spec.v2.v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf", handlerv2.ToProtoBinary},
-		{"com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf", handlerv2.ToProtoBinary},
+		{"com.github.proto-openapi.spec.v2.v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf",
+			handlerv2.ToProtoBinary},
+		{"com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf",
+			handlerv2.ToProtoBinary},
 	}
 	formatsV3 = []format{
 		formatJSON,
-		{"com.github.proto-openapi.spec.v3.v1.0+protobuf", "com.github.proto-openapi.spec.v3.v1.0+protobuf", handler3.ToV3ProtoBinary},
-		{"com.github.proto-openapi.spec.v3@v1.0+protobuf", "com.github.proto-openapi.spec.v3.v1.0+protobuf", handler3.ToV3ProtoBinary},
+		{"com.github.proto-openapi.spec.v3.v1.0+protobuf", "com.github.proto-openapi.spec.v3.v1.0+protobuf",
+			handler3.ToV3ProtoBinary},
+		{"com.github.proto-openapi.spec.v3@v1.0+protobuf", "com.github.proto-openapi.spec.v3.v1.0+protobuf",
+			handler3.ToV3ProtoBinary},
 	}
 	formatsIndex = []format{formatJSON}
 )

@@ -34,7 +34,7 @@ func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
 	return gziphandler.GzipHandler(&handler{catalog: catalog, models: newModels(scheme)})
 }
 
-// handler serves the documents of the latest snapshot it was asked for.
+// handler serves the documents. It caches those of one snapshot of the catalog.
 type handler struct {
 	catalog *resource.Catalog
 	models  *models
@@ -91,7 +91,9 @@ func (h *handler) documents() *documents {
 				docs.v3[name] = old
 				continue
 			}
-			docs.v3[name] = versionDocument{newDocument(formatsV3, func() ([]byte, error) { return h.models.v3(v) }), v.Resources}
+			docs.v3[name] = versionDocument{newDocument(formatsV3, func() ([]byte, error) {
+				return h.models.v3(v)
+			}), v.Resources}
 		}
 	}
 	docs.v2 = newDocument(formatsV2, func() ([]byte, error) { return h.models.v2(snapshot) })
@@ -100,6 +102,7 @@ func (h *handler) documents() *documents {
 	return docs
 }
 
+// last returns the document of a version in the snapshot before.
 func (h *handler) last(name string) (versionDocument, bool) {
 	if h.current == nil {
 		return versionDocument{}, false

@@ -37,7 +37,7 @@ func (readWrite) Destroy()            {}
 var patchTypes = []string{"application/json-patch+json", "application/merge-patch+json",
 	"application/strategic-merge-patch+json", "application/apply-patch+yaml"}
 
-func full(gvk apischema.GroupVersionKind, plural string) *resource.Resource {
+func newResource(gvk apischema.GroupVersionKind, plural string) *resource.Resource {
 	r := &resource.Resource{
 		GroupVersion: gvk.GroupVersion(), Kind: gvk, ListKind: gvk.Kind + "List", Name: plural, Singular: strings.ToLower(gvk.Kind),
 		Namespaced: true, Storage: &registry.Store{}, PatchTypes: patchTypes,
@@ -47,52 +47,52 @@ func full(gvk apischema.GroupVersionKind, plural string) *resource.Resource {
 	return r
 }
 
-func scalable(r *resource.Resource) *resource.Resource {
+func withScale(r *resource.Resource) *resource.Resource {
 	r.Subresources = append(r.Subresources, &resource.Resource{GroupVersion: r.GroupVersion, Name: "scale", Namespaced: true,
 		Kind: apischema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, Storage: readWrite{}, PatchTypes: patchTypes})
 	return r
 }
 
-// returned makes a deletion answer with the object.
-func returned(r *resource.Resource) *resource.Resource {
+// returningDeleted makes the response of a deletion the deleted object.
+func returningDeleted(r *resource.Resource) *resource.Resource {
 	r.Storage = &registry.Store{ReturnDeletedObject: true}
 	return r
 }
 
-func without(r *resource.Resource) *resource.Resource {
+func withoutSubresources(r *resource.Resource) *resource.Resource {
 	r.Subresources = nil
 	return r
 }
 
-// builtin are kinds whose documents of kube-apiserver client-go embeds for tests.
-func builtin() []*resource.Resource {
+// builtInResources returns kinds for which client-go has kube-apiserver's documents.
+func builtInResources() []*resource.Resource {
 	core := apischema.GroupVersion{Version: "v1"}
 	apps := apischema.GroupVersion{Group: "apps", Version: "v1"}
-	nodes := full(core.WithKind("Node"), "nodes")
+	nodes := newResource(core.WithKind("Node"), "nodes")
 	nodes.Namespaced, nodes.Subresources[0].Namespaced = false, false
 	return []*resource.Resource{
-		returned(full(core.WithKind("Pod"), "pods")),
-		returned(full(core.WithKind("Service"), "services")),
-		returned(full(core.WithKind("PersistentVolumeClaim"), "persistentvolumeclaims")),
-		without(full(core.WithKind("ConfigMap"), "configmaps")),
-		without(full(core.WithKind("Secret"), "secrets")),
-		returned(without(full(core.WithKind("ServiceAccount"), "serviceaccounts"))),
-		without(full(core.WithKind("Event"), "events")),
-		without(full(core.WithKind("Endpoints"), "endpoints")),
-		scalable(full(core.WithKind("ReplicationController"), "replicationcontrollers")),
+		returningDeleted(newResource(core.WithKind("Pod"), "pods")),
+		returningDeleted(newResource(core.WithKind("Service"), "services")),
+		returningDeleted(newResource(core.WithKind("PersistentVolumeClaim"), "persistentvolumeclaims")),
+		withoutSubresources(newResource(core.WithKind("ConfigMap"), "configmaps")),
+		withoutSubresources(newResource(core.WithKind("Secret"), "secrets")),
+		returningDeleted(withoutSubresources(newResource(core.WithKind("ServiceAccount"), "serviceaccounts"))),
+		withoutSubresources(newResource(core.WithKind("Event"), "events")),
+		withoutSubresources(newResource(core.WithKind("Endpoints"), "endpoints")),
+		withScale(newResource(core.WithKind("ReplicationController"), "replicationcontrollers")),
 		nodes,
-		scalable(full(apps.WithKind("Deployment"), "deployments")),
-		scalable(full(apps.WithKind("ReplicaSet"), "replicasets")),
-		scalable(full(apps.WithKind("StatefulSet"), "statefulsets")),
-		full(apps.WithKind("DaemonSet"), "daemonsets"),
-		without(full(apps.WithKind("ControllerRevision"), "controllerrevisions")),
-		full(apischema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"),
-		full(apischema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "CronJob"}, "cronjobs"),
-		without(full(apischema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}, "endpointslices")),
+		withScale(newResource(apps.WithKind("Deployment"), "deployments")),
+		withScale(newResource(apps.WithKind("ReplicaSet"), "replicasets")),
+		withScale(newResource(apps.WithKind("StatefulSet"), "statefulsets")),
+		newResource(apps.WithKind("DaemonSet"), "daemonsets"),
+		withoutSubresources(newResource(apps.WithKind("ControllerRevision"), "controllerrevisions")),
+		newResource(apischema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"),
+		newResource(apischema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "CronJob"}, "cronjobs"),
+		withoutSubresources(newResource(apischema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}, "endpointslices")),
 	}
 }
 
-// customDocuments is a custom resource's own description.
+// customDocuments are the OpenAPI documents of a custom resource.
 type customDocuments struct{ name, path string }
 
 func (c customDocuments) V2() (*spec.Swagger, error) {
@@ -110,7 +110,7 @@ func (c customDocuments) V3() (*spec3.OpenAPI, error) {
 }
 
 func custom(kind string) *resource.Resource {
-	r := full(apischema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}, strings.ToLower(kind)+"s")
+	r := newResource(apischema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}, strings.ToLower(kind)+"s")
 	r.OpenAPI = customDocuments{"com.example.v1." + kind, "/apis/example.com/v1/" + r.Name}
 	return r
 }
@@ -118,7 +118,7 @@ func custom(kind string) *resource.Resource {
 func serve(t *testing.T) (*resource.Catalog, *httptest.Server, *discovery.DiscoveryClient) {
 	t.Helper()
 	catalog := &resource.Catalog{}
-	catalog.Set("built-in", builtin()...)
+	catalog.Set("built-in", builtInResources()...)
 	server := httptest.NewServer(New(catalog, scheme.Scheme))
 	t.Cleanup(server.Close)
 	client, err := discovery.NewDiscoveryClientForConfig(&restclient.Config{Host: server.URL})
@@ -151,7 +151,7 @@ func TestV3Client(t *testing.T) {
 	}
 }
 
-// resolve checks that the references in a document are resolvable.
+// resolve checks that every reference in a document has a target.
 func resolve(t *testing.T, doc *spec3.OpenAPI) {
 	t.Helper()
 	text, err := doc.MarshalJSON()
@@ -161,7 +161,7 @@ func resolve(t *testing.T, doc *spec3.OpenAPI) {
 	for _, part := range strings.Split(string(text), `"$ref":"`)[1:] {
 		ref, _, _ := strings.Cut(part, `"`)
 		if doc.Components.Schemas[strings.TrimPrefix(ref, "#/components/schemas/")] == nil {
-			t.Errorf("nothing at %s", ref)
+			t.Errorf("%s has no target", ref)
 		}
 	}
 }
@@ -321,7 +321,7 @@ func FuzzAccept(f *testing.F) {
 	f.Add("/openapi/v3/apis/discovery.k8s.io/v1", "hash=x", "application/json;q=0.5,application/*")
 	f.Add("/openapi/v3/apis/apps", "", "a/b;;=")
 	catalog := &resource.Catalog{}
-	catalog.Set("built-in", builtin()[17:]...)
+	catalog.Set("built-in", builtInResources()[17:]...)
 	handler := New(catalog, scheme.Scheme)
 	f.Fuzz(func(t *testing.T, path, query, accept string) {
 		r := httptest.NewRequest("GET", "/", nil)

@@ -36,7 +36,8 @@ type operation struct {
 type responses map[int]*spec.Schema
 
 var responseTexts = map[int]string{
-	http.StatusOK: "OK", http.StatusCreated: "Created", http.StatusAccepted: "Accepted", http.StatusUnauthorized: "Unauthorized",
+	http.StatusOK: "OK", http.StatusCreated: "Created", http.StatusAccepted: "Accepted",
+	http.StatusUnauthorized: "Unauthorized",
 }
 
 var (
@@ -62,9 +63,9 @@ func (p *paths) add(path, method string, o *operation) {
 			Name: "body", In: "body", Schema: o.body, Required: o.action != "delete" && o.action != "deletecollection"}})
 	}
 	for code, schema := range o.responses {
-		op.Responses.StatusCodeResponses[code] = spec.Response{ResponseProps: spec.ResponseProps{Description: responseTexts[code], Schema: schema}}
+		op.Responses.StatusCodeResponses[code] = v2Response(code, schema)
 	}
-	op.Responses.StatusCodeResponses[http.StatusUnauthorized] = spec.Response{ResponseProps: spec.ResponseProps{Description: responseTexts[http.StatusUnauthorized]}}
+	op.Responses.StatusCodeResponses[http.StatusUnauthorized] = v2Response(http.StatusUnauthorized, nil)
 	item := p.items[path]
 	if o.action != "" {
 		op.AddExtension("x-kubernetes-action", o.action)
@@ -145,7 +146,8 @@ func (t *target) update() *operation {
 
 func (t *target) patch() *operation {
 	o := t.operation("patch", "patch", "partially update "+t.subject, "")
-	o.query, o.body, o.types = options[metav1.PatchOptions](), t.ref(reflect.TypeFor[metav1.Patch]()), t.resource.PatchTypes
+	o.query, o.types = options[metav1.PatchOptions](), t.resource.PatchTypes
+	o.body = t.ref(reflect.TypeFor[metav1.Patch]())
 	o.responses = responses{http.StatusOK: t.object, http.StatusCreated: t.object}
 	return o
 }
@@ -176,7 +178,8 @@ func (t *target) deleteCollection() *operation {
 }
 
 func (t *target) connect(method string, with runtime.Object, suffix string) *operation {
-	o := t.operation("connect", "connect", "connect "+method+" requests to "+strings.Replace(t.subject, "the specified ", "", 1), suffix)
+	o := t.operation("connect", "connect", "connect "+method+" requests to "+
+		strings.Replace(t.subject, "the specified ", "", 1), suffix)
 	o.id = operationID("connect", o.version, identifier(strings.ToLower(method), true)+t.scope+t.name+suffix)
 	if with != nil {
 		o.query = parameters(reflect.TypeOf(with))
@@ -261,4 +264,9 @@ func identifier(s string, capital bool) string {
 		}
 	}
 	return out.String()
+}
+
+// v2Response returns the description of a response in OpenAPI v2.
+func v2Response(code int, schema *spec.Schema) spec.Response {
+	return spec.Response{ResponseProps: spec.ResponseProps{Description: responseTexts[code], Schema: schema}}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // The oracle is kube-apiserver's documents, which client-go carries for tests. They are some
-// releases older than our types, so they say less: what they do not have is not compared.
+// releases older than our types: what they do not have is not compared.
 
 func oracle(t *testing.T, name string) *spec3.OpenAPI {
 	t.Helper()
@@ -45,7 +45,7 @@ func parse(t *testing.T, text []byte) *spec3.OpenAPI {
 func ours(t *testing.T, name string) *spec3.OpenAPI {
 	t.Helper()
 	catalog := &resource.Catalog{}
-	catalog.Set("built-in", builtin()...)
+	catalog.Set("built-in", builtInResources()...)
 	for _, g := range catalog.Snapshot().Groups {
 		for _, v := range g.Versions {
 			if versionPath(v.GroupVersion) == "/"+name {
@@ -73,7 +73,7 @@ func TestSchemasEqualUpstream(t *testing.T) {
 			}
 		}
 	}
-	for what, places := range since {
+	for what, places := range knownDifferences {
 		for _, place := range places {
 			if !c.used[what+place] {
 				t.Errorf("%s of %s no longer differs", what, place)
@@ -97,6 +97,7 @@ func TestOperationsEqualUpstream(t *testing.T) {
 	}
 }
 
+// operations compares the operations of one path.
 func operations(t *testing.T, path string, got, want *spec3.Path) {
 	for _, methods := range []struct{ got, want *spec3.Operation }{
 		{got.Get, want.Get}, {got.Put, want.Put}, {got.Post, want.Post}, {got.Delete, want.Delete}, {got.Patch, want.Patch},
@@ -154,8 +155,8 @@ func parameterTypes(lists ...[]*spec3.Parameter) map[string]string {
 	return types
 }
 
-// since are the differences of Kubernetes releases since the one of the oracle.
-var since = map[string][]string{
+// knownDifferences are the differences between the release of the oracle and ours.
+var knownDifferences = map[string][]string{
 	"default": {
 		"autoscaling.v1.ScaleSpec.replicas", "core.v1.AzureDiskVolumeSource.cachingMode", "core.v1.AzureDiskVolumeSource.fsType",
 		"core.v1.AzureDiskVolumeSource.kind", "core.v1.AzureDiskVolumeSource.readOnly", "core.v1.ConfigMapEnvSource.name",
@@ -183,6 +184,7 @@ var since = map[string][]string{
 	"x-kubernetes-unions": {},
 }
 
+// comparison compares documents, except for knownDifferences.
 type comparison struct {
 	*testing.T
 	used map[string]bool
@@ -193,13 +195,14 @@ func (c comparison) differ(path, what string, got, want any) {
 		return
 	}
 	short := strings.TrimPrefix(strings.TrimPrefix(path, "io.k8s.api."), "io.k8s.apimachinery.pkg.apis.")
-	if slices.Contains(since[what], short) || what == "x-kubernetes-unions" {
+	if slices.Contains(knownDifferences[what], short) || what == "x-kubernetes-unions" {
 		c.used[what+short] = true
 		return
 	}
 	c.Errorf("%s: %s is %v, in a real server %v", path, what, got, want)
 }
 
+// schemas compares two schemas and those of their properties and items.
 func (c comparison) schemas(path string, got, want *spec.Schema) {
 	c.differ(path, "type", got.Type, want.Type)
 	c.differ(path, "format", got.Format, want.Format)

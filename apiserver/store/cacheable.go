@@ -33,7 +33,8 @@ var (
 )
 
 // CacheEncode implements runtime.CacheableObject.
-func (c *cacheable) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+func (c *cacheable) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
+	w io.Writer) error {
 	e := c.encoding(id)
 	e.once.Do(func() {
 		var buf bytes.Buffer

@@ -28,7 +28,8 @@ func corrupt(r *storage.Record, err error) error {
 func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
 	if expectCorrupt {
 		if _, err := s.decode(r.Value); err == nil {
-			return nil, apistorage.NewInvalidObjError(r.Key, "unsafe deletion is not allowed because the object is decodable from storage")
+			return nil, apistorage.NewInvalidObjError(r.Key,
+				"unsafe deletion is not allowed because the object is decodable from storage")
 		}
 		return nil, nil
 	}
@@ -42,7 +43,8 @@ func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object
 // listCorrupt returns the error of a list with objects that cannot be decoded. It names them, so
 // that they can be deleted.
 func (s *Store) listCorrupt(errs []error) error {
-	status := storeReadError(fmt.Sprintf("failed to read one or more %s from the storage: %v", strings.Trim(s.prefix, "/"), errs[0]))
+	status := storeReadError(fmt.Sprintf("failed to read one or more %s from the storage: %v",
+		strings.Trim(s.prefix, "/"), errs[0]))
 	if len(errs) > 1 {
 		status.ErrStatus.Message += fmt.Sprintf(" (and %d more)", len(errs)-1)
 	}
@@ -50,10 +52,12 @@ func (s *Store) listCorrupt(errs []error) error {
 	for _, err := range errs {
 		var known *apistorage.StorageError
 		errors.As(err, &known)
-		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: known.Key, Message: err.Error()})
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse,
+			Field: known.Key, Message: err.Error()})
 	}
 	if len(errs) == maxCorrupt {
-		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany, Message: "too many errors, the list is truncated"})
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeTooMany,
+			Message: "too many errors, the list is truncated"})
 	}
 	status.ErrStatus.Details = &metav1.StatusDetails{Name: "list", Causes: causes}
 	return status

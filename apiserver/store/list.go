@@ -47,7 +47,8 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 	if err := fill(items, found.objects); err != nil {
 		return err
 	}
-	token, remaining, err := apistorage.PrepareContinueToken(found.last, path, int64(found.revision), found.total, found.more, opts)
+	token, remaining, err := apistorage.PrepareContinueToken(found.last, path, int64(found.revision), found.total,
+		found.more, opts)
 	if err != nil {
 		return err
 	}

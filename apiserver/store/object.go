@@ -31,7 +31,7 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	if err != nil {
 		return nil, corrupt(r, err)
 	}
-	return s.remember(r, decoded), nil
+	return s.cache(r, decoded), nil
 }
 
 // deleted returns the object of a deletion: the last one, with the resource version of the
@@ -44,15 +44,17 @@ func (s *Store) deleted(e *storage.Event) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.remember(e.Record, last.shallow()), nil
+	return s.cache(e.Record, last.shallow()), nil
 }
 
-// remember makes a decoded object, which must not be shared yet, the one of a record.
-func (s *Store) remember(r *storage.Record, decoded runtime.Object) *object {
+// cache caches a decoded object, which must not be shared yet, with its record, and returns the one
+// that is cached: the first, if others have decoded the record meanwhile.
+func (s *Store) cache(r *storage.Record, decoded runtime.Object) *object {
 	s.setVersion(decoded, r.Revision)
 	return r.SetCached(s, &object{Object: decoded}).(*object)
 }
 
+// decode returns a new object, without its resource version.
 func (s *Store) decode(data []byte) (runtime.Object, error) {
 	obj, _, err := s.codec.Decode(data, nil, s.newObject())
 	return obj, err

@@ -46,7 +46,8 @@ func (o *restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Ob
 }
 
 // open is the generic.StorageDecorator.
-func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
+func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix string,
+	_ func(runtime.Object) (string, error),
 	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {
 	return New(o.backend, Config{Codec: config.Codec, Prefix: prefix, New: newObject}), func() {}, nil

@@ -215,8 +215,8 @@ func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl ui
 	if err != nil {
 		return nil, err
 	}
-	w := storage.Write{Key: key, Value: data, If: expect, Seal: func(r *storage.Record) {
-		s.remember(r, decoded)
+	w := storage.Write{Key: key, Value: data, If: expect, BeforeCommit: func(r *storage.Record) {
+		s.cache(r, decoded)
 	}}
 	if ttl != 0 {
 		w.Expires = time.Now().Add(time.Duration(ttl) * time.Second)

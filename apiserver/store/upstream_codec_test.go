@@ -26,6 +26,7 @@ type transforming struct {
 	codec   *transformingCodec
 }
 
+// transformingCodec encodes and decodes with a transformer, as upstream's store does.
 type transformingCodec struct {
 	runtime.Codec
 	transformer atomic.Pointer[value.Transformer]

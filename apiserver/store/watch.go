@@ -266,29 +266,29 @@ type bookmarkTimer struct {
 }
 
 func newBookmarkTimer(ctx context.Context, wanted bool) *bookmarkTimer {
-	p := &bookmarkTimer{}
+	t := &bookmarkTimer{}
 	if wanted {
-		p.timer = time.NewTimer(0)
-		p.next(ctx)
+		t.timer = time.NewTimer(0)
+		t.next(ctx)
 	}
-	return p
+	return t
 }
 
 // next sets the timer for the next bookmark.
-func (p *bookmarkTimer) next(ctx context.Context) {
+func (t *bookmarkTimer) next(ctx context.Context) {
 	wait := bookmarkFrequency
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)-finalBookmark)
 	}
-	p.timer.Stop()
-	if p.due = nil; wait > 0 {
-		p.timer.Reset(wait)
-		p.due = p.timer.C
+	t.timer.Stop()
+	if t.due = nil; wait > 0 {
+		t.timer.Reset(wait)
+		t.due = t.timer.C
 	}
 }
 
-func (p *bookmarkTimer) stop() {
-	if p.timer != nil {
-		p.timer.Stop()
+func (t *bookmarkTimer) stop() {
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }

@@ -40,8 +40,11 @@ more.`,
 			return runUp(cmd.Context(), cmd.OutOrStdout(), file, listen)
 		},
 	}
-	cmd.Flags().StringVar(&file, "kubeconfig", kubeconfig.DefaultPath, "the file to write the administrator's kubeconfig to")
-	cmd.Flags().IntVarP(&verbosity, "v", "v", 0, "log level: 0 logs errors and warnings, 1 also the start and stop of controllers, 2 also the events that they record; up to 10")
+	cmd.Flags().StringVar(&file, "kubeconfig", kubeconfig.DefaultPath,
+		"the file to write the administrator's kubeconfig to")
+	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
+		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
+			"2 also the events that they record; up to 10")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the address and port to listen on; port 0 takes a free one")
 	return cmd
 }

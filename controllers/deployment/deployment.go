@@ -48,7 +48,8 @@ func AddToManager(mgr manager.Manager) error {
 		For(&appsv1.Deployment{}).
 		Owns(&appsv1.ReplicaSet{}).
 		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.awaitingPodDeletion), builder.WithPredicates(onlyDeletes)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.awaitingPodDeletion),
+			builder.WithPredicates(onlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
 }
@@ -96,7 +97,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	if selector.Empty() {
-		r.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll", "This deployment is selecting all pods. A non-empty selector is required.")
+		r.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll",
+			"This deployment is selecting all pods. A non-empty selector is required.")
 		return reconcile.Result{}, nil // it would adopt every ReplicaSet
 	}
 	sets, err := claim.Claim[*appsv1.ReplicaSet](ctx, r.client, r.live, d, kind, selector, &appsv1.ReplicaSetList{})
@@ -125,22 +127,27 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // oldPodsRunning reports whether a Deployment with the strategy Recreate still has pods of old
 // ReplicaSets that have not terminated.
-func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, selector labels.Selector, sets []*appsv1.ReplicaSet) (bool, error) {
+func (r *reconciler) oldPodsRunning(ctx context.Context, d *appsv1.Deployment, selector labels.Selector,
+	sets []*appsv1.ReplicaSet) (bool, error) {
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return false, nil
 	}
 	_, old := findNewAndOld(d, sets)
 	pods := &corev1.PodList{}
-	if err := r.client.List(ctx, pods, client.InNamespace(d.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := r.client.List(ctx, pods, client.InNamespace(d.Namespace),
+		client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
-		return !podstate.Finished(&pod) && slices.ContainsFunc(old, func(rs *appsv1.ReplicaSet) bool { return metav1.IsControlledBy(&pod, rs) })
+		return !podstate.Finished(&pod) && slices.ContainsFunc(old, func(rs *appsv1.ReplicaSet) bool {
+			return metav1.IsControlledBy(&pod, rs)
+		})
 	}), nil
 }
 
 // apply executes a step and returns the ReplicaSets after it.
-func (r *reconciler) apply(ctx context.Context, d *appsv1.Deployment, next step, sets []*appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
+func (r *reconciler) apply(ctx context.Context, d *appsv1.Deployment, next step,
+	sets []*appsv1.ReplicaSet) ([]*appsv1.ReplicaSet, error) {
 	for _, rs := range next.update {
 		if err := r.client.Update(ctx, rs); err != nil {
 			return nil, err
@@ -150,7 +157,8 @@ func (r *reconciler) apply(ctx context.Context, d *appsv1.Deployment, next step,
 		sets[i] = rs
 	}
 	for _, rs := range next.delete {
-		if err := r.client.Delete(ctx, rs, client.Preconditions{UID: &rs.UID, ResourceVersion: &rs.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+		if err := r.client.Delete(ctx, rs, client.Preconditions{UID: &rs.UID,
+			ResourceVersion: &rs.ResourceVersion}); client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +180,8 @@ func (r *reconciler) recordScaling(d *appsv1.Deployment, rs *appsv1.ReplicaSet, 
 	case replicas(rs) < before:
 		direction = "down"
 	}
-	r.recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", direction, rs.Name, before, replicas(rs))
+	r.recorder.Eventf(d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d",
+		direction, rs.Name, before, replicas(rs))
 }
 
 // errCollision is the error if the name of a new ReplicaSet is taken.
@@ -189,7 +198,8 @@ func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment,
 		return nil
 	case !apierrors.IsAlreadyExists(err):
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			r.recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError", "Failed to create new replica set %q: %v", rs.Name, err)
+			r.recorder.Eventf(d, corev1.EventTypeWarning, "ReplicaSetCreateError",
+				"Failed to create new replica set %q: %v", rs.Name, err)
 		}
 		return err
 	}
@@ -212,7 +222,8 @@ func (r *reconciler) createReplicaSet(ctx context.Context, d *appsv1.Deployment,
 // syncStatus updates the status, and the revision in the annotations, if they have changed, and
 // requeues the Deployment for its progress deadline. Updated with the status, the revision does not
 // increment the generation.
-func (r *reconciler) syncStatus(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet, created bool) (reconcile.Result, error) {
+func (r *reconciler) syncStatus(ctx context.Context, d *appsv1.Deployment, sets []*appsv1.ReplicaSet,
+	created bool) (reconcile.Result, error) {
 	now := time.Now()
 	status := statusOf(d, sets)
 	status.Conditions = conditionsOf(d, sets, status, created, now)

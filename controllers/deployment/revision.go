@@ -32,7 +32,8 @@ var notCopiedAnnotations = []string{
 
 // findNewAndOld returns the ReplicaSet with the current template of the Deployment, the oldest one
 // if there are several, or nil, and the others, the oldest first.
-func findNewAndOld(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
+func findNewAndOld(d *appsv1.Deployment,
+	sets []*appsv1.ReplicaSet) (newRS *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	sets = slices.Clone(sets)
 	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))

@@ -34,7 +34,9 @@ func nextStep(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, oldPods bool) (st
 		rs.Spec.MinReadySeconds = d.Spec.MinReadySeconds
 	}
 	switch {
-	case d.Spec.Paused || slices.ContainsFunc(active(sets), func(rs *appsv1.ReplicaSet) bool { return isScalingEvent(d, rs) }):
+	case d.Spec.Paused || slices.ContainsFunc(active(sets), func(rs *appsv1.ReplicaSet) bool {
+		return isScalingEvent(d, rs)
+	}):
 		s.scaleProportionally(sets)
 	case d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
 		s.recreate(oldPods)
@@ -200,7 +202,8 @@ func beyondHistoryLimit(d *appsv1.Deployment, old []*appsv1.ReplicaSet) []*appsv
 	}
 	var idle []*appsv1.ReplicaSet
 	for _, rs := range old {
-		if replicas(rs) == 0 && rs.Status.Replicas == 0 && rs.Generation <= rs.Status.ObservedGeneration && rs.DeletionTimestamp == nil {
+		if replicas(rs) == 0 && rs.Status.Replicas == 0 && rs.Generation <= rs.Status.ObservedGeneration &&
+			rs.DeletionTimestamp == nil {
 			idle = append(idle, rs)
 		}
 	}

@@ -49,12 +49,15 @@ func progressed(was, is appsv1.DeploymentStatus) bool {
 
 // conditionsOf returns the conditions of a Deployment. created is whether this reconcile has
 // created the new ReplicaSet.
-func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool, now time.Time) []appsv1.DeploymentCondition {
+func conditionsOf(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool,
+	now time.Time) []appsv1.DeploymentCondition {
 	c := &conditions{list: slices.Clone(d.Status.Conditions), now: metav1.NewTime(now)}
 	if s.AvailableReplicas >= desired(d)-maxUnavailable(d) {
-		c.set(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable", "Deployment has minimum availability.")
+		c.set(appsv1.DeploymentAvailable, corev1.ConditionTrue, "MinimumReplicasAvailable",
+			"Deployment has minimum availability.")
 	} else {
-		c.set(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+		c.set(appsv1.DeploymentAvailable, corev1.ConditionFalse, "MinimumReplicasUnavailable",
+			"Deployment does not have minimum availability.")
 	}
 	if hasDeadline(d) {
 		c.progress(d, sets, s, created)
@@ -75,7 +78,8 @@ type conditions struct {
 }
 
 // progress sets the condition Progressing.
-func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus, created bool) {
+func (c *conditions) progress(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, s appsv1.DeploymentStatus,
+	created bool) {
 	const kind = appsv1.DeploymentProgressing
 	was := c.get(kind)
 	name := fmt.Sprintf("Deployment %q", d.Name)
@@ -123,8 +127,10 @@ func (c *conditions) set(kind appsv1.DeploymentConditionType, status corev1.Cond
 }
 
 // update sets a condition and the time of its last update.
-func (c *conditions) update(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
-	is := appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: c.now, LastTransitionTime: c.now}
+func (c *conditions) update(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason,
+	message string) {
+	is := appsv1.DeploymentCondition{Type: kind, Status: status, Reason: reason, Message: message,
+		LastUpdateTime: c.now, LastTransitionTime: c.now}
 	was := c.get(kind)
 	if was == nil {
 		c.list = append(c.list, is)
@@ -172,7 +178,8 @@ func deadline(d *appsv1.Deployment, progress appsv1.DeploymentCondition) time.Ti
 func untilDeadline(d *appsv1.Deployment, now time.Time) time.Duration {
 	c := &conditions{list: d.Status.Conditions}
 	p := c.get(appsv1.DeploymentProgressing)
-	if !hasDeadline(d) || d.Spec.Paused || p == nil || p.Status == corev1.ConditionFalse || p.Reason == "NewReplicaSetAvailable" {
+	if !hasDeadline(d) || d.Spec.Paused || p == nil || p.Status == corev1.ConditionFalse ||
+		p.Reason == "NewReplicaSetAvailable" {
 		return 0
 	}
 	return max(deadline(d, *p).Sub(now), time.Millisecond)

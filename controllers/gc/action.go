@@ -80,141 +80,143 @@ func coordinatesOf(ref metav1.OwnerReference) coordinates {
 func (g *graph) nextAction(uid types.UID, found ownerStates) action {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	o := g.uidToNode[uid]
+	n := g.uidToNode[uid]
 	switch {
-	case o == nil:
+	case n == nil:
 		return action{}
-	case o.unverified:
-		return action{node: *o, verify: true}
-	case o.isOrphaningDependents():
-		return g.orphanDependents(o)
-	case o.isDeletingDependents():
-		return g.processDeletingDependents(o)
-	case o.beingDeleted || len(o.ownerReferences) == 0:
+	case n.unverified:
+		return action{node: *n, verify: true}
+	case n.isOrphaningDependents():
+		return g.orphanDependents(n)
+	case n.isDeletingDependents():
+		return g.processDeletingDependents(n)
+	case n.beingDeleted || len(n.ownerReferences) == 0:
 		return action{}
 	default:
-		return g.attemptToDelete(o, found)
+		return g.attemptToDelete(n, found)
 	}
 }
 
 // orphanDependents returns the action for an owner with the finalizer orphan: to remove the
 // references of its dependents, and then the finalizer.
-func (g *graph) orphanDependents(o *node) action {
-	p := action{node: *o}
-	for _, d := range g.dependents[o.uid] {
-		rest := without(d.ownerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.uid })
-		p.orphans = append(p.orphans, orphan{*d, patch{ownerReferences: rest}})
+func (g *graph) orphanDependents(n *node) action {
+	a := action{node: *n}
+	for _, d := range g.dependents[n.uid] {
+		rest := without(d.ownerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == n.uid })
+		a.orphans = append(a.orphans, orphan{*d, patch{ownerReferences: rest}})
 	}
-	if len(p.orphans) == 0 {
-		p.patch, p.removesFinalizer = removeFinalizer(o, metav1.FinalizerOrphanDependents), true
+	if len(a.orphans) == 0 {
+		a.patch, a.removesFinalizer = removeFinalizer(n, metav1.FinalizerOrphanDependents), true
 	}
-	return p
+	return a
 }
 
 // processDeletingDependents returns the action for an owner in foreground deletion: to delete the
 // dependents that block it, and then to remove the finalizer.
-func (g *graph) processDeletingDependents(o *node) action {
-	p := action{node: *o}
+func (g *graph) processDeletingDependents(n *node) action {
+	a := action{node: *n}
 	blocked := false
-	for uid, d := range g.dependents[o.uid] {
-		if uid == o.uid {
+	for uid, d := range g.dependents[n.uid] {
+		if uid == n.uid {
 			continue // an object does not block its own deletion
 		}
 		if !slices.ContainsFunc(d.ownerReferences, func(ref metav1.OwnerReference) bool {
-			return ref.UID == o.uid && blocksOwnerDeletion(ref) && o.isReferredToBy(ref, d.namespace)
+			return ref.UID == n.uid && blocksOwnerDeletion(ref) && n.isReferredToBy(ref, d.namespace)
 		}) {
 			continue
 		}
 		blocked = true
 		if !d.beingDeleted {
-			p.enqueue = append(p.enqueue, uid)
+			a.enqueue = append(a.enqueue, uid)
 		}
 	}
 	if !blocked {
-		p.patch, p.removesFinalizer = removeFinalizer(o, metav1.FinalizerDeleteDependents), true
+		a.patch, a.removesFinalizer = removeFinalizer(n, metav1.FinalizerDeleteDependents), true
 	}
-	return p
+	return a
 }
 
 // attemptToDelete returns the action for a dependent: to delete it if none of its owners is solid,
 // or else to remove its dangling references. A solid owner is present; a dangling one is absent;
 // the third state is an owner that waits for the deletion of its dependents.
-func (g *graph) attemptToDelete(o *node, found ownerStates) action {
-	p := action{node: *o}
+func (g *graph) attemptToDelete(n *node, found ownerStates) action {
+	a := action{node: *n}
 	solid, waitingForDependentsDeletion := false, false
 	removable := map[coordinates]bool{}
-	for _, ref := range o.ownerReferences {
-		v, ok := g.ownerState(o, ref, found)
+	for _, ref := range n.ownerReferences {
+		state, ok := g.ownerState(n, ref, found)
 		switch {
 		case !ok:
-			p.lookup = append(p.lookup, ref)
+			a.lookup = append(a.lookup, ref)
 			continue
-		case v == ownerUnknown:
-			p.unresolved = true
-		case v == ownerUnresolvable:
-			p.unresolved = true
-			p.invalidOwners = append(p.invalidOwners, ref)
-		case v == ownerPresent:
+		case state == ownerUnknown:
+			a.unresolved = true
+		case state == ownerUnresolvable:
+			a.unresolved = true
+			a.invalidOwners = append(a.invalidOwners, ref)
+		case state == ownerPresent:
 			solid = true
 		default:
-			waitingForDependentsDeletion = waitingForDependentsDeletion || v == ownerWaiting
+			waitingForDependentsDeletion = waitingForDependentsDeletion || state == ownerWaiting
 			removable[coordinatesOf(ref)] = true
 		}
-		if owner := g.uidToNode[ref.UID]; v == ownerAbsent && owner != nil && !owner.canOwnIn(o.namespace) {
-			p.invalidOwners = append(p.invalidOwners, ref)
+		if owner := g.uidToNode[ref.UID]; state == ownerAbsent && owner != nil && !owner.canOwnIn(n.namespace) {
+			a.invalidOwners = append(a.invalidOwners, ref)
 		}
 	}
 	switch {
-	case len(p.lookup) > 0, p.unresolved:
+	case len(a.lookup) > 0, a.unresolved:
 	case solid && len(removable) > 0:
-		p.patch = &patch{ownerReferences: without(o.ownerReferences, func(ref metav1.OwnerReference) bool { return removable[coordinatesOf(ref)] })}
+		a.patch = &patch{ownerReferences: without(n.ownerReferences, func(ref metav1.OwnerReference) bool {
+			return removable[coordinatesOf(ref)]
+		})}
 	case solid:
-	case waitingForDependentsDeletion && len(g.dependents[o.uid]) > 0:
-		if owners, changed := g.unblockOwnerReferences(o); changed {
-			p.patch = &patch{ownerReferences: owners}
+	case waitingForDependentsDeletion && len(g.dependents[n.uid]) > 0:
+		if owners, changed := g.unblockOwnerReferences(n); changed {
+			a.patch = &patch{ownerReferences: owners}
 		} else {
-			p.delete = metav1.DeletePropagationForeground
+			a.delete = metav1.DeletePropagationForeground
 		}
-	case slices.Contains(o.finalizers, metav1.FinalizerOrphanDependents):
-		p.delete = metav1.DeletePropagationOrphan
-	case slices.Contains(o.finalizers, metav1.FinalizerDeleteDependents):
-		p.delete = metav1.DeletePropagationForeground
+	case slices.Contains(n.finalizers, metav1.FinalizerOrphanDependents):
+		a.delete = metav1.DeletePropagationOrphan
+	case slices.Contains(n.finalizers, metav1.FinalizerDeleteDependents):
+		a.delete = metav1.DeletePropagationForeground
 	default:
-		p.delete = metav1.DeletePropagationBackground
+		a.delete = metav1.DeletePropagationBackground
 	}
-	return p
+	return a
 }
 
 // ownerState returns the state of an owner; ok is false if the owner must be read live. The graph
 // alone can prove only that an owner is present. That it is absent, because of which a reference is
 // removed or an object deleted, must be proved by a live read, now or before: a UID that was
 // deleted is never used again.
-func (g *graph) ownerState(o *node, ref metav1.OwnerReference, found ownerStates) (v ownerState, ok bool) {
+func (g *graph) ownerState(n *node, ref metav1.OwnerReference, found ownerStates) (state ownerState, ok bool) {
 	deleted := g.tombstones[ref.UID]
 	if deleted != nil && deleted.confirmedAbsent {
 		return ownerAbsent, true
 	}
-	if v, ok = found[coordinatesOf(ref)]; ok {
-		if v == ownerUnknown && deleted != nil {
+	if state, ok = found[coordinatesOf(ref)]; ok {
+		if state == ownerUnknown && deleted != nil {
 			return ownerAbsent, true
 		}
-		return v, true
+		return state, true
 	}
 	owner := g.uidToNode[ref.UID]
-	if owner != nil && owner.isReferredToBy(ref, o.namespace) && !owner.isDeletingDependents() {
+	if owner != nil && owner.isReferredToBy(ref, n.namespace) && !owner.isDeletingDependents() {
 		return ownerPresent, true
 	}
 	return ownerUnknown, false
 }
 
-// unblockOwnerReferences returns the references of o without blockOwnerDeletion if a dependent of o
+// unblockOwnerReferences returns the references of n without blockOwnerDeletion if a dependent of n
 // waits for its own dependents. The two may be in a cycle, in which each would wait for the other.
-func (g *graph) unblockOwnerReferences(o *node) (owners []metav1.OwnerReference, changed bool) {
-	for _, d := range g.dependents[o.uid] {
+func (g *graph) unblockOwnerReferences(n *node) (owners []metav1.OwnerReference, changed bool) {
+	for _, d := range g.dependents[n.uid] {
 		if !d.isDeletingDependents() {
 			continue
 		}
-		owners = slices.Clone(o.ownerReferences)
+		owners = slices.Clone(n.ownerReferences)
 		for i := range owners {
 			changed = changed || blocksOwnerDeletion(owners[i])
 			owners[i].BlockOwnerDeletion = nil
@@ -225,8 +227,8 @@ func (g *graph) unblockOwnerReferences(o *node) (owners []metav1.OwnerReference,
 }
 
 // removeFinalizer returns the patch that removes a finalizer.
-func removeFinalizer(o *node, finalizer string) *patch {
-	return &patch{finalizers: without(o.finalizers, func(f string) bool { return f == finalizer })}
+func removeFinalizer(n *node, finalizer string) *patch {
+	return &patch{finalizers: without(n.finalizers, func(f string) bool { return f == finalizer })}
 }
 
 // without returns a new slice, never nil, of the elements for which drop returns false.

@@ -71,8 +71,8 @@ type summary struct {
 }
 
 // summarize returns the summary of an action.
-func summarize(p action) summary {
-	s := summary{Delete: p.delete, Unresolved: p.unresolved, Verify: p.verify}
+func summarize(a action) summary {
+	s := summary{Delete: a.delete, Unresolved: a.unresolved, Verify: a.verify}
 	names := func(refs []metav1.OwnerReference) []string {
 		list := []string{}
 		for _, r := range refs {
@@ -84,22 +84,22 @@ func summarize(p action) summary {
 		}
 		return list
 	}
-	if p.lookup != nil {
-		s.Lookup = names(p.lookup)
+	if a.lookup != nil {
+		s.Lookup = names(a.lookup)
 	}
-	if p.invalidOwners != nil {
-		s.Invalid = names(p.invalidOwners)
+	if a.invalidOwners != nil {
+		s.Invalid = names(a.invalidOwners)
 	}
-	if p.patch != nil && p.patch.ownerReferences != nil {
-		s.Owners = names(p.patch.ownerReferences)
+	if a.patch != nil && a.patch.ownerReferences != nil {
+		s.Owners = names(a.patch.ownerReferences)
 	}
-	if p.patch != nil {
-		s.Finalizers = p.patch.finalizers
+	if a.patch != nil {
+		s.Finalizers = a.patch.finalizers
 	}
-	for _, r := range p.orphans {
+	for _, r := range a.orphans {
 		s.Orphans = append(s.Orphans, r.dependent.name)
 	}
-	for _, u := range p.enqueue {
+	for _, u := range a.enqueue {
 		s.Enqueue = append(s.Enqueue, string(u))
 	}
 	slices.Sort(s.Orphans)

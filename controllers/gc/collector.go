@@ -209,47 +209,47 @@ func (c *collector) Reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 	return result, err
 }
 
-// processItem executes the next action for one object, after live reads of what the graph does not
-// know.
+// processItem executes the next action for one object, after live reads of what is not in the
+// graph.
 func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.Result, error) {
-	p := c.graph.nextAction(uid, nil)
-	if p.verify {
-		return reconcile.Result{}, c.verify(ctx, &p.node)
+	a := c.graph.nextAction(uid, nil)
+	if a.verify {
+		return reconcile.Result{}, c.verify(ctx, &a.node)
 	}
 	var found ownerStates
-	if len(p.lookup) > 0 {
+	if len(a.lookup) > 0 {
 		var err error
-		if found, err = c.getOwnerStates(ctx, &p.node, p.lookup); err != nil {
+		if found, err = c.getOwnerStates(ctx, &a.node, a.lookup); err != nil {
 			return reconcile.Result{}, err
 		}
-		p = c.graph.nextAction(uid, found)
+		a = c.graph.nextAction(uid, found)
 	}
-	if p.removesFinalizer {
-		if err := c.listMissingDependents(ctx, &p); err != nil {
+	if a.removesFinalizer {
+		if err := c.listMissingDependents(ctx, &a); err != nil {
 			return reconcile.Result{}, err
 		}
-		p = c.graph.nextAction(uid, nil)
+		a = c.graph.nextAction(uid, nil)
 	}
-	for _, ref := range p.invalidOwners {
-		c.reportInvalid(&p.node, ref)
+	for _, ref := range a.invalidOwners {
+		c.reportInvalid(&a.node, ref)
 	}
-	if p.unresolved {
+	if a.unresolved {
 		return reconcile.Result{}, errUnresolved
 	}
-	c.enqueue(p.enqueue)
-	for _, r := range p.orphans {
+	c.enqueue(a.enqueue)
+	for _, r := range a.orphans {
 		if err := c.patch(ctx, &r.dependent, &r.patch); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
 	switch {
-	case len(p.orphans) > 0:
+	case len(a.orphans) > 0:
 		c.enqueue([]types.UID{uid}) // to remove the finalizer
 		return reconcile.Result{}, nil
-	case p.patch != nil:
-		return reconcile.Result{}, c.patch(ctx, &p.node, p.patch)
-	case p.delete != "":
-		return reconcile.Result{}, c.delete(ctx, &p.node, p.delete)
+	case a.patch != nil:
+		return reconcile.Result{}, c.patch(ctx, &a.node, a.patch)
+	case a.delete != "":
+		return reconcile.Result{}, c.delete(ctx, &a.node, a.delete)
 	}
 	return c.requeueUnobserved(found), nil
 }
@@ -257,24 +257,24 @@ func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.R
 // requeueUnobserved requeues an object after an interval if it has an owner that exists but is not
 // in the graph, because the inventory may never deliver the owner's deletion.
 func (c *collector) requeueUnobserved(found ownerStates) reconcile.Result {
-	for owner, v := range found {
-		if (v == ownerPresent || v == ownerWaiting) && !c.graph.has(owner.uid) {
+	for owner, state := range found {
+		if (state == ownerPresent || state == ownerWaiting) && !c.graph.has(owner.uid) {
 			return reconcile.Result{RequeueAfter: unobservedInterval}
 		}
 	}
 	return reconcile.Result{}
 }
 
-// getOwnerStates reads owners of o live.
-func (c *collector) getOwnerStates(ctx context.Context, o *node, owners []metav1.OwnerReference) (ownerStates, error) {
+// getOwnerStates reads owners of n live.
+func (c *collector) getOwnerStates(ctx context.Context, n *node, owners []metav1.OwnerReference) (ownerStates, error) {
 	found := ownerStates{}
 	for _, ref := range owners {
-		v, err := c.getOwnerState(ctx, o, ref)
+		v, err := c.getOwnerState(ctx, n, ref)
 		if err != nil {
 			return nil, err
 		}
 		if v == ownerAbsent {
-			c.graph.confirmAbsent(ref, o.namespace)
+			c.graph.confirmAbsent(ref, n.namespace)
 		}
 		found[coordinatesOf(ref)] = v
 	}
@@ -284,19 +284,19 @@ func (c *collector) getOwnerStates(ctx context.Context, o *node, owners []metav1
 // listMissingDependents adds the dependents that may be missing in the graph, by live lists, before
 // the finalizer of their owner is removed. To orphan dependents it lists every kind, as one that is
 // missed would be deleted later. To delete them it lists only the kinds that have not synced.
-func (c *collector) listMissingDependents(ctx context.Context, p *action) error {
+func (c *collector) listMissingDependents(ctx context.Context, a *action) error {
 	all, undiscovered, unparsed := c.inventory.Discover()
 	if err := errors.Join(undiscovered, unparsed); err != nil {
 		return err
 	}
 	for _, r := range all {
 		switch {
-		case !r.Monitored(), p.node.namespace != "" && !r.Namespaced:
+		case !r.Monitored(), a.node.namespace != "" && !r.Namespaced:
 			continue
-		case !p.node.isOrphaningDependents() && c.inventory.Synced(r.Kind.GroupKind()):
+		case !a.node.isOrphaningDependents() && c.inventory.Synced(r.Kind.GroupKind()):
 			continue
 		}
-		dependents, err := c.listDependents(ctx, &p.node, r.Kind)
+		dependents, err := c.listDependents(ctx, &a.node, r.Kind)
 		if err != nil {
 			return err
 		}
@@ -308,13 +308,13 @@ func (c *collector) listMissingDependents(ctx context.Context, p *action) error 
 }
 
 // verify updates the graph with a live read of an object.
-func (c *collector) verify(ctx context.Context, o *node) error {
-	now, err := c.get(ctx, o)
+func (c *collector) verify(ctx context.Context, n *node) error {
+	now, err := c.get(ctx, n)
 	if err != nil {
 		return err
 	}
-	c.updateGraph(o.uid, now)
-	c.enqueue([]types.UID{o.uid})
+	c.updateGraph(n.uid, now)
+	c.enqueue([]types.UID{n.uid})
 	return nil
 }
 
@@ -329,31 +329,31 @@ func (c *collector) updateGraph(uid types.UID, now *node) {
 
 // patch replaces a list in the metadata of an object, if it has not changed since the graph was
 // updated.
-func (c *collector) patch(ctx context.Context, o *node, p *patch) error {
-	now, err := c.operations.patch(ctx, o, p)
+func (c *collector) patch(ctx context.Context, n *node, p *patch) error {
+	now, err := c.operations.patch(ctx, n, p)
 	if err != nil {
-		return c.handleWriteError(ctx, o, err)
+		return c.handleWriteError(ctx, n, err)
 	}
-	c.updateGraph(o.uid, now)
+	c.updateGraph(n.uid, now)
 	return nil
 }
 
 // delete deletes an object, if it has not changed since the graph was updated, but for changes that
 // do not concern its owners.
-func (c *collector) delete(ctx context.Context, o *node, how metav1.DeletionPropagation) error {
+func (c *collector) delete(ctx context.Context, n *node, how metav1.DeletionPropagation) error {
 	log.FromContext(ctx).V(1).Info("Deleting an object whose owners do not exist",
-		"kind", o.kind, "namespace", o.namespace, "name", o.name, "uid", o.uid, "propagation", how)
-	err := c.operations.delete(ctx, o, how)
+		"kind", n.kind, "namespace", n.namespace, "name", n.name, "uid", n.uid, "propagation", how)
+	err := c.operations.delete(ctx, n, how)
 	if apierrors.IsConflict(err) {
 		// Otherwise, an object that is updated all the time could never be deleted.
-		now, unknown := c.get(ctx, o)
-		if unknown == nil && now != nil && slices.EqualFunc(now.ownerReferences, o.ownerReferences, sameReference) {
+		now, unknown := c.get(ctx, n)
+		if unknown == nil && now != nil && slices.EqualFunc(now.ownerReferences, n.ownerReferences, sameReference) {
 			now.resourceVersion = ""
 			err = c.operations.delete(ctx, now, how)
 		}
 	}
 	if err != nil {
-		return c.handleWriteError(ctx, o, err)
+		return c.handleWriteError(ctx, n, err)
 	}
 	return nil
 }
@@ -361,15 +361,15 @@ func (c *collector) delete(ctx context.Context, o *node, how metav1.DeletionProp
 // handleWriteError handles the error of a write. If the graph was stale, it updates the graph and
 // returns the error, so that the controller retries; if the object no longer exists, it returns
 // nil.
-func (c *collector) handleWriteError(ctx context.Context, o *node, writeErr error) error {
+func (c *collector) handleWriteError(ctx context.Context, n *node, writeErr error) error {
 	if !isStale(writeErr) {
 		return writeErr
 	}
-	now, err := c.get(ctx, o)
+	now, err := c.get(ctx, n)
 	if err != nil {
 		return err
 	}
-	c.updateGraph(o.uid, now)
+	c.updateGraph(n.uid, now)
 	if now == nil {
 		return nil
 	}

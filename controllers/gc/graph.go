@@ -26,26 +26,26 @@ type node struct {
 }
 
 // isDeletingDependents reports whether foreground deletion of the object is in progress.
-func (o *node) isDeletingDependents() bool {
-	return o.beingDeleted && slices.Contains(o.finalizers, metav1.FinalizerDeleteDependents)
+func (n *node) isDeletingDependents() bool {
+	return n.beingDeleted && slices.Contains(n.finalizers, metav1.FinalizerDeleteDependents)
 }
 
 // isOrphaningDependents reports whether the object is deleted when its dependents are orphaned.
-func (o *node) isOrphaningDependents() bool {
-	return o.beingDeleted && slices.Contains(o.finalizers, metav1.FinalizerOrphanDependents)
+func (n *node) isOrphaningDependents() bool {
+	return n.beingDeleted && slices.Contains(n.finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// isReferredToBy reports whether ref, in an object in that namespace, refers to o.
-func (o *node) isReferredToBy(ref metav1.OwnerReference, namespace string) bool {
+// isReferredToBy reports whether ref, in an object in that namespace, refers to n.
+func (n *node) isReferredToBy(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	return err == nil && o.uid == ref.UID && o.name == ref.Name &&
-		o.kind.Group == gv.Group && o.kind.Kind == ref.Kind &&
-		o.canOwnIn(namespace)
+	return err == nil && n.uid == ref.UID && n.name == ref.Name &&
+		n.kind.Group == gv.Group && n.kind.Kind == ref.Kind &&
+		n.canOwnIn(namespace)
 }
 
-// canOwnIn reports whether o can own objects in a namespace, or cluster-scoped ones if that is "".
-func (o *node) canOwnIn(namespace string) bool {
-	return o.namespace == "" || o.namespace == namespace
+// canOwnIn reports whether n can own objects in a namespace, or cluster-scoped ones if that is "".
+func (n *node) canOwnIn(namespace string) bool {
+	return n.namespace == "" || n.namespace == namespace
 }
 
 // graph is the graph of the owner references of all objects, by UID. It does no I/O: its methods
@@ -82,42 +82,42 @@ func newGraph() *graph {
 }
 
 // update adds an object or replaces its state, and returns the UIDs of the objects to be
-// reconciled. A state that is older than that in the graph is ignored. The graph retains o.
-func (g *graph) update(o *node) []types.UID {
+// reconciled. A state that is older than that in the graph is ignored. The graph retains n.
+func (g *graph) update(n *node) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.updateLocked(o)
+	return g.updateLocked(n)
 }
 
 // updateLocked is update with the lock held.
-func (g *graph) updateLocked(o *node) []types.UID {
-	old := g.uidToNode[o.uid]
-	if old != nil && older(o.resourceVersion, old.resourceVersion) {
+func (g *graph) updateLocked(n *node) []types.UID {
+	old := g.uidToNode[n.uid]
+	if old != nil && older(n.resourceVersion, old.resourceVersion) {
 		return nil
 	}
-	g.uidToNode[o.uid] = o
-	delete(g.tombstones, o.uid)
+	g.uidToNode[n.uid] = n
+	delete(g.tombstones, n.uid)
 
 	affected := newOrderedSet()
 	if old == nil {
-		g.addDependentToOwners(o)
+		g.addDependentToOwners(n)
 		// They may have been reconciled before it was added, or refer to its UID with another name
 		// or namespace.
-		affected.addAll(slices.Collect(maps.Keys(g.dependents[o.uid])))
+		affected.addAll(slices.Collect(maps.Keys(g.dependents[n.uid])))
 	} else {
-		g.addDependentToOwners(o)
-		g.removeDependentFromOwners(old, o.ownerReferences)
-		if changesOwnership(old, o) {
+		g.addDependentToOwners(n)
+		g.removeDependentFromOwners(old, n.ownerReferences)
+		if changesOwnership(old, n) {
 			affected.addAll(g.waitingOwners(old))
 		}
 	}
-	if old == nil || changesOwnership(old, o) {
-		if len(o.ownerReferences) > 0 || o.isDeletingDependents() || o.isOrphaningDependents() {
-			affected.add(o.uid)
+	if old == nil || changesOwnership(old, n) {
+		if len(n.ownerReferences) > 0 || n.isDeletingDependents() || n.isOrphaningDependents() {
+			affected.add(n.uid)
 		}
-		affected.addAll(g.waitingOwners(o))
-		if o.isDeletingDependents() && (old == nil || !old.isDeletingDependents()) {
-			affected.addAll(slices.Collect(maps.Keys(g.dependents[o.uid])))
+		affected.addAll(g.waitingOwners(n))
+		if n.isDeletingDependents() && (old == nil || !old.isDeletingDependents()) {
+			affected.addAll(slices.Collect(maps.Keys(g.dependents[n.uid])))
 		}
 	}
 	return affected.list
@@ -128,30 +128,30 @@ func (g *graph) remove(uid types.UID) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	affected := newOrderedSet()
-	o := g.uidToNode[uid]
+	n := g.uidToNode[uid]
 	if len(g.dependents[uid]) > 0 {
 		if g.tombstones[uid] == nil {
-			g.tombstones[uid] = &tombstone{lastKnown: o}
+			g.tombstones[uid] = &tombstone{lastKnown: n}
 		}
 		affected.addAll(slices.Collect(maps.Keys(g.dependents[uid])))
 	}
-	if o != nil {
+	if n != nil {
 		delete(g.uidToNode, uid)
-		g.removeDependentFromOwners(o, nil)
-		affected.addAll(g.waitingOwners(o))
+		g.removeDependentFromOwners(n, nil)
+		affected.addAll(g.waitingOwners(n))
 	}
 	return affected.list
 }
 
-// updateExisting is see for an object that is in the graph. Any other is ignored, because its
+// updateExisting is update for a node that is in the graph. Any other is ignored, because its
 // deletion may have been delivered since it was read.
-func (g *graph) updateExisting(o *node) []types.UID {
+func (g *graph) updateExisting(n *node) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.uidToNode[o.uid] == nil {
+	if g.uidToNode[n.uid] == nil {
 		return nil
 	}
-	return g.updateLocked(o)
+	return g.updateLocked(n)
 }
 
 // confirmAbsent records that a live read did not find the owner that ref, in an object in that
@@ -176,9 +176,9 @@ func (g *graph) has(uid types.UID) bool {
 func (g *graph) markUnverified(kind schema.GroupKind) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, o := range g.uidToNode {
-		if o.kind.GroupKind() == kind {
-			o.unverified = true
+	for _, n := range g.uidToNode {
+		if n.kind.GroupKind() == kind {
+			n.unverified = true
 		}
 	}
 }
@@ -188,31 +188,31 @@ func (g *graph) unverified(kind schema.GroupKind) []types.UID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var uids []types.UID
-	for uid, o := range g.uidToNode {
-		if o.unverified && o.kind.GroupKind() == kind {
+	for uid, n := range g.uidToNode {
+		if n.unverified && n.kind.GroupKind() == kind {
 			uids = append(uids, uid)
 		}
 	}
 	return uids
 }
 
-// addDependentToOwners adds o to the dependents of its owners.
-func (g *graph) addDependentToOwners(o *node) {
-	for _, ref := range o.ownerReferences {
+// addDependentToOwners adds n to the dependents of its owners.
+func (g *graph) addDependentToOwners(n *node) {
+	for _, ref := range n.ownerReferences {
 		if g.dependents[ref.UID] == nil {
 			g.dependents[ref.UID] = map[types.UID]*node{}
 		}
-		g.dependents[ref.UID][o.uid] = o
+		g.dependents[ref.UID][n.uid] = n
 	}
 }
 
-// removeDependentFromOwners removes o from the dependents of its owners, except of those in keep.
-func (g *graph) removeDependentFromOwners(o *node, keep []metav1.OwnerReference) {
-	for _, ref := range o.ownerReferences {
+// removeDependentFromOwners removes n from the dependents of its owners, except of those in keep.
+func (g *graph) removeDependentFromOwners(n *node, keep []metav1.OwnerReference) {
+	for _, ref := range n.ownerReferences {
 		if slices.ContainsFunc(keep, func(k metav1.OwnerReference) bool { return k.UID == ref.UID }) {
 			continue
 		}
-		delete(g.dependents[ref.UID], o.uid)
+		delete(g.dependents[ref.UID], n.uid)
 		if len(g.dependents[ref.UID]) == 0 {
 			delete(g.dependents, ref.UID)
 			delete(g.tombstones, ref.UID)
@@ -220,10 +220,10 @@ func (g *graph) removeDependentFromOwners(o *node, keep []metav1.OwnerReference)
 	}
 }
 
-// waitingOwners returns the owners of o whose deletion waits for their dependents.
-func (g *graph) waitingOwners(o *node) []types.UID {
+// waitingOwners returns the owners of n whose deletion waits for their dependents.
+func (g *graph) waitingOwners(n *node) []types.UID {
 	var uids []types.UID
-	for _, ref := range o.ownerReferences {
+	for _, ref := range n.ownerReferences {
 		if owner := g.uidToNode[ref.UID]; owner != nil && (owner.isDeletingDependents() || owner.isOrphaningDependents()) {
 			uids = append(uids, ref.UID)
 		}
@@ -231,10 +231,10 @@ func (g *graph) waitingOwners(o *node) []types.UID {
 	return uids
 }
 
-// changesOwnership reports whether the change from old to o can change the action of any object.
-func changesOwnership(old, o *node) bool {
-	return old.beingDeleted != o.beingDeleted || !slices.Equal(old.finalizers, o.finalizers) ||
-		!slices.EqualFunc(old.ownerReferences, o.ownerReferences, sameReference)
+// changesOwnership reports whether the change from old to n can change the action of any object.
+func changesOwnership(old, n *node) bool {
+	return old.beingDeleted != n.beingDeleted || !slices.Equal(old.finalizers, n.finalizers) ||
+		!slices.EqualFunc(old.ownerReferences, n.ownerReferences, sameReference)
 }
 
 // sameReference reports whether two references are equal for garbage collection.

@@ -27,25 +27,25 @@ type event struct {
 	deleted bool
 }
 
-func (w *fakeServer) emit(o *node, gone bool) {
-	n := int(o.uid[len(o.uid)-1]) % len(w.streams)
-	w.streams[n] = append(w.streams[n], event{*o, gone})
+func (s *fakeServer) emit(o *node, gone bool) {
+	n := int(o.uid[len(o.uid)-1]) % len(s.streams)
+	s.streams[n] = append(s.streams[n], event{*o, gone})
 }
 
-func (w *fakeServer) write(o node) {
-	w.version++
-	o.resourceVersion = strconv.Itoa(w.version)
+func (s *fakeServer) write(o node) {
+	s.version++
+	o.resourceVersion = strconv.Itoa(s.version)
 	if o.beingDeleted && len(o.finalizers) == 0 {
-		delete(w.objects, o.uid)
-		w.emit(&o, true)
+		delete(s.objects, o.uid)
+		s.emit(&o, true)
 		return
 	}
-	w.objects[o.uid] = &o
-	w.emit(&o, false)
+	s.objects[o.uid] = &o
+	s.emit(&o, false)
 }
 
-func (w *fakeServer) delete(uid types.UID, how metav1.DeletionPropagation) {
-	o := *w.objects[uid]
+func (s *fakeServer) delete(uid types.UID, how metav1.DeletionPropagation) {
+	o := *s.objects[uid]
 	o.beingDeleted = true
 	o.finalizers = slices.Clone(o.finalizers)
 	switch how {
@@ -54,20 +54,20 @@ func (w *fakeServer) delete(uid types.UID, how metav1.DeletionPropagation) {
 	case metav1.DeletePropagationOrphan:
 		o.finalizers = append(o.finalizers, metav1.FinalizerOrphanDependents)
 	}
-	w.write(o)
+	s.write(o)
 }
 
 // current returns an object, if it has not changed since the action was computed.
-func (w *fakeServer) current(o node) (node, bool) {
-	now := w.objects[o.uid]
+func (s *fakeServer) current(o node) (node, bool) {
+	now := s.objects[o.uid]
 	if now == nil || now.resourceVersion != o.resourceVersion {
 		return node{}, false
 	}
 	return *now, true
 }
 
-func (w *fakeServer) ownerState(ref metav1.OwnerReference) ownerState {
-	switch o := w.objects[ref.UID]; {
+func (s *fakeServer) ownerState(ref metav1.OwnerReference) ownerState {
+	switch o := s.objects[ref.UID]; {
 	case o == nil:
 		return ownerAbsent
 	case o.isDeletingDependents():
@@ -78,11 +78,11 @@ func (w *fakeServer) ownerState(ref metav1.OwnerReference) ownerState {
 }
 
 // runUntilIdle delivers events and executes actions, in random order, until there is nothing to do.
-func (w *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
+func (s *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
 	todo := map[types.UID]bool{}
 	for {
 		var ready []int
-		for i, s := range w.streams {
+		for i, s := range s.streams {
 			if len(s) > 0 {
 				ready = append(ready, i)
 			}
@@ -92,8 +92,8 @@ func (w *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
 		}
 		if len(ready) > 0 && (len(todo) == 0 || r.IntN(2) == 0) {
 			i := ready[r.IntN(len(ready))]
-			e := w.streams[i][0]
-			w.streams[i] = w.streams[i][1:]
+			e := s.streams[i][0]
+			s.streams[i] = s.streams[i][1:]
 			apply := g.update
 			if e.deleted {
 				apply = func(o *node) []types.UID { return g.remove(o.uid) }
@@ -106,7 +106,7 @@ func (w *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
 		uids := slices.Sorted(maps.Keys(todo))
 		uid := uids[r.IntN(len(uids))]
 		delete(todo, uid)
-		if w.execute(g, uid, todo) {
+		if s.execute(g, uid, todo) {
 			todo[uid] = len(ready) > 0 || todo[uid] // a conflict: retry after the event is delivered
 		}
 		maps.DeleteFunc(todo, func(_ types.UID, again bool) bool { return !again })
@@ -115,23 +115,23 @@ func (w *fakeServer) runUntilIdle(g *graph, r *rand.Rand) {
 
 // execute executes the next action for an object, and reports whether an object had changed
 // meanwhile.
-func (w *fakeServer) execute(g *graph, uid types.UID, todo map[types.UID]bool) (stale bool) {
-	p := g.nextAction(uid, nil)
-	if len(p.lookup) > 0 {
+func (s *fakeServer) execute(g *graph, uid types.UID, todo map[types.UID]bool) (stale bool) {
+	a := g.nextAction(uid, nil)
+	if len(a.lookup) > 0 {
 		found := ownerStates{}
-		for _, ref := range p.lookup {
-			found[coordinatesOf(ref)] = w.ownerState(ref)
-			if w.objects[ref.UID] == nil {
-				g.confirmAbsent(ref, p.node.namespace)
+		for _, ref := range a.lookup {
+			found[coordinatesOf(ref)] = s.ownerState(ref)
+			if s.objects[ref.UID] == nil {
+				g.confirmAbsent(ref, a.node.namespace)
 			}
 		}
-		p = g.nextAction(uid, found)
+		a = g.nextAction(uid, found)
 	}
-	for _, uid := range p.enqueue {
+	for _, uid := range a.enqueue {
 		todo[uid] = true
 	}
 	change := func(o node, p patch) {
-		now, ok := w.current(o)
+		now, ok := s.current(o)
 		if !ok {
 			stale = true
 			return
@@ -142,17 +142,17 @@ func (w *fakeServer) execute(g *graph, uid types.UID, todo map[types.UID]bool) (
 		if p.finalizers != nil {
 			now.finalizers = p.finalizers
 		}
-		w.write(now)
+		s.write(now)
 	}
-	for _, r := range p.orphans {
+	for _, r := range a.orphans {
 		change(r.dependent, r.patch)
 	}
-	if p.patch != nil {
-		change(p.node, *p.patch)
+	if a.patch != nil {
+		change(a.node, *a.patch)
 	}
-	if p.delete != "" {
-		if _, ok := w.current(p.node); ok {
-			w.delete(uid, p.delete)
+	if a.delete != "" {
+		if _, ok := s.current(a.node); ok {
+			s.delete(uid, a.delete)
 		} else {
 			stale = true
 		}
@@ -203,7 +203,7 @@ func describe(owners map[types.UID][]types.UID) string {
 func TestRandomGraphsAgainstOracle(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		w, g := &fakeServer{objects: map[types.UID]*node{}}, newGraph()
+		s, g := &fakeServer{objects: map[types.UID]*node{}}, newGraph()
 		n := 2 + r.IntN(12)
 		for i := range n {
 			o := newTestNode(fmt.Sprintf("o%02d", i))
@@ -223,24 +223,24 @@ func TestRandomGraphsAgainstOracle(t *testing.T) {
 					ownedBy(name)(o)
 				}
 			}
-			w.write(*o)
+			s.write(*o)
 		}
 		// All events are delivered first, as when owners are created before their dependents.
 		for range 3 {
-			w.runUntilIdle(g, r)
-			if len(w.objects) == 0 {
+			s.runUntilIdle(g, r)
+			if len(s.objects) == 0 {
 				break
 			}
-			before := maps.Clone(w.objects)
+			before := maps.Clone(s.objects)
 			root := slices.Sorted(maps.Keys(before))[r.IntN(len(before))]
 			how := []metav1.DeletionPropagation{
 				metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
 			}[r.IntN(3)]
-			w.delete(root, how)
-			w.runUntilIdle(g, r)
+			s.delete(root, how)
+			s.runUntilIdle(g, r)
 
 			got := map[types.UID][]types.UID{}
-			for uid, o := range w.objects {
+			for uid, o := range s.objects {
 				got[uid] = nil
 				for _, ref := range o.ownerReferences {
 					got[uid] = append(got[uid], ref.UID)
@@ -249,8 +249,8 @@ func TestRandomGraphsAgainstOracle(t *testing.T) {
 			if want := survivors(before, root, how); describe(got) != want {
 				t.Fatalf("seed %d: after %s deletion of %s:\n%s\nwant:\n%s", seed, how, root, describe(got), want)
 			}
-			if len(g.uidToNode) != len(w.objects) || len(g.tombstones) > 0 {
-				t.Fatalf("seed %d: the graph has %d objects and %d tombstones, the server has %d", seed, len(g.uidToNode), len(g.tombstones), len(w.objects))
+			if len(g.uidToNode) != len(s.objects) || len(g.tombstones) > 0 {
+				t.Fatalf("seed %d: the graph has %d objects and %d tombstones, the server has %d", seed, len(g.uidToNode), len(g.tombstones), len(s.objects))
 			}
 		}
 	}

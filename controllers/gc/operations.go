@@ -43,13 +43,13 @@ func isStale(err error) bool {
 	return (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && !isUnserved(err)
 }
 
-// getOwnerState determines the state of an owner of o by a live read.
-func (s *operations) getOwnerState(ctx context.Context, o *node, ref metav1.OwnerReference) (ownerState, error) {
+// getOwnerState determines the state of an owner of n by a live read.
+func (o *operations) getOwnerState(ctx context.Context, n *node, ref metav1.OwnerReference) (ownerState, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return ownerUnknown, nil
 	}
-	mapping, err := s.mapping(gv.WithKind(ref.Kind))
+	mapping, err := o.mapping(gv.WithKind(ref.Kind))
 	switch {
 	case isUnserved(err):
 		return ownerUnknown, nil
@@ -59,12 +59,12 @@ func (s *operations) getOwnerState(ctx context.Context, o *node, ref metav1.Owne
 	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	owner := &node{uid: ref.UID, kind: mapping.GroupVersionKind, name: ref.Name}
 	if namespaced {
-		owner.namespace = o.namespace
+		owner.namespace = n.namespace
 	}
-	if namespaced && o.namespace == "" {
+	if namespaced && n.namespace == "" {
 		return ownerUnresolvable, nil
 	}
-	owner, err = s.get(ctx, owner)
+	owner, err = o.get(ctx, owner)
 	switch {
 	case isUnserved(err):
 		return ownerUnknown, nil
@@ -81,58 +81,59 @@ func (s *operations) getOwnerState(ctx context.Context, o *node, ref metav1.Owne
 
 // mapping returns the mapping of a kind in that version or, because all versions have the same
 // objects, in another one.
-func (s *operations) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+func (o *operations) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := o.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
-		mapping, err = s.mapper.RESTMapping(kind.GroupKind())
+		mapping, err = o.mapper.RESTMapping(kind.GroupKind())
 	}
 	return mapping, err
 }
 
-// get reads the object with the name and UID of o live. It returns nil if there is none.
-func (s *operations) get(ctx context.Context, o *node) (*node, error) {
-	now := metadataOf(o)
-	err := s.live.Get(ctx, client.ObjectKeyFromObject(now), now)
+// get reads the object with the name and UID of n live. It returns nil if there is none.
+func (o *operations) get(ctx context.Context, n *node) (*node, error) {
+	now := metadataOf(n)
+	err := o.live.Get(ctx, client.ObjectKeyFromObject(now), now)
 	switch {
 	case err != nil && (isUnserved(err) || !apierrors.IsNotFound(err)):
 		return nil, err
-	case err != nil, now.UID != o.uid:
+	case err != nil, now.UID != n.uid:
 		return nil, nil
 	}
-	return newNode(o.kind, now), nil
+	return newNode(n.kind, now), nil
 }
 
-// listDependents lists the objects of one kind that refer to o as their owner.
-func (s *operations) listDependents(ctx context.Context, o *node, kind schema.GroupVersionKind) ([]*node, error) {
+// listDependents lists the objects of one kind that refer to n as their owner.
+func (o *operations) listDependents(ctx context.Context, n *node, kind schema.GroupVersionKind) ([]*node, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := s.live.List(ctx, list, client.InNamespace(o.namespace)); err != nil {
+	if err := o.live.List(ctx, list, client.InNamespace(n.namespace)); err != nil {
 		// Not wrapped, so that isUnserved does not match and the owner is retried, with a new
 		// discovery.
-		return nil, fmt.Errorf("list %s that are dependents of %s %s: %v", kind, o.kind.Kind, client.ObjectKey{Namespace: o.namespace, Name: o.name}, err)
+		return nil, fmt.Errorf("list %s that are dependents of %s %s: %v", kind, n.kind.Kind,
+			client.ObjectKey{Namespace: n.namespace, Name: n.name}, err)
 	}
 	var dependents []*node
 	for i := range list.Items {
 		m := &list.Items[i]
-		if slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.uid }) {
+		if slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == n.uid }) {
 			dependents = append(dependents, newNode(kind, m))
 		}
 	}
 	return dependents, nil
 }
 
-// metadataOf returns an object with the metadata of o, for requests about it.
-func metadataOf(o *node) *metav1.PartialObjectMetadata {
+// metadataOf returns an object with the metadata of n, for requests about it.
+func metadataOf(n *node) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
-	m.SetGroupVersionKind(o.kind)
-	m.Namespace, m.Name, m.UID, m.ResourceVersion = o.namespace, o.name, o.uid, o.resourceVersion
+	m.SetGroupVersionKind(n.kind)
+	m.Namespace, m.Name, m.UID, m.ResourceVersion = n.namespace, n.name, n.uid, n.resourceVersion
 	return m
 }
 
 // patch replaces a list in the metadata of an object, unless the object has changed, and returns
 // the object.
-func (s *operations) patch(ctx context.Context, o *node, p *patch) (*node, error) {
-	metadata := map[string]any{"uid": o.uid, "resourceVersion": o.resourceVersion}
+func (o *operations) patch(ctx context.Context, n *node, p *patch) (*node, error) {
+	metadata := map[string]any{"uid": n.uid, "resourceVersion": n.resourceVersion}
 	if p.ownerReferences != nil {
 		metadata["ownerReferences"] = p.ownerReferences
 	}
@@ -143,27 +144,28 @@ func (s *operations) patch(ctx context.Context, o *node, p *patch) (*node, error
 	if err != nil {
 		return nil, err
 	}
-	m := metadataOf(o)
-	if err := s.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)); err != nil {
+	m := metadataOf(n)
+	if err := o.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body)); err != nil {
 		return nil, err
 	}
-	return newNode(o.kind, m), nil
+	return newNode(n.kind, m), nil
 }
 
-// delete deletes an object, unless it has changed since the resource version of o, if that has one.
-func (s *operations) delete(ctx context.Context, o *node, how metav1.DeletionPropagation) error {
-	preconditions := &metav1.Preconditions{UID: &o.uid}
-	if o.resourceVersion != "" {
-		preconditions.ResourceVersion = &o.resourceVersion
+// delete deletes an object, unless it has changed since the resource version of n, if that has one.
+func (o *operations) delete(ctx context.Context, n *node, how metav1.DeletionPropagation) error {
+	preconditions := &metav1.Preconditions{UID: &n.uid}
+	if n.resourceVersion != "" {
+		preconditions.ResourceVersion = &n.resourceVersion
 	}
-	return s.client.Delete(ctx, metadataOf(o), &client.DeleteOptions{PropagationPolicy: &how, Preconditions: preconditions})
+	return o.client.Delete(ctx, metadataOf(n), &client.DeleteOptions{PropagationPolicy: &how,
+		Preconditions: preconditions})
 }
 
 // reportInvalid records an event about an object that refers to an owner in another namespace.
-func (s *operations) reportInvalid(o *node, ref metav1.OwnerReference) {
-	about := metadataOf(o)
+func (o *operations) reportInvalid(n *node, ref metav1.OwnerReference) {
+	about := metadataOf(n)
 	about.ResourceVersion = "" // so that repeated events are the same, and are counted
-	s.recorder.Eventf(about, nil, corev1.EventTypeWarning, "OwnerRefInvalidNamespace", "CollectGarbage",
+	o.recorder.Eventf(about, nil, corev1.EventTypeWarning, "OwnerRefInvalidNamespace", "CollectGarbage",
 		"ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
-		ref.APIVersion, ref.Kind, o.namespace, ref.Name, ref.UID, o.namespace)
+		ref.APIVersion, ref.Kind, n.namespace, ref.Name, ref.UID, n.namespace)
 }

@@ -17,13 +17,13 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// deletionResult is what is result in a namespace after the deletion of its content, and why.
+// deletionResult is what is left in a namespace after the deletion of its content, and why.
 type deletionResult struct {
 	discoveryErr    error          // the groups that could not be discovered
 	groupVersionErr error          // the group-versions that could not be parsed
 	contentErrs     []error        // the kinds whose objects could not be deleted or listed
-	remaining       map[string]int // the number of objects result, by resource
-	finalizers      map[string]int // the number of objects result, by finalizer
+	remaining       map[string]int // the number of objects left, by resource
+	finalizers      map[string]int // the number of objects left, by finalizer
 	unmonitored     bool           // some are of kinds that the inventory does not watch now
 }
 
@@ -32,7 +32,7 @@ func (r *deletionResult) empty() bool {
 	return r.discoveryErr == nil && r.groupVersionErr == nil && len(r.contentErrs) == 0 && len(r.remaining) == 0
 }
 
-// deleteAllContent deletes all objects in a namespace and returns what is result. Pods are deleted
+// deleteAllContent deletes all objects in a namespace and returns what is left. Pods are deleted
 // first, so that the objects that they use exist as long as they do. The error has all kinds that
 // failed.
 func (r *reconciler) deleteAllContent(ctx context.Context, namespace string) (*deletionResult, error) {
@@ -77,10 +77,11 @@ func deletionOrder(all []inventory.Resource) []inventory.Resource {
 	return list
 }
 
-// deleteContentOf deletes the objects of one kind and adds those that are result to result. If the
+// deleteContentOf deletes the objects of one kind and adds those that are left to result. If the
 // kind is no longer served, that is an error: its objects may still exist, and be served in another
 // version.
-func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource, result *deletionResult) error {
+func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res inventory.Resource,
+	result *deletionResult) error {
 	objects, err := r.list(ctx, namespace, res)
 	if err != nil || len(objects) == 0 {
 		return err
@@ -105,7 +106,8 @@ func (r *reconciler) deleteContentOf(ctx context.Context, namespace string, res 
 }
 
 // list lists the objects of one kind live.
-func (r *reconciler) list(ctx context.Context, namespace string, res inventory.Resource) ([]metav1.PartialObjectMetadata, error) {
+func (r *reconciler) list(ctx context.Context, namespace string,
+	res inventory.Resource) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(res.Kind.GroupVersion().WithKind(res.Kind.Kind + "List"))
 	err := r.live.List(ctx, list, client.InNamespace(namespace))
@@ -114,7 +116,8 @@ func (r *reconciler) list(ctx context.Context, namespace string, res inventory.R
 
 // deleteCollection deletes the objects of one kind in the background, with one request if it has
 // the verb.
-func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res inventory.Resource, objects []metav1.PartialObjectMetadata) error {
+func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res inventory.Resource,
+	objects []metav1.PartialObjectMetadata) error {
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	if res.Can("deletecollection") {
 		kind := &metav1.PartialObjectMetadata{}
@@ -134,7 +137,8 @@ func (r *reconciler) deleteCollection(ctx context.Context, namespace string, res
 func (r *deletionResult) conditions(old []corev1.NamespaceCondition, now metav1.Time) []corev1.NamespaceCondition {
 	list := slices.Clone(old)
 	set := func(kind corev1.NamespaceConditionType, failed bool, okReason, okMessage, reason, message string) {
-		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: okReason, Message: okMessage, LastTransitionTime: now}
+		c := corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: okReason,
+			Message: okMessage, LastTransitionTime: now}
 		if failed {
 			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reason, message
 		}
@@ -162,7 +166,8 @@ func (r *deletionResult) conditions(old []corev1.NamespaceCondition, now metav1.
 		"SomeResourcesRemain", "Some resources are remaining: "+count(r.remaining, "%s has %d resource instances"))
 	set(corev1.NamespaceFinalizersRemaining, len(r.finalizers) > 0,
 		"ContentHasNoFinalizers", "All content-preserving finalizers finished",
-		"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+count(r.finalizers, "%s in %d resource instances"))
+		"SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+count(r.finalizers,
+			"%s in %d resource instances"))
 	return list
 }
 

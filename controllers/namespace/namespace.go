@@ -32,7 +32,8 @@ const unmonitoredInterval = 5 * time.Second
 
 // AddToManager adds the controller, which is a handler of the inventory.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover, monitored: objects.Synced}
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), discover: objects.Discover,
+		monitored: objects.Synced}
 	objects.AddHandler(&r.waiting)
 	return builder.ControllerManagedBy(mgr).
 		Named("namespace").
@@ -63,7 +64,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	result, err := r.deleteAllContent(ctx, ns.Name)
 	if err == nil && result.empty() {
 		log.FromContext(ctx).V(1).Info("The namespace is empty; removing its finalizer")
-		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool {
+			return f == corev1.FinalizerKubernetes
+		})
 		return reconcile.Result{}, client.IgnoreNotFound(r.client.SubResource("finalize").Update(ctx, ns))
 	}
 	conditions := result.conditions(ns.Status.Conditions, metav1.Now())

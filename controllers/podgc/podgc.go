@@ -218,7 +218,8 @@ func (r *reconciler) collectTerminated(ctx context.Context) error {
 // forceDelete sets the phase of a pod to Failed, unless it has terminated, and deletes it without a
 // grace period.
 func (r *reconciler) forceDelete(ctx context.Context, pod *corev1.Pod, why reason) error {
-	log.FromContext(ctx).Info("Force-deleting a pod", "pod", client.ObjectKeyFromObject(pod), "node", pod.Spec.NodeName, "reason", why.String())
+	log.FromContext(ctx).Info("Force-deleting a pod", "pod", client.ObjectKeyFromObject(pod), "node",
+		pod.Spec.NodeName, "reason", why.String())
 	if !podstate.Finished(pod) {
 		before := pod.DeepCopy()
 		markFailed(pod, why, time.Now())

@@ -23,8 +23,9 @@ const (
 )
 
 // String returns the reason for the log.
-func (v reason) String() string {
-	return [...]string{"", "node no longer exists", "terminating and not scheduled", "terminating on a node that is out of service", "too many terminated pods"}[v]
+func (r reason) String() string {
+	return [...]string{"", "node no longer exists", "terminating and not scheduled",
+		"terminating on a node that is out of service", "too many terminated pods"}[r]
 }
 
 // reasonToDelete returns the reason why a pod is to be deleted now. node is nil if the pod has
@@ -60,7 +61,9 @@ func outOfService(node *corev1.Node) bool {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-	return !ready && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	return !ready && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
 }
 
 // markFailed sets the phase of a pod to Failed and, if it is orphaned, the condition

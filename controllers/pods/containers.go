@@ -87,7 +87,8 @@ func (c *containers) waitingStatus(spec *corev1.Container, reason string) corev1
 
 // startedStatus returns the status of a container that starts, or has started, with an outcome. If
 // its image has changed it is restarted; if its image cannot be pulled it is waiting.
-func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus, out outcome) corev1.ContainerStatus {
+func (c *containers) startedStatus(spec *corev1.Container, all []corev1.ContainerStatus,
+	out outcome) corev1.ContainerStatus {
 	var old corev1.ContainerStatus
 	if i := slices.IndexFunc(all, func(s corev1.ContainerStatus) bool { return s.Name == spec.Name }); i >= 0 {
 		old = all[i]
@@ -132,9 +133,11 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
 	case completed:
 		s.Ready = slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == spec.Name })
-		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: startedAt, FinishedAt: finishedAt, ContainerID: s.ContainerID}
+		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: startedAt,
+			FinishedAt: finishedAt, ContainerID: s.ContainerID}
 	case failed:
-		s.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: startedAt, FinishedAt: finishedAt, ContainerID: s.ContainerID}
+		s.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: startedAt,
+			FinishedAt: finishedAt, ContainerID: s.ContainerID}
 	}
 	return s
 }

@@ -27,13 +27,15 @@ func recordEvents(r record.EventRecorder, pod *corev1.Pod, events []containerEve
 // statusEvents returns the events that kubelet records when the status of a pod changes.
 func statusEvents(pod *corev1.Pod, status *corev1.PodStatus) []containerEvent {
 	var events []containerEvent
-	was, is := condition(&pod.Status, corev1.PodReadyToStartContainers), condition(status, corev1.PodReadyToStartContainers)
+	was := condition(&pod.Status, corev1.PodReadyToStartContainers)
+	is := condition(status, corev1.PodReadyToStartContainers)
 	if is.Reason == failedCreatePodSandBox && was.Reason != failedCreatePodSandBox {
 		events = append(events, containerEvent{"", corev1.EventTypeWarning, failedCreatePodSandBox, is.Message})
 	}
 	for i := range pod.Spec.InitContainers {
 		spec := &pod.Spec.InitContainers[i]
-		events = append(events, containerEvents(spec, initPath(spec), pod.Status.InitContainerStatuses, status.InitContainerStatuses)...)
+		events = append(events, containerEvents(spec, initPath(spec), pod.Status.InitContainerStatuses,
+			status.InitContainerStatuses)...)
 	}
 	for i := range pod.Spec.Containers {
 		spec := &pod.Spec.Containers[i]
@@ -48,7 +50,8 @@ func killingEvents(pod *corev1.Pod) []containerEvent {
 	for i := range pod.Spec.Containers {
 		spec := &pod.Spec.Containers[i]
 		if find(pod.Status.ContainerStatuses, spec.Name).State.Running != nil {
-			events = append(events, containerEvent{path(spec), corev1.EventTypeNormal, "Killing", "Stopping container " + spec.Name})
+			events = append(events, containerEvent{path(spec), corev1.EventTypeNormal, "Killing",
+				"Stopping container " + spec.Name})
 		}
 	}
 	return events

@@ -51,9 +51,11 @@ func pullError(image string) string {
 	if strings.HasSuffix(name, ".invalid") {
 		repository, version := split(path)
 		code = "Unknown"
-		why = fmt.Sprintf(`failed to do request: Head "https://%s/v2/%s/manifests/%s": dial tcp: lookup %s: no such host`, host, repository, version, name)
+		why = fmt.Sprintf(`failed to do request: Head "https://%s/v2/%s/manifests/%s": dial tcp: lookup %s: no such host`,
+			host, repository, version, name)
 	}
-	return fmt.Sprintf("rpc error: code = %s desc = failed to pull and unpack image %q: failed to resolve reference %q: %s", code, ref, ref, why)
+	return fmt.Sprintf("rpc error: code = %s desc = failed to pull and unpack image %q: "+
+		"failed to resolve reference %q: %s", code, ref, ref, why)
 }
 
 // reference returns the full name of an image, with its registry and a tag or a digest.

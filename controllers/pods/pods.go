@@ -41,8 +41,11 @@ func AddToManager(mgr manager.Manager, o Options) error {
 	}
 	err := builder.ControllerManagedBy(mgr).
 		Named("pods").
-		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return isResponsible(o.(*corev1.Pod)) }))).
-		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return isResponsible(o.(*corev1.Pod))
+		}))).
+		WatchesRawSource(source.Func(func(_ context.Context,
+			q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.queue = q
 			return nil
 		})).

@@ -38,7 +38,8 @@ func statusOf(pod *corev1.Pod, started bool, ip string, o *Options, at time.Time
 
 	set := func(kind corev1.PodConditionType, ok bool, reason, message string) {
 		s.Conditions = withCondition(s.Conditions, corev1.PodCondition{
-			Type: kind, Status: conditionStatus(ok), Reason: reason, Message: message, LastTransitionTime: now, ObservedGeneration: pod.Generation,
+			Type: kind, Status: conditionStatus(ok), Reason: reason, Message: message, LastTransitionTime: now,
+			ObservedGeneration: pod.Generation,
 		})
 	}
 	set(corev1.PodScheduled, true, "", "")

@@ -118,8 +118,10 @@ func restarts(p *corev1.Pod) (n int32) {
 // statusOf returns the status of a ReplicaSet with these pods. after is the time until another pod
 // becomes available, or zero. failed is the failure to create or delete pods in this reconcile, or
 // nil.
-func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, failed *failure, now time.Time) (status appsv1.ReplicaSetStatus, after time.Duration) {
-	status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation, Conditions: conditions(rs.Status.Conditions, failed, now)}
+func statusOf(rs *appsv1.ReplicaSet, owned []*corev1.Pod, failed *failure,
+	now time.Time) (status appsv1.ReplicaSetStatus, after time.Duration) {
+	status = appsv1.ReplicaSetStatus{ObservedGeneration: rs.Generation,
+		Conditions: conditions(rs.Status.Conditions, failed, now)}
 	template := labels.SelectorFromSet(rs.Spec.Template.Labels)
 	minReady := time.Duration(rs.Spec.MinReadySeconds) * time.Second
 	terminating := int32(0)

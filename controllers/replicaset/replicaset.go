@@ -87,7 +87,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // manageReplicas creates or deletes pods and returns those that the ReplicaSet then owns.
-func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet, owned []*corev1.Pod) ([]*corev1.Pod, *failure) {
+func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
+	owned []*corev1.Pod) ([]*corev1.Pod, *failure) {
 	p := replicaDiff(rs, owned)
 	if p.create > 0 {
 		created, err := r.createPods(ctx, rs, p.create)

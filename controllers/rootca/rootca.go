@@ -35,7 +35,8 @@ func AddToManager(mgr manager.Manager, certificate []byte) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("root-ca-certificate-publisher").
 		For(&corev1.Namespace{}).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(toNamespace), builder.WithPredicates(published)).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(toNamespace),
+			builder.WithPredicates(published)).
 		Complete(&reconciler{
 			client: mgr.GetClient(),
 			live:   mgr.GetAPIReader(),
@@ -57,7 +58,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	err := r.publish(ctx, ns.Name)
-	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		err = nil // it was created or deleted meanwhile, which causes another event; or the namespace is terminating
 	}
 	return reconcile.Result{}, err
@@ -69,7 +71,8 @@ func (r *reconciler) publish(ctx context.Context, namespace string) error {
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: Name}, existing)
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name}, Data: r.data})
+		return r.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: Name}, Data: r.data})
 	case err != nil || equality.Semantic.DeepEqual(existing.Data, r.data):
 		return err
 	}

@@ -20,9 +20,10 @@ func affinityMatches(pod *corev1.Pod, node *corev1.Node) bool {
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return true
 	}
-	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		return matches(t, node)
-	})
+	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms,
+		func(t corev1.NodeSelectorTerm) bool {
+			return matches(t, node)
+		})
 }
 
 // matches reports whether a node matches all requirements of a term. A term without requirements

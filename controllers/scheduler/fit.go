@@ -102,7 +102,8 @@ func selectNode(pod *corev1.Pod, needs []request, nodes []*nodeInfo, preferred s
 		return nil, "no nodes available to schedule pods"
 	}
 	none := fmt.Sprintf("0/%d nodes are available: ", len(nodes))
-	return nil, none + reasonHistogram(reasons) + ". no new claims to deallocate, preemption: " + none + reasonHistogram(preemption) + "."
+	return nil, none + reasonHistogram(reasons) + ". no new claims to deallocate, preemption: " + none +
+		reasonHistogram(preemption) + "."
 }
 
 // preferable reports whether a is selected rather than b.

@@ -136,7 +136,8 @@ func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) err
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	})
 	if err == nil {
-		r.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", pod.Namespace, pod.Name, node)
+		r.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding",
+			"Successfully assigned %v/%v to %v", pod.Namespace, pod.Name, node)
 		return nil
 	}
 	requeue(r.queue, r.state.forgetPod(pod.UID))

@@ -48,7 +48,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if apierrors.IsNotFound(err) {
 		err = r.client.Create(ctx, account)
 	}
-	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		err = nil // it was created meanwhile, or the namespace is terminating
 	}
 	return reconcile.Result{}, err

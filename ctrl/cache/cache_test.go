@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
 )
 
@@ -507,4 +509,15 @@ func TestInvalidByObject(t *testing.T) {
 			t.Error("namespaces were accepted for a cluster-scoped kind")
 		}
 	})
+}
+
+// The error of a read into another type names both as the caller has them: pointers.
+func TestTypeMismatch(t *testing.T) {
+	s := store.New(store.ShareAsked)
+	s.Scope(AllNamespaces).Changed(configMap("a", "x"))
+	obj, _ := s.Get(key("a", "x"), false)
+	for _, shared := range []bool{false, true} {
+		err := (&informer{}).assign(obj, reflect.ValueOf(&corev1.Secret{}).Elem(), shared)
+		expect(t, fmt.Sprint(err), "cache had type *v1.ConfigMap, but *v1.Secret was asked for")
+	}
 }

@@ -101,7 +101,7 @@ func (c *informerCache) decodedSharing(gvk schema.GroupVersionKind, configs map[
 			return store.ShareAll
 		}
 	}
-	return store.ShareAsked
+	return store.ShareOnDemand
 }
 
 // shorterResync returns the shorter of two resync periods, where zero means never.

@@ -115,7 +115,11 @@ func (i *informer) setKind(obj client.Object) {
 
 // errTypeMismatch is the error of a read into a type that is not the cached one.
 func errTypeMismatch(obj store.Object, into reflect.Value) error {
-	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), into.Type())
+	asked := into.Type()
+	if asked.Kind() == reflect.Struct { // that the caller's pointer refers to
+		asked = reflect.PointerTo(asked)
+	}
+	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), asked)
 }
 
 // shares reports whether a read returns the stored objects themselves.

@@ -123,7 +123,7 @@ func (p *partition) revalidate(ctx context.Context, namespace, name string, inva
 			return fmt.Errorf("failed to read back writes that the watch has not delivered: %w", err)
 		}
 		// The live read may have begun before the write.
-		if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
+		if invalid = p.informer.store.InEffect(invalid); len(invalid) == 0 {
 			return nil
 		}
 	}
@@ -140,7 +140,7 @@ func (p *partition) performLiveRead(
 		}
 		p.liveReads.end(key, read)
 	}()
-	if invalid = p.informer.store.Standing(invalid); len(invalid) == 0 {
+	if invalid = p.informer.store.InEffect(invalid); len(invalid) == 0 {
 		return nil
 	}
 	return p.revalidateInvalid(ctx, key.Namespace, key.Name, invalid, read.listed)

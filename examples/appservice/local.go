@@ -15,13 +15,12 @@ import (
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/internal/kubeconfig"
-
 	appv1 "flyball.dev/examples/appservice/api/v1"
 	"flyball.dev/examples/appservice/config"
 	"flyball.dev/examples/appservice/internal/await"
 	"flyball.dev/examples/appservice/internal/operator"
 	"flyball.dev/examples/appservice/internal/tour"
+	"flyball.dev/internal/kubeconfig"
 )
 
 // runLocally runs the operator with a control plane of its own until ctx ends. The control plane
@@ -34,7 +33,8 @@ func runLocally(ctx context.Context, o operator.Options, out io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	fmt.Fprintf(out, "A Kubernetes control plane runs in this process, at %s (%d ms).\n", plane.URL(), time.Since(start).Milliseconds())
+	fmt.Fprintf(out, "A Kubernetes control plane runs in this process, at %s (%d ms).\n", plane.URL(),
+		time.Since(start).Milliseconds())
 	ctx, cancel := untilEnd(ctx, plane)
 	defer cancel()
 	if err := kubeconfig.Write(kubeconfig.DefaultPath, plane.Kubeconfig()); err != nil {
@@ -100,16 +100,18 @@ func install(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	return await.Until(ctx, c, &apiextensionsv1.CustomResourceDefinitionList{}, func(all []*apiextensionsv1.CustomResourceDefinition) string {
-		for _, d := range all {
-			for _, condition := range d.Status.Conditions {
-				if d.Name == crd.Name && condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-					return ""
+	return await.Until(ctx, c, &apiextensionsv1.CustomResourceDefinitionList{},
+		func(all []*apiextensionsv1.CustomResourceDefinition) string {
+			for _, d := range all {
+				for _, condition := range d.Status.Conditions {
+					if d.Name == crd.Name && condition.Type == apiextensionsv1.Established &&
+						condition.Status == apiextensionsv1.ConditionTrue {
+						return ""
+					}
 				}
 			}
-		}
-		return "the definition is not established"
-	})
+			return "the definition is not established"
+		})
 }
 
 // createSample creates the sample AppService.
@@ -118,7 +120,8 @@ func createSample(ctx context.Context, cfg *rest.Config, out io.Writer) error {
 	if _, err := create(ctx, cfg, config.Sample, app); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "AppService %s/%s is created: %d replicas of %s.\n", app.Namespace, app.Name, app.Spec.Replicas, app.Spec.Image)
+	fmt.Fprintf(out, "AppService %s/%s is created: %d replicas of %s.\n", app.Namespace, app.Name,
+		app.Spec.Replicas, app.Spec.Image)
 	return nil
 }
 

@@ -21,7 +21,6 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/log/zap"
-
 	"flyball.dev/examples/appservice/internal/console"
 	"flyball.dev/examples/appservice/internal/operator"
 )
@@ -52,11 +51,17 @@ func parse(args []string, out io.Writer) (flags, error) {
 	f := flags{}
 	set := flag.NewFlagSet("appservice", flag.ContinueOnError)
 	set.SetOutput(out)
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "run against the cluster of this `file` ($KUBECONFIG by default); without either, start a control plane in this process")
-	set.BoolVar(&f.tour, "tour", false, "check the life of an AppService step by step on a control plane of its own, and exit")
-	set.BoolVar(&f.operator.LeaderElect, "leader-elect", false, "enable leader election, so that only one of several replicas is active")
-	set.StringVar(&f.operator.MetricsAddress, "metrics-bind-address", "0", "the `address` for metrics, such as :8080; 0 for none")
-	set.StringVar(&f.operator.ProbeAddress, "health-probe-bind-address", "0", "the `address` for health probes, such as :8081; 0 for none")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"run against the cluster of this `file` ($KUBECONFIG by default); "+
+			"without either, start a control plane in this process")
+	set.BoolVar(&f.tour, "tour", false,
+		"check the life of an AppService step by step on a control plane of its own, and exit")
+	set.BoolVar(&f.operator.LeaderElect, "leader-elect", false,
+		"enable leader election, so that only one of several replicas is active")
+	set.StringVar(&f.operator.MetricsAddress, "metrics-bind-address", "0",
+		"the `address` for metrics, such as :8080; 0 for none")
+	set.StringVar(&f.operator.ProbeAddress, "health-probe-bind-address", "0",
+		"the `address` for health probes, such as :8081; 0 for none")
 	f.zap.BindFlags(set)
 	if err := set.Parse(args); err != nil {
 		return f, err

@@ -14,7 +14,8 @@ import (
 func (s *Store) checkCommit(e *storage.Event) {
 	r := e.Record
 	invariants.Check(r.Revision == s.revision+1, "the write after revision %d has revision %d", s.revision, r.Revision)
-	invariants.Check((e.Type == storage.Created) == (e.Prev == nil), "event of type %d with previous record %v", e.Type, e.Prev)
+	invariants.Check((e.Type == storage.Created) == (e.Prev == nil), "event of type %d with previous record %v",
+		e.Type, e.Prev)
 	if e.Prev == nil {
 		invariants.Check(r.Created == r.Revision, "%s is created at revision %d, not %d", r.Key, r.Revision, r.Created)
 	} else {
@@ -36,8 +37,8 @@ func (s *Store) checkHistory() {
 		invariants.Check(first == h.compacted+1 && last == s.revision, "the log is from revision %d to %d, not from %d to %d",
 			first, last, h.compacted+1, s.revision)
 	}
-	invariants.Check(h.dropped >= h.compacted && h.dropped <= s.revision, "cached values are dropped up to revision %d of %d",
-		h.dropped, s.revision)
+	invariants.Check(h.dropped >= h.compacted && h.dropped <= s.revision,
+		"cached values are dropped up to revision %d of %d", h.dropped, s.revision)
 }
 
 // checkCurrent checks that an event is the latest one of its key in a tree.

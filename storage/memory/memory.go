@@ -104,8 +104,8 @@ func (s *Store) Put(_ context.Context, w storage.Write) (*storage.Record, error)
 		record.Created = old.Created
 		event.Type, event.Prev = storage.Modified, old
 	}
-	if w.Seal != nil {
-		w.Seal(record)
+	if w.BeforeCommit != nil {
+		w.BeforeCommit(record)
 	}
 	s.tree.put(w.Key, record)
 	s.commit(event)

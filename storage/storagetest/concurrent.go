@@ -58,7 +58,9 @@ func testConcurrent(t *testing.T, s storage.Store) {
 	}
 	for _, page := range slices.Concat(pages...) {
 		want := m.page(storage.Query{Path: "count/", Revision: page.Revision})
-		if !slices.EqualFunc(page.Records, want.Records, func(a, b *storage.Record) bool { return a.Revision == b.Revision }) {
+		if !slices.EqualFunc(page.Records, want.Records, func(a, b *storage.Record) bool {
+			return a.Revision == b.Revision
+		}) {
 			t.Errorf("the page at %d is no state of the store", page.Revision)
 		}
 	}

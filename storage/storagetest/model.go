@@ -115,6 +115,7 @@ type replay struct {
 	program  []byte
 }
 
+// watched is an open watcher with what was received from it.
 type watched struct {
 	storage.Watcher
 	path  string

@@ -27,7 +27,7 @@ func Run(t *testing.T, open Open) {
 		{"Write", testWrite},
 		{"Conflict", testConflict},
 		{"Keys", testKeys},
-		{"Seal", testSeal},
+		{"BeforeCommit", testBeforeCommit},
 		{"Pages", testPages},
 		{"OldRevision", testOldRevision},
 		{"Many", testMany},
@@ -157,6 +157,7 @@ func testWrite(t *testing.T, s storage.Store) {
 	}
 }
 
+// testConflict writes under conditions that do not hold, which must change nothing.
 func testConflict(t *testing.T, s storage.Store) {
 	a := put(t, s, "a", "1")
 	for _, expect := range []uint64{storage.Absent, a.Revision - 1, a.Revision + 1} {
@@ -213,9 +214,9 @@ func testKeys(t *testing.T, s storage.Store) {
 	}
 }
 
-func testSeal(t *testing.T, s storage.Store) {
+func testBeforeCommit(t *testing.T, s storage.Store) {
 	var sealed *storage.Record
-	w := storage.Write{Key: "a", If: storage.Absent, Seal: func(r *storage.Record) {
+	w := storage.Write{Key: "a", If: storage.Absent, BeforeCommit: func(r *storage.Record) {
 		sealed = r
 		r.SetCached(t, r.Revision)
 	}}
@@ -231,6 +232,7 @@ func testSeal(t *testing.T, s storage.Store) {
 	}
 }
 
+// testPages reads pages of one revision while others write.
 func testPages(t *testing.T, s storage.Store) {
 	var want []string
 	for i := range 25 {
@@ -245,7 +247,8 @@ func testPages(t *testing.T, s storage.Store) {
 	for _, remaining := range []int{15, 5, 0} {
 		page, err := s.Range(ctx, q)
 		if err != nil || page.Remaining != remaining || page.Revision != latest {
-			t.Fatalf("from %q: %d remain at %d, %v; want %d at %d", q.Start, page.Remaining, page.Revision, err, remaining, latest)
+			t.Fatalf("from %q: %d remain at %d, %v; want %d at %d", q.Start, page.Remaining, page.Revision, err,
+				remaining, latest)
 		}
 		got = append(got, keys(page.Records)...)
 		q.Start, q.Revision = got[len(got)-1]+"\x00", page.Revision
@@ -283,6 +286,7 @@ func testOldRevision(t *testing.T, s storage.Store) {
 	wantErr(t, "Range in the future", err, storage.ErrFuture)
 }
 
+// testExpiry checks that only records that still expire are deleted.
 func testExpiry(t *testing.T, s storage.Store) {
 	w := watch(t, s, "", 0)
 	defer w.Close()

@@ -30,6 +30,7 @@ func take(t testing.TB, w storage.Watcher, n int) []string {
 	return got
 }
 
+// testWatch checks the events of several paths.
 func testWatch(t *testing.T, s storage.Store) {
 	watchers := map[string]storage.Watcher{}
 	for _, path := range []string{"", "a/", "a/b/", "a/x"} {
@@ -146,6 +147,7 @@ func testCloseWatcher(t *testing.T, s storage.Store) {
 	}
 }
 
+// testCompact compacts the history, and reads and watches before and after that revision.
 func testCompact(t *testing.T, s storage.Store) {
 	for range 10 {
 		put(t, s, "a", "")
@@ -172,7 +174,8 @@ func testCompact(t *testing.T, s storage.Store) {
 	if got := take(t, w, 6); len(got) != 6 || got[0][:2] != "6 " {
 		t.Errorf("got %q", got)
 	}
-	if page, err := s.Range(ctx, storage.Query{Revision: 5}); err != nil || len(page.Records) != 1 || page.Records[0].Revision != 5 {
+	if page, err := s.Range(ctx, storage.Query{Revision: 5}); err != nil || len(page.Records) != 1 ||
+		page.Records[0].Revision != 5 {
 		t.Errorf("Range: %+v, %v", page, err)
 	}
 	if err := s.Compact(ctx, 5); err != nil {

@@ -27,7 +27,8 @@ var (
 
 // lines prints the surface of a library, sorted.
 func (l library) lines() ([]string, error) {
-	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports}, l.pattern)
+	mode := packages.NeedName | packages.NeedTypes | packages.NeedImports
+	loaded, err := packages.Load(&packages.Config{Mode: mode}, l.pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +158,7 @@ func (p *printer) typeName(at string, o *types.TypeName) {
 		if values.Lookup(m.Pkg(), m.Name()) != nil {
 			receiver = ""
 		}
-		p.add("%s: method (%s%s) %s%s", at, receiver, o.Name(), m.Name(), p.signature(pointers.At(i).Type().(*types.Signature)))
+		p.add("%s: method (%s%s) %s%s", at, receiver, o.Name(), m.Name(),
+			p.signature(pointers.At(i).Type().(*types.Signature)))
 	}
 }

@@ -17,8 +17,10 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "integer", "How many webhooks the configuration has.")}
+var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "integer",
+	"How many webhooks the configuration has.")}
 
+// ValidatingWebhooks describes the kind ValidatingWebhookConfiguration.
 func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
@@ -38,6 +40,7 @@ func ValidatingWebhooks() kinds.Kind {
 	}
 }
 
+// MutatingWebhooks describes the kind MutatingWebhookConfiguration.
 func MutatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
@@ -55,7 +58,8 @@ func MutatingWebhooks() kinds.Kind {
 			list := fieldrules.Root.Child("webhooks")
 			for i := range c.Webhooks {
 				at := list.Index(i)
-				errs = append(errs, fieldrules.OptionalOneOf(c.Webhooks[i].ReinvocationPolicy, &at, "reinvocationPolicy", admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
+				errs = append(errs, fieldrules.OptionalOneOf(c.Webhooks[i].ReinvocationPolicy, &at,
+					"reinvocationPolicy", admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)...)
 			}
 			return errs
 		},
@@ -80,11 +84,13 @@ type webhook struct {
 }
 
 func ofValidating(w *admissionv1.ValidatingWebhook) webhook {
-	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
+	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector,
+		&w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
 }
 
 func ofMutating(w *admissionv1.MutatingWebhook) webhook {
-	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
+	return webhook{w.Name, &w.ClientConfig, w.Rules, &w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector,
+		&w.ObjectSelector, w.SideEffects, &w.TimeoutSeconds, w.AdmissionReviewVersions, w.MatchConditions}
 }
 
 // Defaults of webhooks.
@@ -113,38 +119,42 @@ func validateWebhooks(n int, at func(int) webhook) field.ErrorList {
 	list := fieldrules.Root.Child("webhooks")
 	names := map[string]bool{}
 	for i := range n {
-		h, w := at(i), list.Index(i)
-		errs = append(errs, validateWebhook(h, &w)...)
+		h, fldPath := at(i), list.Index(i)
+		errs = append(errs, validateWebhook(h, &fldPath)...)
 		if h.name != "" && names[h.name] {
-			errs = append(errs, field.Duplicate(w.ChildField("name"), h.name))
+			errs = append(errs, field.Duplicate(fldPath.ChildField("name"), h.name))
 		}
 		names[h.name] = true
 	}
 	return errs
 }
 
-func validateWebhook(h webhook, w *fieldrules.Path) field.ErrorList {
-	errs := validation.IsFullyQualifiedName(w.ChildField("name"), h.name)
-	errs = append(errs, reviewVersions(h.reviews, w)...)
-	list := w.Child("rules")
+// validateWebhook checks a webhook of either kind of configuration.
+func validateWebhook(h webhook, fldPath *fieldrules.Path) field.ErrorList {
+	errs := validation.IsFullyQualifiedName(fldPath.ChildField("name"), h.name)
+	errs = append(errs, reviewVersions(h.reviews, fldPath)...)
+	list := fldPath.Child("rules")
 	for i := range h.rules {
 		at := list.Index(i)
 		errs = append(errs, webhookRule(&h.rules[i], &at)...)
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(*h.failure, w, "failurePolicy", admissionv1.Fail, admissionv1.Ignore)...)
-	errs = append(errs, fieldrules.OptionalOneOf(*h.match, w, "matchPolicy", admissionv1.Equivalent, admissionv1.Exact)...)
+	errs = append(errs, fieldrules.OptionalOneOf(*h.failure, fldPath, "failurePolicy", admissionv1.Fail,
+		admissionv1.Ignore)...)
+	errs = append(errs, fieldrules.OptionalOneOf(*h.match, fldPath, "matchPolicy", admissionv1.Equivalent,
+		admissionv1.Exact)...)
 	allowed := []admissionv1.SideEffectClass{admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun}
 	if h.sideEffects == nil {
-		errs = append(errs, field.Required(w.ChildField("sideEffects"), "must specify one of None, NoneOnDryRun"))
+		errs = append(errs, field.Required(fldPath.ChildField("sideEffects"), "must specify one of None, NoneOnDryRun"))
 	} else {
-		errs = append(errs, fieldrules.OneOf(*h.sideEffects, w, "sideEffects", allowed...)...)
+		errs = append(errs, fieldrules.OneOf(*h.sideEffects, fldPath, "sideEffects", allowed...)...)
 	}
 	if t := *h.timeout; t != nil && (*t < 1 || *t > 30) {
-		errs = append(errs, field.Invalid(w.ChildField("timeoutSeconds"), *t, "the timeout value must be between 1 and 30 seconds"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("timeoutSeconds"), *t,
+			"the timeout value must be between 1 and 30 seconds"))
 	}
-	errs = append(errs, fieldrules.LabelSelector(*h.namespaces, w, "namespaceSelector")...)
-	errs = append(errs, fieldrules.LabelSelector(*h.objects, w, "objectSelector")...)
-	conditions := w.Child("matchConditions")
+	errs = append(errs, fieldrules.LabelSelector(*h.namespaces, fldPath, "namespaceSelector")...)
+	errs = append(errs, fieldrules.LabelSelector(*h.objects, fldPath, "objectSelector")...)
+	conditions := fldPath.Child("matchConditions")
 	for i, c := range h.matchConditions {
 		at := conditions.Index(i)
 		errs = append(errs, fieldrules.Required(strings.TrimSpace(c.Expression), &at, "expression")...)
@@ -153,12 +163,12 @@ func validateWebhook(h webhook, w *fieldrules.Path) field.ErrorList {
 			errs = append(errs, fieldrules.QualifiedName(c.Name, &at, "name")...)
 		}
 	}
-	at := w.Child("clientConfig")
+	at := fldPath.Child("clientConfig")
 	return append(errs, webhookClient(h.client, &at)...)
 }
 
-func reviewVersions(versions []string, w *fieldrules.Path) field.ErrorList {
-	list := w.Child("admissionReviewVersions")
+func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList {
+	list := fldPath.Child("admissionReviewVersions")
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(list.Field(), fmt.Sprintf("must specify one of %s", "v1, v1beta1"))}
 	}
@@ -179,49 +189,56 @@ func reviewVersions(versions []string, w *fieldrules.Path) field.ErrorList {
 }
 
 // webhookRule checks the operations, groups, versions and resources of a rule.
-func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.ErrorList {
+func webhookRule(r *admissionv1.RuleWithOperations, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Operations) == 0 {
-		errs = append(errs, field.Required(w.ChildField("operations"), ""))
+		errs = append(errs, field.Required(fldPath.ChildField("operations"), ""))
 	}
-	operations := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect, admissionv1.OperationAll}
+	operations := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete,
+		admissionv1.Connect, admissionv1.OperationAll}
 	for i, o := range r.Operations {
 		if !slices.Contains(operations, o) {
-			errs = append(errs, field.NotSupported(w.ChildField("operations").Index(i), o, slices.Sorted(slices.Values(operations))))
+			errs = append(errs, field.NotSupported(fldPath.ChildField("operations").Index(i), o,
+				slices.Sorted(slices.Values(operations))))
 		}
 	}
 	if len(r.Operations) > 1 && slices.Contains(r.Operations, admissionv1.OperationAll) {
-		errs = append(errs, field.Invalid(w.ChildField("operations"), r.Operations, "if '*' is present, must not specify other operations"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("operations"), r.Operations,
+			"if '*' is present, must not specify other operations"))
 	}
 	for _, part := range []struct {
 		name string
 		list []string
 		all  string // what "*" means; resources can have it beside others
-	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"}, {"resources", r.Resources, ""}} {
+	}{{"apiGroups", r.APIGroups, "API groups"}, {"apiVersions", r.APIVersions, "API versions"},
+		{"resources", r.Resources, ""}} {
 		if len(part.list) == 0 {
-			errs = append(errs, field.Required(w.ChildField(part.name), ""))
+			errs = append(errs, field.Required(fldPath.ChildField(part.name), ""))
 		}
 		if part.all != "" && len(part.list) > 1 && slices.Contains(part.list, "*") {
-			errs = append(errs, field.Invalid(w.ChildField(part.name), part.list, "if '*' is present, must not specify other "+part.all))
+			errs = append(errs, field.Invalid(fldPath.ChildField(part.name), part.list,
+				"if '*' is present, must not specify other "+part.all))
 		}
 		for i, v := range part.list {
 			if v == "" && part.name != "apiGroups" {
-				errs = append(errs, field.Required(w.ChildField(part.name).Index(i), ""))
+				errs = append(errs, field.Required(fldPath.ChildField(part.name).Index(i), ""))
 			}
 		}
 	}
-	return append(errs, fieldrules.OptionalOneOf(r.Scope, w, "scope", admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
+	return append(errs, fieldrules.OptionalOneOf(r.Scope, fldPath, "scope", admissionv1.AllScopes,
+		admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
 }
 
-func webhookClient(c *admissionv1.WebhookClientConfig, w *fieldrules.Path) field.ErrorList {
+func webhookClient(c *admissionv1.WebhookClientConfig, fldPath *fieldrules.Path) field.ErrorList {
 	switch {
 	case (c.URL == nil) == (c.Service == nil):
-		return field.ErrorList{field.Required(w.Field(), "exactly one of url or service is required")}
+		return field.ErrorList{field.Required(fldPath.Field(), "exactly one of url or service is required")}
 	case c.URL != nil:
-		return webhookURL(*c.URL, w)
+		return webhookURL(*c.URL, fldPath)
 	}
-	at := w.Child("service")
-	errs := append(fieldrules.Required(c.Service.Name, &at, "name"), fieldrules.Required(c.Service.Namespace, &at, "namespace")...)
+	at := fldPath.Child("service")
+	errs := append(fieldrules.Required(c.Service.Name, &at, "name"),
+		fieldrules.Required(c.Service.Namespace, &at, "namespace")...)
 	if c.Service.Port != nil {
 		errs = append(errs, fieldrules.Port(*c.Service.Port, &at, "port")...)
 	}
@@ -232,11 +249,11 @@ func webhookClient(c *admissionv1.WebhookClientConfig, w *fieldrules.Path) field
 }
 
 // webhookURL checks that a URL has only a host, a port and a path.
-func webhookURL(s string, w *fieldrules.Path) field.ErrorList {
+func webhookURL(s string, fldPath *fieldrules.Path) field.ErrorList {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(s)
 	if err != nil {
-		return field.ErrorList{field.Required(w.ChildField("url"), "url must be a valid URL: "+err.Error()+form)}
+		return field.ErrorList{field.Required(fldPath.ChildField("url"), "url must be a valid URL: "+err.Error()+form)}
 	}
 	var errs field.ErrorList
 	for _, bad := range [...]struct {
@@ -251,7 +268,7 @@ func webhookURL(s string, w *fieldrules.Path) field.ErrorList {
 		{u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL"},
 	} {
 		if bad.is {
-			errs = append(errs, field.Invalid(w.ChildField("url"), bad.value, bad.why))
+			errs = append(errs, field.Invalid(fldPath.ChildField("url"), bad.value, bad.why))
 		}
 	}
 	return errs

@@ -10,12 +10,12 @@ import (
 
 // Allocator has the owner of each resource of one kind; a resource has at most one.
 //
-// Several writes of one owner can be in flight at once, of which one succeeds. The allocator is
-// notified of success late and of some failures never, so each allocation has the revision of its
-// owner that the write was based on: a commit releases what earlier revisions had and this one has
-// not, and keeps what later writes allocate. What a lost failure leaves stays allocated until the
-// owner's next write or its deletion; no resource is ever allocated twice. The caller must
-// serialize all calls.
+// Several writes of one owner can be in flight at once, of which one succeeds. Commit is called
+// some time after the write that succeeded, and Rollback not for all that failed. So each
+// allocation has the revision of its owner that the write was based on: a commit releases what
+// earlier revisions had and this one has not, and keeps what later writes allocate. What a failed
+// write without a rollback has allocated stays allocated until the owner's next write or its
+// deletion; no resource is ever allocated twice. The caller must serialize all calls.
 type Allocator[K comparable] struct {
 	allocations map[K]allocation
 	owners      map[types.UID][]K
@@ -42,31 +42,32 @@ func New[K comparable]() *Allocator[K] {
 
 // Owner returns the owner of k; ok is false if k is free.
 func (a *Allocator[K]) Owner(k K) (types.UID, bool) {
-	e, ok := a.allocations[k]
-	return e.owner, ok
+	held, ok := a.allocations[k]
+	return held.owner, ok
 }
 
 // Allocate allocates k to the owner of the write. It returns false if k has another owner.
-func (a *Allocator[K]) Allocate(k K, t *Write) bool {
-	e, taken := a.allocations[k]
-	if taken && e.owner != t.Owner {
+func (a *Allocator[K]) Allocate(k K, w *Write) bool {
+	held, taken := a.allocations[k]
+	if taken && held.owner != w.Owner {
 		return false
 	}
 	if !taken {
-		a.owners[t.Owner] = append(a.owners[t.Owner], k)
+		a.owners[w.Owner] = append(a.owners[w.Owner], k)
 	}
-	a.allocations[k] = allocation{owner: t.Owner, revision: max(e.revision, t.Revision), write: t, fresh: !taken}
+	a.allocations[k] = allocation{owner: w.Owner, revision: max(held.revision, w.Revision), write: w, fresh: !taken}
 	return true
 }
 
-// Rollback takes back what only this write took.
-func (a *Allocator[K]) Rollback(t *Write) {
-	a.drop(t.Owner, func(_ K, e allocation) bool { return e.write == t && e.fresh })
+// Rollback releases what this write allocated, unless the owner had it before or a later write has
+// allocated it too.
+func (a *Allocator[K]) Rollback(w *Write) {
+	a.drop(w.Owner, func(_ K, held allocation) bool { return held.write == w && held.fresh })
 }
 
 // Commit releases what the owner had before a revision and does not have in it.
 func (a *Allocator[K]) Commit(owner types.UID, revision uint64, has []K) {
-	a.drop(owner, func(k K, e allocation) bool { return e.revision < revision && !slices.Contains(has, k) })
+	a.drop(owner, func(k K, held allocation) bool { return held.revision < revision && !slices.Contains(has, k) })
 }
 
 // Release releases all that the owner has.

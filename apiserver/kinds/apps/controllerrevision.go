@@ -12,6 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// ControllerRevisions describes the kind ControllerRevision.
 func ControllerRevisions() kinds.Kind {
 	return kinds.Of[*appsv1.ControllerRevision]{
 		Type: &appsv1.ControllerRevision{}, List: &appsv1.ControllerRevisionList{},

@@ -46,8 +46,10 @@ func DaemonSets() kinds.Kind {
 		}, workload.WideContainers),
 		Row: func(d *appsv1.DaemonSet) []any {
 			s := d.Status
-			return append([]any{int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady), int64(s.UpdatedNumberScheduled),
-				int64(s.NumberAvailable), columns.LabelCell(d.Spec.Template.Spec.NodeSelector)}, workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
+			return append([]any{int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled),
+				int64(s.NumberReady), int64(s.UpdatedNumberScheduled),
+				int64(s.NumberAvailable), columns.LabelCell(d.Spec.Template.Spec.NodeSelector)},
+				workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
 		},
 	}
 }
@@ -88,7 +90,8 @@ func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	errs := workload.Selects(s.Selector, &s.Template, "daemonset")
 	errs = append(errs, workload.RestartsAlways(&s.Template, "DaemonSet")...)
 	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec, "revisionHistoryLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,
+		"revisionHistoryLimit")...)
 	at := fieldrules.Spec.Child("updateStrategy")
 	switch s.UpdateStrategy.Type {
 	case appsv1.OnDeleteDaemonSetStrategyType:
@@ -104,13 +107,15 @@ func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 		errs = append(errs, fieldrules.AtMost100Percent(r.MaxSurge, &rolling, "maxSurge")...)
 		switch some, more := !fieldrules.IsZero(r.MaxUnavailable), !fieldrules.IsZero(r.MaxSurge); {
 		case some && more:
-			errs = append(errs, field.Invalid(rolling.ChildField("maxSurge"), *r.MaxSurge, "may not be set when maxUnavailable is non-zero"))
+			errs = append(errs, field.Invalid(rolling.ChildField("maxSurge"), *r.MaxSurge,
+				"may not be set when maxUnavailable is non-zero"))
 		case !some && !more:
 			errs = append(errs, field.Required(rolling.ChildField("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
 		}
 	default:
 		errs = append(errs, field.NotSupported(at.ChildField("type"), s.UpdateStrategy.Type,
-			[]appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType}))
+			[]appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType,
+				appsv1.OnDeleteDaemonSetStrategyType}))
 	}
 	return errs
 }
@@ -118,8 +123,10 @@ func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 func validateDaemonSetStatus(d, old *appsv1.DaemonSet) field.ErrorList {
 	s := &d.Status
 	errs := workload.Counts(map[string]int32{
-		"currentNumberScheduled": s.CurrentNumberScheduled, "numberMisscheduled": s.NumberMisscheduled, "desiredNumberScheduled": s.DesiredNumberScheduled,
-		"numberReady": s.NumberReady, "updatedNumberScheduled": s.UpdatedNumberScheduled, "numberAvailable": s.NumberAvailable, "numberUnavailable": s.NumberUnavailable,
+		"currentNumberScheduled": s.CurrentNumberScheduled, "numberMisscheduled": s.NumberMisscheduled,
+		"desiredNumberScheduled": s.DesiredNumberScheduled, "numberReady": s.NumberReady,
+		"updatedNumberScheduled": s.UpdatedNumberScheduled,
+		"numberAvailable":        s.NumberAvailable, "numberUnavailable": s.NumberUnavailable,
 	})
 	errs = append(errs, fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
 	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)

@@ -51,8 +51,8 @@ func Deployments() kinds.Kind {
 		}, workload.WideContainers),
 		Row: func(d *appsv1.Deployment) []any {
 			s := d.Status
-			return append([]any{fmt.Sprintf("%d/%d", s.ReadyReplicas, *d.Spec.Replicas), int64(s.UpdatedReplicas), int64(s.AvailableReplicas)},
-				workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
+			return append([]any{fmt.Sprintf("%d/%d", s.ReadyReplicas, *d.Spec.Replicas), int64(s.UpdatedReplicas),
+				int64(s.AvailableReplicas)}, workload.WideContainerCells(&d.Spec.Template, d.Spec.Selector)...)
 		},
 	}
 }
@@ -80,31 +80,35 @@ func validateDeployment(d *appsv1.Deployment) field.ErrorList {
 	errs = append(errs, workload.RestartsAlways(&s.Template, "ReplicaSet")...)
 	errs = append(errs, deploymentStrategy(&s.Strategy)...)
 	errs = append(errs, fieldrules.NonNegative(s.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec, "revisionHistoryLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.RevisionHistoryLimit, &fieldrules.Spec,
+		"revisionHistoryLimit")...)
 	if deadline := s.ProgressDeadlineSeconds; deadline != nil {
 		errs = append(errs, fieldrules.NonNegative(*deadline, &fieldrules.Spec, "progressDeadlineSeconds")...)
 		if *deadline <= s.MinReadySeconds {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("progressDeadlineSeconds"), *deadline, "must be greater than minReadySeconds"))
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("progressDeadlineSeconds"), *deadline,
+				"must be greater than minReadySeconds"))
 		}
 	}
 	return errs
 }
 
 func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
-	w := fieldrules.Spec.Child("strategy")
+	fldPath := fieldrules.Spec.Child("strategy")
 	switch s.Type {
 	case appsv1.RecreateDeploymentStrategyType:
 		if s.RollingUpdate != nil {
-			return field.ErrorList{field.Forbidden(w.ChildField("rollingUpdate"), "may not be specified when strategy `type` is '"+string(s.Type)+"'")}
+			return field.ErrorList{field.Forbidden(fldPath.ChildField("rollingUpdate"),
+				"may not be specified when strategy `type` is '"+string(s.Type)+"'")}
 		}
 	case appsv1.RollingUpdateDeploymentStrategyType:
 		if s.RollingUpdate == nil {
-			return field.ErrorList{field.Required(w.ChildField("rollingUpdate"), "this should be defaulted and never be nil")}
+			return field.ErrorList{field.Required(fldPath.ChildField("rollingUpdate"),
+				"this should be defaulted and never be nil")}
 		}
-		at := w.Child("rollingUpdate")
+		at := fldPath.Child("rollingUpdate")
 		return rollingUpdate(s.RollingUpdate.MaxUnavailable, s.RollingUpdate.MaxSurge, &at)
 	default:
-		return field.ErrorList{field.NotSupported(w.ChildField("type"), s.Type,
+		return field.ErrorList{field.NotSupported(fldPath.ChildField("type"), s.Type,
 			[]appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType})}
 	}
 	return nil
@@ -112,17 +116,17 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
 
 // rollingUpdate checks that a rolling update can progress: maxUnavailable and maxSurge are not both
 // zero.
-func rollingUpdate(maxUnavailable, maxSurge *intstr.IntOrString, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.IntOrPercent(maxUnavailable, w, "maxUnavailable")
-	errs = append(errs, fieldrules.IntOrPercent(maxSurge, w, "maxSurge")...)
+func rollingUpdate(maxUnavailable, maxSurge *intstr.IntOrString, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.IntOrPercent(maxUnavailable, fldPath, "maxUnavailable")
+	errs = append(errs, fieldrules.IntOrPercent(maxSurge, fldPath, "maxSurge")...)
 	if fieldrules.IsZero(maxUnavailable) && fieldrules.IsZero(maxSurge) {
 		var value intstr.IntOrString
 		if maxUnavailable != nil {
 			value = *maxUnavailable
 		}
-		errs = append(errs, field.Invalid(w.ChildField("maxUnavailable"), value, "may not be 0 when `maxSurge` is 0"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("maxUnavailable"), value, "may not be 0 when `maxSurge` is 0"))
 	}
-	return append(errs, fieldrules.AtMost100Percent(maxUnavailable, w, "maxUnavailable")...)
+	return append(errs, fieldrules.AtMost100Percent(maxUnavailable, fldPath, "maxUnavailable")...)
 }
 
 func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
@@ -132,10 +136,12 @@ func validateDeploymentStatus(d, old *appsv1.Deployment) field.ErrorList {
 		"replicas": s.Replicas, "updatedReplicas": s.UpdatedReplicas, "readyReplicas": s.ReadyReplicas,
 		"availableReplicas": s.AvailableReplicas, "unavailableReplicas": s.UnavailableReplicas,
 	})...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status, "terminatingReplicas")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status,
+		"terminatingReplicas")...)
 	errs = append(errs, workload.NotMoreThan(s.UpdatedReplicas, "updatedReplicas", s.Replicas, "status.replicas")...)
 	errs = append(errs, workload.NotMoreThan(s.ReadyReplicas, "readyReplicas", s.Replicas, "status.replicas")...)
 	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas, "readyReplicas")...)
+	errs = append(errs, workload.NotMoreThan(s.AvailableReplicas, "availableReplicas", s.ReadyReplicas,
+		"readyReplicas")...)
 	return append(errs, workload.NotBackwards(s.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
 }

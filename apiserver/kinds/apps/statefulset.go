@@ -59,15 +59,18 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 			spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
 		}
 	}
-	if r := spec.UpdateStrategy.RollingUpdate; r != nil && spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil &&
+		spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
 		fieldrules.DefaultPointer(&r.Partition, 0)
 		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(1))
 	}
 	if spec.PersistentVolumeClaimRetentionPolicy == nil {
 		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
 	}
-	fieldrules.DefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
-	fieldrules.DefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	fieldrules.DefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
+	fieldrules.DefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	podspec.SetDefaults(&spec.Template.Spec)
 	for i := range spec.VolumeClaimTemplates {
 		c := &spec.VolumeClaimTemplates[i]
@@ -79,17 +82,22 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
-	errs = append(errs, fieldrules.OneOf(spec.PodManagementPolicy, &fieldrules.Spec, "podManagementPolicy", appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
+	errs = append(errs, fieldrules.OneOf(spec.PodManagementPolicy, &fieldrules.Spec, "podManagementPolicy",
+		appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
 	errs = append(errs, statefulStrategy(&spec.UpdateStrategy)...)
 	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
 		at := fieldrules.Spec.Child("persistentVolumeClaimRetentionPolicy")
-		const retain, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		const (
+			retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+			remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		)
 		errs = append(errs, fieldrules.OneOf(p.WhenDeleted, &at, "whenDeleted", retain, remove)...)
 		errs = append(errs, fieldrules.OneOf(p.WhenScaled, &at, "whenScaled", retain, remove)...)
 	}
 	errs = append(errs, fieldrules.OptionalNonNegative(spec.Replicas, &fieldrules.Spec, "replicas")...)
 	errs = append(errs, fieldrules.NonNegative(spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(spec.RevisionHistoryLimit, &fieldrules.Spec, "revisionHistoryLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(spec.RevisionHistoryLimit, &fieldrules.Spec,
+		"revisionHistoryLimit")...)
 	if spec.Ordinals != nil {
 		at := fieldrules.Spec.Child("ordinals")
 		errs = append(errs, fieldrules.NonNegative(spec.Ordinals.Start, &at, "start")...)
@@ -121,7 +129,8 @@ func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 		return field.ErrorList{field.Required(at.Field(), "")}
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if s.RollingUpdate != nil {
-			return field.ErrorList{field.Invalid(at.ChildField("rollingUpdate"), s.RollingUpdate, "only allowed for updateStrategy 'RollingUpdate'")}
+			return field.ErrorList{field.Invalid(at.ChildField("rollingUpdate"), s.RollingUpdate,
+				"only allowed for updateStrategy 'RollingUpdate'")}
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
 		if s.RollingUpdate == nil {
@@ -146,23 +155,28 @@ func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
 	now := s.Spec
 	now.Replicas, now.Template, now.UpdateStrategy = old.Spec.Replicas, old.Spec.Template, old.Spec.UpdateStrategy
-	now.MinReadySeconds, now.Ordinals, now.RevisionHistoryLimit = old.Spec.MinReadySeconds, old.Spec.Ordinals, old.Spec.RevisionHistoryLimit
+	now.MinReadySeconds = old.Spec.MinReadySeconds
+	now.Ordinals, now.RevisionHistoryLimit = old.Spec.Ordinals, old.Spec.RevisionHistoryLimit
 	now.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
 	if apiequality.Semantic.DeepEqual(now, old.Spec) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(fieldrules.Spec.Field(), "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")}
+	return field.ErrorList{field.Forbidden(fieldrules.Spec.Field(),
+		"updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "+
+			"'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")}
 }
 
 func validateStatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
 	st := &s.Status
-	errs := workload.Counts(map[string]int32{"replicas": st.Replicas, "readyReplicas": st.ReadyReplicas, "currentReplicas": st.CurrentReplicas,
+	errs := workload.Counts(map[string]int32{"replicas": st.Replicas, "readyReplicas": st.ReadyReplicas,
+		"currentReplicas": st.CurrentReplicas,
 		"updatedReplicas": st.UpdatedReplicas, "availableReplicas": st.AvailableReplicas})
 	errs = append(errs, fieldrules.NonNegative(st.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
 	errs = append(errs, workload.NotMoreThan(st.ReadyReplicas, "readyReplicas", st.Replicas, "status.replicas")...)
 	errs = append(errs, workload.NotMoreThan(st.CurrentReplicas, "currentReplicas", st.Replicas, "status.replicas")...)
 	errs = append(errs, workload.NotMoreThan(st.UpdatedReplicas, "updatedReplicas", st.Replicas, "status.replicas")...)
 	errs = append(errs, workload.NotMoreThan(st.AvailableReplicas, "availableReplicas", st.Replicas, "status.replicas")...)
-	errs = append(errs, workload.NotMoreThan(st.AvailableReplicas, "availableReplicas", st.ReadyReplicas, "status.readyReplicas")...)
+	errs = append(errs, workload.NotMoreThan(st.AvailableReplicas, "availableReplicas", st.ReadyReplicas,
+		"status.readyReplicas")...)
 	return append(errs, workload.NotBackwards(st.CollisionCount, old.Status.CollisionCount, "collisionCount")...)
 }

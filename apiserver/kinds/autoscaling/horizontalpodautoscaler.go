@@ -16,6 +16,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// HorizontalPodAutoscalers describes the kind HorizontalPodAutoscaler.
 func HorizontalPodAutoscalers() kinds.Kind {
 	return kinds.Of[*autoscalingv2.HorizontalPodAutoscaler]{
 		Type: &autoscalingv2.HorizontalPodAutoscaler{}, List: &autoscalingv2.HorizontalPodAutoscalerList{},
@@ -25,7 +26,8 @@ func HorizontalPodAutoscalers() kinds.Kind {
 		Validate: validateAutoscaler,
 		Status:   true,
 		ValidateStatus: func(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-			return workload.Counts(map[string]int32{"currentReplicas": a.Status.CurrentReplicas, "desiredReplicas": a.Status.DesiredReplicas})
+			return workload.Counts(map[string]int32{"currentReplicas": a.Status.CurrentReplicas,
+				"desiredReplicas": a.Status.DesiredReplicas})
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Reference", "string", autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()["scaleTargetRef"]),
@@ -48,8 +50,9 @@ func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 		s.Metrics = []autoscalingv2.MetricSpec{{
 			Type: autoscalingv2.ResourceMetricSourceType,
 			Resource: &autoscalingv2.ResourceMetricSource{
-				Name:   corev1.ResourceCPU,
-				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(defaultUtilization)},
+				Name: corev1.ResourceCPU,
+				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType,
+					AverageUtilization: new(defaultUtilization)},
 			},
 		}}
 	}
@@ -64,7 +67,8 @@ func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	s.Behavior.ScaleDown = scalingRules(s.Behavior.ScaleDown, nil, percent(100))
 }
 
-func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32, policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
+func scalingRules(r *autoscalingv2.HPAScalingRules, window *int32,
+	policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
 	if r == nil {
 		r = &autoscalingv2.HPAScalingRules{}
 	}
@@ -83,19 +87,23 @@ func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorLis
 	s := &a.Spec
 	var errs field.ErrorList
 	if s.MinReplicas != nil && *s.MinReplicas < 1 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("minReplicas"), *s.MinReplicas, "must be greater than or equal to 1"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("minReplicas"), *s.MinReplicas,
+			"must be greater than or equal to 1"))
 	}
 	if s.MaxReplicas < 1 {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("maxReplicas"), s.MaxReplicas, "must be greater than 0"))
 	}
 	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("maxReplicas"), s.MaxReplicas, "must be greater than or equal to `minReplicas`"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("maxReplicas"), s.MaxReplicas,
+			"must be greater than or equal to `minReplicas`"))
 	}
 	at := fieldrules.Spec.Child("scaleTargetRef")
-	for _, part := range [...]struct{ name, value string }{{"kind", s.ScaleTargetRef.Kind}, {"name", s.ScaleTargetRef.Name}} {
+	for _, part := range [...]struct{ name, value string }{{"kind", s.ScaleTargetRef.Kind},
+		{"name", s.ScaleTargetRef.Name}} {
 		errs = append(errs, fieldrules.Required(part.value, &at, part.name)...)
 		if part.value != "" {
-			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value, &at, part.name)...)
+			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value,
+				&at, part.name)...)
 		}
 	}
 	list := fieldrules.Spec.Child("metrics")
@@ -112,9 +120,9 @@ func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorLis
 }
 
 // metric checks that a metric has the one source that its type names, with a target.
-func metric(m *autoscalingv2.MetricSpec, w *fieldrules.Path) field.ErrorList {
+func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if m.Type == "" {
-		return field.ErrorList{field.Required(w.ChildField("type"), "must specify a metric source type")}
+		return field.ErrorList{field.Required(fldPath.ChildField("type"), "must specify a metric source type")}
 	}
 	var errs field.ErrorList
 	known := false
@@ -124,13 +132,24 @@ func metric(m *autoscalingv2.MetricSpec, w *fieldrules.Path) field.ErrorList {
 		set    bool
 		target func() *autoscalingv2.MetricTarget
 	}{
-		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func() *autoscalingv2.MetricTarget { return &m.Object.Target }},
-		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func() *autoscalingv2.MetricTarget { return &m.Pods.Target }},
-		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil, func() *autoscalingv2.MetricTarget { return &m.Resource.Target }},
-		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func() *autoscalingv2.MetricTarget { return &m.ContainerResource.Target }},
-		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func() *autoscalingv2.MetricTarget { return &m.External.Target }},
+		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func() *autoscalingv2.MetricTarget {
+			return &m.Object.Target
+		}},
+		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func() *autoscalingv2.MetricTarget {
+			return &m.Pods.Target
+		}},
+		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil, func() *autoscalingv2.MetricTarget {
+			return &m.Resource.Target
+		}},
+		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil,
+			func() *autoscalingv2.MetricTarget {
+				return &m.ContainerResource.Target
+			}},
+		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func() *autoscalingv2.MetricTarget {
+			return &m.External.Target
+		}},
 	} {
-		at := w.Child(s.field)
+		at := fldPath.Child(s.field)
 		switch mine := s.kind == m.Type; {
 		case mine && !s.set:
 			known = true
@@ -144,22 +163,26 @@ func metric(m *autoscalingv2.MetricSpec, w *fieldrules.Path) field.ErrorList {
 		}
 	}
 	if !known {
-		errs = append(errs, field.NotSupported(w.ChildField("type"), m.Type, []autoscalingv2.MetricSourceType{autoscalingv2.ContainerResourceMetricSourceType,
-			autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType}))
+		errs = append(errs, field.NotSupported(fldPath.ChildField("type"), m.Type,
+			[]autoscalingv2.MetricSourceType{autoscalingv2.ContainerResourceMetricSourceType,
+				autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType,
+				autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType}))
 	}
 	return errs
 }
 
-func metricTarget(t *autoscalingv2.MetricTarget, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.OneOf(t.Type, w, "type", autoscalingv2.UtilizationMetricType, autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType)
+func metricTarget(t *autoscalingv2.MetricTarget, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.OneOf(t.Type, fldPath, "type", autoscalingv2.UtilizationMetricType,
+		autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType)
 	if t.Value != nil && t.Value.Sign() <= 0 {
-		errs = append(errs, field.Invalid(w.ChildField("value"), t.Value, "must be positive"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("value"), t.Value, "must be positive"))
 	}
 	if t.AverageValue != nil && t.AverageValue.Sign() <= 0 {
-		errs = append(errs, field.Invalid(w.ChildField("averageValue"), t.AverageValue, "must be positive"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("averageValue"), t.AverageValue, "must be positive"))
 	}
 	if t.AverageUtilization != nil && *t.AverageUtilization < 1 {
-		errs = append(errs, field.Invalid(w.ChildField("averageUtilization"), *t.AverageUtilization, "must be greater than 0"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("averageUtilization"), *t.AverageUtilization,
+			"must be greater than 0"))
 	}
 	return errs
 }
@@ -171,30 +194,34 @@ const (
 )
 
 // validateScaling checks the rules of scaling up or down.
-func validateScaling(r *autoscalingv2.HPAScalingRules, w *fieldrules.Path, name string) field.ErrorList {
+func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if r == nil {
 		return nil
 	}
-	at := w.Child(name)
+	at := fldPath.Child(name)
 	var errs field.ErrorList
 	if n := r.StabilizationWindowSeconds; n != nil {
 		errs = append(errs, fieldrules.NonNegative(*n, &at, "stabilizationWindowSeconds")...)
 		if *n > maxStabilization {
-			errs = append(errs, field.Invalid(at.ChildField("stabilizationWindowSeconds"), *n, fmt.Sprintf("must be less than or equal to %v", maxStabilization)))
+			errs = append(errs, field.Invalid(at.ChildField("stabilizationWindowSeconds"), *n,
+				fmt.Sprintf("must be less than or equal to %v", maxStabilization)))
 		}
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(r.SelectPolicy, &at, "selectPolicy", autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)...)
+	errs = append(errs, fieldrules.OptionalOneOf(r.SelectPolicy, &at, "selectPolicy",
+		autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)...)
 	list := at.Child("policies")
 	if len(r.Policies) == 0 {
 		errs = append(errs, field.Required(list.Field(), "must specify at least one Policy"))
 	}
 	for i, p := range r.Policies {
 		item := list.Index(i)
-		errs = append(errs, fieldrules.OneOf(p.Type, &item, "type", autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)...)
+		errs = append(errs, fieldrules.OneOf(p.Type, &item, "type", autoscalingv2.PercentScalingPolicy,
+			autoscalingv2.PodsScalingPolicy)...)
 		errs = append(errs, fieldrules.Positive(p.Value, &item, "value")...)
 		errs = append(errs, fieldrules.Positive(p.PeriodSeconds, &item, "periodSeconds")...)
 		if p.PeriodSeconds > maxPolicyPeriod {
-			errs = append(errs, field.Invalid(item.ChildField("periodSeconds"), p.PeriodSeconds, fmt.Sprintf("must be less than or equal to %v", maxPolicyPeriod)))
+			errs = append(errs, field.Invalid(item.ChildField("periodSeconds"), p.PeriodSeconds,
+				fmt.Sprintf("must be less than or equal to %v", maxPolicyPeriod)))
 		}
 	}
 	return errs
@@ -210,7 +237,8 @@ func autoscalerRow(a *autoscalingv2.HorizontalPodAutoscaler) []any {
 		targets = append(targets, metricCell(&a.Spec.Metrics[i], a.Status.CurrentMetrics))
 	}
 	ref := a.Spec.ScaleTargetRef
-	return []any{ref.Kind + "/" + ref.Name, columns.OrNone(strings.Join(targets, ", ")), least, int64(a.Spec.MaxReplicas), int64(a.Status.CurrentReplicas)}
+	return []any{ref.Kind + "/" + ref.Name, columns.OrNone(strings.Join(targets, ", ")), least,
+		int64(a.Spec.MaxReplicas), int64(a.Status.CurrentReplicas)}
 }
 
 // metricCell returns the current value and the target of a metric.

@@ -47,8 +47,8 @@ func CronJobs() kinds.Kind {
 				last = columns.Age(*c.Status.LastScheduleTime)
 			}
 			job := &c.Spec.JobTemplate.Spec
-			return append([]any{c.Spec.Schedule, zone, c.Spec.Suspend != nil && *c.Spec.Suspend, int64(len(c.Status.Active)), last},
-				workload.WideContainerCells(&job.Template, job.Selector)...)
+			return append([]any{c.Spec.Schedule, zone, c.Spec.Suspend != nil && *c.Spec.Suspend,
+				int64(len(c.Status.Active)), last}, workload.WideContainerCells(&job.Template, job.Selector)...)
 		},
 	}
 }
@@ -70,7 +70,8 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	s := &c.Spec
 	var errs field.ErrorList
 	if len(c.Name) > maxCronJobName {
-		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), c.Name, fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
+		errs = append(errs, field.Invalid(fieldrules.Metadata.ChildField("name"), c.Name,
+			fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
 	}
 	if s.Schedule == "" {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("schedule"), ""))
@@ -79,13 +80,18 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	}
 	if z := s.TimeZone; z != nil {
 		if _, err := time.LoadLocation(*z); err != nil || *z == "" || strings.EqualFold(*z, "Local") {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("timeZone"), *z, fmt.Sprintf("unknown time zone %s", *z)))
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("timeZone"), *z,
+				fmt.Sprintf("unknown time zone %s", *z)))
 		}
 	}
-	errs = append(errs, fieldrules.OptionalNonNegative(s.StartingDeadlineSeconds, &fieldrules.Spec, "startingDeadlineSeconds")...)
-	errs = append(errs, fieldrules.OneOf(s.ConcurrencyPolicy, &fieldrules.Spec, "concurrencyPolicy", batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.SuccessfulJobsHistoryLimit, &fieldrules.Spec, "successfulJobsHistoryLimit")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.FailedJobsHistoryLimit, &fieldrules.Spec, "failedJobsHistoryLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.StartingDeadlineSeconds, &fieldrules.Spec,
+		"startingDeadlineSeconds")...)
+	errs = append(errs, fieldrules.OneOf(s.ConcurrencyPolicy, &fieldrules.Spec, "concurrencyPolicy",
+		batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.SuccessfulJobsHistoryLimit, &fieldrules.Spec,
+		"successfulJobsHistoryLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.FailedJobsHistoryLimit, &fieldrules.Spec,
+		"failedJobsHistoryLimit")...)
 	template := fieldrules.Spec.Child("jobTemplate")
 	at := template.Child("spec")
 	if s.JobTemplate.Spec.ManualSelector != nil && *s.JobTemplate.Spec.ManualSelector {

@@ -25,6 +25,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// Jobs describes the kind Job.
 func Jobs() kinds.Kind {
 	return kinds.Of[*batchv1.Job]{
 		Type: &batchv1.Job{}, List: &batchv1.JobList{},
@@ -101,7 +102,8 @@ func PrepareJob(_ context.Context, j, old *batchv1.Job) {
 		return
 	}
 	uid := string(j.UID)
-	own := map[string]string{"controller-uid": uid, batchv1.ControllerUidLabel: uid, "job-name": j.Name, batchv1.JobNameLabel: j.Name}
+	own := map[string]string{"controller-uid": uid, batchv1.ControllerUidLabel: uid, "job-name": j.Name,
+		batchv1.JobNameLabel: j.Name}
 	j.Spec.Template.Labels = labels.Merge(j.Spec.Template.Labels, own)
 	if j.Spec.Selector == nil {
 		j.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{}}
@@ -112,6 +114,7 @@ func PrepareJob(_ context.Context, j, old *batchv1.Job) {
 	j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = uid
 }
 
+// ValidateJob returns the errors of a job, on create and on update.
 func ValidateJob(j *batchv1.Job) field.ErrorList {
 	errs := jobSpec(&j.Spec, &fieldrules.Spec)
 	s := j.Spec.Selector
@@ -119,37 +122,44 @@ func ValidateJob(j *batchv1.Job) field.ErrorList {
 		return append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
 	}
 	errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
-	if selector, err := metav1.LabelSelectorAsSelector(s); err == nil && !selector.Matches(labels.Set(j.Spec.Template.Labels)) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"), j.Spec.Template.Labels, "`selector` does not match template `labels`"))
+	if selector, err := metav1.LabelSelectorAsSelector(s); err == nil &&
+		!selector.Matches(labels.Set(j.Spec.Template.Labels)) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
+			j.Spec.Template.Labels, "`selector` does not match template `labels`"))
 	}
 	return errs
 }
 
 // jobSpec checks the specs of jobs and of the job templates of cron jobs.
-func jobSpec(s *batchv1.JobSpec, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.OptionalNonNegative(s.Parallelism, w, "parallelism")
-	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, w, "completions")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.ActiveDeadlineSeconds, w, "activeDeadlineSeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimit, w, "backoffLimit")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimitPerIndex, w, "backoffLimitPerIndex")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.MaxFailedIndexes, w, "maxFailedIndexes")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TTLSecondsAfterFinished, w, "ttlSecondsAfterFinished")...)
+func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.OptionalNonNegative(s.Parallelism, fldPath, "parallelism")
+	errs = append(errs, fieldrules.OptionalNonNegative(s.Completions, fldPath, "completions")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.ActiveDeadlineSeconds, fldPath, "activeDeadlineSeconds")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimit, fldPath, "backoffLimit")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.BackoffLimitPerIndex, fldPath, "backoffLimitPerIndex")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.MaxFailedIndexes, fldPath, "maxFailedIndexes")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.TTLSecondsAfterFinished, fldPath, "ttlSecondsAfterFinished")...)
 	indexed := s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
-	errs = append(errs, fieldrules.OptionalOneOf(s.CompletionMode, w, "completionMode", batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)...)
+	errs = append(errs, fieldrules.OptionalOneOf(s.CompletionMode, fldPath, "completionMode",
+		batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)...)
 	if indexed && s.Completions == nil {
-		errs = append(errs, field.Required(w.ChildField("completions"), fmt.Sprintf("when completion mode is %s", batchv1.IndexedCompletion)))
+		errs = append(errs, field.Required(fldPath.ChildField("completions"),
+			fmt.Sprintf("when completion mode is %s", batchv1.IndexedCompletion)))
 	}
 	if !indexed && s.BackoffLimitPerIndex != nil {
-		errs = append(errs, field.Invalid(w.ChildField("backoffLimitPerIndex"), *s.BackoffLimitPerIndex, "requires indexed completion mode"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("backoffLimitPerIndex"), *s.BackoffLimitPerIndex,
+			"requires indexed completion mode"))
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(s.PodReplacementPolicy, w, "podReplacementPolicy", batchv1.TerminatingOrFailed, batchv1.Failed)...)
+	errs = append(errs, fieldrules.OptionalOneOf(s.PodReplacementPolicy, fldPath, "podReplacementPolicy",
+		batchv1.TerminatingOrFailed, batchv1.Failed)...)
 	if s.ManagedBy != nil {
-		errs = append(errs, fieldrules.QualifiedName(*s.ManagedBy, w, "managedBy")...)
+		errs = append(errs, fieldrules.QualifiedName(*s.ManagedBy, fldPath, "managedBy")...)
 	}
-	at := w.Child("template")
+	at := fldPath.Child("template")
 	errs = append(errs, podspec.ValidateTemplate(&s.Template, &at)...)
 	if p := s.Template.Spec.RestartPolicy; p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever {
-		errs = append(errs, field.Required(at.ChildField("spec").Child("restartPolicy"), fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)))
+		errs = append(errs, field.Required(at.ChildField("spec").Child("restartPolicy"),
+			fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)))
 	}
 	return errs
 }
@@ -157,13 +167,17 @@ func jobSpec(s *batchv1.JobSpec, w *fieldrules.Path) field.ErrorList {
 func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	now, was := &j.Spec, &old.Spec
 	var errs field.ErrorList
-	if elastic := now.CompletionMode != nil && *now.CompletionMode == batchv1.IndexedCompletion && now.Completions != nil && now.Parallelism != nil && *now.Completions == *now.Parallelism; !elastic {
+	if elastic := now.CompletionMode != nil && *now.CompletionMode == batchv1.IndexedCompletion &&
+		now.Completions != nil && now.Parallelism != nil && *now.Completions == *now.Parallelism; !elastic {
 		errs = append(errs, fieldrules.Immutable(now.Completions, was.Completions, &fieldrules.Spec, "completions")...)
 	}
 	errs = append(errs, fieldrules.Immutable(now.Selector, was.Selector, &fieldrules.Spec, "selector")...)
-	errs = append(errs, fieldrules.Immutable(now.CompletionMode, was.CompletionMode, &fieldrules.Spec, "completionMode")...)
-	errs = append(errs, fieldrules.Immutable(now.PodFailurePolicy, was.PodFailurePolicy, &fieldrules.Spec, "podFailurePolicy")...)
-	errs = append(errs, fieldrules.Immutable(now.BackoffLimitPerIndex, was.BackoffLimitPerIndex, &fieldrules.Spec, "backoffLimitPerIndex")...)
+	errs = append(errs, fieldrules.Immutable(now.CompletionMode, was.CompletionMode, &fieldrules.Spec,
+		"completionMode")...)
+	errs = append(errs, fieldrules.Immutable(now.PodFailurePolicy, was.PodFailurePolicy, &fieldrules.Spec,
+		"podFailurePolicy")...)
+	errs = append(errs, fieldrules.Immutable(now.BackoffLimitPerIndex, was.BackoffLimitPerIndex, &fieldrules.Spec,
+		"backoffLimitPerIndex")...)
 	errs = append(errs, fieldrules.Immutable(now.ManagedBy, was.ManagedBy, &fieldrules.Spec, "managedBy")...)
 	errs = append(errs, fieldrules.Immutable(now.SuccessPolicy, was.SuccessPolicy, &fieldrules.Spec, "successPolicy")...)
 	template := now.Template
@@ -180,7 +194,8 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 // the old ones.
 func unscheduled(now, was *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	t := *now.DeepCopy()
-	t.Spec.NodeSelector, t.Spec.Tolerations, t.Spec.SchedulingGates = was.Spec.NodeSelector, was.Spec.Tolerations, was.Spec.SchedulingGates
+	t.Spec.NodeSelector, t.Spec.Tolerations = was.Spec.NodeSelector, was.Spec.Tolerations
+	t.Spec.SchedulingGates = was.Spec.SchedulingGates
 	t.Spec.Affinity = was.Spec.Affinity
 	t.Labels, t.Annotations = was.Labels, was.Annotations
 	return t
@@ -192,11 +207,13 @@ func validateJobStatus(j, old *batchv1.Job) field.ErrorList {
 	errs = append(errs, fieldrules.OptionalNonNegative(s.Ready, &fieldrules.Status, "ready")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.Terminating, &fieldrules.Status, "terminating")...)
 	if jobIs(j, batchv1.JobComplete) && jobIs(j, batchv1.JobFailed) {
-		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{}, "cannot set Complete=True and Failed=true conditions"))
+		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{},
+			"cannot set Complete=True and Failed=true conditions"))
 	}
 	for _, end := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
 		if jobIs(old, end) && !jobIs(j, end) {
-			errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{}, fmt.Sprintf("cannot disable the terminal %s=True condition", end)))
+			errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{},
+				fmt.Sprintf("cannot disable the terminal %s=True condition", end)))
 		}
 	}
 	return errs

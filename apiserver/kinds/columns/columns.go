@@ -26,6 +26,7 @@ func Wide(name, kind, description string) metav1.TableColumnDefinition {
 	return c
 }
 
+// OrNone returns s, or "<none>" if it is empty.
 func OrNone[S ~string](s S) string {
 	if s == "" {
 		return None
@@ -42,8 +43,10 @@ func ContainerCells(containers []corev1.Container) (names, images string) {
 	return strings.Join(n, ","), strings.Join(i, ",")
 }
 
+// LabelCell formats labels.
 func LabelCell(m map[string]string) string { return labels.FormatLabels(m) }
 
+// SelectorCell formats a label selector.
 func SelectorCell(s *metav1.LabelSelector) string { return metav1.FormatLabelSelector(s) }
 
 var CreatedAt = []metav1.TableColumnDefinition{
@@ -51,6 +54,7 @@ var CreatedAt = []metav1.TableColumnDefinition{
 	{Name: "Created At", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 }
 
+// CreatedRow returns the cells of [CreatedAt].
 func CreatedRow(obj metav1.Object) []any {
 	t := obj.GetCreationTimestamp()
 	return []any{obj.GetName(), t.UTC().Format("2006-01-02T15:04:05Z")}
@@ -71,6 +75,7 @@ func Age(t metav1.Time) string {
 	return duration.HumanDuration(time.Since(t.Time))
 }
 
+// OrEmpty returns *s, or "" if s is nil.
 func OrEmpty(s *string) string {
 	if s == nil {
 		return ""
@@ -78,6 +83,7 @@ func OrEmpty(s *string) string {
 	return *s
 }
 
+// OrUnset returns *s, or "<unset>" if s is nil.
 func OrUnset(s *string) string {
 	if s == nil {
 		return "<unset>"

@@ -11,12 +11,14 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Leases describes the kind Lease.
 func Leases() kinds.Kind {
 	return kinds.Of[*coordinationv1.Lease]{
 		Type: &coordinationv1.Lease{}, List: &coordinationv1.LeaseList{},
 		Plural: "leases", Name: fieldrules.NameIsSubdomain, CreateOnUpdate: true, NoUnconditionalUpdate: true,
 		Validate: validateLease,
-		Columns:  []metav1.TableColumnDefinition{columns.Column("Holder", "string", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"])},
+		Columns: []metav1.TableColumnDefinition{columns.Column("Holder", "string",
+			coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"])},
 		Row: func(l *coordinationv1.Lease) []any {
 			if h := l.Spec.HolderIdentity; h != nil {
 				return []any{*h}
@@ -33,10 +35,12 @@ func validateLease(l *coordinationv1.Lease) field.ErrorList {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("leaseDurationSeconds"), *d, "must be greater than 0"))
 	}
 	if t := s.LeaseTransitions; t != nil && *t < 0 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("leaseTransitions"), *t, "must be greater than or equal to 0"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("leaseTransitions"), *t,
+			"must be greater than or equal to 0"))
 	}
 	if s.PreferredHolder != nil && *s.PreferredHolder != "" && (s.Strategy == nil || *s.Strategy == "") {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("preferredHolder"), "may only be specified if `strategy` is defined"))
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("preferredHolder"),
+			"may only be specified if `strategy` is defined"))
 	}
 	return errs
 }

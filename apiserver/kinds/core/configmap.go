@@ -17,6 +17,7 @@ const maxData = corev1.MaxSecretSize
 
 const frozenData = "field is immutable when `immutable` is set"
 
+// ConfigMaps describes the kind ConfigMap.
 func ConfigMaps() kinds.Kind {
 	return kinds.Of[*corev1.ConfigMap]{
 		Type: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{},
@@ -24,8 +25,9 @@ func ConfigMaps() kinds.Kind {
 		Name:           fieldrules.NameIsSubdomain,
 		Validate:       validateConfigMap,
 		ValidateUpdate: validateConfigMapUpdate,
-		Columns:        []metav1.TableColumnDefinition{columns.Column("Data", "string", corev1.ConfigMap{}.SwaggerDoc()["data"])},
-		Row:            func(c *corev1.ConfigMap) []any { return []any{int64(len(c.Data) + len(c.BinaryData))} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Data", "string",
+			corev1.ConfigMap{}.SwaggerDoc()["data"])},
+		Row: func(c *corev1.ConfigMap) []any { return []any{int64(len(c.Data) + len(c.BinaryData))} },
 	}
 }
 
@@ -49,10 +51,10 @@ func validateConfigMap(c *corev1.ConfigMap) field.ErrorList {
 	return errs
 }
 
-func dataKey(key string, w *fieldrules.Path, name string) field.ErrorList {
+func dataKey(key string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	for _, m := range validation.IsConfigMapKey(key) {
-		errs = append(errs, field.Invalid(w.ChildField(name).Key(key), key, m))
+		errs = append(errs, field.Invalid(fldPath.ChildField(name).Key(key), key, m))
 	}
 	return errs
 }

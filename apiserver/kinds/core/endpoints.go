@@ -31,11 +31,13 @@ func Endpoints() kinds.Kind {
 			}
 		},
 		Validate: validateEndpoints,
-		Columns:  []metav1.TableColumnDefinition{columns.Column("Endpoints", "string", corev1.Endpoints{}.SwaggerDoc()["subsets"])},
-		Row:      func(e *corev1.Endpoints) []any { return []any{endpointCell(e)} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Endpoints", "string",
+			corev1.Endpoints{}.SwaggerDoc()["subsets"])},
+		Row: func(e *corev1.Endpoints) []any { return []any{endpointCell(e)} },
 	}
 }
 
+// validateEndpoints checks the addresses and the ports of each subset.
 func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("subsets")
@@ -57,16 +59,17 @@ func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 				errs = append(errs, fieldrules.DNSLabel(p.Name, &item, "name")...)
 			}
 			errs = append(errs, fieldrules.Port(p.Port, &item, "port")...)
-			errs = append(errs, fieldrules.OneOf(p.Protocol, &item, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+			errs = append(errs, fieldrules.OneOf(p.Protocol, &item, "protocol", corev1.ProtocolTCP,
+				corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		}
 	}
 	return errs
 }
 
-func endpointAddresses(list []corev1.EndpointAddress, w *fieldrules.Path) field.ErrorList {
+func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, a := range list {
-		at := w.Index(i)
+		at := fldPath.Index(i)
 		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
 		if ip, err := netip.ParseAddr(a.IP); err == nil {
 			errs = append(errs, fieldrules.PublicIP(ip, a.IP, &at, "ip")...)

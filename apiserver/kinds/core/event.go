@@ -96,7 +96,8 @@ func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 		here = e.Namespace == "" || e.Namespace == metav1.NamespaceDefault || isNew && e.Namespace == metav1.NamespaceSystem
 	}
 	if !here && (about == "" || !isNew) {
-		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("involvedObject").Child("namespace"), about, "does not match event.namespace"))
+		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("involvedObject").Child("namespace"), about,
+			"does not match event.namespace"))
 	}
 	if !isNew {
 		return errs
@@ -108,11 +109,13 @@ func validateEvent(e *corev1.Event, controller string) field.ErrorList {
 	} {
 		errs = append(errs, fieldrules.Required(word.value, &fieldrules.Root, word.name)...)
 		if len(word.value) > maxEventWord {
-			errs = append(errs, field.Invalid(fieldrules.Root.ChildField(word.name), "", fmt.Sprintf("can have at most %d characters", maxEventWord)))
+			errs = append(errs, field.Invalid(fieldrules.Root.ChildField(word.name), "",
+				fmt.Sprintf("can have at most %d characters", maxEventWord)))
 		}
 	}
 	if len(e.Message) > maxEventNote {
-		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("message"), "", fmt.Sprintf("can have at most %d characters", maxEventNote)))
+		errs = append(errs, field.Invalid(fieldrules.Root.ChildField("message"), "",
+			fmt.Sprintf("can have at most %d characters", maxEventNote)))
 	}
 	return errs
 }
@@ -174,50 +177,59 @@ func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 	}
 	errs = append(errs, fieldrules.Immutable(e.Action, old.Action, &fieldrules.Root, "action")...)
 	errs = append(errs, fieldrules.Immutable(e.Related, old.Related, &fieldrules.Root, "related")...)
-	errs = append(errs, fieldrules.Immutable(e.ReportingController, old.ReportingController, &fieldrules.Root, "reportingController")...)
-	return append(errs, fieldrules.Immutable(e.ReportingInstance, old.ReportingInstance, &fieldrules.Root, "reportingInstance")...)
+	errs = append(errs, fieldrules.Immutable(e.ReportingController, old.ReportingController, &fieldrules.Root,
+		"reportingController")...)
+	return append(errs, fieldrules.Immutable(e.ReportingInstance, old.ReportingInstance, &fieldrules.Root,
+		"reportingInstance")...)
 }
 
 // ConvertEvents registers the conversions between the events of both groups in the scheme.
 func ConvertEvents(s *runtime.Scheme) error {
-	if err := s.AddConversionFunc((*corev1.Event)(nil), (*eventsv1.Event)(nil), func(in, out any, _ conversion.Scope) error {
-		toEventsV1(in.(*corev1.Event), out.(*eventsv1.Event))
-		return nil
-	}); err != nil {
+	if err := s.AddConversionFunc((*corev1.Event)(nil), (*eventsv1.Event)(nil),
+		func(in, out any, _ conversion.Scope) error {
+			toEventsV1(in.(*corev1.Event), out.(*eventsv1.Event))
+			return nil
+		}); err != nil {
 		return err
 	}
-	if err := s.AddConversionFunc((*eventsv1.Event)(nil), (*corev1.Event)(nil), func(in, out any, _ conversion.Scope) error {
-		toCoreV1(in.(*eventsv1.Event), out.(*corev1.Event))
-		return nil
-	}); err != nil {
+	if err := s.AddConversionFunc((*eventsv1.Event)(nil), (*corev1.Event)(nil),
+		func(in, out any, _ conversion.Scope) error {
+			toCoreV1(in.(*eventsv1.Event), out.(*corev1.Event))
+			return nil
+		}); err != nil {
 		return err
 	}
-	if err := s.AddConversionFunc((*corev1.EventList)(nil), (*eventsv1.EventList)(nil), func(in, out any, _ conversion.Scope) error {
-		from, to := in.(*corev1.EventList), out.(*eventsv1.EventList)
-		to.ListMeta, to.Items = from.ListMeta, make([]eventsv1.Event, len(from.Items))
-		for i := range from.Items {
-			toEventsV1(&from.Items[i], &to.Items[i])
-		}
-		return nil
-	}); err != nil {
+	if err := s.AddConversionFunc((*corev1.EventList)(nil), (*eventsv1.EventList)(nil),
+		func(in, out any, _ conversion.Scope) error {
+			from, to := in.(*corev1.EventList), out.(*eventsv1.EventList)
+			to.ListMeta, to.Items = from.ListMeta, make([]eventsv1.Event, len(from.Items))
+			for i := range from.Items {
+				toEventsV1(&from.Items[i], &to.Items[i])
+			}
+			return nil
+		}); err != nil {
 		return err
 	}
-	return s.AddConversionFunc((*eventsv1.EventList)(nil), (*corev1.EventList)(nil), func(in, out any, _ conversion.Scope) error {
-		from, to := in.(*eventsv1.EventList), out.(*corev1.EventList)
-		to.ListMeta, to.Items = from.ListMeta, make([]corev1.Event, len(from.Items))
-		for i := range from.Items {
-			toCoreV1(&from.Items[i], &to.Items[i])
-		}
-		return nil
-	})
+	return s.AddConversionFunc((*eventsv1.EventList)(nil), (*corev1.EventList)(nil),
+		func(in, out any, _ conversion.Scope) error {
+			from, to := in.(*eventsv1.EventList), out.(*corev1.EventList)
+			to.ListMeta, to.Items = from.ListMeta, make([]corev1.Event, len(from.Items))
+			for i := range from.Items {
+				toCoreV1(&from.Items[i], &to.Items[i])
+			}
+			return nil
+		})
 }
 
 // toEventsV1 converts an event, with which the result shares memory.
 func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
 	*out = eventsv1.Event{
-		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
-		Action: e.Action, Reason: e.Reason, Regarding: e.InvolvedObject, Related: e.Related, Note: e.Message, Type: e.Type,
-		DeprecatedSource: e.Source, DeprecatedFirstTimestamp: e.FirstTimestamp, DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count,
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,
+		ReportingInstance: e.ReportingInstance,
+		Action:            e.Action, Reason: e.Reason, Regarding: e.InvolvedObject, Related: e.Related,
+		Note: e.Message, Type: e.Type,
+		DeprecatedSource: e.Source, DeprecatedFirstTimestamp: e.FirstTimestamp,
+		DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count,
 	}
 	if s := e.Series; s != nil {
 		out.Series = &eventsv1.EventSeries{Count: s.Count, LastObservedTime: s.LastObservedTime}
@@ -227,9 +239,12 @@ func toEventsV1(e *corev1.Event, out *eventsv1.Event) {
 // toCoreV1 converts an event, with which the result shares memory.
 func toCoreV1(e *eventsv1.Event, out *corev1.Event) {
 	*out = corev1.Event{
-		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
-		Action: e.Action, Reason: e.Reason, InvolvedObject: e.Regarding, Related: e.Related, Message: e.Note, Type: e.Type,
-		Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
+		ObjectMeta: e.ObjectMeta, EventTime: e.EventTime, ReportingController: e.ReportingController,
+		ReportingInstance: e.ReportingInstance,
+		Action:            e.Action, Reason: e.Reason, InvolvedObject: e.Regarding, Related: e.Related,
+		Message: e.Note, Type: e.Type,
+		Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp,
+		LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
 	}
 	if s := e.Series; s != nil {
 		out.Series = &corev1.EventSeries{Count: s.Count, LastObservedTime: s.LastObservedTime}
@@ -277,7 +292,8 @@ func eventRow(e *corev1.Event) []any {
 	if e.InvolvedObject.Name != "" {
 		about = fmt.Sprintf("%s/%s", about, e.InvolvedObject.Name)
 	}
-	return []any{ago(last), e.Type, e.Reason, about, e.InvolvedObject.FieldPath, source, strings.TrimSpace(e.Message), ago(first), count, e.Name}
+	return []any{ago(last), e.Type, e.Reason, about, e.InvolvedObject.FieldPath, source,
+		strings.TrimSpace(e.Message), ago(first), count, e.Name}
 }
 
 func ago(t time.Time) string {

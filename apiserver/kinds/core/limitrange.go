@@ -13,6 +13,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// LimitRanges describes the kind LimitRange.
 func LimitRanges() kinds.Kind {
 	return kinds.Of[*corev1.LimitRange]{
 		Type: &corev1.LimitRange{}, List: &corev1.LimitRangeList{},
@@ -32,7 +33,8 @@ func LimitRanges() kinds.Kind {
 func defaultLimitRange(l *corev1.LimitRange) {
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
-		for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest, item.MaxLimitRequestRatio} {
+		for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest,
+			item.MaxLimitRequestRatio} {
 			podspec.RoundUp(list)
 		}
 		if item.Type != corev1.LimitTypeContainer {
@@ -73,22 +75,24 @@ func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 }
 
 // limitOrder checks for each resource that min <= defaultRequest <= default <= max.
-func limitOrder(item *corev1.LimitRangeItem, w *fieldrules.Path) field.ErrorList {
+func limitOrder(item *corev1.LimitRangeItem, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	rising := []struct {
 		name string
 		list corev1.ResourceList
 		is   string
-	}{{"min", item.Min, "min value"}, {"defaultRequest", item.DefaultRequest, "default request value"}, {"default", item.Default, "default value"}, {"max", item.Max, "max value"}}
+	}{{"min", item.Min, "min value"}, {"defaultRequest", item.DefaultRequest, "default request value"},
+		{"default", item.Default, "default value"}, {"max", item.Max, "max value"}}
 	for i, low := range rising {
-		at := w.Child(low.name)
+		at := fldPath.Child(low.name)
 		for _, k := range fieldrules.SortedKeys(low.list) {
 			entry := at.Key(string(k))
 			errs = append(errs, fieldrules.QualifiedName(string(k), &entry, "")...)
 			for _, high := range rising[i+1:] {
 				a := low.list[k]
 				if b, ok := high.list[k]; ok && a.Cmp(b) > 0 {
-					errs = append(errs, field.Invalid(entry.Field(), a.String(), fmt.Sprintf("%s %s is greater than %s %s", low.is, a.String(), high.is, b.String())))
+					errs = append(errs, field.Invalid(entry.Field(), a.String(),
+						fmt.Sprintf("%s %s is greater than %s %s", low.is, a.String(), high.is, b.String())))
 				}
 			}
 		}

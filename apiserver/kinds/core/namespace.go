@@ -39,8 +39,9 @@ func Namespaces() kinds.Kind {
 		DeletesOnUpdate: func(n, _ *corev1.Namespace) bool {
 			return len(n.Spec.Finalizers) == 0
 		},
-		Columns: []metav1.TableColumnDefinition{columns.Column("Status", "string", "Whether the namespace is in use or on its way out.")},
-		Row:     func(n *corev1.Namespace) []any { return []any{string(n.Status.Phase)} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Status", "string",
+			"Whether the namespace is in use or on its way out.")},
+		Row: func(n *corev1.Namespace) []any { return []any{string(n.Status.Phase)} },
 		Fields: func(n *corev1.Namespace) fields.Set {
 			return fields.Set{"status.phase": string(n.Status.Phase), "name": n.Name}
 		},
@@ -77,12 +78,12 @@ func prepareNamespace(_ context.Context, n, old *corev1.Namespace) {
 	}
 }
 
-func namespaceFinalizers(n *corev1.Namespace, w *fieldrules.Path) field.ErrorList {
+func namespaceFinalizers(n *corev1.Namespace, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range n.Spec.Finalizers {
-		errs = append(errs, apivalidation.ValidateFinalizerName(string(f), w.ChildField("finalizers"))...)
+		errs = append(errs, apivalidation.ValidateFinalizerName(string(f), fldPath.ChildField("finalizers"))...)
 		if !strings.Contains(string(f), "/") && !slices.Contains(fieldrules.StandardFinalizers, string(f)) {
-			errs = append(errs, field.Invalid(w.ChildField("finalizers"), f, fieldrules.UnknownFinalizer))
+			errs = append(errs, field.Invalid(fldPath.ChildField("finalizers"), f, fieldrules.UnknownFinalizer))
 		}
 	}
 	return errs
@@ -152,7 +153,8 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 			return errors.NewBadRequest(fmt.Sprintf("not a Namespace: %T", wanted))
 		}
 		if w.ResourceVersion != "" && w.ResourceVersion != old.ResourceVersion {
-			return errors.NewConflict(corev1.Resource("namespaces"), name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+			return errors.NewConflict(corev1.Resource("namespaces"), name,
+				fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
 		}
 		n.Spec.Finalizers = w.Spec.Finalizers
 		n.ManagedFields = w.ManagedFields

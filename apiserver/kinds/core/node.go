@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// Nodes describes the kind Node.
 func Nodes() kinds.Kind {
 	return kinds.Of[*corev1.Node]{
 		Type: &corev1.Node{}, List: &corev1.NodeList{},
@@ -79,7 +80,8 @@ func validateNode(n *corev1.Node) field.ErrorList {
 		}
 	}
 	for i, cidr := range n.Spec.PodCIDRs {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("podCIDRs").Index(i), cidr, false, nil)...)
+		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("podCIDRs").Index(i),
+			cidr, false, nil)...)
 	}
 	return errs
 }
@@ -109,10 +111,12 @@ func nodeStatus(n *corev1.Node) field.ErrorList {
 func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("podCIDRs"),
+			"node updates may not change podCIDR except from \"\" to valid"))
 	}
 	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("providerID"), "node updates may not change providerID except from \"\" to valid"))
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("providerID"),
+			"node updates may not change providerID except from \"\" to valid"))
 	}
 	//lint:ignore SA1019 the API still has the field, and validates it
 	if !apiequality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
@@ -124,7 +128,7 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 var nodeColumns = []metav1.TableColumnDefinition{
 	columns.NameColumn,
 	columns.Column("Status", "string", "Whether the node is ready, and takes new pods."),
-	columns.Column("Roles", "string", "What the labels of the node say that it is for."),
+	columns.Column("Roles", "string", "The roles of the node, from its labels."),
 	columns.AgeColumn,
 	columns.Column("Version", "string", corev1.NodeSystemInfo{}.SwaggerDoc()["kubeletVersion"]),
 	columns.Wide("Internal-IP", "string", corev1.NodeStatus{}.SwaggerDoc()["addresses"]),

@@ -32,11 +32,13 @@ func PersistentVolumes() kinds.Kind {
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Capacity", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["capacity"]),
 			columns.Column("Access Modes", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["accessModes"]),
-			columns.Column("Reclaim Policy", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["persistentVolumeReclaimPolicy"]),
+			columns.Column("Reclaim Policy", "string",
+				corev1.PersistentVolumeSpec{}.SwaggerDoc()["persistentVolumeReclaimPolicy"]),
 			columns.Column("Status", "string", corev1.PersistentVolumeStatus{}.SwaggerDoc()["phase"]),
 			columns.Column("Claim", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["claimRef"]),
 			columns.Column("StorageClass", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["storageClassName"]),
-			columns.Column("VolumeAttributesClass", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["volumeAttributesClassName"]),
+			columns.Column("VolumeAttributesClass", "string",
+				corev1.PersistentVolumeSpec{}.SwaggerDoc()["volumeAttributesClassName"]),
 			columns.Column("Reason", "string", corev1.PersistentVolumeStatus{}.SwaggerDoc()["reason"]),
 			columns.Wide("VolumeMode", "string", corev1.PersistentVolumeSpec{}.SwaggerDoc()["volumeMode"]),
 		},
@@ -60,7 +62,8 @@ func persistentVolumeRow(v *corev1.PersistentVolume) []any {
 	if v.Spec.VolumeMode != nil {
 		mode = string(*v.Spec.VolumeMode)
 	}
-	return []any{v.Spec.Capacity.Storage().String(), podspec.AccessCell(v.Spec.AccessModes), string(v.Spec.PersistentVolumeReclaimPolicy), phase, claim,
+	return []any{v.Spec.Capacity.Storage().String(), podspec.AccessCell(v.Spec.AccessModes),
+		string(v.Spec.PersistentVolumeReclaimPolicy), phase, claim,
 		v.Spec.StorageClassName, columns.OrUnset(v.Spec.VolumeAttributesClassName), v.Status.Reason, mode}
 }
 
@@ -95,13 +98,18 @@ func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	case len(s.Capacity) == 0:
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("capacity"), ""))
 	case !ok || len(s.Capacity) > 1:
-		errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("capacity"), s.Capacity, []string{string(corev1.ResourceStorage)}))
+		errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("capacity"), s.Capacity,
+			[]string{string(corev1.ResourceStorage)}))
 	case q.Sign() <= 0:
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("capacity").Key(string(corev1.ResourceStorage)), q.String(), "must be greater than zero"))
+		errs = append(errs,
+			field.Invalid(fieldrules.Spec.ChildField("capacity").Key(string(corev1.ResourceStorage)), q.String(),
+				"must be greater than zero"))
 	}
-	errs = append(errs, fieldrules.OneOf(s.PersistentVolumeReclaimPolicy, &fieldrules.Spec, "persistentVolumeReclaimPolicy",
+	errs = append(errs, fieldrules.OneOf(s.PersistentVolumeReclaimPolicy, &fieldrules.Spec,
+		"persistentVolumeReclaimPolicy",
 		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
-	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, &fieldrules.Spec, "volumeMode", corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, &fieldrules.Spec, "volumeMode",
+		corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
 	if s.StorageClassName != "" {
 		errs = append(errs, fieldrules.DNSName(s.StorageClassName, &fieldrules.Spec, "storageClassName")...)
 	}
@@ -120,7 +128,9 @@ func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 // persistentSource checks that a persistent volume has exactly one source, and the source.
 func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec) field.ErrorList {
 	s := podspec.Sources{W: &fieldrules.Spec}
-	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
+	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList {
+		return podspec.HostPath(v.HostPath, at)
+	})
 	s.One("nfs", v.NFS != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.NFS(v.NFS, at) })
 	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList {
 		return append(podspec.Driver(v.CSI.Driver, at), fieldrules.Required(v.CSI.VolumeHandle, at, "volumeHandle")...)
@@ -128,14 +138,15 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 	s.One("local", v.Local != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.Local.Path, at, "path")
 		if spec.NodeAffinity == nil {
-			errs = append(errs, field.Required(fieldrules.Metadata.ChildField("annotations"), "Local volume requires node affinity"))
+			errs = append(errs, field.Required(fieldrules.Metadata.ChildField("annotations"),
+				"Local volume requires node affinity"))
 		}
 		return append(errs, podspec.WithoutBacksteps(v.Local.Path, at, "path")...)
 	})
 	// No controller here supports the other sources: they are only counted.
 	value := reflect.ValueOf(v).Elem()
 	for i := range value.NumField() {
-		switch name := kinds.JsonName(value.Type().Field(i)); name {
+		switch name := kinds.JSONName(value.Type().Field(i)); name {
 		case "hostPath", "nfs", "csi", "local":
 		default:
 			s.One(name, !value.Field(i).IsNil(), nil)
@@ -150,10 +161,12 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	var errs field.ErrorList
 	if !apiequality.Semantic.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentvolumesource"),
+			"spec.persistentvolumesource is immutable after creation"))
 	}
 	if old.Spec.NodeAffinity != nil {
-		errs = append(errs, fieldrules.Immutable(v.Spec.NodeAffinity, old.Spec.NodeAffinity, &fieldrules.Spec, "nodeAffinity")...)
+		errs = append(errs, fieldrules.Immutable(v.Spec.NodeAffinity, old.Spec.NodeAffinity, &fieldrules.Spec,
+			"nodeAffinity")...)
 	}
 	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Spec, "volumeMode")...)
 }

@@ -36,7 +36,8 @@ func PersistentVolumeClaims() kinds.Kind {
 			columns.Column("Capacity", "string", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["capacity"]),
 			columns.Column("Access Modes", "string", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["accessModes"]),
 			columns.Column("StorageClass", "string", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["storageClassName"]),
-			columns.Column("VolumeAttributesClass", "string", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeAttributesClassName"]),
+			columns.Column("VolumeAttributesClass", "string",
+				corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeAttributesClassName"]),
 			columns.Wide("VolumeMode", "string", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeMode"]),
 		},
 		Row: claimRow,
@@ -56,7 +57,8 @@ func claimRow(c *corev1.PersistentVolumeClaim) []any {
 	if c.Spec.VolumeMode != nil {
 		mode = string(*c.Spec.VolumeMode)
 	}
-	return []any{status, c.Spec.VolumeName, capacity, modes, columns.OrEmpty(c.Spec.StorageClassName), columns.OrUnset(c.Spec.VolumeAttributesClassName), mode}
+	return []any{status, c.Spec.VolumeName, capacity, modes, columns.OrEmpty(c.Spec.StorageClassName),
+		columns.OrUnset(c.Spec.VolumeAttributesClassName), mode}
 }
 
 // validateClaimUpdate checks that only the volume is set, or the request of a bound claim
@@ -75,11 +77,13 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	if old.Status.Phase == corev1.ClaimBound && now.Resources.Requests != nil {
 		now.Resources.Requests[corev1.ResourceStorage] = had.DeepCopy()
 		if asked.Cmp(had) < 0 {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("resources").Child("requests", "storage"), "field can not be less than status.capacity"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("resources").Child("requests",
+				"storage"), "field can not be less than status.capacity"))
 		}
 	}
 	if !apiequality.Semantic.DeepEqual(*now, old.Spec) {
-		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
+		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(),
+			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
 	}
 	return errs
 }

@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// Pods describes the kind Pod.
 func Pods() kinds.Kind {
 	return kinds.Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
@@ -42,6 +43,7 @@ func Pods() kinds.Kind {
 	}
 }
 
+// DefaultPod sets the defaults of a pod.
 func DefaultPod(p *corev1.Pod) {
 	podspec.SetDefaults(&p.Spec)
 	podspec.SetPodDefaults(&p.Spec)
@@ -98,16 +100,18 @@ func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass {
 	}
 }
 
+// ValidatePod returns the errors of a pod, on create and on update.
 func ValidatePod(p *corev1.Pod) field.ErrorList {
-	w := &fieldrules.Spec
-	errs := podspec.Validate(&p.Spec, w)
+	fldPath := &fieldrules.Spec
+	errs := podspec.Validate(&p.Spec, fldPath)
 	for _, list := range [...]struct {
 		field      string
 		containers []corev1.Container
 	}{{"containers", p.Spec.Containers}, {"initContainers", p.Spec.InitContainers}} {
 		for i := range list.containers {
 			if image := list.containers[i].Image; image != strings.TrimSpace(image) {
-				errs = append(errs, field.Invalid(w.ChildField(list.field).Index(i).Child("image"), image, "must not have leading or trailing whitespace"))
+				errs = append(errs, field.Invalid(fldPath.ChildField(list.field).Index(i).Child("image"), image,
+					"must not have leading or trailing whitespace"))
 			}
 		}
 	}
@@ -115,31 +119,37 @@ func ValidatePod(p *corev1.Pod) field.ErrorList {
 }
 
 // ImmutableFields is the message of the error for an update of immutable fields of a pod.
-const ImmutableFields = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+const ImmutableFields = "pod updates may not change fields other than `spec.containers[*].image`," +
+	"`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing " +
+	"tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
+// validatePodUpdate checks that only mutable fields of a pod change.
 func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
-	w := fieldrules.Spec
+	fldPath := fieldrules.Spec
 	var errs field.ErrorList
 	if len(p.Spec.Containers) != len(old.Spec.Containers) {
-		return append(errs, field.Forbidden(w.ChildField("containers"), "pod updates may not add or remove containers"))
+		return append(errs, field.Forbidden(fldPath.ChildField("containers"), "pod updates may not add or remove containers"))
 	}
 	if len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
-		return append(errs, field.Forbidden(w.ChildField("initContainers"), "pod updates may not add or remove containers"))
+		return append(errs, field.Forbidden(fldPath.ChildField("initContainers"),
+			"pod updates may not add or remove containers"))
 	}
 	if now, was := p.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds; was != nil {
 		if now == nil {
-			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), now, "must not update from a positive integer to nil value"))
+			errs = append(errs, field.Invalid(fldPath.ChildField("activeDeadlineSeconds"), now,
+				"must not update from a positive integer to nil value"))
 		} else if *now > *was {
-			errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *now, "must be less than or equal to previous value"))
+			errs = append(errs, field.Invalid(fldPath.ChildField("activeDeadlineSeconds"), *now,
+				"must be less than or equal to previous value"))
 		}
 	}
-	errs = append(errs, fewerGates(p, old, &w)...)
-	errs = append(errs, moreTolerations(p.Spec.Tolerations, old.Spec.Tolerations, &w)...)
+	errs = append(errs, fewerGates(p, old, &fldPath)...)
+	errs = append(errs, moreTolerations(p.Spec.Tolerations, old.Spec.Tolerations, &fldPath)...)
 	if len(errs) > 0 || apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
 		return errs
 	}
 	if reset := resetMutable(p, old); !apiequality.Semantic.DeepEqual(reset, old.Spec) {
-		errs = append(errs, field.Forbidden(w.Field(), ImmutableFields+"\n"+diff.Diff(old.Spec, reset)))
+		errs = append(errs, field.Forbidden(fldPath.Field(), ImmutableFields+"\n"+diff.Diff(old.Spec, reset)))
 	}
 	return errs
 }
@@ -156,7 +166,8 @@ func resetMutable(p, old *corev1.Pod) corev1.PodSpec {
 	s.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
 	s.Tolerations = old.Spec.Tolerations
 	s.SchedulingGates = old.Spec.SchedulingGates
-	if was := old.Spec.TerminationGracePeriodSeconds; was != nil && *was < 0 && s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
+	if was := old.Spec.TerminationGracePeriodSeconds; was != nil && *was < 0 &&
+		s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds == 1 {
 		s.TerminationGracePeriodSeconds = was
 	}
 	if len(old.Spec.SchedulingGates) > 0 {
@@ -176,10 +187,11 @@ func resetGatedMutable(s, old *corev1.PodSpec) {
 	s.NodeSelector = old.NodeSelector
 }
 
-func fewerGates(p, old *corev1.Pod, w *fieldrules.Path) field.ErrorList {
+func fewerGates(p, old *corev1.Pod, fldPath *fieldrules.Path) field.ErrorList {
 	for i, g := range p.Spec.SchedulingGates {
 		if !slices.Contains(old.Spec.SchedulingGates, g) {
-			return field.ErrorList{field.Forbidden(w.ChildField("schedulingGates").Index(i), "only deletion is allowed, but found new scheduling gate '"+g.Name+"'")}
+			return field.ErrorList{field.Forbidden(fldPath.ChildField("schedulingGates").Index(i),
+				"only deletion is allowed, but found new scheduling gate '"+g.Name+"'")}
 		}
 	}
 	return nil
@@ -187,7 +199,7 @@ func fewerGates(p, old *corev1.Pod, w *fieldrules.Path) field.ErrorList {
 
 // moreTolerations checks that no toleration is removed, nor changed except for its
 // tolerationSeconds.
-func moreTolerations(now, was []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
+func moreTolerations(now, was []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
 	for _, old := range was {
 		kept := slices.ContainsFunc(now, func(t corev1.Toleration) bool {
 			o := old
@@ -195,25 +207,28 @@ func moreTolerations(now, was []corev1.Toleration, w *fieldrules.Path) field.Err
 			return o == t
 		})
 		if !kept {
-			return field.ErrorList{field.Forbidden(w.ChildField("tolerations"), "existing toleration can not be modified except its tolerationSeconds")}
+			return field.ErrorList{field.Forbidden(fldPath.ChildField("tolerations"),
+				"existing toleration can not be modified except its tolerationSeconds")}
 		}
 	}
 	return nil
 }
 
 func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
-	w := fieldrules.Status
+	fldPath := fieldrules.Status
 	var errs field.ErrorList
 	if now, was := p.Status.NominatedNodeName, old.Status.NominatedNodeName; now != "" && now != was {
-		errs = append(errs, fieldrules.DNSName(now, &w, "nominatedNodeName")...)
+		errs = append(errs, fieldrules.DNSName(now, &fldPath, "nominatedNodeName")...)
 	}
 	if p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		return errs
 	}
 	for i, c := range p.Status.ContainerStatuses {
 		for _, was := range old.Status.ContainerStatuses {
-			if was.Name == c.Name && was.State.Terminated != nil && c.State.Terminated == nil && old.Status.Phase == corev1.PodFailed {
-				errs = append(errs, field.Forbidden(w.ChildField("containerStatuses").Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+			if was.Name == c.Name && was.State.Terminated != nil && c.State.Terminated == nil &&
+				old.Status.Phase == corev1.PodFailed {
+				errs = append(errs, field.Forbidden(fldPath.ChildField("containerStatuses").Index(i).Child("state"),
+					"may not be transitioned to non-terminated state"))
 			}
 		}
 	}

@@ -34,7 +34,8 @@ func (r *bindingREST) Destroy()            {}
 
 // Create binds the pod. It returns an error if the pod has a node, is terminating, or has
 // scheduling gates.
-func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (r *bindingREST) Create(ctx context.Context, name string, obj runtime.Object,
+	validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	binding, ok := obj.(*corev1.Binding)
 	if !ok {
 		return nil, errors.NewBadRequest(fmt.Sprintf("not a Binding object: %#v", obj))
@@ -96,7 +97,8 @@ func bind(p *corev1.Pod, b *corev1.Binding) {
 		p.Annotations = map[string]string{}
 	}
 	maps.Copy(p.Annotations, b.Annotations)
-	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
+	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now()}
 	if c := podCondition(p, corev1.PodScheduled); c != nil {
 		*c = scheduled
 	} else {
@@ -117,7 +119,8 @@ func (r *evictionREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersion
 	return policyv1.SchemeGroupVersion.WithKind("Eviction")
 }
 
-func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object,
+	validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	eviction, ok := obj.(*policyv1.Eviction)
 	if !ok {
 		return nil, errors.NewBadRequest(fmt.Sprintf("not a Eviction object: %s", dump.OneLine(obj)))

@@ -11,6 +11,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// PodTemplates describes the kind PodTemplate.
 func PodTemplates() kinds.Kind {
 	return kinds.Of[*corev1.PodTemplate]{
 		Type: &corev1.PodTemplate{}, List: &corev1.PodTemplateList{},
@@ -18,8 +19,8 @@ func PodTemplates() kinds.Kind {
 		ReturnsDeleted: true,
 		Default:        func(t *corev1.PodTemplate) { podspec.SetDefaults(&t.Template.Spec) },
 		Validate: func(t *corev1.PodTemplate) field.ErrorList {
-			w := fieldrules.Path{Name: "template"}
-			return podspec.ValidateTemplate(&t.Template, &w)
+			fldPath := fieldrules.Path{Name: "template"}
+			return podspec.ValidateTemplate(&t.Template, &fldPath)
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{

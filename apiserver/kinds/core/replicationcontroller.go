@@ -46,7 +46,8 @@ func ReplicationControllers() kinds.Kind {
 			if r.Spec.Template != nil {
 				names, images = columns.ContainerCells(r.Spec.Template.Spec.Containers)
 			}
-			return []any{int64(*r.Spec.Replicas), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas), names, images, columns.LabelCell(r.Spec.Selector)}
+			return []any{int64(*r.Spec.Replicas), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas), names,
+				images, columns.LabelCell(r.Spec.Selector)}
 		},
 		Fields: func(r *corev1.ReplicationController) fields.Set {
 			return fields.Set{"status.replicas": fieldrules.Decimal(r.Status.Replicas)}
@@ -83,7 +84,8 @@ func validateReplicationController(r *corev1.ReplicationController) field.ErrorL
 	}
 	for _, k := range fieldrules.SortedKeys(r.Spec.Selector) {
 		if v, ok := r.Spec.Template.Labels[k]; !ok || v != r.Spec.Selector[k] {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"), r.Spec.Template.Labels, "`selector` does not match template `labels`"))
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
+				r.Spec.Template.Labels, "`selector` does not match template `labels`"))
 			break
 		}
 	}

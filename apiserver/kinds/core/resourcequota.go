@@ -36,11 +36,12 @@ func ResourceQuotas() kinds.Kind {
 		},
 		Status: true,
 		ValidateStatus: func(q, _ *corev1.ResourceQuota) field.ErrorList {
-			return append(quotaAmounts(q.Status.Hard, &fieldrules.Status, "hard"), quotaAmounts(q.Status.Used, &fieldrules.Status, "used")...)
+			return append(quotaAmounts(q.Status.Hard, &fieldrules.Status, "hard"),
+				quotaAmounts(q.Status.Used, &fieldrules.Status, "used")...)
 		},
 		Columns: []metav1.TableColumnDefinition{
-			columns.Column("Request", "string", "What may be asked for, and how much of it is."),
-			columns.Column("Limit", "string", "What may be used at most, and how much of it is allowed already."),
+			columns.Column("Request", "string", "The quotas of requests, each as used/hard."),
+			columns.Column("Limit", "string", "The quotas of limits, each as used/hard."),
 		},
 		Row: quotaRow,
 	}
@@ -48,8 +49,10 @@ func ResourceQuotas() kinds.Kind {
 
 func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 	errs := quotaAmounts(q.Spec.Hard, &fieldrules.Spec, "hard")
-	known := []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
-		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeCrossNamespacePodAffinity}
+	known := []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating,
+		corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
+		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopePriorityClass,
+		corev1.ResourceQuotaScopeCrossNamespacePodAffinity}
 	for _, s := range q.Spec.Scopes {
 		if !slices.Contains(known, s) {
 			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("scopes"), q.Spec.Scopes, "unsupported scope"))
@@ -66,9 +69,9 @@ func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 	return errs
 }
 
-func quotaAmounts(list corev1.ResourceList, w *fieldrules.Path, name string) field.ErrorList {
+func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
-	at := w.Child(name)
+	at := fldPath.Child(name)
 	for _, k := range fieldrules.SortedKeys(list) {
 		item := at.Key(string(k))
 		errs = append(errs, fieldrules.QualifiedName(string(k), &item, "")...)

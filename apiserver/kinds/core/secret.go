@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Secrets describes the kind Secret.
 func Secrets() kinds.Kind {
 	return kinds.Of[*corev1.Secret]{
 		Type: &corev1.Secret{}, List: &corev1.SecretList{},
@@ -73,7 +74,8 @@ func secretOfType(s *corev1.Secret) field.ErrorList {
 	switch s.Type {
 	case corev1.SecretTypeServiceAccountToken:
 		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
-			return field.ErrorList{field.Required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), "")}
+			return field.ErrorList{field.Required(field.NewPath("metadata",
+				"annotations").Key(corev1.ServiceAccountNameKey), "")}
 		}
 	case corev1.SecretTypeDockercfg:
 		return registryConfig(s.Data, corev1.DockerConfigKey)

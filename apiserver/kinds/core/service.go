@@ -44,7 +44,8 @@ func Services() kinds.Kind {
 			columns.Wide("Selector", "string", corev1.ServiceSpec{}.SwaggerDoc()["selector"]),
 		},
 		Row: func(s *corev1.Service) []any {
-			return []any{string(s.Spec.Type), columns.OrNone(s.Spec.ClusterIP), externalCell(s), portCell(s.Spec.Ports), columns.LabelCell(s.Spec.Selector)}
+			return []any{string(s.Spec.Type), columns.OrNone(s.Spec.ClusterIP), externalCell(s),
+				portCell(s.Spec.Ports), columns.LabelCell(s.Spec.Selector)}
 		},
 		Fields: func(s *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
@@ -63,7 +64,9 @@ func defaultService(s *corev1.Service) {
 	}
 	if spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 		if c := spec.SessionAffinityConfig; c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
-			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(stickySeconds)}}
+			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+				ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(stickySeconds)},
+			}
 		}
 	}
 	fieldrules.DefaultValue(&spec.Type, corev1.ServiceTypeClusterIP)
@@ -129,7 +132,8 @@ func prepareService(_ context.Context, s, old *corev1.Service) {
 
 func validateService(s *corev1.Service) field.ErrorList {
 	spec := &s.Spec
-	errs := fieldrules.OneOf(spec.Type, &fieldrules.Spec, "type", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)
+	errs := fieldrules.OneOf(spec.Type, &fieldrules.Spec, "type", corev1.ServiceTypeClusterIP,
+		corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)
 	if len(spec.Ports) == 0 && spec.Type != corev1.ServiceTypeExternalName && spec.ClusterIP != corev1.ClusterIPNone {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("ports"), ""))
 	}
@@ -158,20 +162,26 @@ func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 			}
 		}
 		errs = append(errs, fieldrules.Port(p.Port, &at, "port")...)
-		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP,
+			corev1.ProtocolSCTP)...)
 		errs = append(errs, fieldrules.PortOrName(p.TargetPort, &at, "targetPort")...)
 		if p.AppProtocol != nil {
 			errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &at, "appProtocol")...)
 		}
-		if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool { return o.Port == p.Port && o.Protocol == p.Protocol }) {
+		if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool {
+			return o.Port == p.Port && o.Protocol == p.Protocol
+		}) {
 			errs = append(errs, field.Duplicate(at.Field(), corev1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
 		}
 		if p.NodePort == 0 {
 			continue
 		}
 		if !hasNodePort(spec.Type) {
-			errs = append(errs, field.Forbidden(at.ChildField("nodePort"), "may not be used when `type` is '"+string(spec.Type)+"'"))
-		} else if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool { return o.NodePort == p.NodePort && o.Protocol == p.Protocol }) {
+			errs = append(errs, field.Forbidden(at.ChildField("nodePort"),
+				"may not be used when `type` is '"+string(spec.Type)+"'"))
+		} else if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool {
+			return o.NodePort == p.NodePort && o.Protocol == p.Protocol
+		}) {
 			errs = append(errs, field.Duplicate(at.ChildField("nodePort"), p.NodePort))
 		}
 	}
@@ -179,7 +189,8 @@ func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 }
 
 func affinity(spec *corev1.ServiceSpec) field.ErrorList {
-	errs := fieldrules.OneOf(spec.SessionAffinity, &fieldrules.Spec, "sessionAffinity", corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP)
+	errs := fieldrules.OneOf(spec.SessionAffinity, &fieldrules.Spec, "sessionAffinity",
+		corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP)
 	c := spec.SessionAffinityConfig
 	switch at := fieldrules.Spec.Child("sessionAffinityConfig"); spec.SessionAffinity {
 	case corev1.ServiceAffinityNone:
@@ -192,7 +203,8 @@ func affinity(spec *corev1.ServiceSpec) field.ErrorList {
 		}
 		const day int32 = 24 * 60 * 60
 		if t := *c.ClientIP.TimeoutSeconds; t <= 0 || t > day {
-			errs = append(errs, field.Invalid(at.ChildField("clientIP").Child("timeoutSeconds"), t, fmt.Sprintf("must be greater than 0 and less than %d", day)))
+			errs = append(errs, field.Invalid(at.ChildField("clientIP").Child("timeoutSeconds"), t,
+				fmt.Sprintf("must be greater than 0 and less than %d", day)))
 		}
 	}
 	return errs
@@ -206,27 +218,35 @@ func ofType(s *corev1.Service) field.ErrorList {
 		if spec.ExternalName == "" {
 			errs = append(errs, field.Required(fieldrules.Spec.ChildField("externalName"), ""))
 		} else {
-			errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.TrimSuffix(spec.ExternalName, ".")), spec.ExternalName, &fieldrules.Spec, "externalName")...)
+			errs = append(errs,
+				fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.TrimSuffix(spec.ExternalName, ".")),
+					spec.ExternalName, &fieldrules.Spec, "externalName")...)
 		}
 		if spec.ClusterIP == corev1.ClusterIPNone {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs").Index(0), "may not be set to 'None' for ExternalName services"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs").Index(0),
+				"may not be set to 'None' for ExternalName services"))
 		} else if len(spec.ClusterIPs) > 0 {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs"), "may not be set for ExternalName services"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs"),
+				"may not be set for ExternalName services"))
 		}
 		return errs
 	}
 	if spec.ClusterIP == corev1.ClusterIPNone && hasNodePort(spec.Type) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), spec.ClusterIP, "may not be set to 'None' for "+string(spec.Type)+" services"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), spec.ClusterIP,
+			"may not be set to 'None' for "+string(spec.Type)+" services"))
 	}
 	if spec.Type != corev1.ServiceTypeLoadBalancer {
 		if spec.AllocateLoadBalancerNodePorts != nil {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("allocateLoadBalancerNodePorts"), "may only be used when `type` is 'LoadBalancer'"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("allocateLoadBalancerNodePorts"),
+				"may only be used when `type` is 'LoadBalancer'"))
 		}
 		if spec.LoadBalancerClass != nil {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("loadBalancerClass"),
+				"may only be used when `type` is 'LoadBalancer'"))
 		}
 		if len(spec.LoadBalancerSourceRanges) > 0 {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("loadBalancerSourceRanges"), "may only be used when `type` is 'LoadBalancer'"))
+			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("loadBalancerSourceRanges"),
+				"may only be used when `type` is 'LoadBalancer'"))
 		}
 	} else if spec.AllocateLoadBalancerNodePorts == nil {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("allocateLoadBalancerNodePorts"), ""))
@@ -238,7 +258,8 @@ func ofType(s *corev1.Service) field.ErrorList {
 func addresses(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), spec.ClusterIPs, "first value must match `clusterIP`"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), spec.ClusterIPs,
+			"first value must match `clusterIP`"))
 	}
 	list := fieldrules.Spec.Child("clusterIPs")
 	for i, ip := range spec.ClusterIPs {
@@ -254,16 +275,20 @@ func addresses(spec *corev1.ServiceSpec) field.ErrorList {
 	for i, ip := range spec.ExternalIPs {
 		at := fieldrules.Spec.ChildField("externalIPs").Index(i)
 		errs = append(errs, validation.IsValidIPForLegacyField(at, ip, false, nil)...)
-		if parsed := net.ParseIP(ip); parsed != nil && (parsed.IsUnspecified() || parsed.IsLoopback() || parsed.IsLinkLocalUnicast() || parsed.IsLinkLocalMulticast()) {
+		if parsed := net.ParseIP(ip); parsed != nil && (parsed.IsUnspecified() || parsed.IsLoopback() ||
+			parsed.IsLinkLocalUnicast() || parsed.IsLinkLocalMulticast()) {
 			errs = append(errs, field.Invalid(at, ip, "may not be an unspecified, loopback or link-local address"))
 		}
 	}
 	for i, cidr := range spec.LoadBalancerSourceRanges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("loadBalancerSourceRanges").Index(i), strings.TrimSpace(cidr), false, nil)...)
+		errs = append(errs,
+			validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("loadBalancerSourceRanges").Index(i),
+				strings.TrimSpace(cidr), false, nil)...)
 	}
 	for i, f := range spec.IPFamilies {
 		if f != corev1.IPv4Protocol && f != corev1.IPv6Protocol {
-			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("ipFamilies").Index(i), f, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
+			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("ipFamilies").Index(i), f,
+				[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
 		}
 	}
 	return append(errs, fieldrules.OptionalOneOf(spec.IPFamilyPolicy, &fieldrules.Spec, "ipFamilyPolicy",
@@ -280,10 +305,12 @@ func outside(s *corev1.Service) field.ErrorList {
 		errs = append(errs, fieldrules.OneOf(spec.ExternalTrafficPolicy, &fieldrules.Spec, "externalTrafficPolicy",
 			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	case spec.ExternalTrafficPolicy != "":
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("externalTrafficPolicy"), spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("externalTrafficPolicy"),
+			spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
 	if n := spec.HealthCheckNodePort; n != 0 && (spec.Type != corev1.ServiceTypeLoadBalancer || !local) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("healthCheckNodePort"), n, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("healthCheckNodePort"), n,
+			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
 	}
 	if hasClusterIP(spec.Type) && spec.InternalTrafficPolicy == nil {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("internalTrafficPolicy"), ""))
@@ -291,7 +318,8 @@ func outside(s *corev1.Service) field.ErrorList {
 	errs = append(errs, fieldrules.OptionalOneOf(spec.InternalTrafficPolicy, &fieldrules.Spec, "internalTrafficPolicy",
 		corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
 	return append(errs, fieldrules.OptionalOneOf(spec.TrafficDistribution, &fieldrules.Spec, "trafficDistribution",
-		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)...)
+		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone,
+		corev1.ServiceTrafficDistributionPreferSameNode)...)
 }
 
 func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
@@ -300,13 +328,17 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if was := old.Spec.ClusterIP; was != "" && s.Spec.ClusterIP != was {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), s.Spec.ClusterIPs, "may not change once set"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs").Index(0), s.Spec.ClusterIPs,
+			"may not change once set"))
 	}
 	if now, was := s.Spec.IPFamilies, old.Spec.IPFamilies; len(was) > 0 && len(now) > 0 && now[0] != was[0] {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(0), now[0], "may not change once set"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(0), now[0],
+			"may not change once set"))
 	}
-	if was := old.Spec.LoadBalancerClass; was != nil && old.Spec.Type == s.Spec.Type && (s.Spec.LoadBalancerClass == nil || *s.Spec.LoadBalancerClass != *was) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("loadBalancerClass"), s.Spec.LoadBalancerClass, "may not change once set"))
+	if was := old.Spec.LoadBalancerClass; was != nil && old.Spec.Type == s.Spec.Type &&
+		(s.Spec.LoadBalancerClass == nil || *s.Spec.LoadBalancerClass != *was) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("loadBalancerClass"),
+			s.Spec.LoadBalancerClass, "may not change once set"))
 	}
 	return errs
 }

@@ -35,7 +35,8 @@ const (
 )
 
 func wantsHealthPort(s *corev1.Service) bool {
-	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer &&
+		s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
 // serviceAllocator allocates cluster IPs and node ports. It reads the allocated ones from the
@@ -65,24 +66,24 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service)
 	}
 	carryOverAddresses(s, old)
 	carryOverPorts(s, old)
-	t := &serviceAllocation{serviceAllocator: c, start: spread(s.Namespace + "/" + s.Name)}
-	t.Owner = s.UID
+	a := &serviceAllocation{serviceAllocator: c, start: spread(s.Namespace + "/" + s.Name)}
+	a.Owner = s.UID
 	if old != nil {
-		t.Owner, t.Revision = old.UID, revision(old)
+		a.Owner, a.Revision = old.UID, revision(old)
 	}
 	if hasClusterIP(s.Spec.Type) {
-		t.families(s)
-		t.address(s)
+		a.families(s)
+		a.address(s)
 	}
-	t.nodePorts(s)
-	if len(t.errs) > 0 {
-		t.undo()
-		return nil, errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, t.errs)
+	a.nodePorts(s)
+	if len(a.errs) > 0 {
+		a.undo()
+		return nil, errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, a.errs)
 	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		t.undo()
+		a.undo()
 	}, nil
 }
 
@@ -141,12 +142,12 @@ func (c *serviceAllocator) load(ctx context.Context) error {
 	}
 	c.ips, c.ports = allocator.New[netip.Addr](), allocator.New[nodePort]()
 	err := c.services.List(ctx, func(s *corev1.Service) {
-		t := &allocator.Write{Owner: s.UID, Revision: revision(s)}
+		w := &allocator.Write{Owner: s.UID, Revision: revision(s)}
 		for _, a := range addressesOf(s) {
-			c.ips.Allocate(a, t)
+			c.ips.Allocate(a, w)
 		}
 		for _, p := range portsOf(s) {
-			c.ports.Allocate(p, t)
+			c.ports.Allocate(p, w)
 		}
 	})
 	c.loaded = err == nil
@@ -212,7 +213,9 @@ func carryOverPorts(s, old *corev1.Service) {
 	}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
-		j := slices.IndexFunc(old.Spec.Ports, func(o corev1.ServicePort) bool { return o.Port == p.Port && o.Protocol == p.Protocol })
+		j := slices.IndexFunc(old.Spec.Ports, func(o corev1.ServicePort) bool {
+			return o.Port == p.Port && o.Protocol == p.Protocol
+		})
 		if j < 0 {
 			continue
 		}
@@ -237,104 +240,119 @@ type serviceAllocation struct {
 	errs  field.ErrorList
 }
 
-func (t *serviceAllocation) undo() {
-	t.ips.Rollback(&t.Write)
-	t.ports.Rollback(&t.Write)
+// undo releases what the write has allocated.
+func (a *serviceAllocation) undo() {
+	a.ips.Rollback(&a.Write)
+	a.ports.Rollback(&a.Write)
 }
 
 // families refuses address families that the cluster does not have.
-func (t *serviceAllocation) families(s *corev1.Service) {
+func (a *serviceAllocation) families(s *corev1.Service) {
 	if s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Selector) == 0 {
 		return
 	}
 	if p := s.Spec.IPFamilyPolicy; *p == corev1.IPFamilyPolicyRequireDualStack {
-		t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p, "this cluster is not configured for dual-stack services"))
+		a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p,
+			"this cluster is not configured for dual-stack services"))
 	}
 	for i, f := range s.Spec.IPFamilies {
 		if f == corev1.IPv6Protocol {
-			t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f, "not configured on this cluster"))
+			a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f,
+				"not configured on this cluster"))
 		}
 	}
 }
 
-func (t *serviceAllocation) address(s *corev1.Service) {
+// address allocates the requested cluster IP, or any free one.
+func (a *serviceAllocation) address(s *corev1.Service) {
 	if len(s.Spec.ClusterIPs) == 0 {
-		ip, ok := t.freeAddress()
+		ip, ok := a.freeAddress()
 		if !ok {
-			t.errs = append(t.errs, field.InternalError(fieldrules.Spec.ChildField("clusterIPs"), fmt.Errorf("failed to allocate a serviceIP: range is full")))
+			a.errs = append(a.errs, field.InternalError(fieldrules.Spec.ChildField("clusterIPs"),
+				fmt.Errorf("failed to allocate a serviceIP: range is full")))
 			return
 		}
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip.String(), []string{ip.String()}
 		return
 	}
-	for _, a := range addressesOf(s) {
-		switch _, taken := t.ips.Owner(a); {
-		case !taken && !serviceNetwork.Contains(a):
-			t.refuseAddress(s, a, "the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
-		case !t.ips.Allocate(a, &t.Write):
-			t.refuseAddress(s, a, "provided IP is already allocated")
+	for _, ip := range addressesOf(s) {
+		switch _, taken := a.ips.Owner(ip); {
+		case !taken && !serviceNetwork.Contains(ip):
+			a.refuseAddress(s, ip,
+				"the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
+		case !a.ips.Allocate(ip, &a.Write):
+			a.refuseAddress(s, ip, "provided IP is already allocated")
 		}
 	}
 }
 
-func (t *serviceAllocation) refuseAddress(s *corev1.Service, ip netip.Addr, why string) {
-	t.errs = append(t.errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
+// refuseAddress adds the error for a cluster IP that cannot be allocated.
+func (a *serviceAllocation) refuseAddress(s *corev1.Service, ip netip.Addr, why string) {
+	a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), s.Spec.ClusterIPs,
+		fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
 }
 
 // freeAddress starts its search at an address that depends on the service's name, so that the same
 // services get the same addresses in every run.
-func (t *serviceAllocation) freeAddress() (netip.Addr, bool) {
+func (a *serviceAllocation) freeAddress() (netip.Addr, bool) {
 	base := serviceNetwork.Addr().As4()
 	first := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
 	for i := range uint32(serviceAddresses) {
-		n := first + 1 + (t.start+i)%serviceAddresses
-		a := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-		if _, taken := t.ips.Owner(a); !taken && n != first+1 {
-			return a, t.ips.Allocate(a, &t.Write)
+		n := first + 1 + (a.start+i)%serviceAddresses
+		ip := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+		if _, taken := a.ips.Owner(ip); !taken && n != first+1 {
+			return ip, a.ips.Allocate(ip, &a.Write)
 		}
 	}
 	return netip.Addr{}, false
 }
 
-func (t *serviceAllocation) nodePorts(s *corev1.Service) {
+// nodePorts allocates the node ports and the health check node port that the service needs.
+func (a *serviceAllocation) nodePorts(s *corev1.Service) {
 	if hasNodePort(s.Spec.Type) {
-		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts
+		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil ||
+			*s.Spec.AllocateLoadBalancerNodePorts
 		list := fieldrules.Spec.Child("ports")
 		for i := range s.Spec.Ports {
 			at := list.Index(i)
-			t.nodePort(&s.Spec.Ports[i].NodePort, s.Spec.Ports[i].Protocol, allocate, &at, "nodePort")
+			a.nodePort(&s.Spec.Ports[i].NodePort, s.Spec.Ports[i].Protocol, allocate, &at, "nodePort")
 		}
 	}
 	if wantsHealthPort(s) {
-		t.nodePort(&s.Spec.HealthCheckNodePort, corev1.ProtocolTCP, true, &fieldrules.Spec, "healthCheckNodePort")
+		a.nodePort(&s.Spec.HealthCheckNodePort, corev1.ProtocolTCP, true, &fieldrules.Spec, "healthCheckNodePort")
 	}
 }
 
 // nodePort allocates the requested port, or any free one.
-func (t *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, w *fieldrules.Path, name string) {
+func (a *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, allocate bool, fldPath *fieldrules.Path,
+	name string) {
 	if *number == 0 {
-		if allocate && !t.freeNodePort(number, protocol) {
-			t.errs = append(t.errs, field.InternalError(w.ChildField(name), fmt.Errorf("failed to allocate a nodePort: range is full")))
+		if allocate && !a.freeNodePort(number, protocol) {
+			a.errs = append(a.errs, field.InternalError(fldPath.ChildField(name),
+				fmt.Errorf("failed to allocate a nodePort: range is full")))
 		}
 		return
 	}
 	p := nodePort{protocol, *number}
-	switch _, taken := t.ports.Owner(p); {
+	switch _, taken := a.ports.Owner(p); {
 	case !taken && (*number < firstNodePort || *number > lastNodePort):
-		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstNodePort, lastNodePort)))
-	case !t.ports.Allocate(p, &t.Write):
-		t.errs = append(t.errs, field.Invalid(w.ChildField(name), *number, "provided port is already allocated"))
+		a.errs = append(a.errs, field.Invalid(fldPath.ChildField(name), *number,
+			fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d",
+				firstNodePort, lastNodePort)))
+	case !a.ports.Allocate(p, &a.Write):
+		a.errs = append(a.errs, field.Invalid(fldPath.ChildField(name), *number, "provided port is already allocated"))
 	}
 }
 
-func (t *serviceAllocation) freeNodePort(number *int32, protocol corev1.Protocol) bool {
+// freeNodePort allocates a free node port, and reports whether there was one.
+func (a *serviceAllocation) freeNodePort(number *int32, protocol corev1.Protocol) bool {
 	const n = lastNodePort - firstNodePort + 1
-	start := int32(t.start % n)
+	start := int32(a.start % n)
 	for i := range int32(n) {
 		p := nodePort{protocol, firstNodePort + (start+i)%n}
-		if _, taken := t.ports.Owner(p); !taken {
+		if _, taken := a.ports.Owner(p); !taken {
 			*number = p.number
-			return t.ports.Allocate(p, &t.Write)
+			return a.ports.Allocate(p, &a.Write)
 		}
 	}
 	return false

@@ -9,13 +9,15 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// ServiceAccounts describes the kind ServiceAccount.
 func ServiceAccounts() kinds.Kind {
 	return kinds.Of[*corev1.ServiceAccount]{
 		Type: &corev1.ServiceAccount{}, List: &corev1.ServiceAccountList{},
 		Plural: "serviceaccounts", ShortNames: []string{"sa"},
 		ReturnsDeleted: true,
 		Name:           fieldrules.NameIsSubdomain,
-		Columns:        []metav1.TableColumnDefinition{columns.Column("Secrets", "string", corev1.ServiceAccount{}.SwaggerDoc()["secrets"])},
-		Row:            func(a *corev1.ServiceAccount) []any { return []any{int64(len(a.Secrets))} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Secrets", "string",
+			corev1.ServiceAccount{}.SwaggerDoc()["secrets"])},
+		Row: func(a *corev1.ServiceAccount) []any { return []any{int64(len(a.Secrets))} },
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// EndpointSlices describes the kind EndpointSlice.
 func EndpointSlices() kinds.Kind {
 	return kinds.Of[*discoveryv1.EndpointSlice]{
 		Type: &discoveryv1.EndpointSlice{}, List: &discoveryv1.EndpointSliceList{},
@@ -52,7 +53,8 @@ const (
 
 // validateEndpointSlice checks the endpoints and ports of a slice.
 func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
-	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN}
+	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
+		discoveryv1.AddressTypeFQDN}
 	errs := fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...)
 	list := fieldrules.Root.Child("endpoints")
 	if n := len(s.Endpoints); n > maxSliceEndpoints {
@@ -80,19 +82,19 @@ func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 	return append(errs, slicePorts(s.Ports)...)
 }
 
-func sliceAddress(a string, t discoveryv1.AddressType, w *fieldrules.Path) field.ErrorList {
+func sliceAddress(a string, t discoveryv1.AddressType, fldPath *fieldrules.Path) field.ErrorList {
 	if t == discoveryv1.AddressTypeFQDN {
-		return validation.IsFullyQualifiedDomainName(w.Field(), a)
+		return validation.IsFullyQualifiedDomainName(fldPath.Field(), a)
 	}
-	errs := validation.IsValidIPForLegacyField(w.Field(), a, false, nil)
+	errs := validation.IsValidIPForLegacyField(fldPath.Field(), a, false, nil)
 	ip, err := netip.ParseAddr(a)
 	if err != nil {
 		return errs
 	}
 	if ip.Is4() != (t == discoveryv1.AddressTypeIPv4) {
-		return append(errs, field.Invalid(w.Field(), a, fmt.Sprintf("must be an %s address", t)))
+		return append(errs, field.Invalid(fldPath.Field(), a, fmt.Sprintf("must be an %s address", t)))
 	}
-	return append(errs, fieldrules.PublicIP(ip, a, w, "")...)
+	return append(errs, fieldrules.PublicIP(ip, a, fldPath, "")...)
 }
 
 func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
@@ -113,7 +115,8 @@ func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {
 		if p.Protocol == nil {
 			errs = append(errs, field.Required(at.ChildField("protocol"), ""))
 		}
-		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP,
+			corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		if p.AppProtocol != nil {
 			errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &at, "appProtocol")...)
 		}

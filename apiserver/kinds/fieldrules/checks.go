@@ -25,78 +25,80 @@ import (
 type number interface{ ~int | ~int32 | ~int64 }
 
 // NonNegative checks that a number is not negative.
-func NonNegative[N number](n N, w *Path, name string) field.ErrorList {
+func NonNegative[N number](n N, fldPath *Path, name string) field.ErrorList {
 	if n >= 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), apivalidation.IsNegativeErrorMsg).WithOrigin("minimum")}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), int64(n),
+		apivalidation.IsNegativeErrorMsg).WithOrigin("minimum")}
 }
 
 // OptionalNonNegative is NonNegative for an optional number.
-func OptionalNonNegative[N number](n *N, w *Path, name string) field.ErrorList {
+func OptionalNonNegative[N number](n *N, fldPath *Path, name string) field.ErrorList {
 	if n == nil {
 		return nil
 	}
-	return NonNegative(*n, w, name)
+	return NonNegative(*n, fldPath, name)
 }
 
 // Positive checks that a number is greater than zero.
-func Positive[N number](n N, w *Path, name string) field.ErrorList {
+func Positive[N number](n N, fldPath *Path, name string) field.ErrorList {
 	if n > 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), "must be greater than zero")}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), int64(n), "must be greater than zero")}
 }
 
 // Required checks that a string is not empty.
-func Required[S ~string](s S, w *Path, name string) field.ErrorList {
+func Required[S ~string](s S, fldPath *Path, name string) field.ErrorList {
 	if s != "" {
 		return nil
 	}
-	return field.ErrorList{field.Required(w.ChildField(name), "")}
+	return field.ErrorList{field.Required(fldPath.ChildField(name), "")}
 }
 
 // OneOf checks that a value is set, to one of the allowed ones.
-func OneOf[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorList {
+func OneOf[S ~string](s S, fldPath *Path, name string, allowed ...S) field.ErrorList {
 	if slices.Contains(allowed, s) {
 		return nil
 	}
 	if s == "" {
-		return field.ErrorList{field.Required(w.ChildField(name), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField(name), "")}
 	}
-	return NotSupported(s, w, name, allowed)
+	return NotSupported(s, fldPath, name, allowed)
 }
 
 // OptionalOneOf is OneOf for an optional value.
-func OptionalOneOf[S ~string](s *S, w *Path, name string, allowed ...S) field.ErrorList {
+func OptionalOneOf[S ~string](s *S, fldPath *Path, name string, allowed ...S) field.ErrorList {
 	if s == nil || slices.Contains(allowed, *s) {
 		return nil
 	}
-	return NotSupported(*s, w, name, allowed)
+	return NotSupported(*s, fldPath, name, allowed)
 }
 
-func NotSupported[S ~string](s S, w *Path, name string, allowed []S) field.ErrorList {
-	return field.ErrorList{field.NotSupported(w.ChildField(name), s, slices.Sorted(slices.Values(allowed)))}
+// NotSupported returns the error for a value that is not one of those allowed.
+func NotSupported[S ~string](s S, fldPath *Path, name string, allowed []S) field.ErrorList {
+	return field.ErrorList{field.NotSupported(fldPath.ChildField(name), s, slices.Sorted(slices.Values(allowed)))}
 }
 
 // Invalid returns an error for each message of one of upstream's checks.
-func Invalid(messages []string, value any, w *Path, name string) field.ErrorList {
+func Invalid(messages []string, value any, fldPath *Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	for _, m := range messages {
-		errs = append(errs, field.Invalid(w.ChildField(name), value, m))
+		errs = append(errs, field.Invalid(fldPath.ChildField(name), value, m))
 	}
 	return errs
 }
 
 // DNSLabel checks a name without dots.
-func DNSLabel(s string, w *Path, name string) field.ErrorList {
+func DNSLabel(s string, fldPath *Path, name string) field.ErrorList {
 	if plainLabel(s) {
 		return nil
 	}
 	if s == "" {
-		return field.ErrorList{field.Required(w.ChildField(name), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField(name), "")}
 	}
-	return Invalid(validation.IsDNS1123Label(s), s, w, name)
+	return Invalid(validation.IsDNS1123Label(s), s, fldPath, name)
 }
 
 // plainLabel is a fast path: it accepts most names that are DNS labels, and nothing else.
@@ -114,11 +116,11 @@ func plainLabel(s string) bool {
 }
 
 // DNSName checks a name that may have dots.
-func DNSName(s string, w *Path, name string) field.ErrorList {
+func DNSName(s string, fldPath *Path, name string) field.ErrorList {
 	if plainLabel(s) {
 		return nil
 	}
-	return Invalid(validation.IsDNS1123Subdomain(s), s, w, name)
+	return Invalid(validation.IsDNS1123Subdomain(s), s, fldPath, name)
 }
 
 // NameIsSubdomain is the rule for names of most kinds; labels need no regular expression.
@@ -138,11 +140,11 @@ func NameIsLabel(name string, prefix bool) []string {
 }
 
 // QualifiedName checks a name such as example.com/name.
-func QualifiedName(s string, w *Path, name string) field.ErrorList {
+func QualifiedName(s string, fldPath *Path, name string) field.ErrorList {
 	if plainQualified(s) {
 		return nil
 	}
-	return Invalid(validation.IsQualifiedName(s), s, w, name)
+	return Invalid(validation.IsQualifiedName(s), s, fldPath, name)
 }
 
 // plainQualified is a fast path: it accepts most qualified names, and nothing else.
@@ -163,41 +165,41 @@ func plainQualified(s string) bool {
 }
 
 // Port checks a port's number.
-func Port[N number](n N, w *Path, name string) field.ErrorList {
+func Port[N number](n N, fldPath *Path, name string) field.ErrorList {
 	if n >= 1 && n <= 65535 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), int64(n), validation.InclusiveRangeError(1, 65535))}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), int64(n), validation.InclusiveRangeError(1, 65535))}
 }
 
 // PortOrName checks the number or the name of a port.
-func PortOrName(p intstr.IntOrString, w *Path, name string) field.ErrorList {
+func PortOrName(p intstr.IntOrString, fldPath *Path, name string) field.ErrorList {
 	if p.Type == intstr.String {
-		return Invalid(validation.IsValidPortName(p.StrVal), p.StrVal, w, name)
+		return Invalid(validation.IsValidPortName(p.StrVal), p.StrVal, fldPath, name)
 	}
-	return Port(p.IntVal, w, name)
+	return Port(p.IntVal, fldPath, name)
 }
 
 // IntOrPercent checks a number that is not negative, or a percentage of at most 100%.
-func IntOrPercent(v *intstr.IntOrString, w *Path, name string) field.ErrorList {
+func IntOrPercent(v *intstr.IntOrString, fldPath *Path, name string) field.ErrorList {
 	if v == nil {
 		return nil
 	}
 	if v.Type == intstr.Int {
-		return NonNegative(v.IntVal, w, name)
+		return NonNegative(v.IntVal, fldPath, name)
 	}
 	if len(validation.IsValidPercent(v.StrVal)) > 0 {
-		return field.ErrorList{field.Invalid(w.ChildField(name), *v, "must be an integer or percentage (e.g '5%%')")}
+		return field.ErrorList{field.Invalid(fldPath.ChildField(name), *v, "must be an integer or percentage (e.g '5%%')")}
 	}
 	return nil
 }
 
 // AtMost100Percent checks that a percentage is not above a hundred.
-func AtMost100Percent(v *intstr.IntOrString, w *Path, name string) field.ErrorList {
+func AtMost100Percent(v *intstr.IntOrString, fldPath *Path, name string) field.ErrorList {
 	if p, ok := percent(v); !ok || p <= 100 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), *v, "must not be greater than 100%")}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), *v, "must not be greater than 100%")}
 }
 
 func percent(v *intstr.IntOrString) (int, bool) {
@@ -218,40 +220,41 @@ func IsZero(v *intstr.IntOrString) bool {
 }
 
 // quantity checks that a quantity is not negative.
-func quantity(q resource.Quantity, w *Path, name string) field.ErrorList {
+func quantity(q resource.Quantity, fldPath *Path, name string) field.ErrorList {
 	if q.Sign() >= 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), q.String(), apivalidation.IsNegativeErrorMsg)}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), q.String(), apivalidation.IsNegativeErrorMsg)}
 }
 
 // Immutable checks a field that no update may change.
-func Immutable(now, was any, w *Path, name string) field.ErrorList {
-	return apivalidation.ValidateImmutableField(now, was, w.ChildField(name))
+func Immutable(now, was any, fldPath *Path, name string) field.ErrorList {
+	return apivalidation.ValidateImmutableField(now, was, fldPath.ChildField(name))
 }
 
 // LabelSelector checks a selector's operators, keys and values.
-func LabelSelector(s *metav1.LabelSelector, w *Path, name string) field.ErrorList {
+func LabelSelector(s *metav1.LabelSelector, fldPath *Path, name string) field.ErrorList {
 	if s == nil {
 		return nil
 	}
-	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, w.ChildField(name))
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{},
+		fldPath.ChildField(name))
 }
 
 // LabelName checks the key of a label or a taint.
-func LabelName(key string, w *Path, name string) field.ErrorList {
+func LabelName(key string, fldPath *Path, name string) field.ErrorList {
 	if plainQualified(key) {
 		return nil
 	}
-	return metav1validation.ValidateLabelName(key, w.ChildField(name))
+	return metav1validation.ValidateLabelName(key, fldPath.ChildField(name))
 }
 
 // LabelMap checks the keys and values of labels.
-func LabelMap(m map[string]string, w *Path, name string) field.ErrorList {
+func LabelMap(m map[string]string, fldPath *Path, name string) field.ErrorList {
 	if len(m) == 0 {
 		return nil
 	}
-	return metav1validation.ValidateLabels(m, w.ChildField(name))
+	return metav1validation.ValidateLabels(m, fldPath.ChildField(name))
 }
 
 // SortedKeys returns the keys of a map in order, so that errors are in order.

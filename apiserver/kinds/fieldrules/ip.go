@@ -8,7 +8,7 @@ import (
 )
 
 // PublicIP refuses unspecified, loopback and link-local addresses.
-func PublicIP(ip netip.Addr, text string, w *Path, name string) field.ErrorList {
+func PublicIP(ip netip.Addr, text string, fldPath *Path, name string) field.ErrorList {
 	for _, bad := range [...]struct {
 		is  bool
 		why string
@@ -19,7 +19,7 @@ func PublicIP(ip netip.Addr, text string, w *Path, name string) field.ErrorList 
 		{ip.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
 	} {
 		if bad.is {
-			return field.ErrorList{field.Invalid(w.ChildField(name), text, bad.why)}
+			return field.ErrorList{field.Invalid(fldPath.ChildField(name), text, bad.why)}
 		}
 	}
 	return nil

@@ -10,11 +10,11 @@ import (
 )
 
 // Annotations checks the keys and the size of annotations.
-func Annotations(m map[string]string, w *Path) field.ErrorList {
+func Annotations(m map[string]string, fldPath *Path) field.ErrorList {
 	if len(m) == 0 {
 		return nil
 	}
-	return apivalidation.ValidateAnnotations(m, w.ChildField("annotations"))
+	return apivalidation.ValidateAnnotations(m, fldPath.ChildField("annotations"))
 }
 
 const UnknownFinalizer = "name is neither a standard finalizer name nor is it fully qualified"
@@ -22,11 +22,11 @@ const UnknownFinalizer = "name is neither a standard finalizer name nor is it fu
 var StandardFinalizers = []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
 
 // Finalizers checks that every finalizer has a domain, except those of Kubernetes.
-func Finalizers(names []string, w *Path) field.ErrorList {
+func Finalizers(names []string, fldPath *Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, name := range names {
 		if !strings.Contains(name, "/") && !slices.Contains(StandardFinalizers, name) {
-			at := w.Index(i)
+			at := fldPath.Index(i)
 			errs = append(errs, field.Invalid(at.Field(), name, UnknownFinalizer))
 		}
 	}

@@ -13,32 +13,35 @@ import (
 )
 
 // ResourceRequirements checks the requests and limits of a container or a pod.
-func ResourceRequirements(r *corev1.ResourceRequirements, w *Path) field.ErrorList {
-	at := w.Child("limits")
+func ResourceRequirements(r *corev1.ResourceRequirements, fldPath *Path) field.ErrorList {
+	at := fldPath.Child("limits")
 	errs := ResourceList(r.Limits, &at)
-	at = w.Child("requests")
+	at = fldPath.Child("requests")
 	errs = append(errs, ResourceList(r.Requests, &at)...)
 	for name, request := range r.Requests {
 		limit, limited := r.Limits[name]
 		switch {
 		case !limited:
 			if !overcommit(name) {
-				errs = append(errs, field.Required(w.ChildField("limits"), "Limit must be set for non overcommitable resources"))
+				errs = append(errs, field.Required(fldPath.ChildField("limits"),
+					"Limit must be set for non overcommitable resources"))
 			}
 		case !overcommit(name) && request.Cmp(limit) != 0:
-			errs = append(errs, field.Invalid(at.Field(), request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
+			errs = append(errs, field.Invalid(at.Field(), request.String(),
+				fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
 		case request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(at.Field(), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+			errs = append(errs, field.Invalid(at.Field(), request.String(),
+				fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
 	return ordered(errs)
 }
 
 // ResourceList checks the names and amounts of a list of resources of a container.
-func ResourceList(list corev1.ResourceList, w *Path) field.ErrorList {
+func ResourceList(list corev1.ResourceList, fldPath *Path) field.ErrorList {
 	var errs field.ErrorList
 	for name, q := range list {
-		at := w.Key(string(name))
+		at := fldPath.Key(string(name))
 		if !native(name) {
 			errs = append(errs, extendedName(name, &at)...)
 		}
@@ -49,10 +52,10 @@ func ResourceList(list corev1.ResourceList, w *Path) field.ErrorList {
 
 // ResourceQuantity checks the quantity of a resource, an integer for resources that cannot be
 // divided.
-func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, w *Path) field.ErrorList {
-	errs := quantity(q, w, "")
+func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, fldPath *Path) field.ErrorList {
+	errs := quantity(q, fldPath, "")
 	if whole(name) && q.MilliValue()%1000 != 0 {
-		errs = append(errs, field.Invalid(w.Field(), q.String(), "must be an integer"))
+		errs = append(errs, field.Invalid(fldPath.Field(), q.String(), "must be an integer"))
 	}
 	return errs
 }
@@ -75,27 +78,32 @@ func overcommit(name corev1.ResourceName) bool {
 // resources.
 func whole(name corev1.ResourceName) bool {
 	return slices.Contains(countedObjects, name) || strings.HasPrefix(string(name), "count/") ||
-		strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) && !strings.Contains(string(name), "storageclass")
+		strings.Contains(string(name), "/") &&
+			!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
+			!strings.Contains(string(name), "storageclass")
 }
 
 var countedObjects = []corev1.ResourceName{
-	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
-	corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
+	corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
+	corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 }
 
 // extendedName checks the name of an extended resource.
-func extendedName(name corev1.ResourceName, w *Path) field.ErrorList {
-	if errs := QualifiedName(string(name), w, ""); len(errs) > 0 {
+func extendedName(name corev1.ResourceName, fldPath *Path) field.ErrorList {
+	if errs := QualifiedName(string(name), fldPath, ""); len(errs) > 0 {
 		return errs
 	}
 	if !strings.Contains(string(name), "/") {
-		return field.ErrorList{field.Invalid(w.Field(), name, "must be a standard resource for containers")}
+		return field.ErrorList{field.Invalid(fldPath.Field(), name, "must be a standard resource for containers")}
 	}
-	if strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) ||
+	if strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) ||
+		strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) ||
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0 {
-		return field.ErrorList{field.Invalid(w.Field(), name, "doesn't follow extended resource name standard")}
+		return field.ErrorList{field.Invalid(fldPath.Field(), name, "doesn't follow extended resource name standard")}
 	}
 	return nil
 }
 
+// Decimal formats a number.
 func Decimal[N number](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -16,6 +16,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Ingresses describes the kind Ingress.
 func Ingresses() kinds.Kind {
 	return kinds.Of[*networkingv1.Ingress]{
 		Type: &networkingv1.Ingress{}, List: &networkingv1.IngressList{},
@@ -39,7 +40,8 @@ func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 	s := &in.Spec
 	var errs field.ErrorList
 	if len(s.Rules) == 0 && s.DefaultBackend == nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), s.Rules, "either `defaultBackend` or `rules` must be specified"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), s.Rules,
+			"either `defaultBackend` or `rules` must be specified"))
 	}
 	if s.DefaultBackend != nil {
 		at := fieldrules.Spec.Child("defaultBackend")
@@ -66,26 +68,26 @@ func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 }
 
 // hostPattern checks a host name whose first label may be a wildcard.
-func hostPattern(h string, w *fieldrules.Path, name string) field.ErrorList {
+func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if strings.Contains(h, "*") {
-		return fieldrules.Invalid(validation.IsWildcardDNS1123Subdomain(h), h, w, name)
+		return fieldrules.Invalid(validation.IsWildcardDNS1123Subdomain(h), h, fldPath, name)
 	}
-	return fieldrules.Invalid(validation.IsDNS1123Subdomain(h), h, w, name)
+	return fieldrules.Invalid(validation.IsDNS1123Subdomain(h), h, fldPath, name)
 }
 
-func ingressRule(r *networkingv1.IngressRule, w *fieldrules.Path) field.ErrorList {
+func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Host != "" {
 		if _, err := netip.ParseAddr(r.Host); err == nil {
-			errs = append(errs, field.Invalid(w.ChildField("host"), r.Host, "must be a DNS name, not an IP address"))
+			errs = append(errs, field.Invalid(fldPath.ChildField("host"), r.Host, "must be a DNS name, not an IP address"))
 		} else {
-			errs = append(errs, hostPattern(r.Host, w, "host")...)
+			errs = append(errs, hostPattern(r.Host, fldPath, "host")...)
 		}
 	}
 	if r.HTTP == nil {
 		return errs
 	}
-	http := w.Child("http")
+	http := fldPath.Child("http")
 	list := http.Child("paths")
 	if len(r.HTTP.Paths) == 0 {
 		errs = append(errs, field.Required(list.Field(), ""))
@@ -100,55 +102,56 @@ func ingressRule(r *networkingv1.IngressRule, w *fieldrules.Path) field.ErrorLis
 }
 
 // ingressPath checks a path of a rule and its backend.
-func ingressPath(p *networkingv1.HTTPIngressPath, w *fieldrules.Path) field.ErrorList {
+func ingressPath(p *networkingv1.HTTPIngressPath, fldPath *fieldrules.Path) field.ErrorList {
 	if p.PathType == nil {
-		return field.ErrorList{field.Required(w.ChildField("pathType"), "pathType must be specified")}
+		return field.ErrorList{field.Required(fldPath.ChildField("pathType"), "pathType must be specified")}
 	}
 	var errs field.ErrorList
 	switch *p.PathType {
 	case networkingv1.PathTypeExact, networkingv1.PathTypePrefix:
 		if !strings.HasPrefix(p.Path, "/") {
-			errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, "must be an absolute path"))
+			errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, "must be an absolute path"))
 			break
 		}
 		for _, bad := range []string{"//", "/./", "/../", "%2f", "%2F"} {
 			if strings.Contains(p.Path, bad) {
-				errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, fmt.Sprintf("must not contain '%s'", bad)))
+				errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, fmt.Sprintf("must not contain '%s'", bad)))
 			}
 		}
 		for _, bad := range []string{"/..", "/."} {
 			if strings.HasSuffix(p.Path, bad) {
-				errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, fmt.Sprintf("cannot end with '%s'", bad)))
+				errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, fmt.Sprintf("cannot end with '%s'", bad)))
 			}
 		}
 	case networkingv1.PathTypeImplementationSpecific:
 		if p.Path != "" && !strings.HasPrefix(p.Path, "/") {
-			errs = append(errs, field.Invalid(w.ChildField("path"), p.Path, "must be an absolute path"))
+			errs = append(errs, field.Invalid(fldPath.ChildField("path"), p.Path, "must be an absolute path"))
 		}
 	default:
-		errs = append(errs, field.NotSupported(w.ChildField("pathType"), *p.PathType, []networkingv1.PathType{
+		errs = append(errs, field.NotSupported(fldPath.ChildField("pathType"), *p.PathType, []networkingv1.PathType{
 			networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix}))
 	}
 	return errs
 }
 
 // ingressBackend checks that a backend is either a service or a resource.
-func ingressBackend(b *networkingv1.IngressBackend, w *fieldrules.Path) field.ErrorList {
+func ingressBackend(b *networkingv1.IngressBackend, fldPath *fieldrules.Path) field.ErrorList {
 	switch {
 	case b.Service != nil && b.Resource != nil:
-		return field.ErrorList{field.Invalid(w.Field(), "", "cannot set both resource and service backends")}
+		return field.ErrorList{field.Invalid(fldPath.Field(), "", "cannot set both resource and service backends")}
 	case b.Resource != nil:
-		at := w.Child("resource")
+		at := fldPath.Child("resource")
 		return append(fieldrules.Required(b.Resource.Kind, &at, "kind"), fieldrules.Required(b.Resource.Name, &at, "name")...)
 	case b.Service == nil:
-		return field.ErrorList{field.Required(w.Field(), "")}
+		return field.ErrorList{field.Required(fldPath.Field(), "")}
 	}
-	at := w.Child("service")
+	at := fldPath.Child("service")
 	var errs field.ErrorList
 	if b.Service.Name == "" {
 		errs = append(errs, field.Required(at.ChildField("name"), ""))
 	} else {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsServiceName(b.Service.Name, false), b.Service.Name, &at, "name")...)
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsServiceName(b.Service.Name, false),
+			b.Service.Name, &at, "name")...)
 	}
 	ports := at.Child("port")
 	switch p := b.Service.Port; {

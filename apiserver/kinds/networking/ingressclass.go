@@ -46,6 +46,7 @@ func IngressClasses() kinds.Kind {
 	}
 }
 
+// validateIngressClass checks the controller and the reference to parameters.
 func validateIngressClass(c *networkingv1.IngressClass) field.ErrorList {
 	var errs field.ErrorList
 	if n := c.Spec.Controller; len(n) > maxControllerName {
@@ -62,7 +63,9 @@ func validateIngressClass(c *networkingv1.IngressClass) field.ErrorList {
 	if p.Scope == nil {
 		return append(errs, field.Required(at.ChildField("scope"), ""))
 	}
-	errs = append(errs, fieldrules.OneOf(*p.Scope, &at, "scope", networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace)...)
+	errs = append(errs, fieldrules.OneOf(*p.Scope, &at, "scope",
+		networkingv1.IngressClassParametersReferenceScopeCluster,
+		networkingv1.IngressClassParametersReferenceScopeNamespace)...)
 	namespaced := *p.Scope == networkingv1.IngressClassParametersReferenceScopeNamespace
 	if namespaced && (p.Namespace == nil || *p.Namespace == "") {
 		errs = append(errs, field.Required(at.ChildField("namespace"), "`parameters.scope` is set to 'Namespace'"))

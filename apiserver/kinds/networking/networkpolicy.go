@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// NetworkPolicies describes the kind NetworkPolicy.
 func NetworkPolicies() kinds.Kind {
 	return kinds.Of[*networkingv1.NetworkPolicy]{
 		Type: &networkingv1.NetworkPolicy{}, List: &networkingv1.NetworkPolicyList{},
@@ -22,8 +23,9 @@ func NetworkPolicies() kinds.Kind {
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    defaultNetworkPolicy,
 		Validate:   validateNetworkPolicy,
-		Columns:    []metav1.TableColumnDefinition{columns.Column("Pod-Selector", "string", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
-		Row:        func(n *networkingv1.NetworkPolicy) []any { return []any{columns.SelectorCell(&n.Spec.PodSelector)} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Pod-Selector", "string",
+			networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"])},
+		Row: func(n *networkingv1.NetworkPolicy) []any { return []any{columns.SelectorCell(&n.Spec.PodSelector)} },
 	}
 }
 
@@ -61,23 +63,27 @@ func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
 		errs = append(errs, policySide(s.Egress[i].Ports, s.Egress[i].To, &at, "to")...)
 	}
 	if len(s.PolicyTypes) > 2 {
-		return append(errs, field.Invalid(fieldrules.Spec.ChildField("policyTypes"), s.PolicyTypes, "may not specify more than two policyTypes"))
+		return append(errs, field.Invalid(fieldrules.Spec.ChildField("policyTypes"), s.PolicyTypes,
+			"may not specify more than two policyTypes"))
 	}
 	for i, t := range s.PolicyTypes {
 		if t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress {
-			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("policyTypes").Index(i), t, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}))
+			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("policyTypes").Index(i), t,
+				[]networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}))
 		}
 	}
 	return errs
 }
 
 // policySide checks the ports and peers of an ingress or egress rule.
-func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, w *fieldrules.Path, name string) field.ErrorList {
+func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer,
+	fldPath *fieldrules.Path, name string) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("ports")
+	list := fldPath.Child("ports")
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
-		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP,
+			corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
 		if p.Port != nil {
 			errs = append(errs, fieldrules.PortOrName(*p.Port, &at, "port")...)
 		}
@@ -94,7 +100,7 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 			}
 		}
 	}
-	list = w.Child(name)
+	list = fldPath.Child(name)
 	for i := range peers {
 		at := list.Index(i)
 		errs = append(errs, policyPeer(&peers[i], &at)...)
@@ -103,18 +109,18 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 }
 
 // policyPeer checks that a peer has either selectors or an IP block.
-func policyPeer(p *networkingv1.NetworkPolicyPeer, w *fieldrules.Path) field.ErrorList {
+func policyPeer(p *networkingv1.NetworkPolicyPeer, fldPath *fieldrules.Path) field.ErrorList {
 	if p.PodSelector == nil && p.NamespaceSelector == nil && p.IPBlock == nil {
-		return field.ErrorList{field.Required(w.Field(), "must specify a peer")}
+		return field.ErrorList{field.Required(fldPath.Field(), "must specify a peer")}
 	}
-	errs := fieldrules.LabelSelector(p.PodSelector, w, "podSelector")
-	errs = append(errs, fieldrules.LabelSelector(p.NamespaceSelector, w, "namespaceSelector")...)
+	errs := fieldrules.LabelSelector(p.PodSelector, fldPath, "podSelector")
+	errs = append(errs, fieldrules.LabelSelector(p.NamespaceSelector, fldPath, "namespaceSelector")...)
 	if p.IPBlock == nil {
 		return errs
 	}
-	at := w.Child("ipBlock")
+	at := fldPath.Child("ipBlock")
 	if p.PodSelector != nil || p.NamespaceSelector != nil {
-		errs = append(errs, field.Forbidden(w.Field(), "may not specify both ipBlock and another peer"))
+		errs = append(errs, field.Forbidden(fldPath.Field(), "may not specify both ipBlock and another peer"))
 	}
 	if p.IPBlock.CIDR == "" {
 		return append(errs, field.Required(at.ChildField("cidr"), ""))

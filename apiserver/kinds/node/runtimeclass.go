@@ -12,6 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
+// RuntimeClasses describes the kind RuntimeClass.
 func RuntimeClasses() kinds.Kind {
 	return kinds.Of[*nodev1.RuntimeClass]{
 		Type: &nodev1.RuntimeClass{}, List: &nodev1.RuntimeClassList{},
@@ -34,7 +35,8 @@ func RuntimeClasses() kinds.Kind {
 		ValidateUpdate: func(r, old *nodev1.RuntimeClass) field.ErrorList {
 			return fieldrules.Immutable(r.Handler, old.Handler, &fieldrules.Root, "handler")
 		},
-		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string", nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
-		Row:     func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
+		Columns: []metav1.TableColumnDefinition{columns.Column("Handler", "string",
+			nodev1.RuntimeClass{}.SwaggerDoc()["handler"])},
+		Row: func(r *nodev1.RuntimeClass) []any { return []any{r.Handler} },
 	}
 }

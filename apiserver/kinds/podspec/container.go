@@ -13,9 +13,9 @@ import (
 )
 
 // containers checks the containers of a pod.
-func containers(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("containers")
+	list := fldPath.Child("containers")
 	if len(s.Containers) == 0 {
 		errs = append(errs, field.Required(list.Field(), ""))
 	}
@@ -27,20 +27,21 @@ func containers(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		}
 		if p := s.Containers[i].RestartPolicy; p != nil {
-			errs = append(errs, fieldrules.OneOf(*p, &at, "restartPolicy", corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
+			errs = append(errs, fieldrules.OneOf(*p, &at, "restartPolicy", corev1.ContainerRestartPolicyAlways,
+				corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
 		}
 	}
-	list = w.Child("initContainers")
+	list = fldPath.Child("initContainers")
 	for i := range s.InitContainers {
 		at := list.Index(i)
 		errs = append(errs, initContainer(i, s, &at)...)
 	}
-	list = w.Child("ephemeralContainers")
+	list = fldPath.Child("ephemeralContainers")
 	for i := range s.EphemeralContainers {
 		at := list.Index(i)
 		errs = append(errs, ephemeralContainer(i, s, &at)...)
 	}
-	return append(errs, hostPorts(s, w)...)
+	return append(errs, hostPorts(s, fldPath)...)
 }
 
 func hasContainer(list []corev1.Container, name string) bool {
@@ -57,14 +58,14 @@ func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-func initContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func initContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	c := &s.InitContainers[i]
-	errs := container(c, s, w)
+	errs := container(c, s, fldPath)
 	if c.Name != "" && (hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers[:i], c.Name)) {
-		errs = append(errs, field.Duplicate(w.ChildField("name"), c.Name))
+		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}
 	if Sidecar(c) {
-		return append(errs, handlers(c, s, w)...)
+		return append(errs, handlers(c, s, fldPath)...)
 	}
 	const only = "may not be set for init containers without restartPolicy=Always"
 	for _, set := range [...]struct {
@@ -75,26 +76,27 @@ func initContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList
 		{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil},
 	} {
 		if set.is {
-			errs = append(errs, field.Forbidden(w.ChildField(set.field), only))
+			errs = append(errs, field.Forbidden(fldPath.ChildField(set.field), only))
 		}
 	}
 	return errs
 }
 
 // ephemeralContainer checks an ephemeral container and its target.
-func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func ephemeralContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	e := &s.EphemeralContainers[i]
 	c := (*corev1.Container)(&e.EphemeralContainerCommon)
-	errs := container(c, s, w)
+	errs := container(c, s, fldPath)
 	taken := hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers, c.Name)
 	for j := range s.EphemeralContainers[:i] {
 		taken = taken || s.EphemeralContainers[j].Name == c.Name
 	}
 	if c.Name != "" && taken {
-		errs = append(errs, field.Duplicate(w.ChildField("name"), c.Name))
+		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}
-	if e.TargetContainerName != "" && !hasContainer(s.Containers, e.TargetContainerName) && !hasContainer(s.InitContainers, e.TargetContainerName) {
-		errs = append(errs, field.NotFound(w.ChildField("targetContainerName"), e.TargetContainerName))
+	if e.TargetContainerName != "" && !hasContainer(s.Containers, e.TargetContainerName) &&
+		!hasContainer(s.InitContainers, e.TargetContainerName) {
+		errs = append(errs, field.NotFound(fldPath.ChildField("targetContainerName"), e.TargetContainerName))
 	}
 	const never = "cannot be set for an Ephemeral Container"
 	for _, set := range [...]struct {
@@ -106,33 +108,34 @@ func ephemeralContainer(i int, s *corev1.PodSpec, w *fieldrules.Path) field.Erro
 		{"resources", len(c.Resources.Limits)+len(c.Resources.Requests) > 0},
 	} {
 		if set.is {
-			errs = append(errs, field.Forbidden(w.ChildField(set.field), never))
+			errs = append(errs, field.Forbidden(fldPath.ChildField(set.field), never))
 		}
 	}
 	return errs
 }
 
 // container checks the fields that containers of all types have.
-func container(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.DNSLabel(c.Name, w, "name")
-	errs = append(errs, fieldrules.Required(c.Image, w, "image")...)
-	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, w, "imagePullPolicy", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
-	errs = append(errs, fieldrules.OneOf(c.TerminationMessagePolicy, w, "terminationMessagePolicy",
+func container(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.DNSLabel(c.Name, fldPath, "name")
+	errs = append(errs, fieldrules.Required(c.Image, fldPath, "image")...)
+	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, fldPath, "imagePullPolicy", corev1.PullAlways,
+		corev1.PullIfNotPresent, corev1.PullNever)...)
+	errs = append(errs, fieldrules.OneOf(c.TerminationMessagePolicy, fldPath, "terminationMessagePolicy",
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
-	errs = append(errs, containerPorts(c.Ports, w)...)
-	errs = append(errs, environment(c, w)...)
-	errs = append(errs, mounts(c, s, w)...)
+	errs = append(errs, containerPorts(c.Ports, fldPath)...)
+	errs = append(errs, environment(c, fldPath)...)
+	errs = append(errs, mounts(c, s, fldPath)...)
 	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
-		at := w.Child("resources")
+		at := fldPath.Child("resources")
 		errs = append(errs, fieldrules.ResourceRequirements(&c.Resources, &at)...)
 	}
-	return append(errs, containerSecurity(c.SecurityContext, s, w)...)
+	return append(errs, containerSecurity(c.SecurityContext, s, fldPath)...)
 }
 
 // containerPorts checks the ports of a container.
-func containerPorts(ports []corev1.ContainerPort, w *fieldrules.Path) field.ErrorList {
+func containerPorts(ports []corev1.ContainerPort, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("ports")
+	list := fldPath.Child("ports")
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
 		if p.Name != "" {
@@ -155,13 +158,14 @@ func containerPorts(ports []corev1.ContainerPort, w *fieldrules.Path) field.Erro
 		if p.HostPort != 0 {
 			errs = append(errs, fieldrules.Port(p.HostPort, &at, "hostPort")...)
 		}
-		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		errs = append(errs, fieldrules.OneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP,
+			corev1.ProtocolSCTP)...)
 	}
 	return errs
 }
 
 // hostPorts checks that no two containers have the same host port.
-func hostPorts(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func hostPorts(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]bool(nil)
 	for i := range s.Containers {
@@ -170,11 +174,14 @@ func hostPorts(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 				continue
 			}
 			if s.HostNetwork && p.HostPort != p.ContainerPort {
-				errs = append(errs, field.Invalid(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("containerPort"), p.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
+				errs = append(errs,
+					field.Invalid(fldPath.ChildField("containers").Index(i).Child("ports").Index(j).Child("containerPort"),
+						p.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
 			}
 			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
 			if taken[key] {
-				errs = append(errs, field.Duplicate(w.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"), key))
+				errs = append(errs,
+					field.Duplicate(fldPath.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"), key))
 			}
 			if taken == nil {
 				taken = map[string]bool{}
@@ -186,9 +193,9 @@ func hostPorts(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 }
 
 // mounts checks that the volumes of a container's mounts exist.
-func mounts(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func mounts(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("volumeMounts")
+	list := fldPath.Child("volumeMounts")
 	for i := range c.VolumeMounts {
 		m, at := &c.VolumeMounts[i], list.Index(i)
 		if m.Name == "" {
@@ -206,12 +213,13 @@ func mounts(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.Er
 		errs = append(errs, localPath(m.SubPath, &at, "subPath")...)
 		errs = append(errs, localPath(m.SubPathExpr, &at, "subPathExpr")...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
-			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr,
+				"subPathExpr and subPath are mutually exclusive"))
 		}
 		errs = append(errs, fieldrules.OptionalOneOf(m.MountPropagation, &at, "mountPropagation",
 			corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
 	}
-	list = w.Child("volumeDevices")
+	list = fldPath.Child("volumeDevices")
 	for i := range c.VolumeDevices {
 		d, at := &c.VolumeDevices[i], list.Index(i)
 		if d.Name == "" {
@@ -234,50 +242,56 @@ func hasVolume(s *corev1.PodSpec, name string) bool {
 }
 
 // localPath checks that a path, which may be empty, is relative and does not contain "..".
-func localPath(p string, w *fieldrules.Path, name string) field.ErrorList {
+func localPath(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if p == "" {
 		return nil
 	}
 	var errs field.ErrorList
 	if path.IsAbs(p) {
-		errs = append(errs, field.Invalid(w.ChildField(name), p, "must be a relative path"))
+		errs = append(errs, field.Invalid(fldPath.ChildField(name), p, "must be a relative path"))
 	}
-	return append(errs, WithoutBacksteps(p, w, name)...)
+	return append(errs, WithoutBacksteps(p, fldPath, name)...)
 }
 
-func WithoutBacksteps(p string, w *fieldrules.Path, name string) field.ErrorList {
+// WithoutBacksteps checks that a path has no element "..".
+func WithoutBacksteps(p string, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if !strings.Contains(p, "..") {
 		return nil
 	}
 	for step := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
 		if step == ".." {
-			return field.ErrorList{field.Invalid(w.ChildField(name), p, "must not contain '..'")}
+			return field.ErrorList{field.Invalid(fldPath.ChildField(name), p, "must not contain '..'")}
 		}
 	}
 	return nil
 }
 
-func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+// containerSecurity checks the security context of a container.
+func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if c == nil {
 		return nil
 	}
-	at := w.Child("securityContext")
+	at := fldPath.Child("securityContext")
 	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
 	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
-	errs = append(errs, fieldrules.OptionalOneOf(c.ProcMount, &at, "procMount", corev1.DefaultProcMount, corev1.UnmaskedProcMount)...)
+	errs = append(errs, fieldrules.OptionalOneOf(c.ProcMount, &at, "procMount", corev1.DefaultProcMount,
+		corev1.UnmaskedProcMount)...)
 	if c.ProcMount != nil && *c.ProcMount == corev1.UnmaskedProcMount && (s.HostUsers == nil || *s.HostUsers) {
-		errs = append(errs, field.Invalid(at.ChildField("procMount"), *c.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
+		errs = append(errs, field.Invalid(at.ChildField("procMount"), *c.ProcMount,
+			"`hostUsers` must be false to use `Unmasked`"))
 	}
 	if c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation {
 		return errs
 	}
 	if c.Privileged != nil && *c.Privileged {
-		errs = append(errs, field.Invalid(at.Field(), *c, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+		errs = append(errs, field.Invalid(at.Field(), *c,
+			"cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 	}
 	if c.Capabilities != nil {
 		for _, added := range c.Capabilities.Add {
 			if added == "CAP_SYS_ADMIN" {
-				errs = append(errs, field.Invalid(at.Field(), *c, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+				errs = append(errs, field.Invalid(at.Field(), *c,
+					"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 			}
 		}
 	}

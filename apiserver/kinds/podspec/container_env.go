@@ -13,9 +13,9 @@ import (
 )
 
 // environment checks a container's variables and their sources.
-func environment(c *corev1.Container, w *fieldrules.Path) field.ErrorList {
+func environment(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("env")
+	list := fldPath.Child("env")
 	for i := range c.Env {
 		v, at := &c.Env[i], list.Index(i)
 		if v.Name == "" {
@@ -28,7 +28,7 @@ func environment(c *corev1.Container, w *fieldrules.Path) field.ErrorList {
 			errs = append(errs, variableSource(v, &from)...)
 		}
 	}
-	list = w.Child("envFrom")
+	list = fldPath.Child("envFrom")
 	for i := range c.EnvFrom {
 		from, at := &c.EnvFrom[i], list.Index(i)
 		if from.Prefix != "" {
@@ -56,42 +56,42 @@ func environment(c *corev1.Container, w *fieldrules.Path) field.ErrorList {
 }
 
 // variableName allows any printable name without "=".
-func variableName(name string, w *fieldrules.Path, in string) field.ErrorList {
+func variableName(name string, fldPath *fieldrules.Path, in string) field.ErrorList {
 	for i := range len(name) {
 		if c := name[i]; (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return fieldrules.Invalid(validation.IsRelaxedEnvVarName(name), name, w, in)
+			return fieldrules.Invalid(validation.IsRelaxedEnvVarName(name), name, fldPath, in)
 		}
 	}
 	return nil
 }
 
 // variableSource checks that the value of a variable has exactly one source, and the source.
-func variableSource(v *corev1.EnvVar, w *fieldrules.Path) field.ErrorList {
+func variableSource(v *corev1.EnvVar, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	from, sources := v.ValueFrom, 0
 	if r := from.FieldRef; r != nil {
 		sources++
-		at := w.Child("fieldRef")
+		at := fldPath.Child("fieldRef")
 		errs = append(errs, fieldRef(r, &at, variableFields)...)
 	}
 	if r := from.ResourceFieldRef; r != nil {
 		sources++
-		at := w.Child("resourceFieldRef")
+		at := fldPath.Child("resourceFieldRef")
 		errs = append(errs, resourceFieldRef(r, &at, false)...)
 	}
 	if r := from.ConfigMapKeyRef; r != nil {
 		sources++
-		at := w.Child("configMapKeyRef")
+		at := fldPath.Child("configMapKeyRef")
 		errs = append(errs, keyRef(r.Name, r.Key, &at)...)
 	}
 	if r := from.SecretKeyRef; r != nil {
 		sources++
-		at := w.Child("secretKeyRef")
+		at := fldPath.Child("secretKeyRef")
 		errs = append(errs, keyRef(r.Name, r.Key, &at)...)
 	}
 	if r := from.FileKeyRef; r != nil {
 		sources++
-		at := w.Child("fileKeyRef")
+		at := fldPath.Child("fileKeyRef")
 		errs = append(errs, fieldrules.Required(r.Key, &at, "key")...)
 		errs = append(errs, fieldrules.Required(r.VolumeName, &at, "volumeName")...)
 		errs = append(errs, fieldrules.Required(r.Path, &at, "path")...)
@@ -99,59 +99,64 @@ func variableSource(v *corev1.EnvVar, w *fieldrules.Path) field.ErrorList {
 	}
 	switch {
 	case sources == 0:
-		errs = append(errs, field.Invalid(w.Field(), "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+		errs = append(errs, field.Invalid(fldPath.Field(), "",
+			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
 	case v.Value != "":
-		errs = append(errs, field.Invalid(w.Field(), "", "may not be specified when `value` is not empty"))
+		errs = append(errs, field.Invalid(fldPath.Field(), "", "may not be specified when `value` is not empty"))
 	case sources > 1:
-		errs = append(errs, field.Invalid(w.Field(), "", "may not have more than one field specified at a time"))
+		errs = append(errs, field.Invalid(fldPath.Field(), "", "may not have more than one field specified at a time"))
 	}
 	return errs
 }
 
-func keyRef(name, key string, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(name, w, "name")
+func keyRef(name, key string, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Required(name, fldPath, "name")
 	if key == "" {
-		return append(errs, field.Required(w.ChildField("key"), ""))
+		return append(errs, field.Required(fldPath.ChildField("key"), ""))
 	}
-	return append(errs, fieldrules.Invalid(validation.IsConfigMapKey(key), key, w, "key")...)
+	return append(errs, fieldrules.Invalid(validation.IsConfigMapKey(key), key, fldPath, "key")...)
 }
 
 var (
 	// variableFields are the fields of a pod to which variables can refer.
-	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
-		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
+	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
+		"spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
 	// volumeFields are those to which files can refer.
-	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
+	volumeFields = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations",
+		"metadata.uid"}
 )
 
 // fieldRef checks a reference to a field of the pod itself.
-func fieldRef(r *corev1.ObjectFieldSelector, w *fieldrules.Path, known []string) field.ErrorList {
+func fieldRef(r *corev1.ObjectFieldSelector, fldPath *fieldrules.Path, known []string) field.ErrorList {
 	if r.APIVersion == "" {
-		return field.ErrorList{field.Required(w.ChildField("apiVersion"), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField("apiVersion"), "")}
 	}
 	if r.FieldPath == "" {
-		return field.ErrorList{field.Required(w.ChildField("fieldPath"), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField("fieldPath"), "")}
 	}
 	if r.APIVersion != "v1" {
-		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath, fmt.Sprintf("error converting fieldPath: unsupported pod version: %s", r.APIVersion))}
+		return field.ErrorList{field.Invalid(fldPath.ChildField("fieldPath"), r.FieldPath,
+			fmt.Sprintf("error converting fieldPath: unsupported pod version: %s", r.APIVersion))}
 	}
 	if base, key, ok := subscript(r.FieldPath); ok {
 		switch base {
 		case "metadata.annotations":
-			return fieldrules.Invalid(validation.IsQualifiedName(strings.ToLower(key)), key, w, "fieldPath")
+			return fieldrules.Invalid(validation.IsQualifiedName(strings.ToLower(key)), key, fldPath, "fieldPath")
 		case "metadata.labels":
-			return fieldrules.Invalid(validation.IsQualifiedName(key), key, w, "fieldPath")
+			return fieldrules.Invalid(validation.IsQualifiedName(key), key, fldPath, "fieldPath")
 		default:
-			return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), base, "does not support subscript")}
+			return field.ErrorList{field.Invalid(fldPath.ChildField("fieldPath"), base, "does not support subscript")}
 		}
 	}
 	if slices.Contains(known, r.FieldPath) {
 		return nil
 	}
 	if !slices.Contains(variableFields, r.FieldPath) && !slices.Contains(volumeFields, r.FieldPath) {
-		return field.ErrorList{field.Invalid(w.ChildField("fieldPath"), r.FieldPath, "error converting fieldPath: field label not supported: "+r.FieldPath)}
+		return field.ErrorList{field.Invalid(fldPath.ChildField("fieldPath"), r.FieldPath,
+			"error converting fieldPath: field label not supported: "+r.FieldPath)}
 	}
-	return field.ErrorList{field.NotSupported(w.ChildField("fieldPath"), r.FieldPath, slices.Sorted(slices.Values(known)))}
+	return field.ErrorList{field.NotSupported(fldPath.ChildField("fieldPath"), r.FieldPath,
+		slices.Sorted(slices.Values(known)))}
 }
 
 // subscript splits metadata.labels['key'] into the map and the key.
@@ -162,18 +167,21 @@ func subscript(path string) (string, string, bool) {
 }
 
 // containerResources are the resources to which resourceFieldRef can refer.
-var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
+var containerResources = []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu",
+	"requests.memory", "requests.ephemeral-storage"}
 
-func resourceFieldRef(r *corev1.ResourceFieldSelector, w *fieldrules.Path, volume bool) field.ErrorList {
+func resourceFieldRef(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path, volume bool) field.ErrorList {
 	switch {
 	case volume && r.ContainerName == "":
-		return field.ErrorList{field.Required(w.ChildField("containerName"), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField("containerName"), "")}
 	case r.Resource == "":
-		return field.ErrorList{field.Required(w.ChildField("resource"), "")}
-	case !slices.Contains(containerResources, r.Resource) && !strings.HasPrefix(r.Resource, "limits.hugepages-") && !strings.HasPrefix(r.Resource, "requests.hugepages-"):
-		return field.ErrorList{field.NotSupported(w.ChildField("resource"), r.Resource, slices.Sorted(slices.Values(containerResources)))}
+		return field.ErrorList{field.Required(fldPath.ChildField("resource"), "")}
+	case !slices.Contains(containerResources, r.Resource) &&
+		!strings.HasPrefix(r.Resource, "limits.hugepages-") && !strings.HasPrefix(r.Resource, "requests.hugepages-"):
+		return field.ErrorList{field.NotSupported(fldPath.ChildField("resource"), r.Resource,
+			slices.Sorted(slices.Values(containerResources)))}
 	}
-	return divisor(r, w)
+	return divisor(r, fldPath)
 }
 
 var divisors = map[string][]string{
@@ -182,7 +190,7 @@ var divisors = map[string][]string{
 	"ephemeral-storage": {"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"},
 }
 
-func divisor(r *corev1.ResourceFieldSelector, w *fieldrules.Path) field.ErrorList {
+func divisor(r *corev1.ResourceFieldSelector, fldPath *fieldrules.Path) field.ErrorList {
 	_, what, _ := strings.Cut(r.Resource, ".")
 	allowed, ok := divisors[what]
 	if !ok {
@@ -195,5 +203,6 @@ func divisor(r *corev1.ResourceFieldSelector, w *fieldrules.Path) field.ErrorLis
 	if !ok {
 		name = "hugepages"
 	}
-	return field.ErrorList{field.Invalid(w.ChildField("divisor"), name, fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, ", "), name))}
+	return field.ErrorList{field.Invalid(fldPath.ChildField("divisor"), name,
+		fmt.Sprintf("only divisor's values %s are supported with the %s resource", strings.Join(allowed, ", "), name))}
 }

@@ -11,62 +11,64 @@ import (
 )
 
 // handlers checks the probes and hooks of a container that keeps running.
-func handlers(c *corev1.Container, s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func handlers(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Lifecycle != nil {
-		at := w.Child("lifecycle")
+		at := fldPath.Child("lifecycle")
 		errs = append(errs, hook(c.Lifecycle.PostStart, s, &at, "postStart")...)
 		errs = append(errs, hook(c.Lifecycle.PreStop, s, &at, "preStop")...)
 	}
 	if c.LivenessProbe != nil {
-		at := w.Child("livenessProbe")
+		at := fldPath.Child("livenessProbe")
 		errs = append(errs, probe(c.LivenessProbe, &at)...)
 		errs = append(errs, onceSuccessful(c.LivenessProbe, &at)...)
 	}
 	if c.StartupProbe != nil {
-		at := w.Child("startupProbe")
+		at := fldPath.Child("startupProbe")
 		errs = append(errs, probe(c.StartupProbe, &at)...)
 		errs = append(errs, onceSuccessful(c.StartupProbe, &at)...)
 	}
 	if p := c.ReadinessProbe; p != nil {
-		at := w.Child("readinessProbe")
+		at := fldPath.Child("readinessProbe")
 		errs = append(errs, probe(p, &at)...)
 		if p.TerminationGracePeriodSeconds != nil {
-			errs = append(errs, field.Invalid(at.ChildField("terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
+			errs = append(errs, field.Invalid(at.ChildField("terminationGracePeriodSeconds"),
+				*p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
 		}
 	}
 	return errs
 }
 
-func onceSuccessful(p *corev1.Probe, w *fieldrules.Path) field.ErrorList {
+func onceSuccessful(p *corev1.Probe, fldPath *fieldrules.Path) field.ErrorList {
 	if p.SuccessThreshold == 1 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField("successThreshold"), p.SuccessThreshold, "must be 1")}
+	return field.ErrorList{field.Invalid(fldPath.ChildField("successThreshold"), p.SuccessThreshold, "must be 1")}
 }
 
-func probe(p *corev1.Probe, w *fieldrules.Path) field.ErrorList {
-	errs := handler(actions{exec: p.Exec, http: p.HTTPGet, tcp: p.TCPSocket, grpc: p.GRPC}, w)
-	errs = append(errs, fieldrules.NonNegative(p.InitialDelaySeconds, w, "initialDelaySeconds")...)
-	errs = append(errs, fieldrules.NonNegative(p.TimeoutSeconds, w, "timeoutSeconds")...)
-	errs = append(errs, fieldrules.NonNegative(p.PeriodSeconds, w, "periodSeconds")...)
-	errs = append(errs, fieldrules.NonNegative(p.SuccessThreshold, w, "successThreshold")...)
-	errs = append(errs, fieldrules.NonNegative(p.FailureThreshold, w, "failureThreshold")...)
+func probe(p *corev1.Probe, fldPath *fieldrules.Path) field.ErrorList {
+	errs := handler(actions{exec: p.Exec, http: p.HTTPGet, tcp: p.TCPSocket, grpc: p.GRPC}, fldPath)
+	errs = append(errs, fieldrules.NonNegative(p.InitialDelaySeconds, fldPath, "initialDelaySeconds")...)
+	errs = append(errs, fieldrules.NonNegative(p.TimeoutSeconds, fldPath, "timeoutSeconds")...)
+	errs = append(errs, fieldrules.NonNegative(p.PeriodSeconds, fldPath, "periodSeconds")...)
+	errs = append(errs, fieldrules.NonNegative(p.SuccessThreshold, fldPath, "successThreshold")...)
+	errs = append(errs, fieldrules.NonNegative(p.FailureThreshold, fldPath, "failureThreshold")...)
 	if g := p.TerminationGracePeriodSeconds; g != nil && *g <= 0 {
-		errs = append(errs, field.Invalid(w.ChildField("terminationGracePeriodSeconds"), *g, "must be greater than 0"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("terminationGracePeriodSeconds"), *g, "must be greater than 0"))
 	}
 	return errs
 }
 
-func hook(h *corev1.LifecycleHandler, s *corev1.PodSpec, w *fieldrules.Path, name string) field.ErrorList {
+func hook(h *corev1.LifecycleHandler, s *corev1.PodSpec, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if h == nil {
 		return nil
 	}
-	at := w.Child(name)
+	at := fldPath.Child(name)
 	errs := handler(actions{exec: h.Exec, http: h.HTTPGet, tcp: h.TCPSocket, sleep: h.Sleep}, &at)
 	if h.Sleep != nil && s.TerminationGracePeriodSeconds != nil {
 		if grace := *s.TerminationGracePeriodSeconds; h.Sleep.Seconds < 0 || h.Sleep.Seconds > grace {
-			errs = append(errs, field.Invalid(at.ChildField("sleep").Child("seconds"), h.Sleep.Seconds, "must be non-negative and less than terminationGracePeriodSeconds ("+fieldrules.Decimal(grace)+")"))
+			errs = append(errs, field.Invalid(at.ChildField("sleep").Child("seconds"), h.Sleep.Seconds,
+				"must be non-negative and less than terminationGracePeriodSeconds ("+fieldrules.Decimal(grace)+")"))
 		}
 	}
 	return errs
@@ -82,24 +84,25 @@ type actions struct {
 }
 
 // handler checks that a probe or a hook has exactly one action, and the action.
-func handler(a actions, w *fieldrules.Path) field.ErrorList {
+func handler(a actions, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	first := ""
 	for _, h := range [...]struct {
 		name string
 		is   bool
-	}{{"exec", a.exec != nil}, {"httpGet", a.http != nil}, {"tcpSocket", a.tcp != nil}, {"grpc", a.grpc != nil}, {"sleep", a.sleep != nil}} {
+	}{{"exec", a.exec != nil}, {"httpGet", a.http != nil}, {"tcpSocket", a.tcp != nil}, {"grpc", a.grpc != nil},
+		{"sleep", a.sleep != nil}} {
 		switch {
 		case h.is && first == "":
 			first = h.name
 		case h.is:
-			errs = append(errs, field.Forbidden(w.ChildField(h.name), "may not specify more than 1 handler type"))
+			errs = append(errs, field.Forbidden(fldPath.ChildField(h.name), "may not specify more than 1 handler type"))
 		}
 	}
-	at := w.Child(first)
+	at := fldPath.Child(first)
 	switch first {
 	case "":
-		errs = append(errs, field.Required(w.Field(), "must specify a handler type"))
+		errs = append(errs, field.Required(fldPath.Field(), "must specify a handler type"))
 	case "exec":
 		if len(a.exec.Command) == 0 {
 			errs = append(errs, field.Required(at.ChildField("command"), ""))
@@ -114,13 +117,13 @@ func handler(a actions, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func httpGet(g *corev1.HTTPGetAction, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(g.Path, w, "path")
-	errs = append(errs, fieldrules.PortOrName(g.Port, w, "port")...)
-	errs = append(errs, fieldrules.OneOf(g.Scheme, w, "scheme", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)...)
+func httpGet(g *corev1.HTTPGetAction, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Required(g.Path, fldPath, "path")
+	errs = append(errs, fieldrules.PortOrName(g.Port, fldPath, "port")...)
+	errs = append(errs, fieldrules.OneOf(g.Scheme, fldPath, "scheme", corev1.URISchemeHTTP, corev1.URISchemeHTTPS)...)
 	for _, h := range g.HTTPHeaders {
 		for _, m := range validation.IsHTTPHeaderName(strings.TrimSpace(h.Name)) {
-			errs = append(errs, field.Invalid(w.ChildField("httpHeaders"), h.Name, m))
+			errs = append(errs, field.Invalid(fldPath.ChildField("httpHeaders"), h.Name, m))
 		}
 	}
 	return errs

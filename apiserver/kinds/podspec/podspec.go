@@ -14,73 +14,75 @@ import (
 )
 
 // template checks the pod template of a controller.
-func ValidateTemplate(t *corev1.PodTemplateSpec, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("metadata")
+func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
+	at := fldPath.Child("metadata")
 	errs := fieldrules.LabelMap(t.Labels, &at, "labels")
 	errs = append(errs, fieldrules.Annotations(t.Annotations, &at)...)
-	at = w.Child("spec")
+	at = fldPath.Child("spec")
 	errs = append(errs, Validate(&t.Spec, &at)...)
 	if len(t.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"), "ephemeral containers not allowed in pod template"))
+		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"),
+			"ephemeral containers not allowed in pod template"))
 	}
 	return errs
 }
 
 // Validate checks a spec of a pod or a pod template.
-func Validate(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
-	errs := volumes(s, w)
-	errs = append(errs, containers(s, w)...)
-	errs = append(errs, fieldrules.OneOf(s.RestartPolicy, w, "restartPolicy",
+func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := volumes(s, fldPath)
+	errs = append(errs, containers(s, fldPath)...)
+	errs = append(errs, fieldrules.OneOf(s.RestartPolicy, fldPath, "restartPolicy",
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
-	errs = append(errs, fieldrules.OneOf(s.DNSPolicy, w, "dnsPolicy",
+	errs = append(errs, fieldrules.OneOf(s.DNSPolicy, fldPath, "dnsPolicy",
 		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)...)
-	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, w, "nodeSelector")...)
-	errs = append(errs, podNames(s, w)...)
-	errs = append(errs, podSecurity(s, w)...)
-	errs = append(errs, podNetwork(s, w)...)
-	errs = append(errs, scheduling(s, w)...)
+	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, fldPath, "nodeSelector")...)
+	errs = append(errs, podNames(s, fldPath)...)
+	errs = append(errs, podSecurity(s, fldPath)...)
+	errs = append(errs, podNetwork(s, fldPath)...)
+	errs = append(errs, scheduling(s, fldPath)...)
 	if d := s.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		errs = append(errs, field.Invalid(w.ChildField("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32)))
+		errs = append(errs, field.Invalid(fldPath.ChildField("activeDeadlineSeconds"), *d,
+			validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if len(s.Overhead) > 0 {
-		at := w.Child("overhead")
+		at := fldPath.Child("overhead")
 		errs = append(errs, fieldrules.ResourceList(s.Overhead, &at)...)
 	}
 	if s.Resources != nil {
-		at := w.Child("resources")
+		at := fldPath.Child("resources")
 		errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at)...)
 	}
 	return errs
 }
 
 // podNames checks the names of other objects in a pod's spec.
-func podNames(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, n := range [...]struct{ field, value string }{
 		{"serviceAccountName", s.ServiceAccountName}, {"nodeName", s.NodeName}, {"priorityClassName", s.PriorityClassName},
 	} {
 		if n.value != "" {
-			errs = append(errs, fieldrules.DNSName(n.value, w, n.field)...)
+			errs = append(errs, fieldrules.DNSName(n.value, fldPath, n.field)...)
 		}
 	}
 	if s.RuntimeClassName != nil {
-		errs = append(errs, fieldrules.DNSName(*s.RuntimeClassName, w, "runtimeClassName")...)
+		errs = append(errs, fieldrules.DNSName(*s.RuntimeClassName, fldPath, "runtimeClassName")...)
 	}
 	if s.SchedulerName != "" {
-		errs = append(errs, fieldrules.QualifiedName(s.SchedulerName, w, "schedulerName")...)
+		errs = append(errs, fieldrules.QualifiedName(s.SchedulerName, fldPath, "schedulerName")...)
 	}
 	for i, r := range s.ImagePullSecrets {
-		list := w.Child("imagePullSecrets")
+		list := fldPath.Child("imagePullSecrets")
 		at := list.Index(i)
 		errs = append(errs, fieldrules.Required(r.Name, &at, "name")...)
 	}
 	for i, g := range s.ReadinessGates {
-		list := w.Child("readinessGates")
+		list := fldPath.Child("readinessGates")
 		at := list.Index(i)
 		errs = append(errs, fieldrules.QualifiedName(string(g.ConditionType), &at, "conditionType")...)
 	}
 	for i, g := range s.SchedulingGates {
-		list := w.Child("schedulingGates")
+		list := fldPath.Child("schedulingGates")
 		at := list.Index(i)
 		errs = append(errs, fieldrules.QualifiedName(g.Name, &at, "name")...)
 		if slices.ContainsFunc(s.SchedulingGates[:i], func(o corev1.PodSchedulingGate) bool { return o.Name == g.Name }) {
@@ -90,16 +92,16 @@ func podNames(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func podNetwork(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func podNetwork(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.Hostname != "" {
-		errs = append(errs, fieldrules.DNSLabel(s.Hostname, w, "hostname")...)
+		errs = append(errs, fieldrules.DNSLabel(s.Hostname, fldPath, "hostname")...)
 	}
 	if s.Subdomain != "" {
-		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, w, "subdomain")...)
+		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, fldPath, "subdomain")...)
 	}
 	for i, a := range s.HostAliases {
-		list := w.Child("hostAliases")
+		list := fldPath.Child("hostAliases")
 		at := list.Index(i)
 		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
 		names := at.Child("hostnames")
@@ -109,7 +111,7 @@ func podNetwork(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 		}
 	}
 	if s.DNSConfig != nil || s.DNSPolicy == corev1.DNSNone {
-		errs = append(errs, dnsConfig(s, w)...)
+		errs = append(errs, dnsConfig(s, fldPath)...)
 	}
 	return errs
 }
@@ -121,31 +123,35 @@ const (
 )
 
 // dnsConfig checks the DNS policy and configuration of a pod.
-func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
-	at := w.Child("dnsConfig")
+func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	at := fldPath.Child("dnsConfig")
 	c := s.DNSConfig
 	if c == nil {
 		return field.ErrorList{field.Required(at.Field(), "must provide `dnsConfig` when `dnsPolicy` is None")}
 	}
 	var errs field.ErrorList
 	if s.DNSPolicy == corev1.DNSNone && len(c.Nameservers) == 0 {
-		errs = append(errs, field.Required(at.ChildField("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+		errs = append(errs, field.Required(at.ChildField("nameservers"),
+			"must provide at least one DNS nameserver when `dnsPolicy` is None"))
 	}
 	if len(c.Nameservers) > maxNameservers {
-		errs = append(errs, field.Invalid(at.ChildField("nameservers"), c.Nameservers, "must not have more than "+strconv.Itoa(maxNameservers)+" nameservers"))
+		errs = append(errs, field.Invalid(at.ChildField("nameservers"), c.Nameservers,
+			"must not have more than "+strconv.Itoa(maxNameservers)+" nameservers"))
 	}
 	for i, n := range c.Nameservers {
 		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("nameservers").Index(i), n, false, nil)...)
 	}
 	if len(c.Searches) > maxSearches {
-		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches, "must not have more than "+strconv.Itoa(maxSearches)+" search paths"))
+		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
+			"must not have more than "+strconv.Itoa(maxSearches)+" search paths"))
 	}
 	length := 0
 	for _, search := range c.Searches {
 		length += len(search) + 1
 	}
 	if length-1 > maxSearchLength {
-		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches, "must not have more than "+strconv.Itoa(maxSearchLength)+" characters (including spaces) in the search list"))
+		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
+			"must not have more than "+strconv.Itoa(maxSearchLength)+" characters (including spaces) in the search list"))
 	}
 	for i, o := range c.Options {
 		if o.Name == "" {
@@ -156,12 +162,12 @@ func dnsConfig(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 }
 
 // podSecurity checks the security context of a pod.
-func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	c := s.SecurityContext
 	if c == nil {
 		return nil
 	}
-	at := w.Child("securityContext")
+	at := fldPath.Child("securityContext")
 	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
 	if c.FSGroup != nil {
 		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*c.FSGroup), *c.FSGroup, &at, "fsGroup")...)
@@ -171,7 +177,8 @@ func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at.ChildField("supplementalGroups").Index(i), g, m))
 		}
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(c.FSGroupChangePolicy, &at, "fsGroupChangePolicy", corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
+	errs = append(errs, fieldrules.OptionalOneOf(c.FSGroupChangePolicy, &at, "fsGroupChangePolicy",
+		corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
 	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
 	for i, sysctl := range c.Sysctls {
 		list := at.Child("sysctls")
@@ -182,33 +189,36 @@ func podSecurity(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
 		}
 	}
 	if s.ShareProcessNamespace != nil && *s.ShareProcessNamespace && s.HostPID {
-		errs = append(errs, field.Invalid(at.ChildField("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+		errs = append(errs, field.Invalid(at.ChildField("shareProcessNamespace"), true,
+			"ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
 	return errs
 }
 
-func seccomp(p *corev1.SeccompProfile, w *fieldrules.Path) field.ErrorList {
+func seccomp(p *corev1.SeccompProfile, fldPath *fieldrules.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	at := w.Child("seccompProfile")
-	errs := fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	at := fldPath.Child("seccompProfile")
+	errs := fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
+		corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
 	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
 	case local && p.LocalhostProfile == nil:
 		errs = append(errs, field.Required(at.ChildField("localhostProfile"), "must be set when seccomp type is Localhost"))
 	case !local && p.LocalhostProfile != nil:
-		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), *p.LocalhostProfile, "can only be set when seccomp type is Localhost"))
+		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), *p.LocalhostProfile,
+			"can only be set when seccomp type is Localhost"))
 	}
 	return errs
 }
 
-func userAndGroup(user, group *int64, w *fieldrules.Path) field.ErrorList {
+func userAndGroup(user, group *int64, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if user != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsValidUserID(*user), *user, w, "runAsUser")...)
+		errs = append(errs, fieldrules.Invalid(validation.IsValidUserID(*user), *user, fldPath, "runAsUser")...)
 	}
 	if group != nil {
-		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*group), *group, w, "runAsGroup")...)
+		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*group), *group, fldPath, "runAsGroup")...)
 	}
 	return errs
 }

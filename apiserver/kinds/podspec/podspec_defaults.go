@@ -198,6 +198,7 @@ func requestLimits(r *corev1.ResourceRequirements) {
 	}
 }
 
+// FillFrom adds to a list the quantities of another one that it does not have.
 func FillFrom(to, from corev1.ResourceList) {
 	for k, q := range from {
 		if _, ok := to[k]; !ok {

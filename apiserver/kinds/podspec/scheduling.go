@@ -13,40 +13,45 @@ import (
 )
 
 // scheduling checks node selectors, affinities, tolerations and topology spread constraints.
-func scheduling(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
-	errs := Tolerations(s.Tolerations, w)
+func scheduling(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := Tolerations(s.Tolerations, fldPath)
 	if a := s.Affinity; a != nil {
-		at := w.Child("affinity")
+		at := fldPath.Child("affinity")
 		errs = append(errs, nodeAffinity(a.NodeAffinity, &at)...)
 		if p := a.PodAffinity; p != nil {
-			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAffinity")...)
+			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
+				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAffinity")...)
 		}
 		if p := a.PodAntiAffinity; p != nil {
-			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAntiAffinity")...)
+			errs = append(errs, podAffinity(p.RequiredDuringSchedulingIgnoredDuringExecution,
+				p.PreferredDuringSchedulingIgnoredDuringExecution, &at, "podAntiAffinity")...)
 		}
 	}
 	if len(s.TopologySpreadConstraints) > 0 {
-		errs = append(errs, topologySpread(s.TopologySpreadConstraints, w)...)
+		errs = append(errs, topologySpread(s.TopologySpreadConstraints, fldPath)...)
 	}
 	if s.PreemptionPolicy != nil {
-		errs = append(errs, fieldrules.OneOf(*s.PreemptionPolicy, w, "preemptionPolicy", corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		errs = append(errs, fieldrules.OneOf(*s.PreemptionPolicy, fldPath, "preemptionPolicy",
+			corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	return errs
 }
 
 // Tolerations checks the keys, operators, values and effects of tolerations.
-func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
+func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	all := w.Child("tolerations")
+	all := fldPath.Child("tolerations")
 	for i := range list {
 		t, at := &list[i], all.Index(i)
 		if t.Key != "" {
 			errs = append(errs, fieldrules.LabelName(t.Key, &at, "key")...)
 		} else if t.Operator != corev1.TolerationOpExists {
-			errs = append(errs, field.Invalid(at.ChildField("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+			errs = append(errs, field.Invalid(at.ChildField("operator"), t.Operator,
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
 		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-			errs = append(errs, field.Invalid(at.ChildField("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+			errs = append(errs, field.Invalid(at.ChildField("effect"), t.Effect,
+				"effect must be 'NoExecute' when `tolerationSeconds` is set"))
 		}
 		switch t.Operator {
 		case corev1.TolerationOpEqual, "":
@@ -57,7 +62,8 @@ func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
 			}
 		case corev1.TolerationOpLt, corev1.TolerationOpGt:
 		default:
-			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator", []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
+			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator",
+				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
 		}
 		if t.Effect != "" {
 			errs = append(errs, TaintEffect(t.Effect, &at)...)
@@ -66,15 +72,17 @@ func Tolerations(list []corev1.Toleration, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func TaintEffect(e corev1.TaintEffect, w *fieldrules.Path) field.ErrorList {
-	return fieldrules.OneOf(e, w, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+// TaintEffect checks the effect of a taint.
+func TaintEffect(e corev1.TaintEffect, fldPath *fieldrules.Path) field.ErrorList {
+	return fieldrules.OneOf(e, fldPath, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+		corev1.TaintEffectNoExecute)
 }
 
-func nodeAffinity(a *corev1.NodeAffinity, w *fieldrules.Path) field.ErrorList {
+func nodeAffinity(a *corev1.NodeAffinity, fldPath *fieldrules.Path) field.ErrorList {
 	if a == nil {
 		return nil
 	}
-	at := w.Child("nodeAffinity")
+	at := fldPath.Child("nodeAffinity")
 	var errs field.ErrorList
 	if a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		must := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
@@ -90,15 +98,16 @@ func nodeAffinity(a *corev1.NodeAffinity, w *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-func weight(n int32, w *fieldrules.Path) field.ErrorList {
+func weight(n int32, fldPath *fieldrules.Path) field.ErrorList {
 	if n >= 1 && n <= 100 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField("weight"), n, "must be in the range 1-100")}
+	return field.ErrorList{field.Invalid(fldPath.ChildField("weight"), n, "must be in the range 1-100")}
 }
 
-func NodeSelector(s *corev1.NodeSelector, w *fieldrules.Path) field.ErrorList {
-	list := w.Child("nodeSelectorTerms")
+// NodeSelector checks a required node selector.
+func NodeSelector(s *corev1.NodeSelector, fldPath *fieldrules.Path) field.ErrorList {
+	list := fldPath.Child("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {
 		return field.ErrorList{field.Required(list.Field(), "must have at least one node selector term")}
 	}
@@ -111,9 +120,9 @@ func NodeSelector(s *corev1.NodeSelector, w *fieldrules.Path) field.ErrorList {
 }
 
 // nodeSelectorTerm checks the label and field requirements of a term.
-func nodeSelectorTerm(t *corev1.NodeSelectorTerm, w *fieldrules.Path) field.ErrorList {
+func nodeSelectorTerm(t *corev1.NodeSelectorTerm, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("matchExpressions")
+	list := fldPath.Child("matchExpressions")
 	for i := range t.MatchExpressions {
 		r, at := &t.MatchExpressions[i], list.Index(i)
 		errs = append(errs, nodeRequirement(r, &at)...)
@@ -124,7 +133,7 @@ func nodeSelectorTerm(t *corev1.NodeSelectorTerm, w *fieldrules.Path) field.Erro
 			}
 		}
 	}
-	list = w.Child("matchFields")
+	list = fldPath.Child("matchFields")
 	for i := range t.MatchFields {
 		r, at := &t.MatchFields[i], list.Index(i)
 		if r.Key != metav1.ObjectNameField {
@@ -133,35 +142,40 @@ func nodeSelectorTerm(t *corev1.NodeSelectorTerm, w *fieldrules.Path) field.Erro
 		if !slices.Contains([]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}, r.Operator) {
 			errs = append(errs, field.Invalid(at.ChildField("operator"), r.Operator, "not a valid selector operator"))
 		} else if len(r.Values) != 1 {
-			errs = append(errs, field.Required(at.ChildField("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+			errs = append(errs, field.Required(at.ChildField("values"),
+				"must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
 	}
 	return errs
 }
 
-func nodeRequirement(r *corev1.NodeSelectorRequirement, w *fieldrules.Path) field.ErrorList {
+func nodeRequirement(r *corev1.NodeSelectorRequirement, fldPath *fieldrules.Path) field.ErrorList {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			return field.ErrorList{field.Required(w.ChildField("values"), "must be specified when `operator` is 'In' or 'NotIn'")}
+			return field.ErrorList{field.Required(fldPath.ChildField("values"),
+				"must be specified when `operator` is 'In' or 'NotIn'")}
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			return field.ErrorList{field.Forbidden(w.ChildField("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
+			return field.ErrorList{field.Forbidden(fldPath.ChildField("values"),
+				"may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			return field.ErrorList{field.Required(w.ChildField("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")}
+			return field.ErrorList{field.Required(fldPath.ChildField("values"),
+				"must be specified single value when `operator` is 'Lt' or 'Gt'")}
 		}
 	default:
-		return field.ErrorList{field.Invalid(w.ChildField("operator"), r.Operator, "not a valid selector operator")}
+		return field.ErrorList{field.Invalid(fldPath.ChildField("operator"), r.Operator, "not a valid selector operator")}
 	}
 	return nil
 }
 
-func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, w *fieldrules.Path, name string) field.ErrorList {
+func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm, fldPath *fieldrules.Path,
+	name string) field.ErrorList {
 	var errs field.ErrorList
-	at := w.Child(name)
+	at := fldPath.Child(name)
 	list := at.Child("requiredDuringSchedulingIgnoredDuringExecution")
 	for i := range must {
 		item := list.Index(i)
@@ -177,24 +191,24 @@ func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffin
 	return errs
 }
 
-func podAffinityTerm(t *corev1.PodAffinityTerm, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.LabelSelector(t.LabelSelector, w, "labelSelector")
-	errs = append(errs, fieldrules.LabelSelector(t.NamespaceSelector, w, "namespaceSelector")...)
-	list := w.Child("namespaces")
+func podAffinityTerm(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.LabelSelector(t.LabelSelector, fldPath, "labelSelector")
+	errs = append(errs, fieldrules.LabelSelector(t.NamespaceSelector, fldPath, "namespaceSelector")...)
+	list := fldPath.Child("namespaces")
 	for i, n := range t.Namespaces {
 		at := list.Index(i)
 		errs = append(errs, fieldrules.DNSLabel(n, &at, "")...)
 	}
 	if t.TopologyKey == "" {
-		return append(errs, field.Required(w.ChildField("topologyKey"), "can not be empty"))
+		return append(errs, field.Required(fldPath.ChildField("topologyKey"), "can not be empty"))
 	}
-	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, w.ChildField("topologyKey"))...)
+	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, fldPath.ChildField("topologyKey"))...)
 }
 
 // topologySpread checks topology spread constraints, and that they are unique.
-func topologySpread(list []corev1.TopologySpreadConstraint, w *fieldrules.Path) field.ErrorList {
+func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	all := w.Child("topologySpreadConstraints")
+	all := fldPath.Child("topologySpreadConstraints")
 	for i := range list {
 		c, at := &list[i], all.Index(i)
 		errs = append(errs, fieldrules.Positive(c.MaxSkew, &at, "maxSkew")...)
@@ -203,21 +217,26 @@ func topologySpread(list []corev1.TopologySpreadConstraint, w *fieldrules.Path) 
 		} else {
 			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.ChildField("topologyKey"))...)
 		}
-		errs = append(errs, fieldrules.OneOf(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
+		errs = append(errs, fieldrules.OneOf(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule,
+			corev1.ScheduleAnyway)...)
 		same := func(o corev1.TopologySpreadConstraint) bool {
 			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
 		}
 		if slices.ContainsFunc(list[:i], same) {
-			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"), "{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
+			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"),
+				"{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
 		}
 		if c.MinDomains != nil {
 			errs = append(errs, fieldrules.Positive(*c.MinDomains, &at, "minDomains")...)
 			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
-				errs = append(errs, field.Invalid(at.ChildField("minDomains"), *c.MinDomains, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
+				errs = append(errs, field.Invalid(at.ChildField("minDomains"), *c.MinDomains,
+					"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
 			}
 		}
-		errs = append(errs, fieldrules.OptionalOneOf(c.NodeAffinityPolicy, &at, "nodeAffinityPolicy", corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
-		errs = append(errs, fieldrules.OptionalOneOf(c.NodeTaintsPolicy, &at, "nodeTaintsPolicy", corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		errs = append(errs, fieldrules.OptionalOneOf(c.NodeAffinityPolicy, &at, "nodeAffinityPolicy",
+			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
+		errs = append(errs, fieldrules.OptionalOneOf(c.NodeTaintsPolicy, &at, "nodeTaintsPolicy",
+			corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)...)
 		errs = append(errs, fieldrules.LabelSelector(c.LabelSelector, &at, "labelSelector")...)
 	}
 	return errs

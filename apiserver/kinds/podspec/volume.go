@@ -12,12 +12,12 @@ import (
 )
 
 // volumes checks a pod's volumes.
-func volumes(s *corev1.PodSpec, w *fieldrules.Path) field.ErrorList {
+func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if len(s.Volumes) == 0 {
 		return nil
 	}
 	var errs field.ErrorList
-	list := w.Child("volumes")
+	list := fldPath.Child("volumes")
 	for i := range s.Volumes {
 		v, at := &s.Volumes[i], list.Index(i)
 		errs = append(errs, fieldrules.DNSLabel(v.Name, &at, "name")...)
@@ -54,8 +54,8 @@ func (s *Sources) One(name string, set bool, check func(at *fieldrules.Path) fie
 }
 
 // volumeSource checks the source of a volume.
-func volumeSource(v *corev1.VolumeSource, w *fieldrules.Path) field.ErrorList {
-	s := Sources{W: w}
+func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorList {
+	s := Sources{W: fldPath}
 	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return HostPath(v.HostPath, at) })
 	s.One("secret", v.Secret != nil, func(at *fieldrules.Path) field.ErrorList {
@@ -87,7 +87,7 @@ func volumeSource(v *corev1.VolumeSource, w *fieldrules.Path) field.ErrorList {
 	})
 	remoteSource(v, &s)
 	if s.N == 0 {
-		s.Errs = append(s.Errs, field.Required(w.Field(), "must specify a volume type"))
+		s.Errs = append(s.Errs, field.Required(fldPath.Field(), "must specify a volume type"))
 	}
 	return s.Errs
 }
@@ -105,10 +105,12 @@ func remoteSource(v *corev1.VolumeSource, s *Sources) {
 		return fieldrules.Required(v.GitRepo.Repository, at, "repository")
 	})
 	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.ISCSI.TargetPortal, at, "targetPortal"), fieldrules.Required(v.ISCSI.IQN, at, "iqn")...)
+		return append(fieldrules.Required(v.ISCSI.TargetPortal, at, "targetPortal"),
+			fieldrules.Required(v.ISCSI.IQN, at, "iqn")...)
 	})
 	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.Glusterfs.EndpointsName, at, "endpoints"), fieldrules.Required(v.Glusterfs.Path, at, "path")...)
+		return append(fieldrules.Required(v.Glusterfs.EndpointsName, at, "endpoints"),
+			fieldrules.Required(v.Glusterfs.Path, at, "path")...)
 	})
 	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
 		if len(v.RBD.CephMonitors) == 0 {
@@ -129,10 +131,12 @@ func remoteSource(v *corev1.VolumeSource, s *Sources) {
 		return nil
 	})
 	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"), fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
+		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
+			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
 	})
 	s.One("azureDisk", v.AzureDisk != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureDisk.DiskName, at, "diskName"), fieldrules.Required(v.AzureDisk.DataDiskURI, at, "diskURI")...)
+		return append(fieldrules.Required(v.AzureDisk.DiskName, at, "diskName"),
+			fieldrules.Required(v.AzureDisk.DataDiskURI, at, "diskURI")...)
 	})
 	s.One("vsphereVolume", v.VsphereVolume != nil, func(at *fieldrules.Path) field.ErrorList {
 		return fieldrules.Required(v.VsphereVolume.VolumePath, at, "volumePath")
@@ -150,46 +154,51 @@ func remoteSource(v *corev1.VolumeSource, s *Sources) {
 	s.One("storageos", v.StorageOS != nil, nil)
 }
 
-func emptyDir(v *corev1.EmptyDirVolumeSource, w *fieldrules.Path) field.ErrorList {
+func emptyDir(v *corev1.EmptyDirVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	if v.SizeLimit != nil && v.SizeLimit.Sign() < 0 {
-		return field.ErrorList{field.Forbidden(w.ChildField("sizeLimit"), "SizeLimit field must be a valid resource quantity")}
+		return field.ErrorList{field.Forbidden(fldPath.ChildField("sizeLimit"),
+			"SizeLimit field must be a valid resource quantity")}
 	}
 	return nil
 }
 
-func HostPath(v *corev1.HostPathVolumeSource, w *fieldrules.Path) field.ErrorList {
+// HostPath checks a hostPath volume source.
+func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	if v.Path == "" {
-		return field.ErrorList{field.Required(w.ChildField("path"), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField("path"), "")}
 	}
-	errs := WithoutBacksteps(v.Path, w, "path")
-	return append(errs, fieldrules.OptionalOneOf(v.Type, w, "type", corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
-		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev)...)
+	errs := WithoutBacksteps(v.Path, fldPath, "path")
+	return append(errs, fieldrules.OptionalOneOf(v.Type, fldPath, "type", corev1.HostPathUnset,
+		corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory,
+		corev1.HostPathFileOrCreate, corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev,
+		corev1.HostPathBlockDev)...)
 }
 
-func NFS(v *corev1.NFSVolumeSource, w *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.Required(v.Server, w, "server")
-	errs = append(errs, fieldrules.Required(v.Path, w, "path")...)
+// NFS checks an nfs volume source.
+func NFS(v *corev1.NFSVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Required(v.Server, fldPath, "server")
+	errs = append(errs, fieldrules.Required(v.Path, fldPath, "path")...)
 	if v.Path != "" && !path.IsAbs(v.Path) {
-		errs = append(errs, field.Invalid(w.ChildField("path"), v.Path, "must be an absolute path"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("path"), v.Path, "must be an absolute path"))
 	}
 	return errs
 }
 
 // Driver checks the name of a storage driver.
-func Driver(name string, w *fieldrules.Path) field.ErrorList {
+func Driver(name string, fldPath *fieldrules.Path) field.ErrorList {
 	if name == "" {
-		return field.ErrorList{field.Required(w.ChildField("driver"), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField("driver"), "")}
 	}
 	if len(name) > 63 {
-		return field.ErrorList{field.TooLong(w.ChildField("driver"), name, 63)}
+		return field.ErrorList{field.TooLong(fldPath.ChildField("driver"), name, 63)}
 	}
-	return fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.ToLower(name)), name, w, "driver")
+	return fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.ToLower(name)), name, fldPath, "driver")
 }
 
 // files checks the files that are projected from an object's keys.
-func files(items []corev1.KeyToPath, defaultMode *int32, w *fieldrules.Path) field.ErrorList {
-	errs := mode(defaultMode, w, "defaultMode")
-	list := w.Child("items")
+func files(items []corev1.KeyToPath, defaultMode *int32, fldPath *fieldrules.Path) field.ErrorList {
+	errs := mode(defaultMode, fldPath, "defaultMode")
+	list := fldPath.Child("items")
 	for i := range items {
 		at := list.Index(i)
 		errs = append(errs, fieldrules.Required(items[i].Key, &at, "key")...)
@@ -199,27 +208,28 @@ func files(items []corev1.KeyToPath, defaultMode *int32, w *fieldrules.Path) fie
 	return errs
 }
 
-func fileName(p string, w *fieldrules.Path) field.ErrorList {
+func fileName(p string, fldPath *fieldrules.Path) field.ErrorList {
 	if p == "" {
-		return field.ErrorList{field.Required(w.ChildField("path"), "")}
+		return field.ErrorList{field.Required(fldPath.ChildField("path"), "")}
 	}
-	errs := localPath(p, w, "path")
+	errs := localPath(p, fldPath, "path")
 	if strings.HasPrefix(p, "..") && len(p) > 2 && p[2] != '/' {
-		errs = append(errs, field.Invalid(w.ChildField("path"), p, "must not start with '..'"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("path"), p, "must not start with '..'"))
 	}
 	return errs
 }
 
-func mode(m *int32, w *fieldrules.Path, name string) field.ErrorList {
+func mode(m *int32, fldPath *fieldrules.Path, name string) field.ErrorList {
 	if m == nil || *m >= 0 && *m <= 0o777 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(w.ChildField(name), *m, "must be a number between 0 and 0777 (octal), both inclusive")}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), *m,
+		"must be a number between 0 and 0777 (octal), both inclusive")}
 }
 
-func downward(items []corev1.DownwardAPIVolumeFile, w *fieldrules.Path) field.ErrorList {
+func downward(items []corev1.DownwardAPIVolumeFile, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	list := w.Child("items")
+	list := fldPath.Child("items")
 	for i := range items {
 		f, at := &items[i], list.Index(i)
 		errs = append(errs, fileName(f.Path, &at)...)
@@ -229,7 +239,8 @@ func downward(items []corev1.DownwardAPIVolumeFile, w *fieldrules.Path) field.Er
 			ref := at.Child("fieldRef")
 			errs = append(errs, fieldRef(f.FieldRef, &ref, volumeFields)...)
 			if f.ResourceFieldRef != nil {
-				errs = append(errs, field.Invalid(at.Field(), "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+				errs = append(errs, field.Invalid(at.Field(), "resource",
+					"fieldRef and resourceFieldRef can not be specified simultaneously"))
 			}
 		case f.ResourceFieldRef != nil:
 			ref := at.Child("resourceFieldRef")
@@ -241,9 +252,10 @@ func downward(items []corev1.DownwardAPIVolumeFile, w *fieldrules.Path) field.Er
 	return errs
 }
 
-func projected(v *corev1.ProjectedVolumeSource, w *fieldrules.Path) field.ErrorList {
-	errs := mode(v.DefaultMode, w, "defaultMode")
-	list := w.Child("sources")
+// projected checks the sources of a projected volume.
+func projected(v *corev1.ProjectedVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
+	errs := mode(v.DefaultMode, fldPath, "defaultMode")
+	list := fldPath.Child("sources")
 	for i := range v.Sources {
 		p, at := &v.Sources[i], list.Index(i)
 		s := Sources{W: &at}
@@ -253,9 +265,15 @@ func projected(v *corev1.ProjectedVolumeSource, w *fieldrules.Path) field.ErrorL
 		s.One("configMap", p.ConfigMap != nil, func(at *fieldrules.Path) field.ErrorList {
 			return append(fieldrules.Required(p.ConfigMap.Name, at, "name"), files(p.ConfigMap.Items, nil, at)...)
 		})
-		s.One("downwardAPI", p.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList { return downward(p.DownwardAPI.Items, at) })
-		s.One("serviceAccountToken", p.ServiceAccountToken != nil, func(at *fieldrules.Path) field.ErrorList { return projectedToken(p.ServiceAccountToken, at) })
-		s.One("clusterTrustBundle", p.ClusterTrustBundle != nil, func(at *fieldrules.Path) field.ErrorList { return fileName(p.ClusterTrustBundle.Path, at) })
+		s.One("downwardAPI", p.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
+			return downward(p.DownwardAPI.Items, at)
+		})
+		s.One("serviceAccountToken", p.ServiceAccountToken != nil, func(at *fieldrules.Path) field.ErrorList {
+			return projectedToken(p.ServiceAccountToken, at)
+		})
+		s.One("clusterTrustBundle", p.ClusterTrustBundle != nil, func(at *fieldrules.Path) field.ErrorList {
+			return fileName(p.ClusterTrustBundle.Path, at)
+		})
 		s.One("podCertificate", p.PodCertificate != nil, func(at *fieldrules.Path) field.ErrorList {
 			return fieldrules.Required(p.PodCertificate.SignerName, at, "signerName")
 		})
@@ -267,13 +285,15 @@ func projected(v *corev1.ProjectedVolumeSource, w *fieldrules.Path) field.ErrorL
 	return errs
 }
 
-func projectedToken(t *corev1.ServiceAccountTokenProjection, w *fieldrules.Path) field.ErrorList {
+func projectedToken(t *corev1.ServiceAccountTokenProjection, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.ExpirationSeconds != nil && *t.ExpirationSeconds < 600 {
-		errs = append(errs, field.Invalid(w.ChildField("expirationSeconds"), *t.ExpirationSeconds, "may not specify a duration less than 10 minutes"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("expirationSeconds"), *t.ExpirationSeconds,
+			"may not specify a duration less than 10 minutes"))
 	}
 	if t.ExpirationSeconds != nil && *t.ExpirationSeconds > 1<<32 {
-		errs = append(errs, field.Invalid(w.ChildField("expirationSeconds"), *t.ExpirationSeconds, "may not specify a duration larger than 2^32 seconds"))
+		errs = append(errs, field.Invalid(fldPath.ChildField("expirationSeconds"), *t.ExpirationSeconds,
+			"may not specify a duration larger than 2^32 seconds"))
 	}
-	return append(errs, fileName(t.Path, w)...)
+	return append(errs, fileName(t.Path, fldPath)...)
 }

@@ -10,12 +10,14 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// SetClaimDefaults sets the defaults of a PersistentVolumeClaim.
 func SetClaimDefaults(c *corev1.PersistentVolumeClaim) {
 	defaultClaimSpec(&c.Spec)
 	fieldrules.DefaultValue(&c.Status.Phase, corev1.ClaimPending)
 }
 
-var accessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod}
+var accessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany,
+	corev1.ReadWriteMany, corev1.ReadWriteOncePod}
 
 // AccessCell shortens access modes to their initials.
 func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
@@ -29,47 +31,53 @@ func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
 	return strings.Join(cells, ",")
 }
 
-func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, w *fieldrules.Path) field.ErrorList {
-	errs := Access(s.AccessModes, w)
-	errs = append(errs, fieldrules.LabelSelector(s.Selector, w, "selector")...)
-	at := w.Child("resources")
+// ValidateClaim returns the errors of the spec of a PersistentVolumeClaim.
+func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
+	errs := Access(s.AccessModes, fldPath)
+	errs = append(errs, fieldrules.LabelSelector(s.Selector, fldPath, "selector")...)
+	at := fldPath.Child("resources")
 	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
 		errs = append(errs, field.Required(at.ChildField("requests").Key(string(corev1.ResourceStorage)), ""))
 	} else if q.Sign() <= 0 {
-		errs = append(errs, field.Invalid(at.ChildField("requests").Key(string(corev1.ResourceStorage)), q.String(), "must be greater than zero"))
+		errs = append(errs, field.Invalid(at.ChildField("requests").Key(string(corev1.ResourceStorage)),
+			q.String(), "must be greater than zero"))
 	}
 	if c := s.StorageClassName; c != nil && *c != "" {
-		errs = append(errs, fieldrules.DNSName(*c, w, "storageClassName")...)
+		errs = append(errs, fieldrules.DNSName(*c, fldPath, "storageClassName")...)
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, w, "volumeMode", corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
-	return append(errs, dataSource(s, w)...)
+	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, fldPath, "volumeMode", corev1.PersistentVolumeBlock,
+		corev1.PersistentVolumeFilesystem)...)
+	return append(errs, dataSource(s, fldPath)...)
 }
 
-func Access(modes []corev1.PersistentVolumeAccessMode, w *fieldrules.Path) field.ErrorList {
+// Access checks access modes, of which there must be one.
+func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path) field.ErrorList {
 	if len(modes) == 0 {
-		return field.ErrorList{field.Required(w.ChildField("accessModes"), "at least 1 access mode is required")}
+		return field.ErrorList{field.Required(fldPath.ChildField("accessModes"), "at least 1 access mode is required")}
 	}
 	var errs field.ErrorList
 	for _, m := range modes {
 		if !slices.Contains(accessModes, m) {
-			errs = append(errs, fieldrules.NotSupported(m, w, "accessModes", accessModes)...)
+			errs = append(errs, fieldrules.NotSupported(m, fldPath, "accessModes", accessModes)...)
 		}
 	}
 	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) {
-		errs = append(errs, field.Forbidden(w.ChildField("accessModes"), "may not use ReadWriteOncePod with other access modes"))
+		errs = append(errs, field.Forbidden(fldPath.ChildField("accessModes"),
+			"may not use ReadWriteOncePod with other access modes"))
 	}
 	return errs
 }
 
-func dataSource(s *corev1.PersistentVolumeClaimSpec, w *fieldrules.Path) field.ErrorList {
+func dataSource(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
 	d := s.DataSource
 	if d == nil {
 		return nil
 	}
-	at := w.Child("dataSource")
+	at := fldPath.Child("dataSource")
 	errs := append(fieldrules.Required(d.Name, &at, "name"), fieldrules.Required(d.Kind, &at, "kind")...)
 	if d.Kind != "PersistentVolumeClaim" && (d.APIGroup == nil || *d.APIGroup == "") {
-		errs = append(errs, field.Invalid(at.Field(), d.Kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+		errs = append(errs, field.Invalid(at.Field(), d.Kind,
+			"must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
 	}
 	return errs
 }

@@ -79,12 +79,14 @@ func defaultRemoteVolume(v *corev1.VolumeSource) {
 	}
 }
 
+// DefaultRBD sets the defaults of an rbd volume source.
 func DefaultRBD(pool, user, keyring *string) {
 	fieldrules.DefaultValue(pool, "rbd")
 	fieldrules.DefaultValue(user, "admin")
 	fieldrules.DefaultValue(keyring, "/etc/ceph/keyring")
 }
 
+// DefaultAzureDisk sets the defaults of an azureDisk volume source.
 func DefaultAzureDisk(s *corev1.AzureDiskVolumeSource) {
 	fieldrules.DefaultPointer(&s.CachingMode, corev1.AzureDataDiskCachingReadWrite)
 	fieldrules.DefaultPointer(&s.Kind, corev1.AzureSharedBlobDisk)
@@ -92,6 +94,7 @@ func DefaultAzureDisk(s *corev1.AzureDiskVolumeSource) {
 	fieldrules.DefaultPointer(&s.ReadOnly, false)
 }
 
+// DefaultScaleIO sets the defaults of a scaleIO volume source.
 func DefaultScaleIO(mode, fsType *string) {
 	fieldrules.DefaultValue(mode, "ThinProvisioned")
 	fieldrules.DefaultValue(fsType, "xfs")

@@ -13,6 +13,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// PodDisruptionBudgets describes the kind PodDisruptionBudget.
 func PodDisruptionBudgets() kinds.Kind {
 	return kinds.Of[*policyv1.PodDisruptionBudget]{
 		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
@@ -23,8 +24,8 @@ func PodDisruptionBudgets() kinds.Kind {
 		Status:     true,
 		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 			s := &b.Status
-			return workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed, "currentHealthy": s.CurrentHealthy,
-				"desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
+			return workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed,
+				"currentHealthy": s.CurrentHealthy, "desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Min Available", "string", "How many pods must stay."),
@@ -54,6 +55,7 @@ func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
 	errs = append(errs, fieldrules.AtMost100Percent(s.MinAvailable, &fieldrules.Spec, "minAvailable")...)
 	errs = append(errs, fieldrules.IntOrPercent(s.MaxUnavailable, &fieldrules.Spec, "maxUnavailable")...)
 	errs = append(errs, fieldrules.AtMost100Percent(s.MaxUnavailable, &fieldrules.Spec, "maxUnavailable")...)
-	errs = append(errs, fieldrules.OptionalOneOf(s.UnhealthyPodEvictionPolicy, &fieldrules.Spec, "unhealthyPodEvictionPolicy", policyv1.AlwaysAllow, policyv1.IfHealthyBudget)...)
+	errs = append(errs, fieldrules.OptionalOneOf(s.UnhealthyPodEvictionPolicy, &fieldrules.Spec,
+		"unhealthyPodEvictionPolicy", policyv1.AlwaysAllow, policyv1.IfHealthyBudget)...)
 	return append(errs, fieldrules.LabelSelector(s.Selector, &fieldrules.Spec, "selector")...)
 }

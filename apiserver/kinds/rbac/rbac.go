@@ -14,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
+// Roles describes the kind Role.
 func Roles() kinds.Kind {
 	return kinds.Of[*rbacv1.Role]{
 		Type: &rbacv1.Role{}, List: &rbacv1.RoleList{},
@@ -25,6 +26,7 @@ func Roles() kinds.Kind {
 	}
 }
 
+// ClusterRoles describes the kind ClusterRole.
 func ClusterRoles() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRole]{
 		Type: &rbacv1.ClusterRole{}, List: &rbacv1.ClusterRoleList{},
@@ -44,7 +46,8 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	at := fieldrules.Root.Child("aggregationRule")
 	list := at.Child("clusterRoleSelectors")
 	if len(r.AggregationRule.ClusterRoleSelectors) == 0 {
-		return append(errs, field.Required(list.Field(), "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+		return append(errs, field.Required(list.Field(),
+			"at least one clusterRoleSelector required if aggregationRule is non-nil"))
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
 		item := list.Index(i)
@@ -53,6 +56,7 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	return errs
 }
 
+// policyRules checks the rules of a role.
 func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Root.Child("rules")
@@ -64,9 +68,11 @@ func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 		if len(r.NonResourceURLs) > 0 {
 			switch {
 			case namespaced:
-				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
+				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
+					"namespaced rules cannot apply to non-resource URLs"))
 			case len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0:
-				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
+				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
+					"rules cannot apply to both regular resources and non-resource URLs"))
 			}
 			continue
 		}
@@ -87,6 +93,7 @@ var bindingColumns = []metav1.TableColumnDefinition{
 	columns.Wide("ServiceAccounts", "string", "The service accounts that are bound."),
 }
 
+// RoleBindings describes the kind RoleBinding.
 func RoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.RoleBinding]{
 		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
@@ -102,6 +109,7 @@ func RoleBindings() kinds.Kind {
 	}
 }
 
+// ClusterRoleBindings describes the kind ClusterRoleBinding.
 func ClusterRoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRoleBinding]{
 		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},
@@ -111,9 +119,11 @@ func ClusterRoleBindings() kinds.Kind {
 		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "ClusterRole"), subjects(b.Subjects, false)...)
 		},
-		ValidateUpdate: func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList { return sameRoleRef(b.RoleRef, old.RoleRef) },
-		Columns:        bindingColumns,
-		Row:            func(b *rbacv1.ClusterRoleBinding) []any { return bindingRow(&b.RoleRef, b.Subjects) },
+		ValidateUpdate: func(b, old *rbacv1.ClusterRoleBinding) field.ErrorList {
+			return sameRoleRef(b.RoleRef, old.RoleRef)
+		},
+		Columns: bindingColumns,
+		Row:     func(b *rbacv1.ClusterRoleBinding) []any { return bindingRow(&b.RoleRef, b.Subjects) },
 	}
 }
 
@@ -171,7 +181,8 @@ func subjects(list []rbacv1.Subject, namespaced bool) field.ErrorList {
 			}
 		case rbacv1.UserKind, rbacv1.GroupKind:
 		default:
-			errs = append(errs, field.NotSupported(at.ChildField("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+			errs = append(errs, field.NotSupported(at.ChildField("kind"), s.Kind,
+				[]string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
 			continue
 		}
 		if s.APIGroup != group {

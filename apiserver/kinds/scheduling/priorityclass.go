@@ -41,7 +41,8 @@ func PriorityClasses() kinds.Kind {
 			if p.Value != old.Value {
 				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("value"), "may not be changed in an update."))
 			}
-			return append(errs, fieldrules.Immutable(p.PreemptionPolicy, old.PreemptionPolicy, &fieldrules.Root, "preemptionPolicy")...)
+			return append(errs, fieldrules.Immutable(p.PreemptionPolicy, old.PreemptionPolicy, &fieldrules.Root,
+				"preemptionPolicy")...)
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{
@@ -64,18 +65,22 @@ func PriorityClasses() kinds.Kind {
 // SystemPriorityClasses returns the priority classes that every cluster has.
 func SystemPriorityClasses() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{
-		systemPriorityClass("system-node-critical", "Used for system critical pods that must not be moved from their current node."),
-		systemPriorityClass("system-cluster-critical", "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
+		systemPriorityClass("system-node-critical",
+			"Used for system critical pods that must not be moved from their current node."),
+		systemPriorityClass("system-cluster-critical",
+			"Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
 	}
 }
 
 func systemPriorityClass(name, description string) *schedulingv1.PriorityClass {
-	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: systemPriorities[name], Description: description}
+	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: systemPriorities[name],
+		Description: description}
 }
 
 func keepSystemPriority(_ context.Context, name string, _ *metav1.DeleteOptions) error {
 	if _, system := systemPriorities[name]; system {
-		return errors.NewForbidden(schedulingv1.Resource("priorityclasses"), name, fmt.Errorf("this is a system priority class and cannot be deleted"))
+		return errors.NewForbidden(schedulingv1.Resource("priorityclasses"), name,
+			fmt.Errorf("this is a system priority class and cannot be deleted"))
 	}
 	return nil
 }
@@ -84,10 +89,14 @@ func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
 	var errs field.ErrorList
 	if strings.HasPrefix(p.Name, systemPriorityPrefix) {
 		if value, ok := systemPriorities[p.Name]; !ok || value != p.Value {
-			errs = append(errs, field.Forbidden(fieldrules.Metadata.ChildField("name"), "priority class names with '"+systemPriorityPrefix+"' prefix are reserved for system use only. error: "+p.Name+" is not a known system priority class"))
+			errs = append(errs, field.Forbidden(fieldrules.Metadata.ChildField("name"),
+				"priority class names with '"+systemPriorityPrefix+"' prefix are reserved for system use only. error: "+
+					p.Name+" is not a known system priority class"))
 		}
 	} else if p.Value > maxUserPriority {
-		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("value"), fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
+		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("value"),
+			fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
 	}
-	return append(errs, fieldrules.OptionalOneOf(p.PreemptionPolicy, &fieldrules.Root, "preemptionPolicy", corev1.PreemptNever, corev1.PreemptLowerPriority)...)
+	return append(errs, fieldrules.OptionalOneOf(p.PreemptionPolicy, &fieldrules.Root, "preemptionPolicy",
+		corev1.PreemptNever, corev1.PreemptLowerPriority)...)
 }

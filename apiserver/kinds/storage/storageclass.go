@@ -49,7 +49,8 @@ func StorageClasses() kinds.Kind {
 			if c.VolumeBindingMode != nil {
 				binding = *c.VolumeBindingMode
 			}
-			return []any{name, c.Provisioner, string(reclaim), string(binding), c.AllowVolumeExpansion != nil && *c.AllowVolumeExpansion, columns.Age(c.CreationTimestamp)}
+			return []any{name, c.Provisioner, string(reclaim), string(binding),
+				c.AllowVolumeExpansion != nil && *c.AllowVolumeExpansion, columns.Age(c.CreationTimestamp)}
 		},
 	}
 }
@@ -60,12 +61,14 @@ const (
 	maxParameterBytes = 256 << 10
 )
 
+// validateStorageClass checks the provisioner, the parameters, the policies and the topologies.
 func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	var errs field.ErrorList
 	if c.Provisioner == "" {
 		errs = append(errs, field.Required(fieldrules.Root.ChildField("provisioner"), ""))
 	} else {
-		errs = append(errs, fieldrules.Invalid(validation.IsQualifiedName(strings.ToLower(c.Provisioner)), c.Provisioner, &fieldrules.Root, "provisioner")...)
+		errs = append(errs, fieldrules.Invalid(validation.IsQualifiedName(strings.ToLower(c.Provisioner)),
+			c.Provisioner, &fieldrules.Root, "provisioner")...)
 	}
 	if n := len(c.Parameters); n > maxParameters {
 		errs = append(errs, field.TooLong(fieldrules.Root.ChildField("parameters"), "", maxParameters))
@@ -80,11 +83,13 @@ func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	if size > maxParameterBytes {
 		errs = append(errs, field.TooLong(fieldrules.Root.ChildField("parameters"), "", maxParameterBytes))
 	}
-	errs = append(errs, fieldrules.OptionalOneOf(c.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
+	errs = append(errs, fieldrules.OptionalOneOf(c.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy",
+		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
 	if c.VolumeBindingMode == nil {
 		return append(errs, field.Required(fieldrules.Root.ChildField("volumeBindingMode"), ""))
 	}
-	return append(errs, fieldrules.OptionalOneOf(c.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode", storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
+	return append(errs, fieldrules.OptionalOneOf(c.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode",
+		storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
 }
 
 func validateStorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
@@ -93,10 +98,13 @@ func validateStorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList 
 		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("parameters"), "updates to parameters are forbidden."))
 	}
 	if c.Provisioner != old.Provisioner {
-		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("provisioner"), "updates to provisioner are forbidden."))
+		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("provisioner"),
+			"updates to provisioner are forbidden."))
 	}
 	if was := old.ReclaimPolicy; was != nil && (c.ReclaimPolicy == nil || *c.ReclaimPolicy != *was) {
-		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("reclaimPolicy"), "updates to reclaimPolicy are forbidden."))
+		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("reclaimPolicy"),
+			"updates to reclaimPolicy are forbidden."))
 	}
-	return append(errs, fieldrules.Immutable(c.VolumeBindingMode, old.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode")...)
+	return append(errs, fieldrules.Immutable(c.VolumeBindingMode, old.VolumeBindingMode, &fieldrules.Root,
+		"volumeBindingMode")...)
 }

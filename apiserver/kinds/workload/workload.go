@@ -38,20 +38,23 @@ func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) fi
 		return errs
 	}
 	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"), t.Labels, "`selector` does not match template `labels`"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
+			t.Labels, "`selector` does not match template `labels`"))
 	}
 	return errs
 }
 
 // RestartsAlways checks that the restart policy of a template is Always.
 func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
-	w := fieldrules.Spec.Child("template")
-	errs := podspec.ValidateTemplate(t, &w)
+	fldPath := fieldrules.Spec.Child("template")
+	errs := podspec.ValidateTemplate(t, &fldPath)
 	if p := t.Spec.RestartPolicy; p != "" && p != corev1.RestartPolicyAlways {
-		errs = append(errs, field.NotSupported(w.ChildField("spec").Child("restartPolicy"), p, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+		errs = append(errs, field.NotSupported(fldPath.ChildField("spec").Child("restartPolicy"), p,
+			[]corev1.RestartPolicy{corev1.RestartPolicyAlways}))
 	}
 	if t.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(w.ChildField("spec").Child("activeDeadlineSeconds"), "activeDeadlineSeconds in "+owner+" is not Supported"))
+		errs = append(errs, field.Forbidden(fldPath.ChildField("spec").Child("activeDeadlineSeconds"),
+			"activeDeadlineSeconds in "+owner+" is not Supported"))
 	}
 	return errs
 }
@@ -106,12 +109,17 @@ func AnnotationsChanged(now, was metav1.Object) bool {
 // TemplateWarnings returns warnings for deprecated labels and invalid values in a template.
 func TemplateWarnings(t *corev1.PodTemplateSpec) []string {
 	var warnings []string
-	if len(t.Spec.Containers) > 0 && t.Spec.TerminationGracePeriodSeconds != nil && *t.Spec.TerminationGracePeriodSeconds < 0 {
-		warnings = append(warnings, "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1")
+	if len(t.Spec.Containers) > 0 && t.Spec.TerminationGracePeriodSeconds != nil &&
+		*t.Spec.TerminationGracePeriodSeconds < 0 {
+		warnings = append(warnings,
+			"spec.template.spec.terminationGracePeriodSeconds: must be >= 0; "+
+				"negative values are invalid and will be treated as 1")
 	}
 	for k := range t.Spec.NodeSelector {
 		if strings.HasPrefix(k, "beta.kubernetes.io/") {
-			warnings = append(warnings, "spec.template.spec.nodeSelector["+k+"]: deprecated since v1.14; use \""+strings.TrimPrefix(k, "beta.")+"\" instead")
+			warnings = append(warnings,
+				"spec.template.spec.nodeSelector["+k+"]: deprecated since v1.14; use \""+strings.TrimPrefix(k,
+					"beta.")+"\" instead")
 		}
 	}
 	return warnings
@@ -142,7 +150,8 @@ func ReplicaStatus(s appsv1.ReplicaSetStatus) field.ErrorList {
 	errs := Counts(map[string]int32{"replicas": s.Replicas, "fullyLabeledReplicas": s.FullyLabeledReplicas,
 		"readyReplicas": s.ReadyReplicas, "availableReplicas": s.AvailableReplicas})
 	errs = append(errs, fieldrules.NonNegative(s.ObservedGeneration, &fieldrules.Status, "observedGeneration")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status, "terminatingReplicas")...)
+	errs = append(errs, fieldrules.OptionalNonNegative(s.TerminatingReplicas, &fieldrules.Status,
+		"terminatingReplicas")...)
 	errs = append(errs, NotMoreThan(s.FullyLabeledReplicas, "fullyLabeledReplicas", s.Replicas, "status.replicas")...)
 	errs = append(errs, NotMoreThan(s.ReadyReplicas, "readyReplicas", s.Replicas, "status.replicas")...)
 	errs = append(errs, NotMoreThan(s.AvailableReplicas, "availableReplicas", s.Replicas, "status.replicas")...)

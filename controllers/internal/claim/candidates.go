@@ -27,7 +27,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object) 
 
 // candidates returns the objects in owner's namespace that owner controls or that match the
 // selector. They are of the kind of the list.
-func candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, owner client.Object, selector labels.Selector) ([]T, error) {
+func candidates[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList,
+	owner client.Object, selector labels.Selector) ([]T, error) {
 	var found []T
 	has := map[types.UID]bool{}
 	for _, option := range []client.ListOption{

@@ -57,7 +57,8 @@ func (e OwnerDeleted) Error() string { return e.Owner.String() + " was or is bei
 //
 // Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an
 // error it is not known what owner owns, which does not mean that it owns nothing.
-func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object, kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList) ([]T, error) {
+func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object,
+	kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList) ([]T, error) {
 	objects, err := candidates[T](ctx, c, list, owner, selector)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,8 @@ import (
 
 // Adopters returns the owners that would adopt o: those of [Selecting], if o has no controller and
 // is not being deleted.
-func Adopters[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object, selector func(T) *metav1.LabelSelector) []reconcile.Request {
+func Adopters[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object,
+	selector func(T) *metav1.LabelSelector) []reconcile.Request {
 	if metav1.GetControllerOfNoCopy(o) != nil || o.GetDeletionTimestamp() != nil {
 		return nil
 	}
@@ -23,7 +24,8 @@ func Adopters[T client.Object](ctx context.Context, c client.Reader, list client
 
 // Selecting returns the owners in o's namespace whose selector matches o's labels. They are of the
 // kind of the list. A selector that is nil, empty or invalid matches nothing.
-func Selecting[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object, selector func(T) *metav1.LabelSelector) []reconcile.Request {
+func Selecting[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, o client.Object,
+	selector func(T) *metav1.LabelSelector) []reconcile.Request {
 	if len(o.GetLabels()) == 0 {
 		return nil
 	}

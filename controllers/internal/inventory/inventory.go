@@ -104,12 +104,12 @@ func (i *Inventory) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for _, f := range i.all() {
+	for _, m := range i.all() {
 		select {
-		case <-f.synced.Done():
-		case <-f.stopped:
+		case <-m.synced.Done():
+		case <-m.stopped:
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", f.Kind, ctx.Err())
+			return fmt.Errorf("%s: %w", m.Kind, ctx.Err())
 		}
 	}
 	return nil
@@ -119,8 +119,8 @@ func (i *Inventory) Wait(ctx context.Context) error {
 func (i *Inventory) Synced(kind schema.GroupKind) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	f := i.monitors[kind]
-	return f != nil && toolscache.IsDone(f.synced)
+	m := i.monitors[kind]
+	return m != nil && toolscache.IsDone(m.synced)
 }
 
 // all returns the monitors.
@@ -235,22 +235,22 @@ func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
-	f := &monitor{Resource: r, synced: registration.HasSyncedChecker(), stopped: make(chan struct{})}
+	m := &monitor{Resource: r, synced: registration.HasSyncedChecker(), stopped: make(chan struct{})}
 	i.mu.Lock()
-	i.monitors[r.Kind.GroupKind()] = f
+	i.monitors[r.Kind.GroupKind()] = m
 	i.mu.Unlock()
-	i.syncing.Go(func() { i.awaitSync(ctx, f) })
+	i.syncing.Go(func() { i.awaitSync(ctx, m) })
 	return nil
 }
 
 // awaitSync calls the handlers when a monitor has synced.
-func (i *Inventory) awaitSync(ctx context.Context, f *monitor) {
+func (i *Inventory) awaitSync(ctx context.Context, m *monitor) {
 	select {
-	case <-f.synced.Done():
+	case <-m.synced.Done():
 		for _, h := range i.handlers {
-			h.MonitorSynced(f.Resource)
+			h.MonitorSynced(m.Resource)
 		}
-	case <-f.stopped:
+	case <-m.stopped:
 	case <-ctx.Done():
 	}
 }
@@ -262,19 +262,19 @@ const unservedGracePeriod = 10 * time.Second
 // stopUnserved stops the monitors of kinds that have not been served for the grace period. If there
 // are others of kinds that are not served, it returns after how long the first of them is due.
 func (i *Inventory) stopUnserved(ctx context.Context, now time.Time) (after time.Duration, ok bool) {
-	for _, f := range i.all() {
+	for _, m := range i.all() {
 		i.mu.Lock()
-		_, served := i.served[f.Kind.GroupKind()]
+		_, served := i.served[m.Kind.GroupKind()]
 		i.mu.Unlock()
 		if served {
 			continue
 		}
-		if f.unservedSince.IsZero() {
-			f.unservedSince = now
+		if m.unservedSince.IsZero() {
+			m.unservedSince = now
 		}
-		left := f.unservedSince.Add(unservedGracePeriod).Sub(now)
+		left := m.unservedSince.Add(unservedGracePeriod).Sub(now)
 		if left <= 0 {
-			if err := i.stopMonitor(ctx, f); err != nil {
+			if err := i.stopMonitor(ctx, m); err != nil {
 				log.FromContext(ctx).Error(err, "Cannot remove the informer of a kind")
 			}
 			continue
@@ -287,13 +287,13 @@ func (i *Inventory) stopUnserved(ctx context.Context, now time.Time) (after time
 }
 
 // stopMonitor removes the informer of a monitor.
-func (i *Inventory) stopMonitor(ctx context.Context, f *monitor) error {
-	if err := i.cache.RemoveInformer(ctx, metadata(f.Kind)); err != nil {
-		return fmt.Errorf("%s: %w", f.Kind, err)
+func (i *Inventory) stopMonitor(ctx context.Context, m *monitor) error {
+	if err := i.cache.RemoveInformer(ctx, metadata(m.Kind)); err != nil {
+		return fmt.Errorf("%s: %w", m.Kind, err)
 	}
-	close(f.stopped)
+	close(m.stopped)
 	i.mu.Lock()
-	delete(i.monitors, f.Kind.GroupKind())
+	delete(i.monitors, m.Kind.GroupKind())
 	i.mu.Unlock()
 	return nil
 }
@@ -316,8 +316,8 @@ func (h *handler) OnUpdate(_, obj any)   { h.updated(obj) }
 
 func (h *handler) updated(obj any) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		for _, l := range h.handlers {
-			l.OnUpdate(h.resource, m)
+		for _, each := range h.handlers {
+			each.OnUpdate(h.resource, m)
 		}
 	}
 	h.requestDiscovery()
@@ -328,8 +328,8 @@ func (h *handler) OnDelete(obj any) {
 		obj = last.Obj
 	}
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		for _, l := range h.handlers {
-			l.OnDelete(h.resource, m)
+		for _, each := range h.handlers {
+			each.OnDelete(h.resource, m)
 		}
 	}
 	h.requestDiscovery()

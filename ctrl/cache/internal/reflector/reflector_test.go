@@ -154,7 +154,7 @@ func (s *sink) Complete(version string)   { s.Scope.Complete(version); s.complet
 
 // start runs a reflector of a server until the test ends.
 func start(t *testing.T, s *server, bookmarks bool) (*sink, *[]error) {
-	st := store.New(store.ShareAsked)
+	st := store.New(store.ShareOnDemand)
 	k := &sink{Scope: st.Scope(""), store: st}
 	var errs []error
 	r := &Reflector{Source: s.source(t), Sink: k, Bookmarks: bookmarks, OnError: func(_ context.Context, err error) { errs = append(errs, err) }}
@@ -374,7 +374,7 @@ func TestPrefetch(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var reported error
 		r := &Reflector{
-			Source: &prefetchSource{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareAsked).Scope("")},
+			Source: &prefetchSource{second: make(chan struct{})}, Sink: &sink{Scope: store.New(store.ShareOnDemand).Scope("")},
 			OnError: func(_ context.Context, err error) { reported = err; cancel() },
 		}
 		r.Run(ctx)

@@ -12,7 +12,7 @@ import (
 // Changed publishes objects unpacked, up to a maximum, and Idle packs them. Readers that have an
 // Object or a Snapshot from before can still read it, and it no longer holds the Go value.
 func TestPackingIsDeferred(t *testing.T) {
-	for _, sharing := range []Sharing{ShareAsked, ShareNone, ShareAll} {
+	for _, sharing := range []Sharing{ShareOnDemand, ShareNone, ShareAll} {
 		s := New(sharing)
 		c := s.Scope("")
 		obj := object("a", "u", 1)
@@ -44,7 +44,7 @@ func TestPackingIsDeferred(t *testing.T) {
 }
 
 func TestDeferredPackingIsBounded(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	for n := range 2 * maxUnpacked {
 		c.Changed(object(fmt.Sprint(n), "u", n+1))
@@ -67,7 +67,7 @@ func TestDeferredPackingIsBounded(t *testing.T) {
 
 // What is superseded or deleted before it is packed is not packed.
 func TestSupersededBeforePacking(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	c.Changed(object("a", "u", 1))
 	c.Changed(object("a", "u", 2))
@@ -84,7 +84,7 @@ func TestSupersededBeforePacking(t *testing.T) {
 }
 
 func TestReadersWhileIdle(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	objects := make(chan Object)
 	var readers sync.WaitGroup

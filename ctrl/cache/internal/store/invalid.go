@@ -132,17 +132,17 @@ func (s *Store) Invalid(namespace, name string) []*Invalidation {
 	return found
 }
 
-// Standing returns those of some invalidations that are still in effect.
-func (s *Store) Standing(invalid []*Invalidation) []*Invalidation {
+// InEffect returns those of some invalidations that are still in effect.
+func (s *Store) InEffect(invalid []*Invalidation) []*Invalidation {
 	s.writing.Lock()
 	defer s.unlock()
-	var standing []*Invalidation
+	var inEffect []*Invalidation
 	for _, v := range invalid {
 		if s.invalid[v.Key] == v {
-			standing = append(standing, v)
+			inEffect = append(inEffect, v)
 		}
 	}
-	return standing
+	return inEffect
 }
 
 // Revalidated ends an invalidation with the result of a live read that began after it: the object,

@@ -10,7 +10,8 @@ import (
 
 // check checks a record after a change: that its visible state is that of its overlay or the
 // watched one, that readers may access both, that the record is in the store if and only if it has
-// either, and that it is in the postings that it refers to, and in those of its labels.
+// either, and that it is in the postings that it refers to. It does not depend on what is in the
+// object, which a listener may have changed by mistake while it is not packed.
 func (s *Store) check(r *record) {
 	visible := r.watched
 	if r.overlay != nil {
@@ -28,6 +29,11 @@ func (s *Store) check(r *record) {
 	for _, p := range r.postings {
 		invariants.Check(p.index.postings[p.value] == p && p.has(r), "%s is not in its postings of %q", r.key, p.value)
 	}
+}
+
+// checkLabels checks that a record whose visible state has just changed is in the postings of its
+// labels.
+func (s *Store) checkLabels(r *record) {
 	if r.visible == nil {
 		return
 	}

@@ -58,6 +58,17 @@ func (s *Store) scope(namespace string) *Scope {
 	return rest
 }
 
+// covers reports whether an object of a namespace is to be stored by this scope: it is not if another
+// scope has the namespace. A server that ignores the namespace or the selector of a request sends
+// such objects, and the lists of two scopes must not remove and add them in turn.
+func (c *Scope) covers(namespace string) bool {
+	if namespace == c.namespace || len(c.store.scopes) == 1 {
+		return true
+	}
+	other := c.store.scope(namespace)
+	return other == nil || other == c
+}
+
 // Version returns an object's resource version as a number, by which objects of
 // one kind are ordered. It returns false if it is not a positive number.
 func Version(obj metav1.Object) (uint64, bool) {
@@ -100,6 +111,9 @@ func (c *Scope) receive(obj client.Object) (*record, *state) {
 // resource version, as after the server's data was restored from a backup.
 func (c *Scope) Listed(obj client.Object) Change {
 	s := c.store
+	if !c.covers(obj.GetNamespace()) {
+		return Change{}
+	}
 	s.writing.Lock()
 	defer s.unlock()
 	r, st := c.receive(obj)
@@ -114,6 +128,9 @@ func (c *Scope) Listed(obj client.Object) Change {
 // watched one. The object may stay unpacked until Idle.
 func (c *Scope) Changed(obj client.Object) Change {
 	s := c.store
+	if !c.covers(obj.GetNamespace()) {
+		return Change{}
+	}
 	s.writing.Lock()
 	defer s.unlock()
 	r, st := c.receive(obj)
@@ -129,6 +146,9 @@ func (c *Scope) Changed(obj client.Object) Change {
 // Deleted applies a DELETED event: the object was deleted or no longer matches the selector.
 func (c *Scope) Deleted(obj client.Object) Change {
 	s := c.store
+	if !c.covers(obj.GetNamespace()) {
+		return Change{}
+	}
 	s.writing.Lock()
 	defer s.unlock()
 	var change Change

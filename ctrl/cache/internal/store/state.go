@@ -162,7 +162,7 @@ func (o Object) CopyInto(into reflect.Value) bool {
 // value until the object changes or nobody has asked for it for a while, as the store's Sharing
 // says.
 func (o Object) Shared() client.Object {
-	if o.sharing == ShareAsked && !o.state.referenced.Load() {
+	if o.sharing == ShareOnDemand && !o.state.referenced.Load() {
 		o.state.referenced.Store(true)
 		o.anyShared.Store(true)
 	}

@@ -32,9 +32,9 @@ type Key = types.NamespacedName
 type Sharing uint8
 
 const (
-	// ShareAsked keeps the values that were read as shared, until they have not been read for a
+	// ShareOnDemand keeps the values that were read as shared, until they have not been read for a
 	// while.
-	ShareAsked Sharing = iota
+	ShareOnDemand Sharing = iota
 	// ShareAll keeps all of them.
 	ShareAll
 	// ShareNone keeps none: a read that asks for a shared value gets one of its own.
@@ -198,7 +198,8 @@ func (s *Store) set(r *record, watched *state, w *overlay) {
 	if w != nil {
 		visible = w.visible
 	}
-	reindex := visible != r.visible && s.computeTerms(r, visible)
+	changed := visible != r.visible
+	reindex := changed && s.computeTerms(r, visible)
 	s.publish(watched)
 	s.publish(visible)
 	before := [...]*state{r.watched, r.visible}
@@ -222,6 +223,9 @@ func (s *Store) set(r *record, watched *state, w *overlay) {
 	}
 	if invariants.Enabled {
 		s.check(r)
+		if changed {
+			s.checkLabels(r)
+		}
 	}
 }
 

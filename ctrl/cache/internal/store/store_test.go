@@ -449,7 +449,7 @@ func key(name string) Key { return Key{Namespace: "ns", Name: name} }
 // An overlay that the watch never confirms, as of an object that does not match the selector, is
 // dropped once the watch has passed its version.
 func TestOverlaysAreDropped(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	c.Begin()
 	c.Complete("1")
@@ -472,7 +472,7 @@ func TestOverlaysAreDropped(t *testing.T) {
 // A shared value is kept until it has not been read for a while.
 func TestSharedValuesAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(ShareAsked)
+		s := New(ShareOnDemand)
 		c := s.Scope("")
 		c.Changed(object("a", "u", 1))
 		c.Idle()
@@ -502,7 +502,7 @@ func TestSharedValuesAreEvicted(t *testing.T) {
 
 // Deletions that the watch has confirmed are not kept until their deadline.
 func TestConfirmedDeletionsArePruned(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	for i := range 1000 {
 		name, uid, version := fmt.Sprint(i), fmt.Sprint("uid-", i), 2*i+1
@@ -527,7 +527,7 @@ func TestConfirmedDeletionsArePruned(t *testing.T) {
 // A deletion that the watch never confirms is dropped at its deadline.
 func TestDeletionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(ShareAsked)
+		s := New(ShareOnDemand)
 		c := s.Scope("")
 		c.Changed(object("a", "u", 1))
 		s.Deleted(key("a"), "u", 1)
@@ -563,7 +563,7 @@ func TestDeletionOfAnotherObject(t *testing.T) {
 		{"an unknown one", "", 10, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := New(ShareAsked)
+			s := New(ShareOnDemand)
 			c := s.Scope("")
 			c.Changed(object("a", "u", 10))
 			s.Deleted(key("a"), tt.uid, tt.version)
@@ -575,7 +575,7 @@ func TestDeletionOfAnotherObject(t *testing.T) {
 }
 
 func TestOpaqueVersionsAreNotOverlaid(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	obj := object("a", "u", 1)
 	obj.ResourceVersion = "alpha"
@@ -593,7 +593,7 @@ func TestOpaqueVersionsAreNotOverlaid(t *testing.T) {
 
 // After the server's data was restored from a backup, resource versions are lower.
 func TestServerGoesBackInTime(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	c.Changed(object("a", "u", 100))
 	s.Wrote(object("a", "u", 101))
@@ -615,7 +615,7 @@ func TestServerGoesBackInTime(t *testing.T) {
 
 // Each scope has a list and watch of its own.
 func TestScopes(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	rest, own := s.Scope(""), s.Scope("ns")
 	elsewhere := object("a", "u", 1)
 	elsewhere.Namespace = "elsewhere"
@@ -633,7 +633,7 @@ func TestScopes(t *testing.T) {
 	if get(s, key("b"), false) == nil {
 		t.Fatal("the progress of one scope ended a write in another")
 	}
-	only := New(ShareAsked)
+	only := New(ShareOnDemand)
 	only.Scope("ns")
 	if !only.Covers("ns") || only.Covers("other") || !s.Covers("other") {
 		t.Fatal("Covers does not report the namespaces of the scopes")
@@ -689,7 +689,7 @@ func TestQueue(t *testing.T) {
 
 // A transform may remove the resource version. Then a list always replaces the object.
 func TestListsWithoutVersions(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	for _, value := range []string{"1", "2"} {
 		obj := object("a", "u", 0)
@@ -712,7 +712,7 @@ func TestDeletionsWithoutUIDs(t *testing.T) {
 		"deleting": func(s *Store) { s.InvalidateDeleted(key("a"), "u", 4) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(ShareAsked)
+			s := New(ShareOnDemand)
 			c := s.Scope("")
 			c.Changed(object("a", "", 5))
 			deleted(s)

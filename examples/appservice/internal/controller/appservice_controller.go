@@ -21,7 +21,6 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/log"
-
 	appv1 "flyball.dev/examples/appservice/api/v1"
 )
 
@@ -73,7 +72,8 @@ func (r *AppServiceReconciler) Reconcile(ctx context.Context, req ctrl.Request) 
 }
 
 // reconcileDeployment creates the Deployment, or restores its replicas and image.
-func (r *AppServiceReconciler) reconcileDeployment(ctx context.Context, app *appv1.AppService) (*appsv1.Deployment, error) {
+func (r *AppServiceReconciler) reconcileDeployment(ctx context.Context,
+	app *appv1.AppService) (*appsv1.Deployment, error) {
 	wanted := deploymentFor(app)
 	found := &appsv1.Deployment{}
 	if created, err := r.createIfMissing(ctx, app, wanted, found); created || err != nil {
@@ -97,7 +97,8 @@ func (r *AppServiceReconciler) reconcileDeployment(ctx context.Context, app *app
 	if err := r.Update(ctx, found); err != nil {
 		return nil, err
 	}
-	r.Recorder.Eventf(app, found, corev1.EventTypeNormal, "DriftCorrected", "Update", "Deployment %s: %s", found.Name, change)
+	r.Recorder.Eventf(app, found, corev1.EventTypeNormal, "DriftCorrected", "Update", "Deployment %s: %s",
+		found.Name, change)
 	return found, nil
 }
 
@@ -118,7 +119,8 @@ func (r *AppServiceReconciler) reconcileService(ctx context.Context, app *appv1.
 
 // createIfMissing reads the object with the name of wanted into found. If there is none, it creates
 // wanted, with app as its controller.
-func (r *AppServiceReconciler) createIfMissing(ctx context.Context, app *appv1.AppService, wanted, found client.Object) (created bool, err error) {
+func (r *AppServiceReconciler) createIfMissing(ctx context.Context, app *appv1.AppService, wanted,
+	found client.Object) (created bool, err error) {
 	err = r.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	if err == nil && !metav1.IsControlledBy(found, app) {
 		return false, &notOwnedError{found}
@@ -153,7 +155,8 @@ func kindOf(o client.Object) string {
 }
 
 // updateStatus updates the status if it has changed.
-func (r *AppServiceReconciler) updateStatus(ctx context.Context, app *appv1.AppService, readyReplicas int32, ready metav1.Condition) error {
+func (r *AppServiceReconciler) updateStatus(ctx context.Context, app *appv1.AppService, readyReplicas int32,
+	ready metav1.Condition) error {
 	before := app.Status.DeepCopy()
 	app.Status.ReadyReplicas = readyReplicas
 	app.Status.ObservedGeneration = app.Generation
@@ -183,7 +186,8 @@ func readiness(app *appv1.AppService, d *appsv1.Deployment) metav1.Condition {
 	case d.Status.ReadyReplicas != want:
 		return notReady("ReplicasNotReady", message)
 	}
-	return metav1.Condition{Type: appv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllReplicasReady", Message: message}
+	return metav1.Condition{Type: appv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllReplicasReady",
+		Message: message}
 }
 
 func notReady(reason, message string) metav1.Condition {

@@ -18,7 +18,6 @@ import (
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/healthz"
 	"flyball.dev/ctrl/metrics/server"
-
 	appv1 "flyball.dev/examples/appservice/api/v1"
 	"flyball.dev/examples/appservice/internal/controller"
 )
@@ -96,7 +95,9 @@ func Check(cfg *rest.Config) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if err != nil || !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == "AppService" }) {
+	if err != nil || !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool {
+		return r.Kind == "AppService"
+	}) {
 		return fmt.Errorf("the cluster at %s has no AppServices: apply examples/appservice/config/crd/bases first", cfg.Host)
 	}
 	return nil

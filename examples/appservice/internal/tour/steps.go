@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"flyball.dev/ctrl/client"
-
 	appv1 "flyball.dev/examples/appservice/api/v1"
 	"flyball.dev/examples/appservice/internal/await"
 	"flyball.dev/examples/appservice/internal/operator"

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
-
 	"flyball.dev/examples/appservice/internal/operator"
 )
 

@@ -15,7 +15,6 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/log"
-
 	appv1 "flyball.dev/examples/appservice/api/v1"
 	"flyball.dev/examples/appservice/internal/await"
 	"flyball.dev/examples/appservice/internal/operator"
@@ -173,7 +172,8 @@ func (w *world) ready(ctx context.Context, generation int64) error {
 			isReady := slices.ContainsFunc(app.Status.Conditions, func(c metav1.Condition) bool {
 				return c.Type == appv1.ConditionReady && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= generation
 			})
-			if app.Name == name && isReady && app.Status.ObservedGeneration >= generation && app.Status.ReadyReplicas == app.Spec.Replicas {
+			if app.Name == name && isReady && app.Status.ObservedGeneration >= generation &&
+				app.Status.ReadyReplicas == app.Spec.Replicas {
 				return ""
 			}
 		}

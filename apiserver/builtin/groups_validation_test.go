@@ -112,3 +112,35 @@ webhooks:
 			`webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds`}},
 	})
 }
+
+func TestRBACValidation(t *testing.T) {
+	invalidWhen(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: "a:b"}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}`, map[string]change{
+		"empty rule": {`rules: [{}]`, []string{
+			"rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+			"rules[0].resources: Required value: resource rules must supply at least one resource",
+			"rules[0].verbs: Required value: verbs must contain at least one value"}},
+		"urls": {`rules: [{nonResourceURLs: [/x], verbs: [get]}]`, []string{`rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs`}},
+	})
+	invalidWhen(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: r}, rules: [{nonResourceURLs: [/x], verbs: [get]}]}`, map[string]change{
+		"aggregation": {`aggregationRule: {}`, []string{"aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"}},
+	})
+	const binding = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: b}, roleRef: {kind: ClusterRole, name: r}, subjects: [{kind: User, name: ann}]}`
+	invalidWhen(t, binding, map[string]change{
+		"role":    {`roleRef: {kind: Role}`, []string{`roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"`}},
+		"no role": {`roleRef: {name: ""}`, []string{`roleRef.name: Required value`}},
+		"subjects": {`subjects: [{kind: Robot, name: r}, {kind: ServiceAccount, name: s}]`, []string{
+			`subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"`,
+			`subjects[1].namespace: Required value`}},
+	})
+	forbiddenWhen(t, binding, map[string]change{
+		"role":     {`roleRef: {name: other}`, []string{`roleRef: Invalid value: …`}},
+		"subjects": {`subjects: null`, nil},
+	})
+}
+
+func TestLeaseValidation(t *testing.T) {
+	invalidWhen(t, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: l}, spec: {leaseDurationSeconds: 15}}`, map[string]change{
+		"duration":    {`spec: {leaseDurationSeconds: 0}`, []string{"spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"}},
+		"transitions": {`spec: {leaseTransitions: -1}`, []string{"spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"}},
+	})
+}

@@ -40,6 +40,7 @@ type change struct {
 	want  []string
 }
 
+// patched returns a manifest with a merge patch applied.
 func patched(t *testing.T, base, patch string) string {
 	t.Helper()
 	a, err := yaml.YAMLToJSON([]byte(base))
@@ -57,6 +58,7 @@ func patched(t *testing.T, base, patch string) string {
 	return string(out)
 }
 
+// messages returns the sorted messages of errors.
 func messages(errs field.ErrorList) []string {
 	var list []string
 	for _, err := range errs {
@@ -66,8 +68,8 @@ func messages(errs field.ErrorList) []string {
 	return list
 }
 
-// same compares messages. A wanted one that ends in "…" is a prefix.
-func same(t *testing.T, want, got []string) {
+// compareMessages compares messages. A wanted one that ends in "…" is a prefix.
+func compareMessages(t *testing.T, want, got []string) {
 	t.Helper()
 	for i := range want {
 		if begin, ok := strings.CutSuffix(want[i], "…"); ok && i < len(got) && strings.HasPrefix(got[i], begin) {
@@ -83,11 +85,11 @@ func same(t *testing.T, want, got []string) {
 func invalidWhen(t *testing.T, base string, changes map[string]change) {
 	t.Helper()
 	good := read(t, base)
-	same(t, nil, messages(describeKindOf(t, good).validate(good, nil)))
+	compareMessages(t, nil, messages(describeKindOf(t, good).validate(good, nil)))
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			bad := read(t, patched(t, base, c.patch))
-			same(t, c.want, messages(describeKindOf(t, bad).validate(bad, nil)))
+			compareMessages(t, c.want, messages(describeKindOf(t, bad).validate(bad, nil)))
 		})
 	}
 }
@@ -96,11 +98,11 @@ func invalidWhen(t *testing.T, base string, changes map[string]change) {
 func forbiddenWhen(t *testing.T, base string, changes map[string]change) {
 	t.Helper()
 	old := read(t, base)
-	same(t, nil, messages(describeKindOf(t, old).validate(old, old.DeepCopyObject())))
+	compareMessages(t, nil, messages(describeKindOf(t, old).validate(old, old.DeepCopyObject())))
 	for name, c := range changes {
 		t.Run("update/"+name, func(t *testing.T) {
 			obj := read(t, patched(t, base, c.patch))
-			same(t, c.want, messages(describeKindOf(t, obj).validate(obj, old.DeepCopyObject())))
+			compareMessages(t, c.want, messages(describeKindOf(t, obj).validate(obj, old.DeepCopyObject())))
 		})
 	}
 }

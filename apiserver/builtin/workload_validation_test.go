@@ -56,7 +56,7 @@ func TestDeploymentStatus(t *testing.T) {
 	old.Status.CollisionCount = new(int32(2))
 	d := old.DeepCopy()
 	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 2, AvailableReplicas: -1, CollisionCount: new(int32(1))}
-	same(t, []string{
+	compareMessages(t, []string{
 		"status.availableReplicas: Invalid value: -1: must be greater than or equal to 0",
 		"status.collisionCount: Invalid value: 1: cannot be decremented",
 		"status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
@@ -106,7 +106,7 @@ spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, s
 	})
 	job := read(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: once, uid: u1}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}}`).(*batchv1.Job)
 	batch.PrepareJob(t.Context(), job, nil)
-	same(t, nil, messages(batch.ValidateJob(job)))
+	compareMessages(t, nil, messages(batch.ValidateJob(job)))
 	if job.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] != "u1" || job.Spec.Template.Labels[batchv1.JobNameLabel] != "once" {
 		t.Errorf("selector %v, labels %v", job.Spec.Selector, job.Spec.Template.Labels)
 	}
