@@ -20,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/resource"
 	"flyball.dev/apiserver/kinds/scheduling"
 	"flyball.dev/apiserver/kinds/storage"
+	"flyball.dev/apiserver/kinds/storagemigration"
 )
 
 // All returns the descriptions of all built-in kinds that are stored. Each call returns new ones,
@@ -31,7 +32,7 @@ func All() []kinds.Kind {
 		apiregistration.APIServices(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
 		batch.Jobs(), batch.CronJobs(),
-		certificates.CertificateSigningRequests(),
+		certificates.CertificateSigningRequests(), certificates.ClusterTrustBundles(), certificates.PodCertificateRequests(),
 		coordination.Leases(),
 		discovery.EndpointSlices(),
 		flowcontrol.FlowSchemas(), flowcontrol.PriorityLevels(),
@@ -42,6 +43,7 @@ func All() []kinds.Kind {
 		rbac.Roles(), rbac.RoleBindings(), rbac.ClusterRoles(), rbac.ClusterRoleBindings(),
 		scheduling.PriorityClasses(), node.RuntimeClasses(), storage.StorageClasses(),
 		storage.CSIDrivers(), storage.CSINodes(), storage.CSIStorageCapacities(), storage.VolumeAttachments(), storage.VolumeAttributesClasses(),
+		storagemigration.StorageVersionMigrations(),
 		admissionregistration.ValidatingWebhooks(), admissionregistration.MutatingWebhooks(),
 		admissionregistration.ValidatingPolicies(), admissionregistration.ValidatingPolicyBindings(),
 		admissionregistration.MutatingPolicies(), admissionregistration.MutatingPolicyBindings(),

@@ -8,12 +8,17 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math/big"
+	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -108,4 +113,79 @@ func TestCertificateSigningRequestOwner(t *testing.T) {
 	if c := now.Status.Conditions[0]; c.LastUpdateTime.IsZero() || c.LastTransitionTime.IsZero() {
 		t.Errorf("a condition without times: %+v", c)
 	}
+}
+
+func TestTrustBundleValidation(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := func(authority bool) string {
+		der, err := x509.CreateCertificate(rand.Reader,
+			&x509.Certificate{SerialNumber: big.NewInt(1), IsCA: authority, BasicConstraintsValid: true},
+			&x509.Certificate{}, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	anchor := certificate(true)
+	invalidWhen(t, `{apiVersion: certificates.k8s.io/v1, kind: ClusterTrustBundle, metadata: {name: "example.com:signer:a"}, spec: {signerName: example.com/signer, trustBundle: `+anchor+`}}`, map[string]change{
+		"name":      {`spec: {signerName: example.com/other}`, []string{`metadata.name: Invalid value: "example.com:signer:a": ClusterTrustBundle for signerName example.com/other must be named with prefix example.com:other:`}},
+		"no signer": {`spec: {signerName: null}`, []string{`metadata.name: Invalid value: "example.com:signer:a": ClusterTrustBundle without signer name must not have ":" in its name`}},
+		"empty":     {`spec: {trustBundle: ""}`, []string{`spec.trustBundle: Invalid value: "<value omitted>": at least one trust anchor must be provided`}},
+		"leaf":      {`spec: {trustBundle: ` + certificate(false) + `}`, []string{`spec.trustBundle: Invalid value: "<value omitted>": entry 0 does not have the CA bit set`}},
+		"twice":     {`spec: {trustBundle: ` + strings.TrimSuffix(anchor, `"`) + strings.TrimPrefix(anchor, `"`) + `}`, []string{`spec.trustBundle: Invalid value: "<value omitted>": duplicate trust anchor (indices [0 1])`}},
+	})
+}
+
+func TestPodCertificateRequests(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stub, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := `{apiVersion: certificates.k8s.io/v1, kind: PodCertificateRequest, metadata: {name: r}, spec: {signerName: example.com/signer, podName: p, podUID: a, serviceAccountName: s, serviceAccountUID: b, nodeName: node, nodeUID: c, stubPKCS10Request: ` + base64.StdEncoding.EncodeToString(stub) + `}}`
+	invalidWhen(t, base, map[string]change{
+		"lifetime":   {`spec: {maxExpirationSeconds: 10}`, []string{"spec.maxExpirationSeconds: Invalid value: 10: must be in the range [3600, 7862400]"}},
+		"kubernetes": {`spec: {signerName: kubernetes.io/x, maxExpirationSeconds: 90000}`, []string{"spec.maxExpirationSeconds: Invalid value: 90000: must be in the range [3600, 86400]"}},
+		"owner":      {`spec: {podUID: ""}`, []string{`spec.podUID: Invalid value: "": must not be empty`}},
+		"stub":       {`spec: {stubPKCS10Request: YQ==}`, []string{"spec.stubPKCS10Request: Invalid value: must be a valid PKCS#10 CSR"}},
+	})
+	old := read(t, base).(*certificatesv1.PodCertificateRequest)
+	d := describeKindOf(t, old)
+	now := metav1.Now().Rfc3339Copy()
+	issue := func(public any, hours int) *certificatesv1.PodCertificateRequest {
+		end := metav1.NewTime(now.Add(time.Duration(hours) * time.Hour))
+		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Time, NotAfter: end.Time}, &x509.Certificate{}, public, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := old.DeepCopy()
+		refresh := metav1.NewTime(now.Add(30 * time.Minute))
+		r.Status = certificatesv1.PodCertificateRequestStatus{
+			Conditions:       []metav1.Condition{{Type: "Issued", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: now}},
+			CertificateChain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+			NotBefore:        &now, NotAfter: &end, BeginRefreshAt: &refresh,
+		}
+		return r
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, nil, messages(d.errors("ValidateStatus", issue(&key.PublicKey, 2), old)))
+	same(t, []string{"status.certificateChain: Invalid value: …"}, messages(d.errors("ValidateStatus", issue(&other.PublicKey, 2), old)))
+	same(t, []string{`status.certificateChain: Invalid value: 90000000000000: leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)`}, messages(d.errors("ValidateStatus", issue(&key.PublicKey, 25), old)))
+	done := issue(&key.PublicKey, 2)
+	changed := done.DeepCopy()
+	changed.Status.CertificateChain = "x"
+	same(t, []string{"status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed"}, messages(d.errors("ValidateStatus", changed, done)))
 }

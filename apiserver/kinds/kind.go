@@ -70,8 +70,8 @@ type Of[T Object] struct {
 	Scale *ScaleOf[T]
 	// Parts are the subresources, by name, that update a part of the object.
 	Parts map[string]Part[T]
-	// Reset are the fields besides the status that only the server or a subresource changes, as paths
-	// in JSON. They get no manager.
+	// Reset are the fields besides the status that only the server or a subresource changes, as
+	// paths in JSON. They get no manager.
 	Reset []string
 
 	// Generation counts the changes of the spec in metadata.generation.

@@ -93,7 +93,8 @@ func noDeletes(r *admissionv1.MatchResources, w *fieldrules.Path, name string) f
 	return errs
 }
 
-// requiredOneOf is [fieldrules.OneOf] for a pointer that must be set; an empty value is unsupported.
+// requiredOneOf is [fieldrules.OneOf] for a pointer that must be set; an empty value is not
+// supported.
 func requiredOneOf[S ~string](s *S, w *fieldrules.Path, name string, allowed ...S) field.ErrorList {
 	if s == nil {
 		return field.ErrorList{field.Required(w.ChildField(name), "")}

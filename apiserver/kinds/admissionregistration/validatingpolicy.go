@@ -150,6 +150,7 @@ const (
 	maxAnnotationExpression = 5 << 10
 )
 
+// auditAnnotations checks the keys and the expressions of the audit annotations of a policy.
 func auditAnnotations(c cel.Compiler, p *admissionv1.ValidatingAdmissionPolicy, params bool) field.ErrorList {
 	var errs field.ErrorList
 	annotations := p.Spec.AuditAnnotations

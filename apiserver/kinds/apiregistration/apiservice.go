@@ -77,6 +77,7 @@ const (
 	maxVersionPriority = 1000
 )
 
+// validateAPIService checks the group version, its priorities, and the Service that serves it.
 func validateAPIService(a *apiregistrationv1.APIService) field.ErrorList {
 	s := &a.Spec
 	var errs field.ErrorList
@@ -169,6 +170,7 @@ var priorities = map[schema.GroupVersion]priority{
 	{Group: "discovery.k8s.io", Version: "v1"}:             {16200, 15},
 	{Group: "resource.k8s.io", Version: "v1"}:              {16200, 21},
 	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {16100, 21},
+	{Group: "storagemigration.k8s.io", Version: "v1"}:      {15800, 15},
 }
 
 // customPriority is that of all custom resources.

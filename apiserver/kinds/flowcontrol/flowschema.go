@@ -69,6 +69,7 @@ func conditionTypes(n int, typeOf func(i int) string) field.ErrorList {
 	return errs
 }
 
+// validateFlowSchema checks the spec, which is fixed for the schemas that every server has.
 func validateFlowSchema(f *flowcontrolv1.FlowSchema) field.ErrorList {
 	s := &f.Spec
 	var errs field.ErrorList

@@ -68,6 +68,7 @@ func defaultPriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) {
 // roundTripAnnotation is an annotation of older versions, which no object may have.
 const roundTripAnnotation = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 
+// validatePriorityLevel checks that a level has the configuration of its type, and no other.
 func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	if _, ok := p.Annotations[roundTripAnnotation]; ok {

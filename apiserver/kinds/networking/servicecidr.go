@@ -12,6 +12,7 @@ import (
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -29,6 +30,14 @@ func ServiceCIDRs() kinds.Kind {
 			columns.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
 		},
 		Row: func(c *networkingv1.ServiceCIDR) []any { return []any{strings.Join(c.Spec.CIDRs, ",")} },
+	}
+}
+
+// DefaultServiceCIDR returns the network of the cluster IPs.
+func DefaultServiceCIDR() *networkingv1.ServiceCIDR {
+	return &networkingv1.ServiceCIDR{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
+		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{core.ServiceNetwork().String()}},
 	}
 }
 

@@ -55,6 +55,7 @@ func ResourceSlices() kinds.Kind {
 	}
 }
 
+// validateSlice checks the pool, the nodes, the devices and the counters of a slice.
 func validateSlice(r *resourcev1.ResourceSlice) field.ErrorList {
 	s := &r.Spec
 	errs := fieldrules.DriverName(s.Driver, &fieldrules.Spec, "driver")

@@ -32,6 +32,7 @@ func CSINodes() kinds.Kind {
 // maxCSINodeID is the limit of a driver's identifier of the node, in bytes.
 const maxCSINodeID = 256
 
+// validateCSINode checks the drivers of a node.
 func validateCSINode(n *storagev1.CSINode) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("drivers")
