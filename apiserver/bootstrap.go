@@ -3,18 +3,23 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/networking"
 	"flyball.dev/apiserver/kinds/scheduling"
 	"flyball.dev/apiserver/managedfields"
 )
@@ -27,9 +32,30 @@ func (s *Server) bootstrap() error {
 	if err := s.createSystemNamespaces(); err != nil {
 		return err
 	}
+	if err := s.create(networkingv1.SchemeGroupVersion.WithResource("servicecidrs"), networking.DefaultServiceCIDR()); err != nil {
+		return fmt.Errorf("default ServiceCIDR: %w", err)
+	}
+	if err := s.createFlowControl(); err != nil {
+		return err
+	}
 	for _, class := range scheduling.SystemPriorityClasses() {
 		if err := s.create(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), class); err != nil {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
+		}
+	}
+	return nil
+}
+
+// createFlowControl creates the flow schemas and the priority levels of kube-apiserver.
+func (s *Server) createFlowControl() error {
+	for _, level := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations, bootstrap.SuggestedPriorityLevelConfigurations) {
+		if err := s.create(flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations"), level.DeepCopy()); err != nil {
+			return fmt.Errorf("priority level %s: %w", level.Name, err)
+		}
+	}
+	for _, flow := range slices.Concat(bootstrap.MandatoryFlowSchemas, bootstrap.SuggestedFlowSchemas) {
+		if err := s.create(flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas"), flow.DeepCopy()); err != nil {
+			return fmt.Errorf("flow schema %s: %w", flow.Name, err)
 		}
 	}
 	return nil

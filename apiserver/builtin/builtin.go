@@ -4,37 +4,52 @@ package builtin
 import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/admissionregistration"
+	"flyball.dev/apiserver/kinds/apiregistration"
 	"flyball.dev/apiserver/kinds/apps"
 	"flyball.dev/apiserver/kinds/autoscaling"
 	"flyball.dev/apiserver/kinds/batch"
+	"flyball.dev/apiserver/kinds/certificates"
 	"flyball.dev/apiserver/kinds/coordination"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/discovery"
+	"flyball.dev/apiserver/kinds/flowcontrol"
 	"flyball.dev/apiserver/kinds/networking"
 	"flyball.dev/apiserver/kinds/node"
 	"flyball.dev/apiserver/kinds/policy"
 	"flyball.dev/apiserver/kinds/rbac"
+	"flyball.dev/apiserver/kinds/resource"
 	"flyball.dev/apiserver/kinds/scheduling"
 	"flyball.dev/apiserver/kinds/storage"
+	"flyball.dev/apiserver/kinds/storagemigration"
 )
 
 // All returns the descriptions of all built-in kinds that are stored. Each call returns new ones,
 // with state of their own, such as allocators, so every server needs its own list.
 func All() []kinds.Kind {
 	return []kinds.Kind{
-		core.Namespaces(), core.Nodes(), core.Pods(), core.PodTemplates(), core.Services(), core.Endpoints(),
-		core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
-		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(),
-		core.ResourceQuotas(), core.LimitRanges(),
+		core.Namespaces(), core.Nodes(), core.Pods(), core.PodTemplates(), core.Services(), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
+		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
+		apiregistration.APIServices(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
 		batch.Jobs(), batch.CronJobs(),
+		certificates.CertificateSigningRequests(), certificates.ClusterTrustBundles(), certificates.PodCertificateRequests(),
 		coordination.Leases(),
 		discovery.EndpointSlices(),
-		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(),
+		flowcontrol.FlowSchemas(), flowcontrol.PriorityLevels(),
+		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(), networking.ServiceCIDRs(), networking.IPAddresses(),
 		policy.PodDisruptionBudgets(),
 		autoscaling.HorizontalPodAutoscalers(),
+		resource.ResourceClaims(), resource.ResourceClaimTemplates(), resource.ResourceSlices(), resource.DeviceClasses(), resource.DeviceTaintRules(),
 		rbac.Roles(), rbac.RoleBindings(), rbac.ClusterRoles(), rbac.ClusterRoleBindings(),
 		scheduling.PriorityClasses(), node.RuntimeClasses(), storage.StorageClasses(),
+		storage.CSIDrivers(), storage.CSINodes(), storage.CSIStorageCapacities(), storage.VolumeAttachments(), storage.VolumeAttributesClasses(),
+		storagemigration.StorageVersionMigrations(),
 		admissionregistration.ValidatingWebhooks(), admissionregistration.MutatingWebhooks(),
+		admissionregistration.ValidatingPolicies(), admissionregistration.ValidatingPolicyBindings(),
+		admissionregistration.MutatingPolicies(), admissionregistration.MutatingPolicyBindings(),
 	}
 }
+
+// Computed returns the descriptions of the built-in kinds that are not stored, but computed for
+// each request.
+func Computed() []kinds.Kind { return []kinds.Kind{core.ComponentStatuses()} }

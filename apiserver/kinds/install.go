@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,6 +89,9 @@ func (k Of[T]) Register(scheme *runtime.Scheme) {
 			labels["metadata.name"], labels["metadata.namespace"] = "metadata.name", "metadata.namespace"
 		}
 		selectable(scheme, alias.Type, labels)
+		if alias.Default != nil {
+			scheme.AddTypeDefaultingFunc(alias.Type, func(obj any) { alias.Default(obj.(runtime.Object)) })
+		}
 	}
 }
 
@@ -123,7 +127,7 @@ func (k Of[T]) install(i *installer) error {
 	group := schema.GroupResource{Group: gvk.Group, Resource: k.Plural}
 	main := &strategy[T]{
 		ObjectTyper: i.Scheme, NameGenerator: names.SimpleNameGenerator,
-		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), reset: map[fieldpath.APIVersion]*fieldpath.Set{},
+		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), version: gvk.GroupVersion(),
 	}
 	versions := []schema.GroupVersionKind{gvk}
 	for _, other := range k.AlsoServed {
@@ -134,11 +138,11 @@ func (k Of[T]) install(i *installer) error {
 		versions = append(versions, alias)
 		main.aliases = append(main.aliases, alias.GroupVersion())
 	}
+	reset := k.Reset
 	if k.Status {
-		for _, v := range versions {
-			main.reset[fieldpath.APIVersion(v.GroupVersion().String())] = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
-		}
+		reset = append(slices.Clone(reset), "status")
 	}
+	main.reset = main.resetFields(reset)
 	store, err := k.store(i, group, gvk.Kind, main)
 	if err != nil {
 		return fmt.Errorf("storage of %s: %w", group, err)
@@ -216,30 +220,30 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	var err error
-	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store,
-		s.reset); err != nil {
+	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store, fieldpath.NewExcludeFilterSetMap(s.reset)); err != nil {
 		return nil, err
 	}
-	sub := func(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage) error {
+	sub := func(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage, filters map[fieldpath.APIVersion]fieldpath.Filter) error {
 		child := &resource.Resource{GroupVersion: r.GroupVersion, Kind: kind, Name: name, Namespaced: r.Namespaced,
 			Storage: storage, PatchTypes: patchTypes}
-		var reset map[fieldpath.APIVersion]*fieldpath.Set
-		if resetter, ok := storage.(rest.ResetFieldsStrategy); ok {
-			reset = resetter.GetResetFields()
-		}
-		child.Scope, err = i.scope(r.GroupVersionResource(), name, kind, hub, r.Namespaced, storage, reset)
+		child.Scope, err = i.scope(r.GroupVersionResource(), name, kind, hub, r.Namespaced, storage, filters)
 		r.Subresources = append(r.Subresources, child)
 		return err
 	}
 	if k.Status {
-		if err := sub("status", served, stored.GroupVersion(), resource.NewStatus(store, statusStrategy[T]{s})); err != nil {
+		status := statusStrategy[T]{s}
+		if err := sub("status", served, stored.GroupVersion(), resource.NewStatus(store, status), fieldpath.NewExcludeFilterSetMap(status.GetResetFields())); err != nil {
+			return nil, err
+		}
+	}
+	for name, part := range k.Parts {
+		filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(served.GroupVersion().String()): part.Filter}
+		if err := sub(name, served, stored.GroupVersion(), resource.NewStatus(store, partStrategy[T]{s, part}), filters); err != nil {
 			return nil, err
 		}
 	}
 	if k.Scale != nil {
-		if err := sub("scale", scaleKind, scaleKind.GroupVersion(),
-			&scaleREST[T]{store: store, scale: k.Scale, kind: stored,
-				resource: r.GroupVersionResource().GroupResource()}); err != nil {
+		if err := sub("scale", scaleKind, scaleKind.GroupVersion(), &scaleREST[T]{store: store, scale: k.Scale, kind: stored, resource: r.GroupVersionResource().GroupResource()}, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -249,7 +253,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 			if err != nil {
 				return nil, err
 			}
-			if err := sub(name, kind, kind.GroupVersion(), storage); err != nil {
+			if err := sub(name, kind, kind.GroupVersion(), storage, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -258,9 +262,8 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 }
 
 // scope returns the scope of a resource or subresource for upstream's handlers.
-func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind,
-	hub schema.GroupVersion, namespaced bool, storage rest.Storage,
-	reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
+func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
+	namespaced bool, storage rest.Storage, filters map[fieldpath.APIVersion]fieldpath.Filter) (*endpoint.RequestScope, error) {
 	scheme := i.Scheme
 	convert := convertor(scheme, hub, kind.GroupVersion())
 	scope := &endpoint.RequestScope{
@@ -288,7 +291,7 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 	i.equivalents.RegisterKindFor(gvr, subresource, kind)
 	var err error
 	scope.FieldManager, err = upstream.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
-		kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
+		kind, hub, subresource, filters)
 	return scope, err
 }
 

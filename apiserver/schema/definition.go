@@ -144,6 +144,9 @@ func texts(t reflect.Type) map[string]string {
 		}
 		return texts
 	}
+	if texts, ok := apiServiceTexts[modelName(t)]; ok {
+		return texts
+	}
 	return map[string]string{"": ownText(t)}
 }
 

@@ -40,6 +40,7 @@ func Pods() kinds.Kind {
 		Row:            podRow,
 		Fields:         podFields,
 		More:           podSubresources,
+		Parts:          podParts,
 	}
 }
 

@@ -22,6 +22,9 @@ import (
 // serviceNetwork is the range of cluster IPs. Its first address is that of the API server.
 var serviceNetwork = netip.MustParsePrefix("10.96.0.0/12")
 
+// ServiceNetwork returns the range of cluster IPs.
+func ServiceNetwork() netip.Prefix { return serviceNetwork }
+
 // APIServerIP returns the address of the API server in the service network.
 func APIServerIP() netip.Addr { return serviceNetwork.Addr().Next() }
 

@@ -53,7 +53,7 @@ func ResourceList(list corev1.ResourceList, fldPath *Path) field.ErrorList {
 // ResourceQuantity checks the quantity of a resource, an integer for resources that cannot be
 // divided.
 func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, fldPath *Path) field.ErrorList {
-	errs := quantity(q, fldPath, "")
+	errs := NonNegativeQuantity(q, fldPath, "")
 	if whole(name) && q.MilliValue()%1000 != 0 {
 		errs = append(errs, field.Invalid(fldPath.Field(), q.String(), "must be an integer"))
 	}
@@ -105,5 +105,9 @@ func extendedName(name corev1.ResourceName, fldPath *Path) field.ErrorList {
 	return nil
 }
 
-// Decimal formats a number.
+// IsExtendedResource reports whether a name is that of an extended resource.
+func IsExtendedResource(name string) bool {
+	return len(extendedName(corev1.ResourceName(name), &Root)) == 0
+}
+
 func Decimal[N number](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -1,0 +1,127 @@
+package certificates
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// ClusterTrustBundles describes the kind ClusterTrustBundle.
+func ClusterTrustBundles() kinds.Kind {
+	return kinds.Of[*certificatesv1.ClusterTrustBundle]{
+		Type: &certificatesv1.ClusterTrustBundle{}, List: &certificatesv1.ClusterTrustBundleList{},
+		Plural: "clustertrustbundles", Cluster: true, NoUnconditionalUpdate: true,
+		Name:     anyName,
+		Validate: validateTrustBundle,
+		ValidateUpdate: func(b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
+			return fieldrules.Immutable(b.Spec.SignerName, old.Spec.SignerName, &fieldrules.Spec, "signerName")
+		},
+		Fields: func(b *certificatesv1.ClusterTrustBundle) fields.Set {
+			return fields.Set{"spec.signerName": b.Spec.SignerName}
+		},
+		Bare: true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.NameColumn,
+			columns.Column("SignerName", "string", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"]),
+		},
+		Row: func(b *certificatesv1.ClusterTrustBundle) []any {
+			return []any{b.Name, columns.OrNone(b.Spec.SignerName)}
+		},
+	}
+}
+
+// validateTrustBundle checks the name, which has the signer's as a prefix, the signer and the
+// certificates.
+func validateTrustBundle(b *certificatesv1.ClusterTrustBundle) field.ErrorList {
+	var errs field.ErrorList
+	if b.Name != "" {
+		errs = fieldrules.Invalid(trustBundleName(b.Name, b.Spec.SignerName), b.Name, &fieldrules.Metadata, "name")
+	}
+	if b.Spec.SignerName != "" {
+		errs = append(errs, fieldrules.SignerName(b.Spec.SignerName, &fieldrules.Spec, "signerName")...)
+	}
+	return append(errs, trustAnchors(b.Spec.TrustBundle)...)
+}
+
+func trustBundleName(name, signer string) []string {
+	if signer == "" {
+		if strings.Contains(name, ":") {
+			return []string{`ClusterTrustBundle without signer name must not have ":" in its name`}
+		}
+		return fieldrules.NameIsSubdomain(name, false)
+	}
+	prefix := strings.ReplaceAll(signer, "/", ":") + ":"
+	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return []string{fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix)}
+	}
+	return fieldrules.NameIsSubdomain(rest, false)
+}
+
+// maxTrustBundle is the limit of a trust bundle, in bytes.
+const maxTrustBundle = 1 << 20
+
+// trustAnchors checks that a bundle has certificates of authorities only, each once.
+func trustAnchors(text string) field.ErrorList {
+	at := fieldrules.Spec.Child("trustBundle")
+	if len(text) > maxTrustBundle {
+		return field.ErrorList{field.TooLong(at.Field(), "", maxTrustBundle)}
+	}
+	var errs field.ErrorList
+	var order []string
+	indices := map[string][]int{}
+	block, rest := pem.Decode([]byte(text))
+	for i := 0; block != nil; i++ {
+		if why := notAnAnchor(block, i); why != "" {
+			errs = append(errs, field.Invalid(at.Field(), "<value omitted>", why))
+		} else {
+			key := string(block.Bytes)
+			if len(indices[key]) == 0 {
+				order = append(order, key)
+			}
+			indices[key] = append(indices[key], i)
+		}
+		block, rest = pem.Decode(rest)
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	if len(order) == 0 {
+		errs = append(errs, field.Invalid(at.Field(), "<value omitted>", "at least one trust anchor must be provided"))
+	}
+	for _, key := range order {
+		if len(indices[key]) > 1 {
+			errs = append(errs, field.Invalid(at.Field(), "<value omitted>", fmt.Sprintf("duplicate trust anchor (indices %v)", indices[key])))
+		}
+	}
+	return errs
+}
+
+// notAnAnchor returns why the block at index i is not a trust anchor, or nothing.
+func notAnAnchor(block *pem.Block, i int) string {
+	if block.Type != "CERTIFICATE" {
+		return fmt.Sprintf("entry %d has bad block type: %v", i, block.Type)
+	}
+	if len(block.Headers) > 0 {
+		return fmt.Sprintf("entry %d has PEM block headers", i)
+	}
+	switch parsed, err := x509.ParseCertificate(block.Bytes); {
+	case err != nil:
+		return fmt.Sprintf("entry %d does not parse as X.509", i)
+	case !parsed.IsCA:
+		return fmt.Sprintf("entry %d does not have the CA bit set", i)
+	case !parsed.BasicConstraintsValid:
+		return fmt.Sprintf("entry %d has invalid basic constraints", i)
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+// Package storagemigration describes the kinds of the storagemigration.k8s.io API group.
+package storagemigration
+
+import (
+	"strings"
+
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// StorageVersionMigrations describes the kind StorageVersionMigration.
+func StorageVersionMigrations() kinds.Kind {
+	return kinds.Of[*storagemigrationv1.StorageVersionMigration]{
+		Type: &storagemigrationv1.StorageVersionMigration{}, List: &storagemigrationv1.StorageVersionMigrationList{},
+		Plural: "storageversionmigrations", Cluster: true, NoUnconditionalUpdate: true,
+		Unenforced: "no object is rewritten",
+		Name:       fieldrules.NameIsSubdomain,
+		Validate: func(m *storagemigrationv1.StorageVersionMigration) field.ErrorList {
+			at := fieldrules.Spec.Child("resource")
+			var errs field.ErrorList
+			r := m.Spec.Resource
+			if r.Resource == "" {
+				errs = append(errs, field.Required(at.ChildField("resource"), "resource is required to be set"))
+			} else if messages := validation.IsDNS1035Label(r.Resource); len(messages) > 0 {
+				errs = append(errs, field.Invalid(at.ChildField("resource"), r.Resource, strings.Join(messages, ",")))
+			}
+			if r.Group == "" {
+				return errs
+			}
+			if messages := validation.IsDNS1123Subdomain(r.Group); len(messages) > 0 {
+				errs = append(errs, field.Invalid(at.ChildField("group"), r.Group, strings.Join(messages, ",")))
+			}
+			return errs
+		},
+		ValidateUpdate: func(m, old *storagemigrationv1.StorageVersionMigration) field.ErrorList {
+			return fieldrules.Immutable(m.Spec, old.Spec, &fieldrules.Root, "spec")
+		},
+		Status:         true,
+		ValidateStatus: validateMigrationStatus,
+		Columns:        columns.CreatedAt,
+		Row:            func(m *storagemigrationv1.StorageVersionMigration) []any { return columns.CreatedRow(m) },
+		Bare:           true,
+	}
+}
+
+// validateMigrationStatus checks that a migration has one outcome, which stays.
+func validateMigrationStatus(m, old *storagemigrationv1.StorageVersionMigration) field.ErrorList {
+	var errs field.ErrorList
+	at := fieldrules.Status.Child("conditions")
+	is, was := m.Status.ResourceVersion, old.Status.ResourceVersion
+	if is != "" {
+		if _, err := resourceversion.CompareResourceVersion(is, is); err != nil {
+			errs = append(errs, field.Invalid(fieldrules.Status.ChildField("resourceVersion"), is, err.Error()))
+		}
+	}
+	errs = append(errs, metav1validation.ValidateConditions(m.Status.Conditions, at.Field())...)
+	if was != "" && is != was {
+		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("resourceVersion"), is, "field is immutable"))
+	}
+	isTrue := func(list []metav1.Condition, t storagemigrationv1.MigrationConditionType) bool {
+		return meta.IsStatusConditionTrue(list, string(t))
+	}
+	refuse := func(why string) { errs = append(errs, field.Invalid(at.Field(), m.Status.Conditions, why)) }
+	succeeded, failed := isTrue(m.Status.Conditions, storagemigrationv1.MigrationSucceeded), isTrue(m.Status.Conditions, storagemigrationv1.MigrationFailed)
+	if succeeded && failed {
+		refuse("Both success and failed conditions cannot be true at the same time")
+	}
+	if isTrue(old.Status.Conditions, storagemigrationv1.MigrationSucceeded) && !succeeded {
+		refuse("Success condition cannot be set to false once it is true")
+	}
+	if isTrue(old.Status.Conditions, storagemigrationv1.MigrationFailed) && !failed {
+		refuse("Failed condition cannot be set to false once it is true")
+	}
+	return errs
+}
