@@ -49,6 +49,8 @@ type settings struct {
 	list       bool
 }
 
+// parse parses the command line. The error is flag.ErrHelp if only the usage is wanted, which is
+// then printed.
 func parse(args []string) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -80,6 +82,8 @@ func parse(args []string) (settings, error) {
 	return s, nil
 }
 
+// run runs the selected benchmarks and prints their results, or, as a child process of a benchmark,
+// runs that child.
 func run(ctx context.Context) error {
 	klog.SetLogger(logr.Discard())
 	if benchmarks.IsChild() {

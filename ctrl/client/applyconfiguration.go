@@ -22,6 +22,7 @@ func ApplyConfigurationFromUnstructured(u *unstructured.Unstructured) runtime.Ap
 	return &unstructuredApplyConfiguration{u}
 }
 
+// unstructuredApplyConfiguration is an unstructured object as an apply configuration.
 type unstructuredApplyConfiguration struct {
 	*unstructured.Unstructured
 }

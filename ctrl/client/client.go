@@ -135,6 +135,8 @@ type client struct {
 
 var _ WithWatch = (*client)(nil)
 
+// newClient returns a client for the API server without a cache. Missing options are derived from
+// the config.
 func newClient(config *rest.Config, options Options) (*client, error) {
 	if config == nil {
 		return nil, errors.New("must provide non-nil rest.Config to client.New")

@@ -81,6 +81,7 @@ func (c *defaulting) SubResource(subResource string) SubResourceClient {
 	return &defaultingSubResource{SubResourceClient: c.Client.SubResource(subResource), writeDefaults: c.writeDefaults}
 }
 
+// defaultingSubResource adds the defaults of writes to a subresource client.
 type defaultingSubResource struct {
 	SubResourceClient
 	writeDefaults

@@ -16,6 +16,7 @@ func NewNamespacedClient(c Client, ns string) Client {
 	return &namespaced{Client: c, namespace: ns}
 }
 
+// namespaced is a client that is restricted to one namespace for namespaced kinds.
 type namespaced struct {
 	Client
 	namespace string
@@ -159,6 +160,7 @@ func (n *namespaced) SubResource(subResource string) SubResourceClient {
 	return &namespacedSubResource{client: n, plain: n.Client.SubResource(subResource)}
 }
 
+// namespacedSubResource is the subresource client of a namespaced client.
 type namespacedSubResource struct {
 	client *namespaced
 	plain  SubResourceClient

@@ -136,6 +136,7 @@ func WithSubResourceBody(body Object) SubResourceUpdateAndPatchOption {
 	return subResourceBody{body}
 }
 
+// subResourceBody is the option WithSubResourceBody.
 type subResourceBody struct{ body Object }
 
 func (b subResourceBody) ApplyToSubResourceUpdate(o *SubResourceUpdateOptions) {

@@ -34,6 +34,7 @@ func RawPatch(patchType types.PatchType, data []byte) Patch {
 	return rawPatch{patchType, data}
 }
 
+// rawPatch is a patch whose data is given.
 type rawPatch struct {
 	patchType types.PatchType
 	data      []byte

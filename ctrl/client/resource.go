@@ -125,6 +125,7 @@ func (s metadataSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.Group
 	return metadataDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv), s.gvk}
 }
 
+// metadataDecoder decodes metadata-only objects and lists, and sets their kind.
 type metadataDecoder struct {
 	plain runtime.Decoder
 	gvk   schema.GroupVersionKind

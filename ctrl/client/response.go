@@ -23,6 +23,7 @@ func (s responseSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.Group
 	return responseDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 
+// responseDecoder decodes into the object of a response, and records the kind of what was decoded.
 type responseDecoder struct{ plain runtime.Decoder }
 
 func (d responseDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {

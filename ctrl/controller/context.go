@@ -43,6 +43,7 @@ type keyProbe struct {
 
 func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
+// reconcileIDKey is the context key of the ID of a reconcile.
 type reconcileIDKey struct{}
 
 // ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which is logged as

@@ -45,6 +45,8 @@ func (c *controller[request]) Warmup(ctx context.Context) error {
 	return err
 }
 
+// Start starts the sources, waits until they are in sync, and runs the workers until ctx ends. It
+// returns when they have returned, or with the error of the source that failed to start.
 func (c *controller[request]) Start(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.started

@@ -57,6 +57,7 @@ func TypedChannel[object any, request comparable](
 	return c
 }
 
+// channel is a source of the generic events of a Go channel.
 type channel[object any, request comparable] struct {
 	source     <-chan event.TypedGenericEvent[object]
 	handler    handler.TypedEventHandler[object, request]

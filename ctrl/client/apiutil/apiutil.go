@@ -140,6 +140,8 @@ func (s replacing) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner
 	return replacingDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 
+// replacingDecoder decodes into an empty object and then replaces the target with it, so that
+// nothing of the target's previous content is left.
 type replacingDecoder struct{ plain runtime.Decoder }
 
 func (d replacingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {

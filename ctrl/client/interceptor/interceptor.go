@@ -122,6 +122,7 @@ func (c *interceptor) SubResource(subResource string) client.SubResourceClient {
 	}
 }
 
+// subResourceInterceptor calls the functions of Funcs for one subresource, where they are set.
 type subResourceInterceptor struct {
 	client.SubResourceClient
 	name   string

@@ -133,6 +133,7 @@ func init() {
 	workqueue.SetProvider(queues)
 }
 
+// newCollector returns the collector of the metrics of all queues.
 func newCollector() *collector {
 	labels := []string{"name", "controller"}
 	histogram := func(name, help string) *prometheus.HistogramVec {

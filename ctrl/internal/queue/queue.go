@@ -46,6 +46,7 @@ type Queue[K comparable] struct {
 	timerAt time.Duration
 }
 
+// state is how far a queue is shut down.
 type state uint8
 
 const (

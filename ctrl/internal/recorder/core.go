@@ -21,6 +21,7 @@ func (p *Provider) GetEventRecorderFor(name string) record.EventRecorder {
 	return &coreRecorder{provider: p, source: source}
 }
 
+// coreRecorder records events of the core API group.
 type coreRecorder struct {
 	provider *Provider
 	source   corev1.EventSource

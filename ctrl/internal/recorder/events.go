@@ -33,6 +33,7 @@ func (p *Provider) GetEventRecorder(name string) recorder.EventRecorder {
 	return &eventsRecorder{provider: p, controller: name, instance: instance}
 }
 
+// eventsRecorder records events of the API group events.k8s.io.
 type eventsRecorder struct {
 	provider             *Provider
 	controller, instance string
@@ -42,6 +43,7 @@ func (r *eventsRecorder) Eventf(regarding, related runtime.Object, eventtype, re
 	r.AnnotatedEventf(regarding, related, nil, eventtype, reason, action, note, args...)
 }
 
+// AnnotatedEventf records an event with annotations. Repetitions of an event are counted in a series.
 func (r *eventsRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
 	p := r.provider
 	ref, ok := p.reference(regarding, eventtype, reason)
@@ -150,11 +152,13 @@ func newSeries() *series {
 	return &series{running: lru.New(rememberEvents), objects: lru.New(rememberEvents)}
 }
 
+// objectKey is what the rate limit of events is for: the events of one recorder about one object.
 type objectKey struct {
 	controller, instance string
 	regarding            corev1.ObjectReference
 }
 
+// seriesKey identifies the repetitions of one event.
 type seriesKey struct {
 	objectKey
 	related                      corev1.ObjectReference

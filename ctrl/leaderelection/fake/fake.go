@@ -35,6 +35,7 @@ func NewResourceLock(config *rest.Config, recorderProvider recorder.Provider, op
 	return &lock{id: "fake_" + uuid.NewString()}, nil
 }
 
+// lock is a resource lock in memory.
 type lock struct {
 	id string
 

@@ -117,6 +117,7 @@ func NewServer(o Options, config *rest.Config, httpClient *http.Client) (Server,
 	return s, nil
 }
 
+// server is the metrics server.
 type server struct {
 	options Options
 	filter  Filter
