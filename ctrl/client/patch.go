@@ -108,7 +108,8 @@ func (d *diff) Data(obj Object) ([]byte, error) {
 	if d.opts.OptimisticLock {
 		version := base.GetResourceVersion()
 		if version == "" {
-			return nil, fmt.Errorf("cannot use OptimisticLock, object %q does not have any resource version we can use", ObjectKeyFromObject(base))
+			return nil, fmt.Errorf("cannot use OptimisticLock, object %q does not have any resource version we can use",
+				ObjectKeyFromObject(base))
 		}
 		// The patch contains only differences, so the base must not have the version.
 		base = base.DeepCopyObject().(Object)

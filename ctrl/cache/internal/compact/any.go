@@ -89,8 +89,8 @@ func (d *decoder) any() any {
 		if interned == nil {
 			return d.anyMap()
 		}
-		if m := d.prototype(interned); m != nil {
-			return copyAnyMap(*(*map[string]any)(m.variable))
+		if proto := d.prototype(interned); proto != nil {
+			return copyAnyMap(*(*map[string]any)(proto.variable))
 		}
 		defer d.leave(d.enter(interned.packed))
 		return d.anyMap()
@@ -99,8 +99,8 @@ func (d *decoder) any() any {
 		if interned == nil {
 			return d.anySlice()
 		}
-		if m := d.prototype(interned); m != nil {
-			return copyAnySlice(*(*[]any)(m.variable))
+		if proto := d.prototype(interned); proto != nil {
+			return copyAnySlice(*(*[]any)(proto.variable))
 		}
 		defer d.leave(d.enter(interned.packed))
 		return d.anySlice()

@@ -219,7 +219,8 @@ func hasPointers(t reflect.Type) bool {
 func leaf(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
-		return t.NumField() == 0 || timesAndQuantities(t) != nil || t.NumField() == 1 && t.Field(0).IsExported() && leaf(t.Field(0).Type)
+		return t.NumField() == 0 || timesAndQuantities(t) != nil ||
+			t.NumField() == 1 && t.Field(0).IsExported() && leaf(t.Field(0).Type)
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Array:
 		return false
 	default:

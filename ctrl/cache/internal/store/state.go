@@ -84,7 +84,7 @@ func (s *Store) publish(st *state) {
 	}
 }
 
-// release ends the use of a state that is on neither side of a record any more.
+// release ends the use of a state that is in no record any more.
 func (s *Store) release(st *state) {
 	if st != nil {
 		s.packer.Release(st.value)
@@ -158,9 +158,9 @@ func (o Object) CopyInto(into reflect.Value) bool {
 	return true
 }
 
-// Shared returns a value that all callers share, so it must not be changed. The store keeps the
-// value until the object changes or nobody has asked for it for a while, as the store's Sharing
-// says.
+// Shared returns a value that all callers share, so it must not be changed. How long the store
+// keeps the value depends on its Sharing: not at all, until it has not been read for a while, or
+// until the object changes.
 func (o Object) Shared() client.Object {
 	if o.sharing == ShareOnDemand && !o.state.referenced.Load() {
 		o.state.referenced.Store(true)
@@ -206,8 +206,8 @@ func (s *Store) evictShared() {
 	})
 }
 
-// evictSharedOf evicts the shared value of one state, unless it is referenced or the only form of
-// the object.
+// evictSharedOf evicts the shared value of one state, unless it is referenced or the object is not
+// packed.
 func (s *Store) evictSharedOf(st *state) {
 	switch {
 	case st == nil || st.value.IsZero() || st.shared.Load() == nil:
