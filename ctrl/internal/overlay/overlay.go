@@ -82,6 +82,12 @@ type Observer interface {
 // ObserverKey is the context key of the Observer.
 type ObserverKey struct{}
 
+// Observed reports whether ctx has an Observer.
+func Observed(ctx context.Context) bool {
+	_, ok := ctx.Value(ObserverKey{}).(Observer)
+	return ok
+}
+
 // Observe notifies the observer in ctx, if there is one, that obj was written or deleted.
 func Observe(ctx context.Context, obj cacheapi.Object) {
 	if o, ok := ctx.Value(ObserverKey{}).(Observer); ok {
