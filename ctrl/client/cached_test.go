@@ -81,7 +81,7 @@ func TestReadsFromCache(t *testing.T) {
 			return c.Get(ctx, client.ObjectKey{Namespace: "a", Name: "x"}, podMetadata("", ""))
 		}, true},
 		{"unstructured", nil, func(c client.Client) error { return c.List(ctx, unstructuredPods.DeepCopy()) }, false},
-		{"unstructured if asked for", func(o *client.CacheOptions) { o.Unstructured = true }, func(c client.Client) error { return c.List(ctx, unstructuredPods.DeepCopy()) }, true},
+		{"unstructured if enabled", func(o *client.CacheOptions) { o.Unstructured = true }, func(c client.Client) error { return c.List(ctx, unstructuredPods.DeepCopy()) }, true},
 		{"disabled", func(o *client.CacheOptions) { o.DisableFor = []client.Object{&corev1.Pod{}} }, func(c client.Client) error { return c.List(ctx, &corev1.PodList{}) }, false},
 		{"another is disabled", func(o *client.CacheOptions) { o.DisableFor = []client.Object{&corev1.Secret{}} }, func(c client.Client) error { return c.List(ctx, &corev1.PodList{}) }, true},
 	}

@@ -74,7 +74,7 @@ func TestAQueueWithoutCauses(t *testing.T) {
 			},
 		}, func(ctx context.Context, _ string) (reconcile.Result, error) {
 			if c := reconcile.CausesFrom(ctx); c.Total != 0 {
-				return reconcile.Result{}, fmt.Errorf("causes from nowhere: %v", c)
+				return reconcile.Result{}, fmt.Errorf("causes without an event: %v", c)
 			}
 			return reconcile.Result{}, nil
 		})

@@ -18,12 +18,10 @@
 //   - A [reconcile.TerminalError]: logged and counted, not retried.
 //   - A conflict, the API server's response to a write based on an old version: requeued with
 //     backoff. Optimistic concurrency makes conflicts normal, so it is logged at level 1 and
-//     counted in controller_runtime_reconcile_conflicts_total, and in
-//
-// controller_runtime_reconcile_total as
-//
-//	  "requeue". The sixth consecutive one and those after it count as errors.
-//	- A panic: an error, unless RecoverPanic is false.
+//     counted in controller_runtime_reconcile_conflicts_total, and as "requeue" in
+//     controller_runtime_reconcile_total. The sixth consecutive one and those after it count as
+//     errors.
+//   - A panic: an error, unless RecoverPanic is false.
 //
 // # Observability
 //

@@ -124,9 +124,9 @@ func (o Object) Namespace() string { return o.key.Namespace }
 
 // Copy returns a copy of the object, which the caller owns.
 func (o Object) Copy() client.Object {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		return unpacked.DeepCopyObject().(client.Object)
+	decoded, o := o.resolve()
+	if decoded != nil {
+		return decoded.DeepCopyObject().(client.Object)
 	}
 	obj := reflect.New(o.kind.typ)
 	o.unpack(obj.Elem())
@@ -142,9 +142,9 @@ func (o Object) unpack(into reflect.Value) {
 
 // CopyInto copies the object into a zero struct. It returns false if the object is of another type.
 func (o Object) CopyInto(into reflect.Value) bool {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		from := reflect.ValueOf(unpacked.DeepCopyObject()).Elem()
+	decoded, o := o.resolve()
+	if decoded != nil {
+		from := reflect.ValueOf(decoded.DeepCopyObject()).Elem()
 		if from.Type() != into.Type() {
 			return false
 		}
@@ -229,9 +229,9 @@ func (o Object) peek() client.Object {
 
 // version returns the resource version.
 func (o Object) version() string {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		return unpacked.GetResourceVersion()
+	decoded, o := o.resolve()
+	if decoded != nil {
+		return decoded.GetResourceVersion()
 	}
 	h := o.view.Header(o.state.value)
 	h.Next()
@@ -241,9 +241,9 @@ func (o Object) version() string {
 
 // labels returns the labels without unpacking the object.
 func (o Object) labels() labels.Labels {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		return labels.Set(unpacked.GetLabels())
+	decoded, o := o.resolve()
+	if decoded != nil {
+		return labels.Set(decoded.GetLabels())
 	}
 	return packedLabels(o)
 }
