@@ -119,7 +119,7 @@ func run(ctx context.Context) error {
 // benchmarks returns the benchmarks that --run selects.
 func (s settings) benchmarks(server *fixture.Server) []measure.Benchmark {
 	all := benchmarks.All(benchmarks.Options{N: s.n, Large: s.large, Budget: 200 * time.Millisecond, Server: server})
-	return slices.DeleteFunc(all, func(j measure.Benchmark) bool { return !s.match.MatchString(j.Name) })
+	return slices.DeleteFunc(all, func(b measure.Benchmark) bool { return !s.match.MatchString(b.Name) })
 }
 
 func (s settings) server(ctx context.Context) (*fixture.Server, error) {

@@ -196,9 +196,11 @@ func (c *client) readFrom(o *CacheOptions) error {
 		switch c.writes = overlay.Find(o.Reader); {
 		case c.writes != nil:
 		case o.EnableReadYourWritesConsistency != nil:
-			return fmt.Errorf("cache reader %T neither is a cache of package cache nor embeds one, can not provide ReadYourWritesConsistency", o.Reader)
+			return fmt.Errorf("cache reader %T neither is a cache of package cache nor embeds one, "+
+				"can not provide ReadYourWritesConsistency", o.Reader)
 		default:
-			c.log.Info("The cache reader neither is a cache of package cache nor embeds one, so reads may not include this client's own writes", "cache", fmt.Sprintf("%T", o.Reader))
+			c.log.Info("The cache reader neither is a cache of package cache nor embeds one, "+
+				"so reads may not include this client's own writes", "cache", fmt.Sprintf("%T", o.Reader))
 		}
 	}
 	return nil

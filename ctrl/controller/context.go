@@ -35,7 +35,7 @@ var loggerKey = func() any {
 	return probe.key
 }()
 
-// keyProbe records the key that it is asked for.
+// keyProbe records the key that Value is called with.
 type keyProbe struct {
 	context.Context
 	key any

@@ -35,7 +35,12 @@ func (r *coreRecorder) Eventf(object runtime.Object, eventtype, reason, messageF
 	r.record(object, nil, eventtype, reason, fmt.Sprintf(messageFmt, args...))
 }
 
-func (r *coreRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, messageFmt string, args ...any) {
+func (r *coreRecorder) AnnotatedEventf(
+	object runtime.Object,
+	annotations map[string]string,
+	eventtype, reason, messageFmt string,
+	args ...any,
+) {
 	r.record(object, annotations, eventtype, reason, fmt.Sprintf(messageFmt, args...))
 }
 

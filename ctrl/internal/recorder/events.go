@@ -39,12 +39,19 @@ type eventsRecorder struct {
 	controller, instance string
 }
 
-func (r *eventsRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+func (r *eventsRecorder) Eventf(
+	regarding, related runtime.Object, eventtype, reason, action, note string, args ...any,
+) {
 	r.AnnotatedEventf(regarding, related, nil, eventtype, reason, action, note, args...)
 }
 
 // AnnotatedEventf records an event with annotations. Repetitions of an event are counted in a series.
-func (r *eventsRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
+func (r *eventsRecorder) AnnotatedEventf(
+	regarding, related runtime.Object,
+	annotations map[string]string,
+	eventtype, reason, action, note string,
+	args ...any,
+) {
 	p := r.provider
 	ref, ok := p.reference(regarding, eventtype, reason)
 	if !ok {
@@ -101,7 +108,8 @@ const (
 func (e *eventsEvent) deliver(ctx context.Context) error {
 	p := e.provider
 	if e.step == undecided {
-		p.log.V(1).Info(e.event.Note, "type", e.event.Type, "object", e.event.Regarding, "reason", e.event.Reason, "action", e.event.Action)
+		p.log.V(1).Info(e.event.Note, "type", e.event.Type,
+			"object", e.event.Regarding, "reason", e.event.Reason, "action", e.event.Action)
 		e.event, e.step = p.series.add(e.event)
 	}
 	if e.step == skip {

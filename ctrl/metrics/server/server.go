@@ -4,7 +4,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/ctrl/internal/httpserver"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/metrics"
 )
@@ -153,32 +153,9 @@ func (s *server) Start(ctx context.Context) error {
 		return fmt.Errorf("failed to start metrics server: %w", err)
 	}
 	logger.Info("Serving metrics", "bindAddress", listener.Addr().String(), "secure", s.options.SecureServing)
-	return serve(ctx, logger, mux, listener)
-}
-
-// serve serves until ctx ends, and then shuts down gracefully.
-func serve(ctx context.Context, logger logr.Logger, handler http.Handler, listener net.Listener) error {
-	srv := &http.Server{
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		Handler:           handler,
-		IdleTimeout:       90 * time.Second,
-		ReadHeaderTimeout: 32 * time.Second,
-	}
-	stopped := make(chan struct{})
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		limited, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-		defer cancel()
-		if err := srv.Shutdown(limited); err != nil {
-			logger.Error(err, "Could not shut down the metrics server")
-		}
-	})
-	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		cancel()
-		return err
-	}
-	<-stopped
-	return nil
+	srv := httpserver.New(mux)
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	return httpserver.Serve(ctx, logger, srv, listener, new(shutdownTimeout))
 }
 
 // mux returns the handlers of all paths, wrapped in the filter.
