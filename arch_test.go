@@ -82,10 +82,11 @@ controller/priorityqueue: internal/queue reconcile
 conversion:
 event: client
 finalizer: client controller/controllerutil
-handler: client event internal/queue internal/reflectutil log reconcile
+handler: client event internal/cause internal/queue internal/reflectutil log reconcile
 healthz: log
-internal/cause:
+internal/cause: internal/reflectutil
 internal/fakeapi:
+internal/httpserver:
 internal/names:
 internal/objectdiff:
 internal/overlay: cache/cacheapi
@@ -97,11 +98,11 @@ leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log:
 log/zap:
-manager: cache client cluster config healthz internal/names leaderelection log metrics/server webhook webhook/conversion
+manager: cache client cluster config healthz internal/httpserver internal/names leaderelection log metrics/server webhook webhook/conversion
 manager/signals:
 metrics:
 metrics/filters: metrics/server
-metrics/server: certwatcher log metrics
+metrics/server: certwatcher internal/httpserver log metrics
 predicate: client event internal/reflectutil log
 reconcile: client internal/cause
 recorder:

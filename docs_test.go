@@ -47,3 +47,41 @@ func checkPackageDoc(t *testing.T, p listed, file *ast.File) {
 		t.Errorf("the comment of %s does not begin with %q", p.ImportPath, want)
 	}
 }
+
+// TestDeclarationDocs checks that every type, and every function of more than 25 lines, has a comment.
+func TestDeclarationDocs(t *testing.T) {
+	fset := token.NewFileSet()
+	for _, p := range list(t) {
+		if !within(p.ImportPath, module) {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ast.IsGenerated(file) {
+				continue
+			}
+			for _, declaration := range file.Decls {
+				checkDoc(t, fset, declaration)
+			}
+		}
+	}
+}
+
+func checkDoc(t *testing.T, fset *token.FileSet, declaration ast.Decl) {
+	t.Helper()
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		if lines := fset.Position(d.End()).Line - fset.Position(d.Pos()).Line; lines > 25 && d.Doc == nil {
+			t.Errorf("%s: %s has %d lines and no comment", fset.Position(d.Pos()), d.Name, lines)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if s, ok := spec.(*ast.TypeSpec); ok && s.Doc == nil && s.Comment == nil && d.Doc == nil {
+				t.Errorf("%s: the type %s has no comment", fset.Position(s.Pos()), s.Name)
+			}
+		}
+	}
+}

@@ -49,6 +49,8 @@ type settings struct {
 	list       bool
 }
 
+// parse parses the command line. The error is flag.ErrHelp if only the usage is wanted, which is
+// then printed.
 func parse(args []string) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -80,6 +82,8 @@ func parse(args []string) (settings, error) {
 	return s, nil
 }
 
+// run runs the selected benchmarks and prints their results, or, as a child process of a benchmark,
+// runs that child.
 func run(ctx context.Context) error {
 	klog.SetLogger(logr.Discard())
 	if benchmarks.IsChild() {
@@ -115,7 +119,7 @@ func run(ctx context.Context) error {
 // benchmarks returns the benchmarks that --run selects.
 func (s settings) benchmarks(server *fixture.Server) []measure.Benchmark {
 	all := benchmarks.All(benchmarks.Options{N: s.n, Large: s.large, Budget: 200 * time.Millisecond, Server: server})
-	return slices.DeleteFunc(all, func(j measure.Benchmark) bool { return !s.match.MatchString(j.Name) })
+	return slices.DeleteFunc(all, func(b measure.Benchmark) bool { return !s.match.MatchString(b.Name) })
 }
 
 func (s settings) server(ctx context.Context) (*fixture.Server, error) {

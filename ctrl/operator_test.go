@@ -39,7 +39,7 @@ func (l labeler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-func TestAnOperator(t *testing.T) {
+func TestOperator(t *testing.T) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 	if err != nil {
 		t.Fatal(err)

@@ -83,12 +83,12 @@ func TestCertificateSigningRequestConditions(t *testing.T) {
 			old, obj := read(t, was), read(t, patched(t, was, tc.patch))
 			if !tc.part {
 				d.call("PrepareStatus", context.Background(), obj, old)
-				same(t, tc.want, messages(d.errors("ValidateStatus", obj, old)))
+				compareMessages(t, tc.want, messages(d.errors("ValidateStatus", obj, old)))
 				return
 			}
 			part := described{approval}
 			part.call("Prepare", context.Background(), obj, old)
-			same(t, tc.want, messages(part.errors("Validate", obj, old)))
+			compareMessages(t, tc.want, messages(part.errors("Validate", obj, old)))
 		})
 	}
 }
@@ -181,11 +181,11 @@ func TestPodCertificateRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, nil, messages(d.errors("ValidateStatus", issue(&key.PublicKey, 2), old)))
-	same(t, []string{"status.certificateChain: Invalid value: …"}, messages(d.errors("ValidateStatus", issue(&other.PublicKey, 2), old)))
-	same(t, []string{`status.certificateChain: Invalid value: 90000000000000: leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)`}, messages(d.errors("ValidateStatus", issue(&key.PublicKey, 25), old)))
+	compareMessages(t, nil, messages(d.errors("ValidateStatus", issue(&key.PublicKey, 2), old)))
+	compareMessages(t, []string{"status.certificateChain: Invalid value: …"}, messages(d.errors("ValidateStatus", issue(&other.PublicKey, 2), old)))
+	compareMessages(t, []string{`status.certificateChain: Invalid value: 90000000000000: leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)`}, messages(d.errors("ValidateStatus", issue(&key.PublicKey, 25), old)))
 	done := issue(&key.PublicKey, 2)
 	changed := done.DeepCopy()
 	changed.Status.CertificateChain = "x"
-	same(t, []string{"status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed"}, messages(d.errors("ValidateStatus", changed, done)))
+	compareMessages(t, []string{"status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed"}, messages(d.errors("ValidateStatus", changed, done)))
 }

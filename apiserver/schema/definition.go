@@ -101,12 +101,16 @@ func isDefined(t reflect.Type) bool {
 }
 
 type (
+	// modelNamer is implemented by types with an OpenAPI model name.
 	modelNamer interface{ OpenAPIModelName() string }
+	// documented is implemented by types with generated descriptions of their fields.
 	documented interface{ SwaggerDoc() map[string]string }
-	selfTyped  interface {
+	// selfTyped is implemented by types that are encoded as something other than their fields.
+	selfTyped interface {
 		OpenAPISchemaType() []string
 		OpenAPISchemaFormat() string
 	}
+	// oneOfTyped is implemented by types that are encoded in one of several OpenAPI types.
 	oneOfTyped interface{ OpenAPIV3OneOfTypes() []string }
 )
 

@@ -134,6 +134,8 @@ func (o Options) latency() measure.Benchmark {
 	}
 }
 
+// latency changes n objects one by one, and measures the time from the sending of each event until
+// the reconcile of its object begins.
 func latency(ctx context.Context, rt runtimes.Runtime, replay *fixture.Replay, n int) (measure.Sample, error) {
 	initially, again := newReconciled(n), newReconciled(n)
 	sent, lags := make([]time.Time, n), make([]time.Duration, n)

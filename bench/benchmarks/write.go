@@ -54,6 +54,8 @@ func (o Options) writeBack() measure.Benchmark {
 	}
 }
 
+// touch changes an object again and again, and each time waits until its reconcile has written the
+// change back; it counts the conflicts of these writes.
 func (o Options) touch(ctx context.Context, rt runtimes.Runtime, touches int) (measure.Sample, error) {
 	written := make(chan string, touches)
 	var conflicts atomic.Int64
@@ -125,6 +127,8 @@ var statusWritesMetrics = []measure.Metric{
 	{Name: "heap", Unit: measure.Memory, Target: 0.12},
 }
 
+// writeStatus measures a manager that updates the status of each of n pods once and receives the
+// events of these updates.
 func writeStatus(ctx context.Context, rt runtimes.Runtime, server runtimes.Server, n int) (measure.Sample, error) {
 	updatesWanted, observed := int64(n), make(chan struct{})
 	var updates atomic.Int64
@@ -210,6 +214,8 @@ func (o Options) fanIn() measure.Benchmark {
 	}
 }
 
+// gather changes the children of each owner with several writers at once, and measures the time
+// until a reconcile of every owner has listed all its children in their latest state.
 func (o Options) gather(ctx context.Context, rt runtimes.Runtime, owners int) (measure.Sample, error) {
 	initially, complete := newReconciled(owners), newReconciled(owners)
 	generation := generations.Add(1)

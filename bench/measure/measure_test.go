@@ -40,9 +40,9 @@ func TestRunAlternates(t *testing.T) {
 	if !torndown {
 		t.Error("the benchmark was not torn down")
 	}
-	f := r.Metrics[0]
-	if !slices.Equal(f.Medians, []float64{30, 100}) || f.Ratios[0] != (Ratio{0.3, 0.1, 0.9}) || f.Missed {
-		t.Errorf("got %+v", f)
+	m := r.Metrics[0]
+	if !slices.Equal(m.Medians, []float64{30, 100}) || m.Ratios[0] != (Ratio{0.3, 0.1, 0.9}) || m.Missed {
+		t.Errorf("got %+v", m)
 	}
 	var b strings.Builder
 	if err := Write(&b, r); err != nil {

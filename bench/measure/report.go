@@ -14,8 +14,8 @@ func Write(w io.Writer, r Result) error {
 	fmt.Fprintf(w, "\n%s: %s\n", r.Benchmark, r.About)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, heading(r.Sides))
-	for _, f := range r.Metrics {
-		fmt.Fprintln(t, f.row())
+	for _, m := range r.Metrics {
+		fmt.Fprintln(t, m.row())
 	}
 	return t.Flush()
 }
@@ -24,12 +24,12 @@ func Write(w io.Writer, r Result) error {
 func WriteSummary(w io.Writer, results []Result) {
 	targets, missed := 0, []string(nil)
 	for _, r := range results {
-		for _, f := range r.Metrics {
-			if f.target() != "" {
+		for _, m := range r.Metrics {
+			if m.target() != "" {
 				targets++
 			}
-			if f.Missed {
-				missed = append(missed, r.Benchmark+" "+f.Name)
+			if m.Missed {
+				missed = append(missed, r.Benchmark+" "+m.Name)
 			}
 		}
 	}
@@ -47,32 +47,32 @@ func heading(sides []string) string {
 	return "  " + strings.Join(append(cells, "target"), "\t")
 }
 
-func (f MetricResult) row() string {
-	cells := []string{f.Name, f.Unit.format(f.Medians[0])}
-	for i, ratio := range f.Ratios {
-		cells = append(cells, f.Unit.format(f.Medians[i+1]))
+func (m MetricResult) row() string {
+	cells := []string{m.Name, m.Unit.format(m.Medians[0])}
+	for i, ratio := range m.Ratios {
+		cells = append(cells, m.Unit.format(m.Medians[i+1]))
 		if ratio == (Ratio{}) {
 			cells = append(cells, "-", "")
 			continue
 		}
 		cells = append(cells, fmt.Sprintf("%.2f", ratio.Median), fmt.Sprintf("%.2f..%.2f", ratio.Low, ratio.High))
 	}
-	return "  " + strings.Join(append(cells, f.target()), "\t")
+	return "  " + strings.Join(append(cells, m.target()), "\t")
 }
 
 // target returns the target and the limit, and whether they were met.
-func (f MetricResult) target() string {
+func (m MetricResult) target() string {
 	var marks []string
-	if f.Target > 0 && len(f.Ratios) > 0 {
-		marks = append(marks, fmt.Sprintf("%.2f", f.Target))
+	if m.Target > 0 && len(m.Ratios) > 0 {
+		marks = append(marks, fmt.Sprintf("%.2f", m.Target))
 	}
-	if f.Limit > 0 {
-		marks = append(marks, f.Unit.format(f.Limit))
+	if m.Limit > 0 {
+		marks = append(marks, m.Unit.format(m.Limit))
 	}
 	switch {
 	case len(marks) == 0:
 		return ""
-	case f.Missed:
+	case m.Missed:
 		return strings.Join(marks, ", ") + "  MISSED"
 	default:
 		return strings.Join(marks, ", ") + "  ok"

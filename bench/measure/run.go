@@ -79,9 +79,9 @@ func Run(ctx context.Context, benchmark Benchmark, rounds int, around func(Turn,
 
 // check fails if a sample lacks a metric.
 func (benchmark Benchmark) check(s Sample) error {
-	for _, f := range benchmark.Metrics {
-		if _, ok := s[f.Name]; !ok {
-			return fmt.Errorf("%q was not measured", f.Name)
+	for _, m := range benchmark.Metrics {
+		if _, ok := s[m.Name]; !ok {
+			return fmt.Errorf("%q was not measured", m.Name)
 		}
 	}
 	return nil
@@ -92,18 +92,18 @@ func summary(benchmark Benchmark, samples [][]Sample) Result {
 	for _, side := range benchmark.Sides {
 		r.Sides = append(r.Sides, side.Name)
 	}
-	for _, f := range benchmark.Metrics {
-		r.Metrics = append(r.Metrics, f.summary(samples))
+	for _, m := range benchmark.Metrics {
+		r.Metrics = append(r.Metrics, m.summary(samples))
 	}
 	return r
 }
 
-func (f Metric) summary(samples [][]Sample) MetricResult {
-	r := MetricResult{Name: f.Name, Unit: f.Unit, Target: f.Target, Limit: f.Limit}
+func (m Metric) summary(samples [][]Sample) MetricResult {
+	r := MetricResult{Name: m.Name, Unit: m.Unit, Target: m.Target, Limit: m.Limit}
 	for i, rounds := range samples {
 		values := make([]float64, len(rounds))
 		for round, sample := range rounds {
-			values[round] = sample[f.Name]
+			values[round] = sample[m.Name]
 		}
 		r.Values = append(r.Values, values)
 		r.Medians = append(r.Medians, median(values))
@@ -111,8 +111,8 @@ func (f Metric) summary(samples [][]Sample) MetricResult {
 			r.Ratios = append(r.Ratios, ratio(r.Values[0], values))
 		}
 	}
-	r.Missed = f.Limit > 0 && r.Medians[0] > f.Limit ||
-		f.Target > 0 && len(r.Ratios) > 0 && rounded(r.Ratios[0].Median) > f.Target
+	r.Missed = m.Limit > 0 && r.Medians[0] > m.Limit ||
+		m.Target > 0 && len(r.Ratios) > 0 && rounded(r.Ratios[0].Median) > m.Target
 	return r
 }
 

@@ -119,7 +119,9 @@ func (blder *TypedBuilder[request]) WithOptions(options controller.TypedOptions[
 }
 
 // WithLogConstructor sets the option LogConstructor.
-func (blder *TypedBuilder[request]) WithLogConstructor(logConstructor func(*request) logr.Logger) *TypedBuilder[request] {
+func (blder *TypedBuilder[request]) WithLogConstructor(
+	logConstructor func(*request) logr.Logger,
+) *TypedBuilder[request] {
 	blder.options.LogConstructor = logConstructor
 	return blder
 }
@@ -138,7 +140,9 @@ func (blder *TypedBuilder[request]) Complete(r reconcile.TypedReconciler[request
 }
 
 // Build creates the controller and adds it to the manager.
-func (blder *TypedBuilder[request]) Build(r reconcile.TypedReconciler[request]) (controller.TypedController[request], error) {
+func (blder *TypedBuilder[request]) Build(
+	r reconcile.TypedReconciler[request],
+) (controller.TypedController[request], error) {
 	switch {
 	case r == nil:
 		return nil, errors.New("must provide a non-nil Reconciler")
@@ -171,7 +175,9 @@ func (blder *TypedBuilder[request]) Build(r reconcile.TypedReconciler[request]) 
 }
 
 // controller creates the controller, without sources.
-func (blder *TypedBuilder[request]) controller(r reconcile.TypedReconciler[request]) (controller.TypedController[request], error) {
+func (blder *TypedBuilder[request]) controller(
+	r reconcile.TypedReconciler[request],
+) (controller.TypedController[request], error) {
 	options, name := blder.options, blder.name
 	options.Reconciler = r
 
@@ -217,7 +223,8 @@ func (blder *TypedBuilder[request]) allSources() ([]source.TypedSource[request],
 	add := func(w watch, h handler.TypedEventHandler[client.Object, request]) error {
 		obj, err := w.project(blder.mgr)
 		if err == nil {
-			sources = append(sources, source.TypedKind(blder.mgr.GetCache(), obj, h, slices.Concat(blder.filters, w.predicates)...))
+			filters := slices.Concat(blder.filters, w.predicates)
+			sources = append(sources, source.TypedKind(blder.mgr.GetCache(), obj, h, filters...))
 		}
 		return err
 	}
@@ -258,7 +265,9 @@ func (blder *TypedBuilder[request]) allSources() ([]source.TypedSource[request],
 
 // requestHandler converts h to a handler for this builder's requests. It fails unless they are
 // reconcile.Requests.
-func requestHandler[request comparable](h handler.EventHandler) (handler.TypedEventHandler[client.Object, request], error) {
+func requestHandler[request comparable](
+	h handler.EventHandler,
+) (handler.TypedEventHandler[client.Object, request], error) {
 	if typed, ok := any(h).(handler.TypedEventHandler[client.Object, request]); ok {
 		return typed, nil
 	}

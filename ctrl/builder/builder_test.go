@@ -67,8 +67,8 @@ func run(t *testing.T, mgr manager.Manager) {
 
 var succeed = reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
 
-// asked is a reconciler that sends the name of every request.
-func asked() (reconcile.Reconciler, <-chan string) {
+// newReconciler returns a reconciler that sends the name of every request.
+func newReconciler() (reconcile.Reconciler, <-chan string) {
 	names := make(chan string, 100)
 	return reconcile.Func(func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 		names <- req.Name
@@ -97,14 +97,14 @@ func expect(t *testing.T, names <-chan string, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		if got := <-names; got != w {
-			t.Errorf("asked for %s, want %s", got, w)
+			t.Errorf("got a request for %s, want %s", got, w)
 		}
 	}
 }
 
 func TestForOwnsWatches(t *testing.T) {
 	mgr := newManager(t, manager.Options{})
-	r, names := asked()
+	r, names := newReconciler()
 	events := make(chan event.GenericEvent)
 	everybody := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		if _, ok := obj.(*metav1.PartialObjectMetadata); !ok {
@@ -238,7 +238,7 @@ func testOptions(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeBuilt(t *testing.T) {
+func TestBuildErrors(t *testing.T) {
 	mgr := newManager(t, manager.Options{})
 	h := &handler.EnqueueRequestForObject{}
 	for name, c := range map[string]struct {

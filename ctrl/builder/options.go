@@ -71,12 +71,14 @@ func (w Predicates) ApplyToOwns(opts *OwnsInput) { opts.setPredicates(w.predicat
 // ApplyToWatches implements WatchesOption.
 func (w Predicates) ApplyToWatches(opts untypedWatchesInput) { opts.setPredicates(w.predicates) }
 
+// projectAs is the option OnlyMetadata.
 type projectAs struct{}
 
 func (projectAs) ApplyToFor(opts *ForInput)               { opts.setOnlyMetadata() }
 func (projectAs) ApplyToOwns(opts *OwnsInput)             { opts.setOnlyMetadata() }
 func (projectAs) ApplyToWatches(opts untypedWatchesInput) { opts.setOnlyMetadata() }
 
+// matchEveryOwner is the option MatchEveryOwner.
 type matchEveryOwner struct{}
 
 func (*matchEveryOwner) ApplyToOwns(opts *OwnsInput) { opts.everyOwner = true }

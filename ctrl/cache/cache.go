@@ -121,12 +121,12 @@ type Options struct {
 	// are shared with all other readers and must not be modified.
 	DefaultUnsafeDisableDeepCopy *bool
 
-	// DefaultKeepDecoded selects the objects that are kept as decoded Go values in addition to their
-	// packed form: true keeps all, false keeps none. Nil, the recommended setting, keeps those that
+	// DefaultKeepDecoded selects the objects that are kept as decoded Go values beside the packed
+	// ones: true keeps all, false keeps none. Nil, the recommended setting, keeps those that
 	// are read without a deep copy, until they change or have not been read this way for some minutes,
 	// and all objects of a kind whose deep copies are disabled. A Go value takes about ten times the
-	// memory of the packed form, and benefits only reads without a deep copy: the others are faster
-	// from the packed form. Flyball only.
+	// memory of the packed object, and benefits only reads without a deep copy: the others are faster
+	// from the packed object. Flyball only.
 	DefaultKeepDecoded *bool
 
 	// OnMutation enables the mutation detector. It is called when a shared object was modified: one of
@@ -148,7 +148,9 @@ type Options struct {
 	// NewInformer creates custom informers, for example in tests. A custom informer replaces the lists
 	// and watches of the cache only: reads, handlers and resyncs do not use it, and GetInformer does
 	// not return it.
-	NewInformer func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+	NewInformer func(
+		toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers,
+	) toolscache.SharedIndexInformer
 }
 
 // ByObject holds the settings of one kind. Config describes the fields that it shares.

@@ -52,9 +52,9 @@ func (c *connection) newListerWatcher(
 		r.NewList = func() (client.ObjectList, error) { return &unstructured.UnstructuredList{}, nil }
 	case representation.Metadata:
 		restConfig = metadata.ConfigFor(restConfig)
-		r.Kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
-		r.ListKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
-		r.Accept, r.AcceptList = acceptMetadata(r.Kind), acceptMetadata(r.ListKind)
+		r.Kind, r.ListKind = representation.MetadataKind, representation.MetadataListKind
+		r.Accept = representation.AcceptMetadata(r.Kind)
+		r.AcceptList = representation.AcceptMetadata(r.ListKind)
 		r.New = func() client.Object { return &metav1.PartialObjectMetadata{} }
 		r.NewList = func() (client.ObjectList, error) { return &metav1.PartialObjectMetadataList{}, nil }
 	default:
@@ -86,12 +86,6 @@ func newAs[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (none T, 
 	return t, nil
 }
 
-// acceptMetadata returns the Accept header that requests metadata only, as an object or list kind.
-func acceptMetadata(gvk schema.GroupVersionKind) string {
-	as := fmt.Sprintf(";as=%s;g=%s;v=%s,", gvk.Kind, gvk.Group, gvk.Version)
-	return runtime.ContentTypeProtobuf + as + runtime.ContentTypeJSON + as + runtime.ContentTypeJSON
-}
-
 // List implements reflector.Source.
 func (r *listerWatcher) List(ctx context.Context, opts metav1.ListOptions) (*wire.Page, error) {
 	return r.client.List(ctx, r.withSelectors(opts))
@@ -106,16 +100,13 @@ func (r *listerWatcher) Watch(ctx context.Context, opts metav1.ListOptions) (ref
 	return stream, nil
 }
 
-// pageSize is the page size of live reads.
-const pageSize = 500
-
 // liveList lists the objects that match the selectors and calls each with them. The list is
 // consistent with all writes before the call. An empty namespace means the one that is watched, an
 // empty name all objects. It returns the resource version of the list.
 func (r *listerWatcher) liveList(
 	ctx context.Context, namespace, name string, each func(client.Object),
 ) (version string, err error) {
-	opts := r.withSelectors(metav1.ListOptions{Limit: pageSize})
+	opts := r.withSelectors(metav1.ListOptions{Limit: reflector.PageSize})
 	if name != "" {
 		named := fields.OneTermEqualSelector(nameField, name)
 		if s := r.selectors.FieldSelector; s != nil && !s.Empty() {

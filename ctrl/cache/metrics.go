@@ -77,11 +77,13 @@ var (
 	objectsDesc = desc("objects",
 		"Number of objects in the cache, by kind and representation (typed, unstructured or metadata).")
 	bytesDesc = desc("bytes",
-		"Memory used by the packed objects in the cache and the structures that hold them, in bytes. Decoded Go values are not included.")
+		"Memory used by the packed objects in the cache and the structures that hold them, in bytes. "+
+			"Decoded Go values are not included.")
 	syncedDesc       = desc("synced", "1 if the initial list of the kind is complete, 0 otherwise.")
 	watchesDesc      = desc("watches", "Number of open watches of the kind.")
 	lastReceivedDesc = desc("last_contact_timestamp_seconds",
-		"Unix time of the last object, event or bookmark received from the server. If the kind has several watches, the earliest of theirs.")
+		"Unix time of the last object, event or bookmark received from the server. "+
+			"If the kind has several watches, the earliest of theirs.")
 	eventsDesc = desc("events_total",
 		"Number of added, modified and deleted events received from watches.")
 	relistsDesc = desc("relists_total",

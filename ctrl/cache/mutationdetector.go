@@ -35,7 +35,8 @@ type Mutation struct {
 
 // Error implements error.
 func (m Mutation) Error() string {
-	return fmt.Sprintf("%s %s is shared and must not be modified, but was: %s. It was passed to %s; the modification was detected %s",
+	return fmt.Sprintf("%s %s is shared and must not be modified, but was: %s. "+
+		"It was passed to %s; the modification was detected %s",
 		m.GVK.GroupKind(), m.Key, m.Fields, m.SharedWith, m.Detected)
 }
 

@@ -115,16 +115,16 @@ func (i *informer) setKind(obj client.Object) {
 
 // errTypeMismatch is the error of a read into a type that is not the cached one.
 func errTypeMismatch(obj store.Object, into reflect.Value) error {
-	asked := into.Type()
-	if asked.Kind() == reflect.Struct { // that the caller's pointer refers to
-		asked = reflect.PointerTo(asked)
+	requested := into.Type()
+	if requested.Kind() == reflect.Struct { // that the caller's pointer refers to
+		requested = reflect.PointerTo(requested)
 	}
-	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), asked)
+	return fmt.Errorf("cache had type %T, but %s was asked for", obj.Copy(), requested)
 }
 
 // shares reports whether a read returns the stored objects themselves.
-func (p *partition) shares(asked *bool) bool {
-	return asked != nil && *asked || p.config.UnsafeDisableDeepCopy != nil && *p.config.UnsafeDisableDeepCopy
+func (p *partition) shares(requested *bool) bool {
+	return requested != nil && *requested || p.config.UnsafeDisableDeepCopy != nil && *p.config.UnsafeDisableDeepCopy
 }
 
 // List implements client.Reader.

@@ -98,12 +98,12 @@ func (r *liveRead) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	busy := time.NewTimer(lockTimeout)
-	defer busy.Stop()
+	timeout := time.NewTimer(lockTimeout)
+	defer timeout.Stop()
 	select {
 	case <-r.done:
 		return r.err
-	case <-busy.C:
+	case <-timeout.C:
 		return errLocked
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -151,14 +151,14 @@ func (p *partition) performLiveRead(
 func (p *partition) revalidateInvalid(
 	ctx context.Context, namespace, name string, invalid []*store.Invalidation, listed chan<- struct{},
 ) error {
-	asked := make(map[client.ObjectKey]bool, len(invalid))
+	wanted := make(map[client.ObjectKey]bool, len(invalid))
 	for _, v := range invalid {
-		asked[v.Key] = true
+		wanted[v.Key] = true
 	}
 	found := make(map[client.ObjectKey]client.Object, len(invalid))
 	p.informer.stats.liveReads.Add(1)
 	version, err := p.listerWatcher.liveList(ctx, namespace, name, func(obj client.Object) {
-		if key := client.ObjectKeyFromObject(obj); asked[key] {
+		if key := client.ObjectKeyFromObject(obj); wanted[key] {
 			found[key] = obj
 		}
 	})

@@ -11,10 +11,6 @@ import (
 	"flyball.dev/ctrl/cache/internal/reflector"
 )
 
-// stableAfter is how long a watch must have been open to count as healthy. A server that closes
-// every watch at once never gets there.
-const stableAfter = 5 * time.Second
-
 // watchStatus is the status of the lists and watches of a partition, for metrics and health checks.
 type watchStatus struct {
 	mu sync.Mutex
@@ -72,7 +68,7 @@ func (s *watchStatus) failure() (started, failingSince time.Time, last error) {
 
 // isStable reports whether the open watch is healthy. The caller holds mu.
 func (s *watchStatus) isStable() bool {
-	return !s.openSince.IsZero() && time.Since(s.openSince) >= stableAfter
+	return !s.openSince.IsZero() && time.Since(s.openSince) >= reflector.StableAfter
 }
 
 // lastReceivedAndOpen returns when the server last sent anything, and whether a watch is open.

@@ -47,9 +47,9 @@ func (c *informerCache) Wrote(_ context.Context, obj cacheapi.Object) {
 	})
 }
 
-// Changed implements overlay.Writes: reads of the object request it from the server until the watch
-// has caught up.
-func (c *informerCache) Changed(_ context.Context, obj cacheapi.Object) {
+// Invalidate implements overlay.Writes: reads of the object request it from the server until the
+// watch has caught up.
+func (c *informerCache) Invalidate(_ context.Context, obj cacheapi.Object) {
 	version, ok := store.Version(obj)
 	if !ok && obj.GetResourceVersion() != "" {
 		return // Resource versions that are not numbers cannot be compared.

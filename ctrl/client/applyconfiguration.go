@@ -22,6 +22,7 @@ func ApplyConfigurationFromUnstructured(u *unstructured.Unstructured) runtime.Ap
 	return &unstructuredApplyConfiguration{u}
 }
 
+// unstructuredApplyConfiguration is an unstructured object as an apply configuration.
 type unstructuredApplyConfiguration struct {
 	*unstructured.Unstructured
 }
@@ -44,12 +45,14 @@ func identify(ac runtime.ApplyConfiguration) (schema.GroupVersionKind, ObjectKey
 	case applyIdentity:
 		gv, err := schema.ParseGroupVersion(ptr.Deref(ac.GetAPIVersion(), ""))
 		if err != nil {
-			return schema.GroupVersionKind{}, ObjectKey{}, fmt.Errorf("failed to parse apiVersion of apply configuration %T: %w", ac, err)
+			return schema.GroupVersionKind{}, ObjectKey{},
+				fmt.Errorf("failed to parse apiVersion of apply configuration %T: %w", ac, err)
 		}
 		key := ObjectKey{Namespace: ptr.Deref(ac.GetNamespace(), ""), Name: ptr.Deref(ac.GetName(), "")}
 		return gv.WithKind(ptr.Deref(ac.GetKind(), "")), key, nil
 	default:
-		return schema.GroupVersionKind{}, ObjectKey{}, fmt.Errorf("object %T is not a valid apply configuration: it has no methods for its kind and name", ac)
+		return schema.GroupVersionKind{}, ObjectKey{},
+			fmt.Errorf("object %T is not a valid apply configuration: it has no methods for its kind and name", ac)
 	}
 }
 

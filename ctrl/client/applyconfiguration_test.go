@@ -24,12 +24,12 @@ func TestApplyScaleFillsItsArguments(t *testing.T) {
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
-	must(t, c.Create(ctx, d))
+	expectNoError(t, c.Create(ctx, d))
 	apply := func(of, body runtime.ApplyConfiguration) {
 		t.Helper()
-		must(t, c.SubResource("scale").Apply(ctx, of, &client.SubResourceApplyOptions{SubResourceBody: body},
+		expectNoError(t, c.SubResource("scale").Apply(ctx, of, &client.SubResourceApplyOptions{SubResourceBody: body},
 			client.FieldOwner("me"), client.ForceOwnership))
-		must(t, c.Get(ctx, client.ObjectKeyFromObject(d), d))
+		expectNoError(t, c.Get(ctx, client.ObjectKeyFromObject(d), d))
 	}
 	scale := func(replicas int32) *autoscalingv1ac.ScaleApplyConfiguration {
 		return autoscalingv1ac.Scale().WithSpec(autoscalingv1ac.ScaleSpec().WithReplicas(replicas))
@@ -73,7 +73,7 @@ func TestApplyStatusFillsItsArguments(t *testing.T) {
 	}
 	c := newClient(t, responding(answer))
 	of, body := appsv1ac.Deployment("web", "a").WithLabels(map[string]string{"mine": "yes"}), appsv1ac.Deployment("web", "a")
-	must(t, c.Status().Apply(t.Context(), of, &client.SubResourceApplyOptions{SubResourceBody: body}))
+	expectNoError(t, c.Status().Apply(t.Context(), of, &client.SubResourceApplyOptions{SubResourceBody: body}))
 	for _, ac := range []*appsv1ac.DeploymentApplyConfiguration{of, body} {
 		if ac.ResourceVersion == nil || *ac.ResourceVersion != "7" || ac.Status == nil || *ac.Status.Replicas != 5 || ac.Labels != nil {
 			t.Errorf("became %+v", ac)

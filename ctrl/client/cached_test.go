@@ -42,8 +42,8 @@ func (n *recorder) Wrote(_ context.Context, obj client.Object) {
 	n.calls = append(n.calls, "wrote "+obj.GetName()+"@"+obj.GetResourceVersion())
 }
 
-func (n *recorder) Changed(_ context.Context, obj client.Object) {
-	n.calls = append(n.calls, "changed "+obj.GetName()+"@"+obj.GetResourceVersion())
+func (n *recorder) Invalidate(_ context.Context, obj client.Object) {
+	n.calls = append(n.calls, "invalidate "+obj.GetName()+"@"+obj.GetResourceVersion())
 }
 
 func (n *recorder) Deleting(_ context.Context, obj client.Object) {
@@ -81,7 +81,7 @@ func TestReadsFromCache(t *testing.T) {
 			return c.Get(ctx, client.ObjectKey{Namespace: "a", Name: "x"}, podMetadata("", ""))
 		}, true},
 		{"unstructured", nil, func(c client.Client) error { return c.List(ctx, unstructuredPods.DeepCopy()) }, false},
-		{"unstructured if asked for", func(o *client.CacheOptions) { o.Unstructured = true }, func(c client.Client) error { return c.List(ctx, unstructuredPods.DeepCopy()) }, true},
+		{"unstructured if enabled", func(o *client.CacheOptions) { o.Unstructured = true }, func(c client.Client) error { return c.List(ctx, unstructuredPods.DeepCopy()) }, true},
 		{"disabled", func(o *client.CacheOptions) { o.DisableFor = []client.Object{&corev1.Pod{}} }, func(c client.Client) error { return c.List(ctx, &corev1.PodList{}) }, false},
 		{"another is disabled", func(o *client.CacheOptions) { o.DisableFor = []client.Object{&corev1.Secret{}} }, func(c client.Client) error { return c.List(ctx, &corev1.PodList{}) }, true},
 	}
@@ -159,35 +159,35 @@ func TestCacheIsNotified(t *testing.T) {
 		// Responses that do not contain the object.
 		{"scale update", func(c client.Client) error {
 			return c.SubResource("scale").Update(ctx, pod("a", "x"), client.WithSubResourceBody(&autoscalingv1.Scale{}))
-		}, scale, []string{"changed x@6"}},
-		{"scale patch", func(c client.Client) error { return c.SubResource("scale").Patch(ctx, pod("a", "x"), client.Merge) }, scale, []string{"changed x@6"}},
+		}, scale, []string{"invalidate x@6"}},
+		{"scale patch", func(c client.Client) error { return c.SubResource("scale").Patch(ctx, pod("a", "x"), client.Merge) }, scale, []string{"invalidate x@6"}},
 		{"unstructured scale patch", func(c client.Client) error {
 			return c.SubResource("scale").Patch(ctx, unstructuredPod(), client.Merge)
-		}, scale, []string{"changed x@6"}},
+		}, scale, []string{"invalidate x@6"}},
 		{"metadata scale patch", func(c client.Client) error {
 			return c.SubResource("scale").Patch(ctx, podMetadata("a", "x"), client.Merge)
 		}, metav1.PartialObjectMetadata{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
 			ObjectMeta: scale.ObjectMeta,
-		}, []string{"changed x@6"}},
-		{"scale apply", func(c client.Client) error { return c.SubResource("scale").Apply(ctx, corev1ac.Pod("x", "a")) }, scale, []string{"changed x@6"}},
+		}, []string{"invalidate x@6"}},
+		{"scale apply", func(c client.Client) error { return c.SubResource("scale").Apply(ctx, corev1ac.Pod("x", "a")) }, scale, []string{"invalidate x@6"}},
 		{"eviction", func(c client.Client) error {
 			return c.SubResource("eviction").Create(ctx, pod("a", "x"), &policyv1.Eviction{})
-		}, status, []string{"changed x@"}},
+		}, status, []string{"invalidate x@"}},
 		{"unstructured eviction", func(c client.Client) error {
 			u := unstructuredPod()
 			u.SetGroupVersionKind(policyv1.SchemeGroupVersion.WithKind("Eviction"))
 			return c.SubResource("eviction").Create(ctx, unstructuredPod(), u)
-		}, status, []string{"changed x@"}},
+		}, status, []string{"invalidate x@"}},
 		{"token", func(c client.Client) error {
 			return c.SubResource("token").Create(ctx, pod("a", "x"), &authenticationv1.TokenRequest{})
 		}, authenticationv1.TokenRequest{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}}, nil},
-		{"status for an update", func(c client.Client) error { return c.Update(ctx, object(nil)) }, status, []string{"changed x@"}},
+		{"status for an update", func(c client.Client) error { return c.Update(ctx, object(nil)) }, status, []string{"invalidate x@"}},
 		{"status for an unstructured update", func(c client.Client) error {
 			u := unstructuredPod()
 			u.SetResourceVersion("5")
 			return c.Update(ctx, u)
-		}, status, []string{"changed x@"}},
+		}, status, []string{"invalidate x@"}},
 
 		// Deletions of objects with an unknown UID.
 		{"delete, no UID", func(c client.Client) error { return c.Delete(ctx, object(nil)) }, status, []string{"deleting x@ "}},

@@ -135,6 +135,8 @@ type client struct {
 
 var _ WithWatch = (*client)(nil)
 
+// newClient returns a client for the API server without a cache. Missing options are derived from
+// the config.
 func newClient(config *rest.Config, options Options) (*client, error) {
 	if config == nil {
 		return nil, errors.New("must provide non-nil rest.Config to client.New")
@@ -194,9 +196,11 @@ func (c *client) readFrom(o *CacheOptions) error {
 		switch c.writes = overlay.Find(o.Reader); {
 		case c.writes != nil:
 		case o.EnableReadYourWritesConsistency != nil:
-			return fmt.Errorf("cache reader %T neither is a cache of package cache nor embeds one, can not provide ReadYourWritesConsistency", o.Reader)
+			return fmt.Errorf("cache reader %T neither is a cache of package cache nor embeds one, "+
+				"can not provide ReadYourWritesConsistency", o.Reader)
 		default:
-			c.log.Info("The cache reader neither is a cache of package cache nor embeds one, so reads may not include this client's own writes", "cache", fmt.Sprintf("%T", o.Reader))
+			c.log.Info("The cache reader neither is a cache of package cache nor embeds one, "+
+				"so reads may not include this client's own writes", "cache", fmt.Sprintf("%T", o.Reader))
 		}
 	}
 	return nil

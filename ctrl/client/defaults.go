@@ -72,7 +72,8 @@ func (c *defaulting) Delete(ctx context.Context, obj Object, opts ...DeleteOptio
 }
 
 func (c *defaulting) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllOfOption) error {
-	return c.Client.DeleteAllOf(ctx, obj, around[DeleteAllOfOption](c.writeDefaults, opts, &DeleteAllOfOptions{}, DryRunAll)...)
+	return c.Client.DeleteAllOf(ctx, obj,
+		around[DeleteAllOfOption](c.writeDefaults, opts, &DeleteAllOfOptions{}, DryRunAll)...)
 }
 
 func (c *defaulting) Status() SubResourceWriter { return c.SubResource("status") }
@@ -81,27 +82,37 @@ func (c *defaulting) SubResource(subResource string) SubResourceClient {
 	return &defaultingSubResource{SubResourceClient: c.Client.SubResource(subResource), writeDefaults: c.writeDefaults}
 }
 
+// defaultingSubResource adds the defaults of writes to a subresource client.
 type defaultingSubResource struct {
 	SubResourceClient
 	writeDefaults
 }
 
-func (s *defaultingSubResource) Create(ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
+func (s *defaultingSubResource) Create(
+	ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption,
+) error {
 	before := &SubResourceCreateOptions{CreateOptions{FieldManager: s.owner, FieldValidation: s.validation}}
-	return s.SubResourceClient.Create(ctx, obj, subResource, around[SubResourceCreateOption](s.writeDefaults, opts, before, DryRunAll)...)
+	return s.SubResourceClient.Create(ctx, obj, subResource,
+		around[SubResourceCreateOption](s.writeDefaults, opts, before, DryRunAll)...)
 }
 
 func (s *defaultingSubResource) Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error {
 	before := &SubResourceUpdateOptions{UpdateOptions: UpdateOptions{FieldManager: s.owner, FieldValidation: s.validation}}
-	return s.SubResourceClient.Update(ctx, obj, around[SubResourceUpdateOption](s.writeDefaults, opts, before, DryRunAll)...)
+	return s.SubResourceClient.Update(ctx, obj,
+		around[SubResourceUpdateOption](s.writeDefaults, opts, before, DryRunAll)...)
 }
 
-func (s *defaultingSubResource) Patch(ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error {
+func (s *defaultingSubResource) Patch(
+	ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption,
+) error {
 	before := &SubResourcePatchOptions{PatchOptions: PatchOptions{FieldManager: s.owner, FieldValidation: s.validation}}
-	return s.SubResourceClient.Patch(ctx, obj, patch, around[SubResourcePatchOption](s.writeDefaults, opts, before, DryRunAll)...)
+	return s.SubResourceClient.Patch(ctx, obj, patch,
+		around[SubResourcePatchOption](s.writeDefaults, opts, before, DryRunAll)...)
 }
 
-func (s *defaultingSubResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
+func (s *defaultingSubResource) Apply(
+	ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption,
+) error {
 	before := &SubResourceApplyOptions{ApplyOptions: ApplyOptions{FieldManager: s.owner}}
 	return s.SubResourceClient.Apply(ctx, obj, around[SubResourceApplyOption](s.writeDefaults, opts, before, DryRunAll)...)
 }

@@ -120,8 +120,8 @@ func define(t *testing.T, c client.Client) *apiextensionsv1.CustomResourceDefini
 	return crd
 }
 
-// must fails the test if there is an error.
-func must(t *testing.T, err error) {
+// expectNoError fails the test if there is an error.
+func expectNoError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -131,10 +131,10 @@ func must(t *testing.T, err error) {
 func loosely(t *testing.T, c client.Client, obj client.Object) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	must(t, err)
+	expectNoError(t, err)
 	u := &unstructured.Unstructured{Object: content}
 	gvk, err := c.GroupVersionKindFor(obj)
-	must(t, err)
+	expectNoError(t, err)
 	u.SetGroupVersionKind(gvk)
 	return u
 }
@@ -156,7 +156,7 @@ func TestVerbs(t *testing.T) {
 			key := client.ObjectKeyFromObject(obj)
 			empty := obj.DeepCopyObject().(client.Object)
 
-			must(t, c.Create(ctx, obj, client.FieldOwner("test")))
+			expectNoError(t, c.Create(ctx, obj, client.FieldOwner("test")))
 			if obj.GetUID() == "" || obj.GetResourceVersion() == "" {
 				t.Fatalf("created %v", obj)
 			}
@@ -169,14 +169,14 @@ func TestVerbs(t *testing.T) {
 			stale := obj.DeepCopyObject().(client.Object)
 
 			obj.SetLabels(map[string]string{"step": "update"})
-			must(t, c.Update(ctx, obj))
+			expectNoError(t, c.Update(ctx, obj))
 			if err := c.Update(ctx, stale); !apierrors.IsConflict(err) {
 				t.Errorf("update of an old version: %v", err)
 			}
 
 			before := obj.DeepCopyObject().(client.Object)
 			obj.SetLabels(map[string]string{"step": "patch"})
-			must(t, c.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+			expectNoError(t, c.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 			err := c.Patch(ctx, obj.DeepCopyObject().(client.Object), client.MergeFromWithOptions(stale, client.MergeFromWithOptimisticLock{}))
 			if !apierrors.IsConflict(err) {
 				t.Errorf("patch of an old version: %v", err)
@@ -184,10 +184,10 @@ func TestVerbs(t *testing.T) {
 
 			dry := obj.DeepCopyObject().(client.Object)
 			dry.SetLabels(map[string]string{"step": "dry"})
-			must(t, client.NewDryRunClient(c).Update(ctx, dry))
+			expectNoError(t, client.NewDryRunClient(c).Update(ctx, dry))
 
 			got := empty.DeepCopyObject().(client.Object)
-			must(t, c.Get(ctx, key, got))
+			expectNoError(t, c.Get(ctx, key, got))
 			if got.GetLabels()["step"] != "patch" || got.GetResourceVersion() != obj.GetResourceVersion() {
 				t.Errorf("got %v", got)
 			}
@@ -196,7 +196,7 @@ func TestVerbs(t *testing.T) {
 			if !apierrors.IsConflict(err) {
 				t.Errorf("delete of another: %v", err)
 			}
-			must(t, c.Delete(ctx, obj))
+			expectNoError(t, c.Delete(ctx, obj))
 			if err := c.Delete(ctx, obj); client.IgnoreNotFound(err) != nil || err == nil {
 				t.Errorf("delete again: %v", err)
 			}
@@ -215,31 +215,31 @@ func TestMetadataVerbs(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", Labels: map[string]string{"app": "web"}}, Data: map[string]string{"k": "v"}},
 		&Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", Labels: map[string]string{"app": "web"}}},
 	} {
-		must(t, c.Create(ctx, obj))
+		expectNoError(t, c.Create(ctx, obj))
 		gvk, err := c.GroupVersionKindFor(obj)
-		must(t, err)
+		expectNoError(t, err)
 
 		m := &metav1.PartialObjectMetadata{}
 		m.SetGroupVersionKind(gvk)
-		must(t, c.Get(ctx, client.ObjectKeyFromObject(obj), m))
+		expectNoError(t, c.Get(ctx, client.ObjectKeyFromObject(obj), m))
 		if m.UID != obj.GetUID() || m.GroupVersionKind() != gvk {
 			t.Errorf("got %v", m)
 		}
 
 		before := m.DeepCopy()
 		m.Annotations = map[string]string{"k": "v"}
-		must(t, c.Patch(ctx, m, client.MergeFrom(before)))
+		expectNoError(t, c.Patch(ctx, m, client.MergeFrom(before)))
 
 		l := &metav1.PartialObjectMetadataList{}
 		l.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		must(t, c.List(ctx, l, client.InNamespace("default"), client.MatchingLabels{"app": "web"}))
+		expectNoError(t, c.List(ctx, l, client.InNamespace("default"), client.MatchingLabels{"app": "web"}))
 		if len(l.Items) != 1 || l.Items[0].Annotations["k"] != "v" || l.Items[0].GroupVersionKind() != gvk || l.ResourceVersion == "" {
 			t.Errorf("listed %v", l)
 		}
 
 		w, err := c.Watch(ctx, l, client.InNamespace("default"), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: l.ResourceVersion}})
-		must(t, err)
-		must(t, c.Delete(ctx, m))
+		expectNoError(t, err)
+		expectNoError(t, c.Delete(ctx, m))
 		e := <-w.ResultChan()
 		w.Stop()
 		if got, ok := e.Object.(*metav1.PartialObjectMetadata); e.Type != watch.Deleted || !ok || got.Name != "x" || got.GroupVersionKind() != gvk {
@@ -264,7 +264,7 @@ func TestInvalid(t *testing.T) {
 
 	strict := client.WithFieldValidation(c, metav1.FieldValidationStrict)
 	u := loosely(t, c, &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}})
-	must(t, unstructured.SetNestedField(u.Object, "large", "spec", "sise"))
+	expectNoError(t, unstructured.SetNestedField(u.Object, "large", "spec", "sise"))
 	if err := strict.Create(ctx, u); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "spec.sise") {
 		t.Errorf("unknown field: %v", err)
 	}
@@ -274,12 +274,12 @@ func TestListPages(t *testing.T) {
 	c := start(t)
 	ctx := context.Background()
 	for _, name := range []string{"a", "b", "c"} {
-		must(t, c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"set": "x", "name": name}}}))
+		expectNoError(t, c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"set": "x", "name": name}}}))
 	}
 	var names []string
 	var l corev1.SecretList
 	for {
-		must(t, c.List(ctx, &l, client.InNamespace("default"), client.HasLabels{"set"}, client.Limit(2), client.Continue(l.Continue)))
+		expectNoError(t, c.List(ctx, &l, client.InNamespace("default"), client.HasLabels{"set"}, client.Limit(2), client.Continue(l.Continue)))
 		for i := range l.Items {
 			names = append(names, l.Items[i].Name)
 		}
@@ -295,25 +295,25 @@ func TestListPages(t *testing.T) {
 		t.Helper()
 		u := &unstructured.UnstructuredList{}
 		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "SecretList"})
-		must(t, c.List(ctx, u, append(opts, client.InNamespace("default"))...))
+		expectNoError(t, c.List(ctx, u, append(opts, client.InNamespace("default"))...))
 		if len(u.Items) != want {
 			t.Errorf("%d items, want %d", len(u.Items), want)
 		}
 	}
 	count(1, client.MatchingFields{"metadata.name": "b"})
 	outer, err := labels.Parse("name in (a,c)")
-	must(t, err)
+	expectNoError(t, err)
 	count(2, &client.ListOptions{FieldSelector: client.InNamespace("default").AsSelector(), LabelSelector: outer})
 	count(0, client.MatchingLabelsSelector{})
 	count(0, client.MatchingFieldsSelector{})
 
-	must(t, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabelsSelector{}))
+	expectNoError(t, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabelsSelector{}))
 	count(3, client.HasLabels{"set"})
-	must(t, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabels{"name": "a"}))
+	expectNoError(t, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default"), client.MatchingLabels{"name": "a"}))
 	count(2, client.HasLabels{"set"})
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	must(t, c.DeleteAllOf(ctx, m, client.InNamespace("default"), client.HasLabels{"set"}))
+	expectNoError(t, c.DeleteAllOf(ctx, m, client.InNamespace("default"), client.HasLabels{"set"}))
 	count(0, client.HasLabels{"set"})
 }
 
@@ -325,27 +325,27 @@ func TestApply(t *testing.T) {
 		return corev1ac.ConfigMap("x", "default").WithData(map[string]string{"k": v})
 	}
 	ac := data("1")
-	must(t, mine.Apply(ctx, ac))
+	expectNoError(t, mine.Apply(ctx, ac))
 	if ac.UID == nil || *ac.UID == "" {
 		t.Errorf("applied %v", ac)
 	}
 	if err := c.Apply(ctx, data("2"), client.FieldOwner("you")); !apierrors.IsConflict(err) {
 		t.Errorf("apply over another's field: %v", err)
 	}
-	must(t, c.Apply(ctx, data("2"), client.FieldOwner("you"), client.ForceOwnership))
+	expectNoError(t, c.Apply(ctx, data("2"), client.FieldOwner("you"), client.ForceOwnership))
 	if err := c.Apply(ctx, data("3")); err == nil {
 		t.Error("apply without an owner succeeded")
 	}
 
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"namespace": "default", "name": "x"}, "data": map[string]any{"other": "4"}}}
-	must(t, mine.Apply(ctx, client.ApplyConfigurationFromUnstructured(u)))
+	expectNoError(t, mine.Apply(ctx, client.ApplyConfigurationFromUnstructured(u)))
 	if got, _, _ := unstructured.NestedStringMap(u.Object, "data"); got["k"] != "2" || got["other"] != "4" {
 		t.Errorf("applied %v", got)
 	}
 
 	var cm corev1.ConfigMap
-	must(t, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "x"}, &cm))
+	expectNoError(t, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "x"}, &cm))
 	if cm.Data["k"] != "2" || cm.Data["other"] != "4" {
 		t.Errorf("got %v", cm.Data)
 	}
@@ -357,16 +357,16 @@ func TestSubResources(t *testing.T) {
 	ctx := context.Background()
 
 	w := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
-	must(t, c.Create(ctx, w))
+	expectNoError(t, c.Create(ctx, w))
 	w.Status.Ready, w.Spec.Size = true, 7
-	must(t, c.Status().Update(ctx, w))
+	expectNoError(t, c.Status().Update(ctx, w))
 	if !w.Status.Ready || w.Spec.Size != 0 {
 		t.Errorf("updated %+v", w)
 	}
 	before := w.DeepCopyObject().(*Widget)
 	w.Status.Ready = false
-	must(t, c.Status().Patch(ctx, w, client.MergeFrom(before)))
-	must(t, c.Get(ctx, client.ObjectKeyFromObject(w), w))
+	expectNoError(t, c.Status().Patch(ctx, w, client.MergeFrom(before)))
+	expectNoError(t, c.Get(ctx, client.ObjectKeyFromObject(w), w))
 	if w.Status.Ready {
 		t.Errorf("patched %+v", w)
 	}
@@ -377,26 +377,26 @@ func TestSubResources(t *testing.T) {
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
-	must(t, c.Create(ctx, d))
+	expectNoError(t, c.Create(ctx, d))
 
 	scale := &autoscalingv1.Scale{}
-	must(t, c.SubResource("scale").Get(ctx, d, scale))
+	expectNoError(t, c.SubResource("scale").Get(ctx, d, scale))
 	if scale.Spec.Replicas != 1 {
 		t.Errorf("scale %+v", scale)
 	}
-	must(t, c.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(&autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 2}})))
+	expectNoError(t, c.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(&autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 2}})))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3}}`))
-	must(t, c.SubResource("scale").Patch(ctx, d, patch, client.WithSubResourceBody(scale)))
+	expectNoError(t, c.SubResource("scale").Patch(ctx, d, patch, client.WithSubResourceBody(scale)))
 	if scale.Spec.Replicas != 3 {
 		t.Errorf("scale %+v", scale)
 	}
 	loose := &unstructured.Unstructured{}
 	loose.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
-	must(t, c.SubResource("scale").Get(ctx, d, loose))
+	expectNoError(t, c.SubResource("scale").Get(ctx, d, loose))
 	if n, _, _ := unstructured.NestedInt64(loose.Object, "spec", "replicas"); n != 3 {
 		t.Errorf("scale %+v", loose)
 	}
-	must(t, c.Get(ctx, client.ObjectKeyFromObject(d), d))
+	expectNoError(t, c.Get(ctx, client.ObjectKeyFromObject(d), d))
 	if *d.Spec.Replicas != 3 {
 		t.Errorf("%d replicas", *d.Spec.Replicas)
 	}
@@ -407,7 +407,7 @@ func TestPatchTypes(t *testing.T) {
 	ctx := context.Background()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 	p.Spec.Containers = []corev1.Container{{Name: "a", Image: "1"}, {Name: "b", Image: "1"}}
-	must(t, c.Create(ctx, p))
+	expectNoError(t, c.Create(ctx, p))
 
 	before := p.DeepCopy()
 	p.Spec.Containers[1].Image = "2"
@@ -415,8 +415,8 @@ func TestPatchTypes(t *testing.T) {
 	if data, err := patch.Data(p); err != nil || strings.Contains(string(data), `"image":"1"`) {
 		t.Errorf("strategic patch %s, %v", data, err)
 	}
-	must(t, c.Patch(ctx, p, patch))
-	must(t, c.Patch(ctx, p, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"3"}]`))))
+	expectNoError(t, c.Patch(ctx, p, patch))
+	expectNoError(t, c.Patch(ctx, p, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"3"}]`))))
 	if p.Spec.Containers[0].Image != "3" || p.Spec.Containers[1].Image != "2" {
 		t.Errorf("patched %v", p.Spec.Containers)
 	}
@@ -432,13 +432,13 @@ func TestWatch(t *testing.T) {
 	loose.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMapList"})
 	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, loose} {
 		w, err := c.Watch(ctx, list, client.InNamespace("default"), client.HasLabels{"seen"})
-		must(t, err)
+		expectNoError(t, err)
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unseen"}}
-		must(t, c.Create(ctx, cm))
-		must(t, c.Delete(ctx, cm))
+		expectNoError(t, c.Create(ctx, cm))
+		expectNoError(t, c.Delete(ctx, cm))
 		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", Labels: map[string]string{"seen": ""}}}
-		must(t, c.Create(ctx, cm))
-		must(t, c.Delete(ctx, cm))
+		expectNoError(t, c.Create(ctx, cm))
+		expectNoError(t, c.Delete(ctx, cm))
 		for _, want := range []watch.EventType{watch.Added, watch.Deleted} {
 			e := <-w.ResultChan()
 			if obj, ok := e.Object.(client.Object); e.Type != want || !ok || obj.GetName() != "x" {
@@ -449,9 +449,9 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestDefinitionMadeAnew checks that a client works after a definition was created, deleted, and
-// created again with another scope.
-func TestDefinitionMadeAnew(t *testing.T) {
+// TestRecreatedCustomResourceDefinition checks that a client works after a definition was created,
+// deleted, and created again with another scope.
+func TestRecreatedCustomResourceDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t)
 		ctx := context.Background()
@@ -460,8 +460,8 @@ func TestDefinitionMadeAnew(t *testing.T) {
 			t.Fatalf("before it is defined: %v", err)
 		}
 		crd := define(t, c)
-		must(t, c.Create(ctx, w))
-		must(t, c.Delete(ctx, crd))
+		expectNoError(t, c.Create(ctx, w))
+		expectNoError(t, c.Delete(ctx, crd))
 		synctest.Wait() // the server takes it down in the background
 		if err := c.Get(ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
 			t.Fatalf("after it is gone: %v", err)
@@ -469,8 +469,8 @@ func TestDefinitionMadeAnew(t *testing.T) {
 
 		anew := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}, Spec: crd.Spec}
 		anew.Spec.Scope = apiextensionsv1.ClusterScoped
-		must(t, c.Create(ctx, anew))
-		must(t, c.Create(ctx, &Widget{ObjectMeta: metav1.ObjectMeta{Name: "x"}}))
+		expectNoError(t, c.Create(ctx, anew))
+		expectNoError(t, c.Create(ctx, &Widget{ObjectMeta: metav1.ObjectMeta{Name: "x"}}))
 		if namespaced, err := c.IsObjectNamespaced(w); err != nil || namespaced {
 			t.Errorf("namespaced: %v, %v", namespaced, err)
 		}
@@ -491,11 +491,11 @@ func TestInterceptor(t *testing.T) {
 	})
 	ctx := context.Background()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
-	must(t, c.Create(ctx, ns))
+	expectNoError(t, c.Create(ctx, ns))
 	if err := c.Status().Update(ctx, ns); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("error %v", err)
 	}
-	must(t, c.Get(ctx, client.ObjectKey{Name: "x"}, ns)) // passed on
+	expectNoError(t, c.Get(ctx, client.ObjectKey{Name: "x"}, ns)) // passed on
 	if !slices.Equal(calls, []string{"create x", "status x"}) {
 		t.Errorf("calls %q", calls)
 	}

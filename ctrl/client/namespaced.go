@@ -16,6 +16,7 @@ func NewNamespacedClient(c Client, ns string) Client {
 	return &namespaced{Client: c, namespace: ns}
 }
 
+// namespaced is a client that is restricted to one namespace for namespaced kinds.
 type namespaced struct {
 	Client
 	namespace string
@@ -24,7 +25,8 @@ type namespaced struct {
 // check rejects a namespace that is neither empty nor the client's.
 func (n *namespaced) check(namespace, name string) error {
 	if namespace != "" && namespace != n.namespace {
-		return fmt.Errorf("namespace %s of the object %s does not match the namespace %s on the client", namespace, name, n.namespace)
+		return fmt.Errorf("namespace %s of the object %s does not match the namespace %s on the client",
+			namespace, name, n.namespace)
 	}
 	return nil
 }
@@ -38,8 +40,8 @@ func (n *namespaced) scoped(obj runtime.Object) (bool, error) {
 	return scoped, nil
 }
 
-// place sets the namespace of obj to the client's.
-func (n *namespaced) place(obj Object) error {
+// setNamespace sets the namespace of obj to the client's.
+func (n *namespaced) setNamespace(obj Object) error {
 	scoped, err := n.scoped(obj)
 	if err != nil {
 		return err
@@ -53,8 +55,8 @@ func (n *namespaced) place(obj Object) error {
 	return nil
 }
 
-// placeConfiguration is place for apply configurations.
-func (n *namespaced) placeConfiguration(ac runtime.ApplyConfiguration) error {
+// setConfigurationNamespace is setNamespace for apply configurations.
+func (n *namespaced) setConfigurationNamespace(ac runtime.ApplyConfiguration) error {
 	gvk, key, err := identify(ac)
 	if err != nil {
 		return err
@@ -108,35 +110,35 @@ func (n *namespaced) List(ctx context.Context, list ObjectList, opts ...ListOpti
 }
 
 func (n *namespaced) Create(ctx context.Context, obj Object, opts ...CreateOption) error {
-	if err := n.place(obj); err != nil {
+	if err := n.setNamespace(obj); err != nil {
 		return err
 	}
 	return n.Client.Create(ctx, obj, opts...)
 }
 
 func (n *namespaced) Update(ctx context.Context, obj Object, opts ...UpdateOption) error {
-	if err := n.place(obj); err != nil {
+	if err := n.setNamespace(obj); err != nil {
 		return err
 	}
 	return n.Client.Update(ctx, obj, opts...)
 }
 
 func (n *namespaced) Patch(ctx context.Context, obj Object, patch Patch, opts ...PatchOption) error {
-	if err := n.place(obj); err != nil {
+	if err := n.setNamespace(obj); err != nil {
 		return err
 	}
 	return n.Client.Patch(ctx, obj, patch, opts...)
 }
 
 func (n *namespaced) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...ApplyOption) error {
-	if err := n.placeConfiguration(obj); err != nil {
+	if err := n.setConfigurationNamespace(obj); err != nil {
 		return err
 	}
 	return n.Client.Apply(ctx, obj, opts...)
 }
 
 func (n *namespaced) Delete(ctx context.Context, obj Object, opts ...DeleteOption) error {
-	if err := n.place(obj); err != nil {
+	if err := n.setNamespace(obj); err != nil {
 		return err
 	}
 	return n.Client.Delete(ctx, obj, opts...)
@@ -156,45 +158,52 @@ func (n *namespaced) DeleteAllOf(ctx context.Context, obj Object, opts ...Delete
 func (n *namespaced) Status() SubResourceWriter { return n.SubResource("status") }
 
 func (n *namespaced) SubResource(subResource string) SubResourceClient {
-	return &namespacedSubResource{client: n, plain: n.Client.SubResource(subResource)}
+	return &namespacedSubResource{client: n, subResource: n.Client.SubResource(subResource)}
 }
 
+// namespacedSubResource is the subresource client of a namespaced client.
 type namespacedSubResource struct {
-	client *namespaced
-	plain  SubResourceClient
+	client      *namespaced
+	subResource SubResourceClient
 }
 
 func (s *namespacedSubResource) Get(ctx context.Context, obj, subResource Object, opts ...SubResourceGetOption) error {
-	if err := s.client.place(obj); err != nil {
+	if err := s.client.setNamespace(obj); err != nil {
 		return err
 	}
-	return s.plain.Get(ctx, obj, subResource, opts...)
+	return s.subResource.Get(ctx, obj, subResource, opts...)
 }
 
-func (s *namespacedSubResource) Create(ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption) error {
-	if err := s.client.place(obj); err != nil {
+func (s *namespacedSubResource) Create(
+	ctx context.Context, obj, subResource Object, opts ...SubResourceCreateOption,
+) error {
+	if err := s.client.setNamespace(obj); err != nil {
 		return err
 	}
-	return s.plain.Create(ctx, obj, subResource, opts...)
+	return s.subResource.Create(ctx, obj, subResource, opts...)
 }
 
 func (s *namespacedSubResource) Update(ctx context.Context, obj Object, opts ...SubResourceUpdateOption) error {
-	if err := s.client.place(obj); err != nil {
+	if err := s.client.setNamespace(obj); err != nil {
 		return err
 	}
-	return s.plain.Update(ctx, obj, opts...)
+	return s.subResource.Update(ctx, obj, opts...)
 }
 
-func (s *namespacedSubResource) Patch(ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption) error {
-	if err := s.client.place(obj); err != nil {
+func (s *namespacedSubResource) Patch(
+	ctx context.Context, obj Object, patch Patch, opts ...SubResourcePatchOption,
+) error {
+	if err := s.client.setNamespace(obj); err != nil {
 		return err
 	}
-	return s.plain.Patch(ctx, obj, patch, opts...)
+	return s.subResource.Patch(ctx, obj, patch, opts...)
 }
 
-func (s *namespacedSubResource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
-	if err := s.client.placeConfiguration(obj); err != nil {
+func (s *namespacedSubResource) Apply(
+	ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption,
+) error {
+	if err := s.client.setConfigurationNamespace(obj); err != nil {
 		return err
 	}
-	return s.plain.Apply(ctx, obj, opts...)
+	return s.subResource.Apply(ctx, obj, opts...)
 }

@@ -38,25 +38,23 @@ func (t target) metadata(uid types.UID, version string) *metav1.PartialObjectMet
 	return m
 }
 
-var (
-	statusKind   = schema.GroupKind{Kind: "Status"}
-	metadataKind = schema.GroupKind{Group: metav1.GroupName, Kind: "PartialObjectMetadata"}
-)
+var statusKind = schema.GroupKind{Kind: "Status"}
 
 // holds reports whether a response of a kind contains the target itself. The response to the write
 // of a subresource may be of another kind, which PartialObjectMetadata hides.
 func (t target) holds(kind schema.GroupVersionKind) bool {
-	return kind == t.gvk || t.representation == representation.Metadata && kind.GroupKind() == metadataKind && t.subResource == ""
+	return kind == t.gvk || t.representation == representation.Metadata && t.subResource == "" &&
+		kind.GroupKind() == representation.MetadataKind.GroupKind()
 }
 
 // wrote notifies the cache and the context's observer of the response to a write, unless that was a
 // dry run.
-func (c *client) wrote(ctx context.Context, t target, a *response, dryRun []string, disabled bool) {
+func (c *client) wrote(ctx context.Context, t target, res *response, dryRun []string, disabled bool) {
 	if len(dryRun) > 0 {
 		return
 	}
-	obj, ok := a.decoded.(Object)
-	if ok && t.holds(a.kind) {
+	obj, ok := res.decoded.(Object)
+	if ok && t.holds(res.kind) {
 		c.observe(ctx, obj, disabled)
 		return
 	}
@@ -64,7 +62,7 @@ func (c *client) wrote(ctx context.Context, t target, a *response, dryRun []stri
 	switch {
 	case t.key.Name == "":
 		return
-	case a.kind.GroupKind() == statusKind:
+	case res.kind.GroupKind() == statusKind:
 		// An eviction, for example: it succeeded, but its result is not known.
 		changed = t.metadata("", "")
 	case ok && obj.GetResourceVersion() != "":
@@ -75,7 +73,7 @@ func (c *client) wrote(ctx context.Context, t target, a *response, dryRun []stri
 		return // Without a resource version, as of a TokenRequest, nothing was stored.
 	}
 	if c.writes != nil && !disabled {
-		c.writes.Changed(ctx, changed)
+		c.writes.Invalidate(ctx, changed)
 	}
 }
 
@@ -93,15 +91,15 @@ func (c *client) observe(ctx context.Context, obj Object, disabled bool) {
 
 // applied is wrote for the response to an apply, which is JSON.
 func (c *client) applied(ctx context.Context, t target, body runtime.ApplyConfiguration, data []byte, o *ApplyOptions) {
-	if c.writes == nil {
-		return
+	if c.writes == nil && !overlay.Observed(ctx) {
+		return // the response need not be decoded
 	}
-	a, err := c.decodeApplied(t, body, data)
+	res, err := c.decodeApplied(t, body, data)
 	if err != nil {
 		c.log.Error(err, "Reads will not include this apply before the watch delivers it", "kind", t.gvk)
 		return
 	}
-	c.wrote(ctx, t, a, o.DryRun, o.DisableReadYourWritesConsistency)
+	c.wrote(ctx, t, res, o.DryRun, o.DisableReadYourWritesConsistency)
 }
 
 func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data []byte) (*response, error) {
@@ -122,7 +120,14 @@ func (c *client) decodeApplied(t target, body runtime.ApplyConfiguration, data [
 
 // deleted notifies of the deletion of obj. The response is the object if it is terminating or, for
 // some kinds, its last state, and otherwise a Status.
-func (c *client) deleted(ctx context.Context, r *resource, obj Object, res rest.Result, o *metav1.DeleteOptions, disabled bool) {
+func (c *client) deleted(
+	ctx context.Context,
+	r *resource,
+	obj Object,
+	res rest.Result,
+	o *metav1.DeleteOptions,
+	disabled bool,
+) {
 	if len(o.DryRun) > 0 {
 		return
 	}
@@ -188,7 +193,8 @@ func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o
 		})
 	}
 	if err != nil {
-		c.log.Info("Reads will not include the deletion of a collection before the watch delivers it", "kind", r.gvk, "reason", err.Error())
+		c.log.Info("Reads will not include the deletion of a collection before the watch delivers it",
+			"kind", r.gvk, "reason", err.Error())
 	}
 }
 

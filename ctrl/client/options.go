@@ -86,6 +86,7 @@ type SubResourceApplyOption interface {
 // DryRunAll makes a write a dry run: the server responds as to a real write, but stores nothing.
 var DryRunAll = dryRunAll{}
 
+// dryRunAll is the option DryRunAll.
 type dryRunAll struct{}
 
 func (dryRunAll) all() []string { return []string{metav1.DryRunAll} }
@@ -159,6 +160,7 @@ func (f FieldOwner) ApplyToSubResourceApply(opts *SubResourceApplyOptions) {
 // conflict. Controllers usually set it, as they own what they write.
 var ForceOwnership = forceOwnership{}
 
+// forceOwnership is the option ForceOwnership.
 type forceOwnership struct{}
 
 // ApplyToPatch sets Force.
@@ -206,6 +208,7 @@ func (f FieldValidation) ApplyToSubResourceUpdate(opts *SubResourceUpdateOptions
 // delivers it. It has no effect on reads from the server.
 const DisableReadYourWritesConsistency = disableReadYourWritesConsistency(true)
 
+// disableReadYourWritesConsistency is the option DisableReadYourWritesConsistency.
 type disableReadYourWritesConsistency bool
 
 // ApplyToGet sets DisableReadYourWritesConsistency.

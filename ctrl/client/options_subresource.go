@@ -11,27 +11,27 @@ type SubResourceGetOptions struct {
 	Raw *metav1.GetOptions
 }
 
-// ApplyToSubResourceGet copies what is set into o.
-func (getOpt *SubResourceGetOptions) ApplyToSubResourceGet(o *SubResourceGetOptions) {
-	if getOpt.Raw != nil {
-		o.Raw = getOpt.Raw
+// ApplyToSubResourceGet copies what is set into target.
+func (o *SubResourceGetOptions) ApplyToSubResourceGet(target *SubResourceGetOptions) {
+	if o.Raw != nil {
+		target.Raw = o.Raw
 	}
 }
 
 // ApplyOptions applies opts in order and returns the receiver.
-func (getOpt *SubResourceGetOptions) ApplyOptions(opts []SubResourceGetOption) *SubResourceGetOptions {
-	for _, o := range opts {
-		o.ApplyToSubResourceGet(getOpt)
+func (o *SubResourceGetOptions) ApplyOptions(opts []SubResourceGetOption) *SubResourceGetOptions {
+	for _, opt := range opts {
+		opt.ApplyToSubResourceGet(o)
 	}
-	return getOpt
+	return o
 }
 
 // AsGetOptions returns the options that are sent: Raw, if it is set.
-func (getOpt *SubResourceGetOptions) AsGetOptions() *metav1.GetOptions {
-	if getOpt.Raw == nil {
+func (o *SubResourceGetOptions) AsGetOptions() *metav1.GetOptions {
+	if o.Raw == nil {
 		return &metav1.GetOptions{}
 	}
-	return getOpt.Raw
+	return o.Raw
 }
 
 // SubResourceCreateOptions are the options of creating a subresource.
@@ -40,16 +40,16 @@ type SubResourceCreateOptions struct {
 }
 
 // ApplyOptions applies opts in order and returns the receiver.
-func (co *SubResourceCreateOptions) ApplyOptions(opts []SubResourceCreateOption) *SubResourceCreateOptions {
-	for _, o := range opts {
-		o.ApplyToSubResourceCreate(co)
+func (o *SubResourceCreateOptions) ApplyOptions(opts []SubResourceCreateOption) *SubResourceCreateOptions {
+	for _, opt := range opts {
+		opt.ApplyToSubResourceCreate(o)
 	}
-	return co
+	return o
 }
 
-// ApplyToSubResourceCreate copies what is set into o.
-func (co *SubResourceCreateOptions) ApplyToSubResourceCreate(o *SubResourceCreateOptions) {
-	co.ApplyToCreate(&o.CreateOptions)
+// ApplyToSubResourceCreate copies what is set into target.
+func (o *SubResourceCreateOptions) ApplyToSubResourceCreate(target *SubResourceCreateOptions) {
+	o.ApplyToCreate(&target.CreateOptions)
 }
 
 // SubResourceUpdateOptions are the options of updating a subresource.
@@ -60,18 +60,18 @@ type SubResourceUpdateOptions struct {
 }
 
 // ApplyOptions applies opts in order and returns the receiver.
-func (uo *SubResourceUpdateOptions) ApplyOptions(opts []SubResourceUpdateOption) *SubResourceUpdateOptions {
-	for _, o := range opts {
-		o.ApplyToSubResourceUpdate(uo)
+func (o *SubResourceUpdateOptions) ApplyOptions(opts []SubResourceUpdateOption) *SubResourceUpdateOptions {
+	for _, opt := range opts {
+		opt.ApplyToSubResourceUpdate(o)
 	}
-	return uo
+	return o
 }
 
-// ApplyToSubResourceUpdate copies what is set into o.
-func (uo *SubResourceUpdateOptions) ApplyToSubResourceUpdate(o *SubResourceUpdateOptions) {
-	uo.ApplyToUpdate(&o.UpdateOptions)
-	if uo.SubResourceBody != nil {
-		o.SubResourceBody = uo.SubResourceBody
+// ApplyToSubResourceUpdate copies what is set into target.
+func (o *SubResourceUpdateOptions) ApplyToSubResourceUpdate(target *SubResourceUpdateOptions) {
+	o.ApplyToUpdate(&target.UpdateOptions)
+	if o.SubResourceBody != nil {
+		target.SubResourceBody = o.SubResourceBody
 	}
 }
 
@@ -84,18 +84,18 @@ type SubResourcePatchOptions struct {
 }
 
 // ApplyOptions applies opts in order and returns the receiver.
-func (po *SubResourcePatchOptions) ApplyOptions(opts []SubResourcePatchOption) *SubResourcePatchOptions {
-	for _, o := range opts {
-		o.ApplyToSubResourcePatch(po)
+func (o *SubResourcePatchOptions) ApplyOptions(opts []SubResourcePatchOption) *SubResourcePatchOptions {
+	for _, opt := range opts {
+		opt.ApplyToSubResourcePatch(o)
 	}
-	return po
+	return o
 }
 
-// ApplyToSubResourcePatch copies what is set into o.
-func (po *SubResourcePatchOptions) ApplyToSubResourcePatch(o *SubResourcePatchOptions) {
-	po.ApplyToPatch(&o.PatchOptions)
-	if po.SubResourceBody != nil {
-		o.SubResourceBody = po.SubResourceBody
+// ApplyToSubResourcePatch copies what is set into target.
+func (o *SubResourcePatchOptions) ApplyToSubResourcePatch(target *SubResourcePatchOptions) {
+	o.ApplyToPatch(&target.PatchOptions)
+	if o.SubResourceBody != nil {
+		target.SubResourceBody = o.SubResourceBody
 	}
 }
 
@@ -108,18 +108,18 @@ type SubResourceApplyOptions struct {
 }
 
 // ApplyOpts applies opts in order and returns the receiver.
-func (ao *SubResourceApplyOptions) ApplyOpts(opts []SubResourceApplyOption) *SubResourceApplyOptions {
-	for _, o := range opts {
-		o.ApplyToSubResourceApply(ao)
+func (o *SubResourceApplyOptions) ApplyOpts(opts []SubResourceApplyOption) *SubResourceApplyOptions {
+	for _, opt := range opts {
+		opt.ApplyToSubResourceApply(o)
 	}
-	return ao
+	return o
 }
 
-// ApplyToSubResourceApply copies what is set into o.
-func (ao *SubResourceApplyOptions) ApplyToSubResourceApply(o *SubResourceApplyOptions) {
-	ao.ApplyToApply(&o.ApplyOptions)
-	if ao.SubResourceBody != nil {
-		o.SubResourceBody = ao.SubResourceBody
+// ApplyToSubResourceApply copies what is set into target.
+func (o *SubResourceApplyOptions) ApplyToSubResourceApply(target *SubResourceApplyOptions) {
+	o.ApplyToApply(&target.ApplyOptions)
+	if o.SubResourceBody != nil {
+		target.SubResourceBody = o.SubResourceBody
 	}
 }
 
@@ -136,12 +136,13 @@ func WithSubResourceBody(body Object) SubResourceUpdateAndPatchOption {
 	return subResourceBody{body}
 }
 
+// subResourceBody is the option WithSubResourceBody.
 type subResourceBody struct{ body Object }
 
-func (b subResourceBody) ApplyToSubResourceUpdate(o *SubResourceUpdateOptions) {
-	o.SubResourceBody = b.body
+func (b subResourceBody) ApplyToSubResourceUpdate(target *SubResourceUpdateOptions) {
+	target.SubResourceBody = b.body
 }
 
-func (b subResourceBody) ApplyToSubResourcePatch(o *SubResourcePatchOptions) {
-	o.SubResourceBody = b.body
+func (b subResourceBody) ApplyToSubResourcePatch(target *SubResourcePatchOptions) {
+	target.SubResourceBody = b.body
 }

@@ -34,6 +34,7 @@ func RawPatch(patchType types.PatchType, data []byte) Patch {
 	return rawPatch{patchType, data}
 }
 
+// rawPatch is a patch whose data is given.
 type rawPatch struct {
 	patchType types.PatchType
 	data      []byte
@@ -103,12 +104,15 @@ func newDiff(patchType types.PatchType, base Object, opts []MergeFromOption) *di
 
 func (d *diff) Type() types.PatchType { return d.patchType }
 
+// Data returns the patch from the original object to obj, with the original's resource version if
+// that is wanted.
 func (d *diff) Data(obj Object) ([]byte, error) {
 	base, target := d.base, obj
 	if d.opts.OptimisticLock {
 		version := base.GetResourceVersion()
 		if version == "" {
-			return nil, fmt.Errorf("cannot use OptimisticLock, object %q does not have any resource version we can use", ObjectKeyFromObject(base))
+			return nil, fmt.Errorf("cannot use OptimisticLock, object %q does not have any resource version we can use",
+				ObjectKeyFromObject(base))
 		}
 		// The patch contains only differences, so the base must not have the version.
 		base = base.DeepCopyObject().(Object)

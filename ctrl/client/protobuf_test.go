@@ -70,25 +70,25 @@ func TestOwnTypesOfBuiltInKinds(t *testing.T) {
 
 func testOwnTypes(t *testing.T, contentType string) {
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	must(t, err)
+	expectNoError(t, err)
 	cfg := cp.Config()
 	cfg.ContentType = contentType
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, err := cache.New(cfg, cache.Options{Scheme: ownTypes()})
-	must(t, err)
+	expectNoError(t, err)
 	stopped := make(chan error)
 	go func() { stopped <- reader.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		must(t, <-stopped)
-		must(t, cp.Stop())
+		expectNoError(t, <-stopped)
+		expectNoError(t, cp.Stop())
 	})
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: ownTypes()})
-	must(t, err)
-	must(t, client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})))
+	expectNoError(t, err)
+	expectNoError(t, client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})))
 
 	w, err := c.Watch(ctx, &ConfigMapList{}, client.InNamespace("default"))
-	must(t, err)
+	expectNoError(t, err)
 	defer w.Stop()
 	next := func(want watch.EventType, data string) {
 		t.Helper()
@@ -100,20 +100,20 @@ func testOwnTypes(t *testing.T, contentType string) {
 	}
 
 	cm := &ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own"}, Data: map[string]string{"a": "1"}}
-	must(t, c.Create(ctx, cm))
+	expectNoError(t, c.Create(ctx, cm))
 	if cm.UID == "" {
 		t.Errorf("created %+v", cm)
 	}
 	next(watch.Added, "1")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "neighbor"}}
-	must(t, c.Create(ctx, secret))
+	expectNoError(t, c.Create(ctx, secret))
 
 	key := client.ObjectKeyFromObject(cm)
 	for _, r := range []client.Reader{c, reader} {
 		got, list, neighbor := &ConfigMap{}, &ConfigMapList{}, &corev1.Secret{}
-		must(t, r.Get(ctx, key, got))
-		must(t, r.List(ctx, list, client.InNamespace("default")))
-		must(t, r.Get(ctx, client.ObjectKeyFromObject(secret), neighbor))
+		expectNoError(t, r.Get(ctx, key, got))
+		expectNoError(t, r.List(ctx, list, client.InNamespace("default")))
+		expectNoError(t, r.Get(ctx, client.ObjectKeyFromObject(secret), neighbor))
 		if got.Data["a"] != "1" || got.UID != cm.UID || len(list.Items) != 1 || list.Items[0].Data["a"] != "1" || neighbor.UID != secret.UID {
 			t.Errorf("%T: got %+v, %+v and %+v", r, got, list, neighbor)
 		}
@@ -121,29 +121,29 @@ func testOwnTypes(t *testing.T, contentType string) {
 		m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(m.GroupVersionKind())
-		must(t, r.Get(ctx, key, m))
-		must(t, r.Get(ctx, key, u))
+		expectNoError(t, r.Get(ctx, key, m))
+		expectNoError(t, r.Get(ctx, key, u))
 		if m.UID != cm.UID || u.GetUID() != cm.UID {
 			t.Errorf("%T: got %+v and %+v", r, m, u)
 		}
 	}
 
 	cm.Data["a"] = "2"
-	must(t, c.Update(ctx, cm))
+	expectNoError(t, c.Update(ctx, cm))
 	next(watch.Modified, "2")
-	must(t, c.Patch(ctx, cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"3"}}`))))
+	expectNoError(t, c.Patch(ctx, cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"3"}}`))))
 	next(watch.Modified, "3")
-	must(t, c.Apply(ctx, corev1ac.ConfigMap("own", "default").WithData(map[string]string{"a": "4"}), client.FieldOwner("me"), client.ForceOwnership))
+	expectNoError(t, c.Apply(ctx, corev1ac.ConfigMap("own", "default").WithData(map[string]string{"a": "4"}), client.FieldOwner("me"), client.ForceOwnership))
 	next(watch.Modified, "4")
 	synctest.Wait()
-	must(t, reader.Get(ctx, key, cm)) // what the watch brought
+	expectNoError(t, reader.Get(ctx, key, cm)) // what the watch brought
 	if cm.Data["a"] != "4" {
 		t.Errorf("the cache has %+v", cm)
 	}
-	must(t, c.Delete(ctx, cm, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &cm.UID}))
+	expectNoError(t, c.Delete(ctx, cm, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &cm.UID}))
 	next(watch.Deleted, "4")
-	must(t, c.DeleteAllOf(ctx, &ConfigMap{}, client.InNamespace("default"), client.GracePeriodSeconds(0)))
-	must(t, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default")))
+	expectNoError(t, c.DeleteAllOf(ctx, &ConfigMap{}, client.InNamespace("default"), client.GracePeriodSeconds(0)))
+	expectNoError(t, c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("default")))
 }
 
 // OwnScale is a Go type of a program's own for the scale of a built-in kind.
@@ -164,9 +164,9 @@ func (s *OwnScale) DeepCopyObject() runtime.Object {
 // The body of a subresource is encoded as its own Go type can be, not as that of the object can.
 func TestOwnTypesOfSubresources(t *testing.T) {
 	scheme := runtime.NewScheme()
-	must(t, clientgoscheme.AddToScheme(scheme))
+	expectNoError(t, clientgoscheme.AddToScheme(scheme))
 	own := runtime.NewScheme()
-	must(t, appsv1.AddToScheme(own))
+	expectNoError(t, appsv1.AddToScheme(own))
 	own.AddKnownTypeWithName(autoscalingv1.SchemeGroupVersion.WithKind("Scale"), &OwnScale{})
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}}
 	for _, tt := range []struct {
@@ -179,13 +179,13 @@ func TestOwnTypesOfSubresources(t *testing.T) {
 	} {
 		s := responding(&autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"}})
 		c := newClient(t, s, func(o *client.Options) { o.Scheme = tt.scheme })
-		must(t, c.SubResource("scale").Get(t.Context(), d, tt.body))
-		must(t, c.SubResource("scale").Update(t.Context(), d, client.WithSubResourceBody(tt.body)))
-		must(t, c.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte("{}")), client.WithSubResourceBody(tt.body)))
-		must(t, c.SubResource("scale").Create(t.Context(), d, tt.body))
+		expectNoError(t, c.SubResource("scale").Get(t.Context(), d, tt.body))
+		expectNoError(t, c.SubResource("scale").Update(t.Context(), d, client.WithSubResourceBody(tt.body)))
+		expectNoError(t, c.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte("{}")), client.WithSubResourceBody(tt.body)))
+		expectNoError(t, c.SubResource("scale").Create(t.Context(), d, tt.body))
 		for _, r := range s.Requests() {
 			if accept := tt.want + ", */*"; r.Accept != accept || r.ContentType != "" && r.ContentType != tt.want && r.Method != http.MethodPatch {
-				t.Errorf("%T: %s sent as %q, answer asked for as %q", tt.body, r.Method, r.ContentType, r.Accept)
+				t.Errorf("%T: %s sent as %q, response requested as %q", tt.body, r.Method, r.ContentType, r.Accept)
 			}
 		}
 	}

@@ -88,10 +88,11 @@ func (c *client) resource(key resourceKey) (*resource, error) {
 		name:        mapping.Resource.Resource,
 		namespaced:  mapping.Scope.Name() != meta.RESTScopeNameRoot,
 	}
-	cfg := metadataConfig(gvk, c)
-	if key.representation != representation.Metadata {
-		isUnstructured := key.representation == representation.Unstructured
-		cfg = apiutil.ConfigForGVK(gvk, isUnstructured || key.jsonOnly, isUnstructured, c.config, c.codecs)
+	isUnstructured := key.representation == representation.Unstructured
+	cfg := apiutil.ConfigForGVK(gvk, isUnstructured || key.jsonOnly, isUnstructured, c.config, c.codecs)
+	if key.representation == representation.Metadata {
+		cfg.ContentType = runtime.ContentTypeJSON // of a request; the Accept header is set by each
+		cfg.NegotiatedSerializer = metadataSerializer{metainternalversionscheme.Codecs.WithoutConversion(), gvk}
 	}
 	cfg.NegotiatedSerializer = responseSerializer{cfg.NegotiatedSerializer}
 	if r.rest, err = rest.RESTClientForConfigAndClient(cfg, c.http); err != nil {
@@ -99,19 +100,6 @@ func (c *client) resource(key resourceKey) (*resource, error) {
 	}
 	c.resources.Store(key, r)
 	return r, nil
-}
-
-// metadataConfig is apiutil.ConfigForGVK for clients that decode into PartialObjectMetadata.
-func metadataConfig(gvk schema.GroupVersionKind, c *client) *rest.Config {
-	cfg := rest.CopyConfig(c.config)
-	cfg.GroupVersion = new(gvk.GroupVersion())
-	cfg.APIPath = "/apis"
-	if gvk.Group == "" {
-		cfg.APIPath = "/api"
-	}
-	cfg.ContentType = runtime.ContentTypeJSON
-	cfg.NegotiatedSerializer = metadataSerializer{metainternalversionscheme.Codecs.WithoutConversion(), gvk}
-	return cfg
 }
 
 // metadataSerializer sets the kind of decoded metadata to that of their objects, as all of them are
@@ -125,19 +113,22 @@ func (s metadataSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.Group
 	return metadataDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv), s.gvk}
 }
 
+// metadataDecoder decodes metadata-only objects and lists, and sets their kind.
 type metadataDecoder struct {
-	plain runtime.Decoder
-	gvk   schema.GroupVersionKind
+	decoder runtime.Decoder
+	gvk     schema.GroupVersionKind
 }
 
-func (d metadataDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (d metadataDecoder) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	switch t := into.(type) {
 	case *metav1.PartialObjectMetadata:
 		*t = metav1.PartialObjectMetadata{}
 	case *metav1.PartialObjectMetadataList:
 		*t = metav1.PartialObjectMetadataList{}
 	}
-	out, gvk, err := d.plain.Decode(data, defaults, into)
+	out, gvk, err := d.decoder.Decode(data, defaults, into)
 	if runtime.IsNotRegisteredError(err) && into != nil {
 		// Not every server supports the representation: this is the whole object.
 		out, err = into, json.Unmarshal(data, into)
@@ -154,9 +145,9 @@ func (d metadataDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, 
 	return out, gvk, err
 }
 
-const (
-	acceptMetadata     = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-	acceptMetadataList = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+var (
+	acceptMetadata     = representation.AcceptMetadata(representation.MetadataKind)
+	acceptMetadataList = representation.AcceptMetadata(representation.MetadataListKind)
 )
 
 // object returns a request for one object, or for a subresource of it.
@@ -204,12 +195,12 @@ func (r *resource) into(ctx context.Context, req *rest.Request, obj runtime.Obje
 func (r *resource) send(ctx context.Context, req *rest.Request, obj runtime.Object) (*response, error) {
 	kind := obj.GetObjectKind()
 	before := kind.GroupVersionKind()
-	a := &response{Object: obj}
-	err := r.check(req.Do(ctx).Into(a))
+	res := &response{Object: obj}
+	err := r.check(req.Do(ctx).Into(res))
 	if !before.Empty() {
 		kind.SetGroupVersionKind(before)
 	}
-	return a, err
+	return res, err
 }
 
 // check detects from err that the server does not serve the resource any more: its definition may

@@ -23,14 +23,17 @@ func (s responseSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.Group
 	return responseDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 
-type responseDecoder struct{ plain runtime.Decoder }
+// responseDecoder decodes into the object of a response, and records the kind of what was decoded.
+type responseDecoder struct{ decoder runtime.Decoder }
 
-func (d responseDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (d responseDecoder) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	r, ok := into.(*response)
 	if !ok {
-		return d.plain.Decode(data, defaults, into)
+		return d.decoder.Decode(data, defaults, into)
 	}
-	out, gvk, err := d.plain.Decode(data, defaults, r.Object)
+	out, gvk, err := d.decoder.Decode(data, defaults, r.Object)
 	if err != nil {
 		return out, gvk, err
 	}

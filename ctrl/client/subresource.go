@@ -41,7 +41,9 @@ func (s *subResourceClient) wholeResource(obj, body Object, verb string) (*resou
 }
 
 // Get reads the subresource of obj.
-func (s *subResourceClient) Get(ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption) error {
+func (s *subResourceClient) Get(
+	ctx context.Context, obj Object, subResource Object, opts ...SubResourceGetOption,
+) error {
 	r, err := s.wholeResource(obj, subResource, "get")
 	if err != nil {
 		return err
@@ -55,7 +57,9 @@ func (s *subResourceClient) Get(ctx context.Context, obj Object, subResource Obj
 }
 
 // Create posts to the subresource of obj.
-func (s *subResourceClient) Create(ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption) error {
+func (s *subResourceClient) Create(
+	ctx context.Context, obj Object, subResource Object, opts ...SubResourceCreateOption,
+) error {
 	r, err := s.wholeResource(obj, subResource, "create")
 	if err != nil {
 		return err
@@ -114,7 +118,9 @@ func (s *subResourceClient) Patch(ctx context.Context, obj Object, patch Patch, 
 }
 
 // Apply applies a configuration to the subresource of the object that it names.
-func (s *subResourceClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption) error {
+func (s *subResourceClient) Apply(
+	ctx context.Context, obj runtime.ApplyConfiguration, opts ...SubResourceApplyOption,
+) error {
 	o := (&SubResourceApplyOptions{}).ApplyOpts(opts)
 	body := obj
 	if o.SubResourceBody != nil {

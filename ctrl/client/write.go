@@ -27,11 +27,11 @@ func (c *client) Create(ctx context.Context, obj Object, opts ...CreateOption) e
 	if err != nil {
 		return err
 	}
-	a, err := r.send(ctx, req.Body(obj), obj)
+	res, err := r.send(ctx, req.Body(obj), obj)
 	if err != nil {
 		return err
 	}
-	c.wrote(ctx, target{resource: r, key: ObjectKeyFromObject(obj)}, a, raw.DryRun, o.DisableReadYourWritesConsistency)
+	c.wrote(ctx, target{resource: r, key: ObjectKeyFromObject(obj)}, res, raw.DryRun, o.DisableReadYourWritesConsistency)
 	return nil
 }
 
@@ -52,11 +52,11 @@ func (c *client) update(ctx context.Context, t target, body Object, o *UpdateOpt
 	if err != nil {
 		return err
 	}
-	a, err := t.send(ctx, req.Body(body), body)
+	res, err := t.send(ctx, req.Body(body), body)
 	if err != nil {
 		return err
 	}
-	c.wrote(ctx, t, a, raw.DryRun, o.DisableReadYourWritesConsistency)
+	c.wrote(ctx, t, res, raw.DryRun, o.DisableReadYourWritesConsistency)
 	return nil
 }
 
@@ -81,11 +81,11 @@ func (c *client) patch(ctx context.Context, t target, body Object, patch Patch, 
 	if err != nil {
 		return err
 	}
-	a, err := t.send(ctx, req.SetHeader("Content-Type", string(patch.Type())).Body(data), body)
+	res, err := t.send(ctx, req.SetHeader("Content-Type", string(patch.Type())).Body(data), body)
 	if err != nil {
 		return err
 	}
-	c.wrote(ctx, t, a, raw.DryRun, o.DisableReadYourWritesConsistency)
+	c.wrote(ctx, t, res, raw.DryRun, o.DisableReadYourWritesConsistency)
 	return nil
 }
 
@@ -97,7 +97,9 @@ func (c *client) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts
 // apply applies body to the object that named identifies, or to its subresource. The response is
 // decoded into body; if named is another configuration, the part that concerns the object is
 // decoded into it.
-func (c *client) apply(ctx context.Context, named, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions) error {
+func (c *client) apply(
+	ctx context.Context, named, body runtime.ApplyConfiguration, subResource string, o *ApplyOptions,
+) error {
 	gvk, key, err := identify(named)
 	if err != nil {
 		return err
@@ -115,7 +117,8 @@ func (c *client) apply(ctx context.Context, named, body runtime.ApplyConfigurati
 	if err != nil {
 		return err
 	}
-	res := req.SetHeader("Content-Type", string(types.ApplyYAMLPatchType)).SetHeader("Accept", runtime.ContentTypeJSON).Body(data).Do(ctx)
+	res := req.SetHeader("Content-Type", string(types.ApplyYAMLPatchType)).
+		SetHeader("Accept", runtime.ContentTypeJSON).Body(data).Do(ctx)
 	if err := r.check(res.Error()); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -132,7 +133,8 @@ func New(config *rest.Config, opts ...Option) (Cluster, error) {
 	if c.client, err = o.NewClient(config, c.clientOptions(o.Client)); err != nil {
 		return nil, err
 	}
-	if c.live, err = client.New(config, client.Options{HTTPClient: c.http, Scheme: c.scheme, Mapper: c.mapper}); err != nil {
+	live := client.Options{HTTPClient: c.http, Scheme: c.scheme, Mapper: c.mapper}
+	if c.live, err = client.New(config, live); err != nil {
 		return nil, err
 	}
 	c.Provider, err = intrecorder.New(intrecorder.Options{
@@ -188,31 +190,23 @@ type cluster struct {
 
 var _ Cluster = (*cluster)(nil)
 
+// setDefaults sets the options that caches and clients share, unless they are set, to the parts of
+// the cluster.
+func (c *cluster) setDefaults(http **http.Client, scheme **runtime.Scheme, mapper *meta.RESTMapper) {
+	*http = cmp.Or(*http, c.http)
+	*scheme = cmp.Or(*scheme, c.scheme)
+	*mapper = cmp.Or(*mapper, c.mapper)
+}
+
 // cacheOptions sets the defaults of the cache's options to the parts of the cluster.
 func (c *cluster) cacheOptions(o cache.Options) cache.Options {
-	if o.Scheme == nil {
-		o.Scheme = c.scheme
-	}
-	if o.Mapper == nil {
-		o.Mapper = c.mapper
-	}
-	if o.HTTPClient == nil {
-		o.HTTPClient = c.http
-	}
+	c.setDefaults(&o.HTTPClient, &o.Scheme, &o.Mapper)
 	return o
 }
 
 // clientOptions sets the defaults of the client's options to the parts of the cluster.
 func (c *cluster) clientOptions(o client.Options) client.Options {
-	if o.Scheme == nil {
-		o.Scheme = c.scheme
-	}
-	if o.Mapper == nil {
-		o.Mapper = c.mapper
-	}
-	if o.HTTPClient == nil {
-		o.HTTPClient = c.http
-	}
+	c.setDefaults(&o.HTTPClient, &o.Scheme, &o.Mapper)
 	// The caller's options must not be changed.
 	reads := client.CacheOptions{}
 	if o.Cache != nil {

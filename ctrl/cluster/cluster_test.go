@@ -26,7 +26,7 @@ func unreachable(n *int) *rest.Config {
 	})}
 }
 
-func TestNewAsksNothing(t *testing.T) {
+func TestNewMakesNoRequests(t *testing.T) {
 	requests := 0
 	cfg := unreachable(&requests)
 	c, err := New(cfg)

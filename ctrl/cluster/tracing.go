@@ -52,7 +52,8 @@ func start(parent trace.Span, r *http.Request) (context.Context, trace.Span) {
 	attributes = append(attributes,
 		attribute.String("http.request.method", r.Method),
 		attribute.String("server.address", r.URL.Host))
-	return parent.TracerProvider().Tracer("flyball.dev/ctrl/cluster").Start(r.Context(), strings.TrimSpace(r.Method+" "+what),
+	tracer := parent.TracerProvider().Tracer("flyball.dev/ctrl/cluster")
+	return tracer.Start(r.Context(), strings.TrimSpace(r.Method+" "+what),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 

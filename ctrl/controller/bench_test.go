@@ -19,11 +19,13 @@ import (
 func BenchmarkReconcile(b *testing.B) {
 	// Every request comes while the worker waits for one.
 	b.Run("idle", func(b *testing.B) {
-		asked := make(chan struct{}, 1)
-		add := begin(b, func(workqueue.TypedRateLimitingInterface[reconcile.Request], reconcile.Request) { asked <- struct{}{} })
+		requested := make(chan struct{}, 1)
+		add := begin(b, func(workqueue.TypedRateLimitingInterface[reconcile.Request], reconcile.Request) {
+			requested <- struct{}{}
+		})
 		for i := 0; b.Loop(); i++ {
 			add(i)
-			<-asked
+			<-requested
 		}
 	})
 	// The worker always has enough to do.

@@ -23,7 +23,7 @@ import (
 )
 
 // addWithCause adds a request for a cause.
-func (r *rig) addWithCause(c reconcile.Cause, req string) {
+func (r *testController) addWithCause(c reconcile.Cause, req string) {
 	r.queue.(priorityqueue.CauseRecorder[string]).AddWithCause(c, priorityqueue.AddOpts{}, req)
 }
 
@@ -51,10 +51,10 @@ func TestAReconcilerSeesItsCauses(t *testing.T) {
 		why.Object.Name, why.GVK.Kind = "p", "Pod"
 		r.addWithCause(why, "k")
 		for range 4 {
-			<-r.asked
+			<-r.requests
 		}
 		r.queue.Add("k")
-		<-r.asked
+		<-r.requests
 		synctest.Wait()
 		_ = r.end()
 		if want := []string{"updated Pod p at 7", "retry", "requeue", "requeue-after", ""}; !slices.Equal(seen, want) {
@@ -74,12 +74,12 @@ func TestAQueueWithoutCauses(t *testing.T) {
 			},
 		}, func(ctx context.Context, _ string) (reconcile.Result, error) {
 			if c := reconcile.CausesFrom(ctx); c.Total != 0 {
-				return reconcile.Result{}, fmt.Errorf("causes from nowhere: %v", c)
+				return reconcile.Result{}, fmt.Errorf("causes without an event: %v", c)
 			}
 			return reconcile.Result{}, nil
 		})
 		r.queue.Add("k")
-		<-r.asked
+		<-r.requests
 		if err := r.end(); err != nil {
 			t.Error(err)
 		}
@@ -123,13 +123,13 @@ func TestTheContextOfAReconcile(t *testing.T) {
 			return reconcile.Result{}, nil
 		})
 		r.queue.Add("quiet")
-		<-r.asked
+		<-r.requests
 		synctest.Wait()
 		if made != 0 {
 			t.Error("a logger was made for a reconcile that logs nothing")
 		}
 		r.queue.Add("k")
-		<-r.asked
+		<-r.requests
 		synctest.Wait()
 		if made != 1 {
 			t.Errorf("%d loggers were made for one reconcile", made)
@@ -165,7 +165,7 @@ func TestAHungReconcileIsReportedOnce(t *testing.T) {
 			r.queue.Add(req)
 		}
 		for range 4 {
-			<-r.asked
+			<-r.requests
 		}
 		time.Sleep(time.Hour)
 		_ = r.end()
@@ -194,7 +194,7 @@ func TestFlow(t *testing.T) {
 		}
 		var got []string
 		for range 5 {
-			got = append(got, <-r.asked)
+			got = append(got, <-r.requests)
 		}
 		// The worker may have had x before the others were there.
 		if want := []string{"a1", "b1", "a2", "a3"}; !slices.Equal(slices.DeleteFunc(got, func(s string) bool { return s == "x" }), want) {

@@ -35,7 +35,7 @@ var loggerKey = func() any {
 	return probe.key
 }()
 
-// keyProbe records the key that it is asked for.
+// keyProbe records the key that Value is called with.
 type keyProbe struct {
 	context.Context
 	key any
@@ -43,6 +43,7 @@ type keyProbe struct {
 
 func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
+// reconcileIDKey is the context key of the ID of a reconcile.
 type reconcileIDKey struct{}
 
 // ReconcileIDFromContext returns the ID of the reconcile that ctx belongs to, which is logged as

@@ -18,8 +18,9 @@
 //   - A [reconcile.TerminalError]: logged and counted, not retried.
 //   - A conflict, the API server's response to a write based on an old version: requeued with
 //     backoff. Optimistic concurrency makes conflicts normal, so it is logged at level 1 and
-//     counted in controller_runtime_reconcile_conflicts_total, and in controller_runtime_reconcile_total as
-//     "requeue". The sixth consecutive one and those after it count as errors.
+//     counted in controller_runtime_reconcile_conflicts_total, and as "requeue" in
+//     controller_runtime_reconcile_total. The sixth consecutive one and those after it count as
+//     errors.
 //   - A panic: an error, unless RecoverPanic is false.
 //
 // # Observability
@@ -33,8 +34,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -111,7 +114,9 @@ type TypedOptions[request comparable] struct {
 	// NewQueue creates the work queue when the controller starts. The default is priorityqueue.New.
 	// A queue that is not a priorityqueue.PriorityQueue has no priorities; one that is not a
 	// priorityqueue.CauseRecorder has no causes, without which hot loops are not detected.
-	NewQueue func(controllerName string, rateLimiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request]
+	NewQueue func(
+		controllerName string, rateLimiter workqueue.TypedRateLimiter[request],
+	) workqueue.TypedRateLimitingInterface[request]
 
 	// Logger is the base of the controller's logger.
 	Logger logr.Logger
@@ -154,15 +159,15 @@ func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller
 	if options.Logger.GetSink() == nil {
 		options.Logger = config.Logger
 	}
-	setDefault(&options.SkipNameValidation, config.SkipNameValidation)
-	setDefault(&options.UsePriorityQueue, config.UsePriorityQueue)
-	setDefault(&options.RecoverPanic, config.RecoverPanic)
-	setDefault(&options.NeedLeaderElection, config.NeedLeaderElection)
-	setDefault(&options.EnableWarmup, config.EnableWarmup)
-	setDefault(&options.CacheSyncTimeout, config.CacheSyncTimeout)
-	setDefault(&options.ReconciliationTimeout, config.ReconciliationTimeout)
-	setDefault(&options.HungAfter, config.HungAfter)
-	setDefault(&options.DetectHotLoops, config.DetectHotLoops)
+	options.SkipNameValidation = cmp.Or(options.SkipNameValidation, config.SkipNameValidation)
+	options.UsePriorityQueue = cmp.Or(options.UsePriorityQueue, config.UsePriorityQueue)
+	options.RecoverPanic = cmp.Or(options.RecoverPanic, config.RecoverPanic)
+	options.NeedLeaderElection = cmp.Or(options.NeedLeaderElection, config.NeedLeaderElection)
+	options.EnableWarmup = cmp.Or(options.EnableWarmup, config.EnableWarmup)
+	options.CacheSyncTimeout = cmp.Or(options.CacheSyncTimeout, config.CacheSyncTimeout)
+	options.ReconciliationTimeout = cmp.Or(options.ReconciliationTimeout, config.ReconciliationTimeout)
+	options.HungAfter = cmp.Or(options.HungAfter, config.HungAfter)
+	options.DetectHotLoops = cmp.Or(options.DetectHotLoops, config.DetectHotLoops)
 	if options.OnHotLoop == nil {
 		options.OnHotLoop = config.OnHotLoop
 	}
@@ -174,11 +179,31 @@ func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller
 	}
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// controller implements TypedController. Its only goroutines are its workers.
+type controller[request comparable] struct {
+	name    string
+	options TypedOptions[request] // complete
+
+	mu      sync.Mutex
+	started bool
+	pending []source.TypedSource[request] // sources to start with the controller
+	sources *eventSources[request]        // nil until they are started
+}
+
+func (c *controller[request]) GetLogger() logr.Logger { return c.options.LogConstructor(nil) }
+
+// NeedLeaderElection reports whether the manager starts the controller only in the leader.
+func (c *controller[request]) NeedLeaderElection() bool {
+	return ptr.Deref(c.options.NeedLeaderElection, true)
+}
+
+// Warmup starts the sources, if EnableWarmup is set, before this process is the leader.
+func (c *controller[request]) Warmup(ctx context.Context) error {
+	if !ptr.Deref(c.options.EnableWarmup, false) {
+		return nil
 	}
+	_, err := c.startSources(ctx)
+	return err
 }
 
 // New returns a controller that the manager starts. Its name is used in metrics and logs, and must
@@ -239,19 +264,22 @@ func (options *TypedOptions[request]) complete(name string) {
 	if options.MaxConcurrentReconciles <= 0 {
 		options.MaxConcurrentReconciles = 1
 	}
-	setDefault(&options.CacheSyncTimeout, defaultCacheSyncTimeout)
-	setDefault(&options.HungAfter, defaultHungAfter)
+	options.CacheSyncTimeout = cmp.Or(options.CacheSyncTimeout, defaultCacheSyncTimeout)
+	options.HungAfter = cmp.Or(options.HungAfter, defaultHungAfter)
 	priorities := ptr.Deref(options.UsePriorityQueue, true)
 	if options.RateLimiter == nil {
 		if priorities {
-			options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[request](5*time.Millisecond, 1000*time.Second)
+			options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[request](
+				5*time.Millisecond, 1000*time.Second)
 		} else {
 			options.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[request]()
 		}
 	}
 	logger := options.Logger.WithValues("controller", name)
 	if options.NewQueue == nil {
-		options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
+		options.NewQueue = func(
+			name string, limiter workqueue.TypedRateLimiter[request],
+		) workqueue.TypedRateLimitingInterface[request] {
 			return priorityqueue.New(name, func(o *priorityqueue.Opts[request]) {
 				o.Log = logger
 				o.RateLimiter = limiter

@@ -37,26 +37,27 @@ var runs atomic.Int64
 // unique is a name that no other run of a test has: metrics and names outlive tests.
 func unique(t *testing.T) string { return fmt.Sprintf("%s %d", t.Name(), runs.Add(1)) }
 
-// rig is a controller of strings, with the requests that its reconciler receives.
-type rig struct {
+// testController is a controller of strings, with the requests that its reconciler receives.
+type testController struct {
 	TypedController[string]
-	name  string
-	queue workqueue.TypedRateLimitingInterface[string]
-	asked chan string
-	done  chan error // the result of Start
-	stop  context.CancelFunc
+	name     string
+	queue    workqueue.TypedRateLimitingInterface[string]
+	requests chan string
+	done     chan error // the result of Start
+	stop     context.CancelFunc
 }
 
 // reconciler is the Reconcile function of a test.
 type reconciler func(ctx context.Context, req string) (reconcile.Result, error)
 
-// start runs a controller in the bubble of the test. The test must take every request from asked.
-func start(t *testing.T, options TypedOptions[string], do reconciler) *rig {
+// start runs a controller in the bubble of the test. The test must take every request from
+// requests.
+func start(t *testing.T, options TypedOptions[string], do reconciler) *testController {
 	t.Helper()
-	r := &rig{name: unique(t), asked: make(chan string), done: make(chan error, 1)}
+	r := &testController{name: unique(t), requests: make(chan string), done: make(chan error, 1)}
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.TypedFunc[string](func(ctx context.Context, req string) (reconcile.Result, error) {
-		r.asked <- req
+		r.requests <- req
 		return do(ctx, req)
 	})
 	c, err := NewTypedUnmanaged(r.name, options)
@@ -80,14 +81,14 @@ func start(t *testing.T, options TypedOptions[string], do reconciler) *rig {
 }
 
 // end stops the controller and returns the result of Start.
-func (r *rig) end() error {
+func (r *testController) end() error {
 	r.stop()
 	return <-r.done
 }
 
 func succeed(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, nil }
 
-func TestWhatFollowsAReconcile(t *testing.T) {
+func TestRequeue(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("old"))
 	for name, c := range map[string]struct {
 		results []reconcile.Result
@@ -120,11 +121,11 @@ func TestWhatFollowsAReconcile(t *testing.T) {
 					return result, err
 				})
 				r.queue.Add("k")
-				<-r.asked
+				<-r.requests
 				last := time.Now()
 				var got []time.Duration
 				for range c.want {
-					<-r.asked
+					<-r.requests
 					got = append(got, time.Since(last))
 					last = time.Now()
 				}
@@ -132,7 +133,7 @@ func TestWhatFollowsAReconcile(t *testing.T) {
 					t.Errorf("came again after %v, want %v", got, c.want)
 				}
 				select {
-				case <-r.asked:
+				case <-r.requests:
 					t.Error("came once too often")
 				case <-time.After(24 * time.Hour):
 				}
@@ -151,7 +152,7 @@ func TestPriorityIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
 		q := func(name string, limiter workqueue.TypedRateLimiter[string]) workqueue.TypedRateLimitingInterface[string] {
-			return &spy{priorityqueue.New(name, func(o *priorityqueue.Opts[string]) { o.RateLimiter = limiter }), &seen}
+			return &recordingQueue{priorityqueue.New(name, func(o *priorityqueue.Opts[string]) { o.RateLimiter = limiter }), &seen}
 		}
 		r := start(t, TypedOptions[string]{NewQueue: q}, func(_ context.Context, req string) (reconcile.Result, error) {
 			switch len(seen) {
@@ -164,7 +165,7 @@ func TestPriorityIsKept(t *testing.T) {
 		})
 		r.queue.(priorityqueue.PriorityQueue[string]).AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(3)}, "k")
 		for range 3 {
-			<-r.asked
+			<-r.requests
 		}
 		synctest.Wait()
 		if want := []string{"3", "3", "9"}; !slices.Equal(seen, want) {
@@ -174,13 +175,13 @@ func TestPriorityIsKept(t *testing.T) {
 	})
 }
 
-// spy records the priorities with which requests are added.
-type spy struct {
+// recordingQueue records the priorities with which requests are added.
+type recordingQueue struct {
 	priorityqueue.PriorityQueue[string]
 	seen *[]string
 }
 
-func (s *spy) AddWithOpts(o priorityqueue.AddOpts, items ...string) {
+func (s *recordingQueue) AddWithOpts(o priorityqueue.AddOpts, items ...string) {
 	*s.seen = append(*s.seen, fmt.Sprint(ptr.Deref(o.Priority, 0)))
 	s.PriorityQueue.AddWithOpts(o, items...)
 }
@@ -202,12 +203,12 @@ func TestQueueWithoutPriorities(t *testing.T) {
 		})
 		r.queue.Add("k")
 		for range 3 {
-			<-r.asked
+			<-r.requests
 		}
 		r.queue.(priorityqueue.PriorityQueue[string]).AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(-1)}, "first", "second")
 		r.queue.Add("third")
 		for _, want := range []string{"first", "second", "third"} {
-			if got := <-r.asked; got != want {
+			if got := <-r.requests; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
@@ -230,14 +231,14 @@ func TestWorkers(t *testing.T) {
 			r.queue.Add(fmt.Sprint(i))
 		}
 		for range 3 {
-			<-r.asked
+			<-r.requests
 		}
 		synctest.Wait()
 		if n := testutil.ToFloat64(activeWorkers.WithLabelValues(r.name)); n != 3 {
 			t.Errorf("%v workers are active, want 3", n)
 		}
 		select {
-		case req := <-r.asked:
+		case req := <-r.requests:
 			t.Errorf("%s is a fourth", req)
 		default:
 		}
@@ -321,7 +322,7 @@ func TestContextOfAReconcile(t *testing.T) {
 		})
 		for range 2 {
 			r.queue.Add("k")
-			<-r.asked
+			<-r.requests
 			synctest.Wait()
 		}
 		_ = r.end()
@@ -340,7 +341,7 @@ func TestContextOfAReconcile(t *testing.T) {
 	})
 }
 
-func TestConflictsAreQuiet(t *testing.T) {
+func TestConflictsAreLoggedAsInfo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		logger := funcr.New(func(prefix, args string) { fmt.Fprintln(&out, args) }, funcr.Options{})
@@ -353,7 +354,7 @@ func TestConflictsAreQuiet(t *testing.T) {
 		})
 		r.queue.Add("k")
 		for range 7 {
-			<-r.asked
+			<-r.requests
 		}
 		_ = r.end()
 		if lines := strings.Count(out.String(), "Reconciler error"); lines != 1 {
@@ -473,13 +474,13 @@ func TestWarmup(t *testing.T) {
 		warm, stopWarm := context.WithCancel(t.Context())
 		lead, stopLead := context.WithCancel(t.Context())
 		var mu sync.Mutex
-		var asked []string
+		var requested []string
 		ctl := unmanaged(t, TypedOptions[string]{
 			EnableWarmup: ptr.To(true),
 			Reconciler: reconcile.TypedFunc[string](func(_ context.Context, req string) (reconcile.Result, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				asked = append(asked, req)
+				requested = append(requested, req)
 				return reconcile.Result{}, nil
 			}),
 		})
@@ -500,7 +501,7 @@ func TestWarmup(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- ctl.Start(lead) }()
 		synctest.Wait()
-		if len(asked) > 0 {
+		if len(requested) > 0 {
 			t.Error("it reconciled before the sources were in sync")
 		}
 		close(src.inSync)
@@ -513,8 +514,8 @@ func TestWarmup(t *testing.T) {
 		}))
 		synctest.Wait()
 		mu.Lock()
-		if want := []string{"early", "late"}; !slices.Equal(asked, want) {
-			t.Errorf("asked %v, want %v", asked, want)
+		if want := []string{"early", "late"}; !slices.Equal(requested, want) {
+			t.Errorf("requested %v, want %v", requested, want)
 		}
 		mu.Unlock()
 		stopLead()
@@ -528,7 +529,7 @@ func TestWarmup(t *testing.T) {
 	})
 }
 
-func TestNoWarmupUnlessAsked(t *testing.T) {
+func TestWarmupDisabled(t *testing.T) {
 	ctl := unmanaged(t, TypedOptions[string]{})
 	_ = ctl.Watch(source.TypedFunc[string](func(context.Context, workqueue.TypedRateLimitingInterface[string]) error {
 		t.Error("the source was started")

@@ -24,51 +24,53 @@ import (
 	"flyball.dev/ctrl/source"
 )
 
-// world is one ConfigMap and its informer.
-type world struct {
+// testInformer is one ConfigMap and its informer.
+type testInformer struct {
 	cache.Informer
 	toolscache.ResourceEventHandler
 	object *corev1.ConfigMap
 }
 
-func (w *world) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	w.ResourceEventHandler = h
-	w.object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", ResourceVersion: "1"}}
-	w.object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	h.OnAdd(w.object, true)
+func (i *testInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.ResourceEventHandler = h
+	i.object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", ResourceVersion: "1"}}
+	i.object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	h.OnAdd(i.object, true)
 	return nil, nil
 }
 
-func (w *world) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
-
-// write changes the object as a client does that is given ctx.
-func (w *world) write(ctx context.Context, who, value string) {
-	before := w.object
-	w.object = before.DeepCopy()
-	w.object.Data = map[string]string{"n": value}
-	w.object.ResourceVersion = value
-	w.object.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: who, Time: ptr.To(metav1.Now()), FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:n":{}}}`),
-	}}
-	overlay.Observe(ctx, w.object)
-	w.OnUpdate(before, w.object)
+func (i *testInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error {
+	return nil
 }
 
-// watch runs a controller over a world for a while: after every reconcile of the first hundred its
-// reconciler and another client may write.
+// write changes the object as a client does that is given ctx.
+func (i *testInformer) write(ctx context.Context, who, value string) {
+	before := i.object
+	i.object = before.DeepCopy()
+	i.object.Data = map[string]string{"n": value}
+	i.object.ResourceVersion = value
+	i.object.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: who, Time: ptr.To(metav1.Now()), FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:n":{}}}`),
+	}}
+	overlay.Observe(ctx, i.object)
+	i.OnUpdate(before, i.object)
+}
+
+// watch runs a controller over a testInformer for a while: after each of the first hundred
+// reconciles its reconciler and another client may write.
 func watch(t *testing.T, options Options, own, other func(i int) bool, pace time.Duration) (name string) {
 	t.Helper()
-	var w world
+	var informer testInformer
 	i := -1
 	options.SkipNameValidation = ptr.To(true)
 	options.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		i++
 		time.Sleep(pace)
 		if i < 100 && own(i) {
-			w.write(ctx, "operator", fmt.Sprint("own-", i))
+			informer.write(ctx, "operator", fmt.Sprint("own-", i))
 		}
 		if i < 100 && other(i) {
-			w.write(context.Background(), "other", fmt.Sprint("other-", i))
+			informer.write(context.Background(), "other", fmt.Sprint("other-", i))
 		}
 		return reconcile.Result{}, nil
 	})
@@ -77,7 +79,7 @@ func watch(t *testing.T, options Options, own, other func(i int) bool, pace time
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Watch(&source.Informer{Informer: &w, Handler: &handler.EnqueueRequestForObject{}}); err != nil {
+	if err := c.Watch(&source.Informer{Informer: &informer, Handler: &handler.EnqueueRequestForObject{}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -262,17 +264,17 @@ func TestHotLoopOfDeletions(t *testing.T) {
 	}
 }
 
-// TestHotLoopsAreNotLookedFor checks that DetectHotLoops=false records nothing.
-func TestHotLoopsAreNotLookedFor(t *testing.T) {
+// TestHotLoopDetectionDisabled checks that DetectHotLoops=false records nothing.
+func TestHotLoopDetectionDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var observer any = "none"
 		options := Options{DetectHotLoops: ptr.To(false), OnHotLoop: func(h HotLoop) { t.Error(h) }}
 		i := 0
-		var w world
+		var informer testInformer
 		options.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			observer = ctx.Value(overlay.ObserverKey{})
 			if i++; i < 100 {
-				w.write(ctx, "operator", fmt.Sprint(i))
+				informer.write(ctx, "operator", fmt.Sprint(i))
 			}
 			return reconcile.Result{}, nil
 		})
@@ -280,7 +282,7 @@ func TestHotLoopsAreNotLookedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Watch(&source.Informer{Informer: &w, Handler: &handler.EnqueueRequestForObject{}}); err != nil {
+		if err := c.Watch(&source.Informer{Informer: &informer, Handler: &handler.EnqueueRequestForObject{}}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-func TestJudge(t *testing.T) {
+func TestOutcomeOf(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	conflict := apierrors.NewConflict(pods, "p", errors.New("old"))
 	wrapped := fmt.Errorf("update status: %w", conflict)

@@ -30,17 +30,17 @@ type queueAdapter[request comparable] struct {
 
 var _ queue.View[string] = queueAdapter[string]{}
 
-func (q queueAdapter[request]) Take() (t queue.Item[request], shutdown bool) {
+func (q queueAdapter[request]) Take() (item queue.Item[request], shutdown bool) {
 	switch {
 	case q.recorder != nil:
-		t.Key, t.Priority, t.Causes, shutdown = q.recorder.GetWithCauses()
+		item.Key, item.Priority, item.Causes, shutdown = q.recorder.GetWithCauses()
 	case q.priorities != nil:
-		t.Key, t.Priority, shutdown = q.priorities.GetWithPriority()
+		item.Key, item.Priority, shutdown = q.priorities.GetWithPriority()
 	default:
-		t.Key, shutdown = q.Get()
+		item.Key, shutdown = q.Get()
 	}
-	t.StartedAt = time.Now()
-	return t, shutdown
+	item.StartedAt = time.Now()
+	return item, shutdown
 }
 
 func (q queueAdapter[request]) DoneAt(req request, _ time.Time) { q.Done(req) }

@@ -73,17 +73,17 @@ func (r *recent) put(hash uint64, runs int, since, now time.Time) {
 		r.slots = make([]slot, minSlots)
 	}
 	in := slot{hash, since.Sub(r.epoch), r.ticks(now), uint32(runs)}
-	s := r.victim(in)
+	s := r.slotFor(in)
 	for s.hash != hash && !s.expired(in.at) && len(r.slots) < maxSlots {
 		r.grow(in.at)
-		s = r.victim(in)
+		s = r.slotFor(in)
 	}
 	*s = in
 }
 
-// victim returns the slot for an entry: that with the same hash, an expired one, or the one with
+// slotFor returns the slot for an entry: that with the same hash, an expired one, or the one with
 // the fewest runs and, of those, the oldest.
-func (r *recent) victim(in slot) *slot {
+func (r *recent) slotFor(in slot) *slot {
 	set := r.set(in.hash)
 	least := &set[0]
 	for i := range set {

@@ -20,45 +20,45 @@ type eventSources[request comparable] struct {
 
 func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	c.mu.Lock()
-	f := c.sources
-	if f == nil {
+	s := c.sources
+	if s == nil {
 		c.pending = append(c.pending, src)
 	}
 	c.mu.Unlock()
-	if f == nil {
+	if s == nil {
 		return nil
 	}
 	c.GetLogger().Info("Starting EventSource", "source", describe(src))
-	return src.Start(f.ctx, f.queue)
+	return src.Start(s.ctx, s.queue)
 }
 
 // startSources starts the sources, unless they are started, and returns their queue when they are
 // in sync. The sources run, and the queue is open, until the context of the first call is done.
 func (c *controller[request]) startSources(ctx context.Context) (workqueue.TypedRateLimitingInterface[request], error) {
 	c.mu.Lock()
-	if f := c.sources; f != nil {
+	if s := c.sources; s != nil {
 		c.mu.Unlock()
 		select {
-		case <-f.synced:
-			return f.queue, f.err
+		case <-s.synced:
+			return s.queue, s.err
 		case <-ctx.Done():
-			return f.queue, nil
+			return s.queue, nil
 		}
 	}
-	f := &eventSources[request]{ctx: ctx, synced: make(chan struct{})}
-	f.queue = c.options.NewQueue(c.name, c.options.RateLimiter)
+	s := &eventSources[request]{ctx: ctx, synced: make(chan struct{})}
+	s.queue = c.options.NewQueue(c.name, c.options.RateLimiter)
 	sources := c.pending
-	c.sources, c.pending = f, nil
+	c.sources, c.pending = s, nil
 	c.mu.Unlock()
 
-	context.AfterFunc(ctx, f.queue.ShutDown)
-	defer close(f.synced)
+	context.AfterFunc(ctx, s.queue.ShutDown)
+	defer close(s.synced)
 	var all errgroup.Group
 	for _, src := range sources {
-		all.Go(func() error { return c.startSource(ctx, src, f.queue) })
+		all.Go(func() error { return c.startSource(ctx, src, s.queue) })
 	}
-	f.err = all.Wait()
-	return f.queue, f.err
+	s.err = all.Wait()
+	return s.queue, s.err
 }
 
 // startSource starts one source and, if it is a TypedSyncingSource, waits until it is in sync.

@@ -35,7 +35,7 @@ func TestSpans(t *testing.T) {
 		})
 		for _, req := range []string{"good", "bad"} {
 			r.addWithCause(reconcile.Cause{Kind: reconcile.CauseGeneric}, req)
-			<-r.asked
+			<-r.requests
 		}
 		synctest.Wait()
 		_ = r.end()

@@ -15,43 +15,18 @@ import (
 	"flyball.dev/ctrl/internal/queue"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/reconcile"
-	"flyball.dev/ctrl/source"
 )
 
-// controller implements TypedController. Its only goroutines are its workers.
-type controller[request comparable] struct {
-	name    string
-	options TypedOptions[request] // complete
-
-	mu      sync.Mutex
-	started bool
-	pending []source.TypedSource[request] // sources to start with the controller
-	sources *eventSources[request]        // nil until they are started
-}
-
-func (c *controller[request]) GetLogger() logr.Logger { return c.options.LogConstructor(nil) }
-
-// NeedLeaderElection reports whether the manager starts the controller only in the leader.
-func (c *controller[request]) NeedLeaderElection() bool {
-	return ptr.Deref(c.options.NeedLeaderElection, true)
-}
-
-// Warmup starts the sources, if EnableWarmup is set, before this process is the leader.
-func (c *controller[request]) Warmup(ctx context.Context) error {
-	if !ptr.Deref(c.options.EnableWarmup, false) {
-		return nil
-	}
-	_, err := c.startSources(ctx)
-	return err
-}
-
+// Start starts the sources, waits until they are in sync, and runs the workers until ctx ends. It
+// returns when they have returned, or with the error of the source that failed to start.
 func (c *controller[request]) Start(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.started
 	c.started = true
 	c.mu.Unlock()
 	if again {
-		return errors.New("controller was started more than once. This is likely to be caused by being added to a manager multiple times")
+		return errors.New("controller was started more than once. " +
+			"This is likely to be caused by being added to a manager multiple times")
 	}
 	m := newCounters(c.name)
 	m.maxWorkers.Set(float64(c.options.MaxConcurrentReconciles))
@@ -105,46 +80,46 @@ func (p *workerPool[request]) work() {
 	w := newWatchdog(p.options.HungAfter, report)
 	defer w.stop()
 	for {
-		t, shutdown := p.queue.Take()
+		item, shutdown := p.queue.Take()
 		if shutdown {
 			return
 		}
-		p.process(w, t)
+		p.process(w, item)
 	}
 }
 
 // process reconciles one request and acts on the outcome. It reads the clock once, at the end of
 // the reconcile, and passes that time to the queue; the start is the time at which the queue handed
 // out the request.
-func (p *workerPool[request]) process(w *watchdog[request], t queue.Item[request]) {
-	req, ended := t.Key, t.StartedAt
+func (p *workerPool[request]) process(w *watchdog[request], item queue.Item[request]) {
+	req, ended := item.Key, item.StartedAt
 	defer func() { p.queue.DoneAt(req, ended) }()
 	p.metrics.activeWorkers.Inc()
 	defer p.metrics.activeWorkers.Dec()
 
-	rc := &reconcileContext[request]{Context: p.ctx, controller: p.controller, req: req, causes: t.Causes}
-	ctx, span := p.startSpan(rc, t.Priority)
-	w.begin(rc, t.StartedAt)
+	rc := &reconcileContext[request]{Context: p.ctx, controller: p.controller, req: req, causes: item.Causes}
+	ctx, span := p.startSpan(rc, item.Priority)
+	w.begin(rc, item.StartedAt)
 	result, err := p.Reconcile(ctx, req)
 	w.end()
-	took := time.Since(t.StartedAt)
-	ended = t.StartedAt.Add(took)
+	took := time.Since(item.StartedAt)
+	ended = item.StartedAt.Add(took)
 	p.metrics.duration.Observe(took.Seconds())
 
 	o := p.outcomeOf(req, result, err)
 	o.count(p.metrics)
-	o.log(p.logger, rc.log, t.Causes, result, err)
+	o.log(p.logger, rc.log, item.Causes, result, err)
 	if span != nil {
 		o.endSpan(span, err)
 	}
-	p.hotLoops.observe(rc, t.StartedAt)
+	p.hotLoops.observe(rc, item.StartedAt)
 	if o.resetBackoff {
 		p.queue.Forget(req)
 	}
 	if o.requeue {
 		again := result.Priority
 		if again == nil {
-			again = ptr.To(t.Priority)
+			again = ptr.To(item.Priority)
 		}
 		p.queue.AddWithCause(reconcile.Cause{Kind: o.cause()},
 			queue.AddOpts{RateLimited: o.rateLimited, After: o.after, Priority: again}, req)

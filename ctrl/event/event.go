@@ -18,7 +18,8 @@ type TypedCreateEvent[object any] struct {
 // TypedUpdateEvent is the event of an object that was updated. Several updates may be coalesced
 // into one event. In a periodic resync, both objects are the same.
 type TypedUpdateEvent[object any] struct {
-	// ObjectOld is the object in the last event that the handler received.
+	// ObjectOld is the object as it was in the last event of the object that was passed to the
+	// handler, even if a predicate filtered that event out.
 	ObjectOld object
 
 	// ObjectNew is the object as it is now.

@@ -48,6 +48,7 @@ func NewFinalizers() Finalizers {
 	return finalizers{}
 }
 
+// finalizers has the registered finalizers by their keys.
 type finalizers map[string]Finalizer
 
 func (f finalizers) Register(key string, finalizer Finalizer) error {

@@ -49,28 +49,44 @@ type TypedFuncs[object any, request comparable] struct {
 type Funcs = TypedFuncs[client.Object, reconcile.Request]
 
 // Create calls CreateFunc.
-func (h TypedFuncs[object, request]) Create(ctx context.Context, e event.TypedCreateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (h TypedFuncs[object, request]) Create(
+	ctx context.Context,
+	e event.TypedCreateEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	if h.CreateFunc != nil {
 		h.CreateFunc(ctx, e, prioritized(q, e.IsInInitialList))
 	}
 }
 
 // Update calls UpdateFunc.
-func (h TypedFuncs[object, request]) Update(ctx context.Context, e event.TypedUpdateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (h TypedFuncs[object, request]) Update(
+	ctx context.Context,
+	e event.TypedUpdateEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	if h.UpdateFunc != nil {
 		h.UpdateFunc(ctx, e, prioritized(q, unchanged(e)))
 	}
 }
 
 // Delete calls DeleteFunc.
-func (h TypedFuncs[object, request]) Delete(ctx context.Context, e event.TypedDeleteEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (h TypedFuncs[object, request]) Delete(
+	ctx context.Context,
+	e event.TypedDeleteEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	if h.DeleteFunc != nil {
 		h.DeleteFunc(ctx, e, q)
 	}
 }
 
 // Generic calls GenericFunc.
-func (h TypedFuncs[object, request]) Generic(ctx context.Context, e event.TypedGenericEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (h TypedFuncs[object, request]) Generic(
+	ctx context.Context,
+	e event.TypedGenericEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	if h.GenericFunc != nil {
 		h.GenericFunc(ctx, e, q)
 	}

@@ -26,31 +26,51 @@ func EnqueueRequestsFromMapFunc(fn MapFunc) EventHandler {
 
 // TypedEnqueueRequestsFromMapFunc is EnqueueRequestsFromMapFunc for objects and requests of any
 // type.
-func TypedEnqueueRequestsFromMapFunc[object any, request comparable](fn TypedMapFunc[object, request]) TypedEventHandler[object, request] {
+func TypedEnqueueRequestsFromMapFunc[object any, request comparable](
+	fn TypedMapFunc[object, request],
+) TypedEventHandler[object, request] {
 	return mapped[object, request](fn)
 }
 
 // mapped is the handler of a map function.
 type mapped[object any, request comparable] TypedMapFunc[object, request]
 
-func (fn mapped[object, request]) Create(ctx context.Context, e event.TypedCreateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (fn mapped[object, request]) Create(
+	ctx context.Context,
+	e event.TypedCreateEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	fn.enqueue(ctx, lowered(q, e.IsInInitialList), e.Object)
 }
 
-func (fn mapped[object, request]) Update(ctx context.Context, e event.TypedUpdateEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (fn mapped[object, request]) Update(
+	ctx context.Context,
+	e event.TypedUpdateEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	fn.enqueue(ctx, lowered(q, unchanged(e)), e.ObjectOld, e.ObjectNew)
 }
 
-func (fn mapped[object, request]) Delete(ctx context.Context, e event.TypedDeleteEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (fn mapped[object, request]) Delete(
+	ctx context.Context,
+	e event.TypedDeleteEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	fn.enqueue(ctx, q, e.Object)
 }
 
-func (fn mapped[object, request]) Generic(ctx context.Context, e event.TypedGenericEvent[object], q workqueue.TypedRateLimitingInterface[request]) {
+func (fn mapped[object, request]) Generic(
+	ctx context.Context,
+	e event.TypedGenericEvent[object],
+	q workqueue.TypedRateLimitingInterface[request],
+) {
 	fn.enqueue(ctx, q, e.Object)
 }
 
 // enqueue adds each request once per event, since rate limiters and metrics count every addition.
-func (fn mapped[object, request]) enqueue(ctx context.Context, q workqueue.TypedRateLimitingInterface[request], objs ...object) {
+func (fn mapped[object, request]) enqueue(
+	ctx context.Context, q workqueue.TypedRateLimitingInterface[request], objs ...object,
+) {
 	seen := map[request]struct{}{}
 	for _, obj := range objs {
 		for _, req := range fn(ctx, obj) {

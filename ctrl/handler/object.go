@@ -21,12 +21,20 @@ type EnqueueRequestForObject = TypedEnqueueRequestForObject[client.Object]
 var _ EventHandler = &EnqueueRequestForObject{}
 
 // Create adds a request for the object.
-func (*TypedEnqueueRequestForObject[T]) Create(_ context.Context, e event.TypedCreateEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (*TypedEnqueueRequestForObject[T]) Create(
+	_ context.Context,
+	e event.TypedCreateEvent[T],
+	q workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	enqueue(lowered(q, e.IsInInitialList), e.Object)
 }
 
 // Update adds a request for the object.
-func (*TypedEnqueueRequestForObject[T]) Update(_ context.Context, e event.TypedUpdateEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (*TypedEnqueueRequestForObject[T]) Update(
+	_ context.Context,
+	e event.TypedUpdateEvent[T],
+	q workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	obj := e.ObjectNew
 	if reflectutil.IsNil(obj) {
 		obj = e.ObjectOld
@@ -35,12 +43,20 @@ func (*TypedEnqueueRequestForObject[T]) Update(_ context.Context, e event.TypedU
 }
 
 // Delete adds a request for the object.
-func (*TypedEnqueueRequestForObject[T]) Delete(_ context.Context, e event.TypedDeleteEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (*TypedEnqueueRequestForObject[T]) Delete(
+	_ context.Context,
+	e event.TypedDeleteEvent[T],
+	q workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	enqueue(q, e.Object)
 }
 
 // Generic adds a request for the object.
-func (*TypedEnqueueRequestForObject[T]) Generic(_ context.Context, e event.TypedGenericEvent[T], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+func (*TypedEnqueueRequestForObject[T]) Generic(
+	_ context.Context,
+	e event.TypedGenericEvent[T],
+	q workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
 	enqueue(q, e.Object)
 }
 

@@ -18,6 +18,7 @@ import (
 // OwnerOption is an option of EnqueueRequestForOwner.
 type OwnerOption func(e enqueueRequestForOwnerInterface)
 
+// enqueueRequestForOwnerInterface is what an OwnerOption sets, for all types of objects.
 type enqueueRequestForOwnerInterface interface {
 	onlyController()
 }

@@ -7,8 +7,8 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/internal/cause"
 	"flyball.dev/ctrl/internal/queue"
-	"flyball.dev/ctrl/internal/reflectutil"
 )
 
 // LowPriority is the priority of requests from the initial list or from a resync.
@@ -17,7 +17,9 @@ const LowPriority = -100
 // WithLowPriorityWhenUnchanged returns a handler that does what u does, but whose requests get
 // LowPriority when the event comes from the initial list or from a resync, unless u sets a
 // priority. It has an effect only on a priorityqueue.PriorityQueue.
-func WithLowPriorityWhenUnchanged[object client.Object, request comparable](u TypedEventHandler[object, request]) TypedEventHandler[object, request] {
+func WithLowPriorityWhenUnchanged[object client.Object, request comparable](
+	u TypedEventHandler[object, request],
+) TypedEventHandler[object, request] {
 	return TypedFuncs[object, request]{
 		CreateFunc:  u.Create,
 		UpdateFunc:  u.Update,
@@ -28,16 +30,13 @@ func WithLowPriorityWhenUnchanged[object client.Object, request comparable](u Ty
 
 // unchanged reports whether an update event has no change, as at a resync.
 func unchanged[object any](e event.TypedUpdateEvent[object]) bool {
-	before, ok := any(e.ObjectOld).(client.Object)
-	if !ok || reflectutil.IsNil(before) {
-		return false
-	}
-	after, ok := any(e.ObjectNew).(client.Object)
-	return ok && !reflectutil.IsNil(after) && before.GetResourceVersion() == after.GetResourceVersion()
+	return cause.OfUpdate(e.ObjectOld, e.ObjectNew) == cause.Resync
 }
 
 // lowered returns q or, if low is set, a view of it that adds with LowPriority.
-func lowered[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
+func lowered[request comparable](
+	q workqueue.TypedRateLimitingInterface[request], low bool,
+) workqueue.TypedRateLimitingInterface[request] {
 	if low {
 		return prioritized(q, low)
 	}
@@ -48,7 +47,9 @@ func lowered[request comparable](q workqueue.TypedRateLimitingInterface[request]
 // priority, unless the caller sets one. Every addition becomes an AddWithOpts of q, the method that
 // every priority queue, such as the fake of a test, implements. A queue without priorities is
 // returned as it is.
-func prioritized[request comparable](q workqueue.TypedRateLimitingInterface[request], low bool) workqueue.TypedRateLimitingInterface[request] {
+func prioritized[request comparable](
+	q workqueue.TypedRateLimitingInterface[request], low bool,
+) workqueue.TypedRateLimitingInterface[request] {
 	pq, ok := q.(queue.PriorityQueue[request])
 	if !ok {
 		return q

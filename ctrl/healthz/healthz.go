@@ -63,6 +63,8 @@ func (h *Handler) ServeHTTP(resp http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// serveAll runs all checks but the excluded ones, and reports those that fail, or all of them if
+// the query has "verbose".
 func serveAll(checks map[string]Checker, resp http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	unknown := map[string]bool{}

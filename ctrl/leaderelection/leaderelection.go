@@ -49,7 +49,9 @@ type Options struct {
 // NewResourceLock returns the lock, with a unique identity: the host's name and a random part. It
 // returns nil and no error if leader election is disabled. Events of the lock are recorded with
 // recorderProvider, if that is not nil. It makes no request.
-func NewResourceLock(config *rest.Config, recorderProvider recorder.Provider, options Options) (resourcelock.Interface, error) {
+func NewResourceLock(
+	config *rest.Config, recorderProvider recorder.Provider, options Options,
+) (resourcelock.Interface, error) {
 	if !options.LeaderElection {
 		return nil, nil
 	}

@@ -62,7 +62,7 @@ func TestDelegates(t *testing.T) {
 	}
 }
 
-func TestNoLoggerIsNoted(t *testing.T) {
+func TestWarningWithoutLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stderr bytes.Buffer
 		l := logr.New(&sink{root: newRoot(&stderr)})

@@ -15,14 +15,14 @@ const warnAfter = 30 * time.Second
 
 // root has the sink that SetLogger sets, once.
 type root struct {
-	real   atomic.Pointer[logr.LogSink]
-	born   time.Time
-	warn   sync.Once
-	stderr io.Writer
+	real    atomic.Pointer[logr.LogSink]
+	created time.Time
+	warn    sync.Once
+	stderr  io.Writer
 }
 
 func newRoot(stderr io.Writer) *root {
-	return &root{born: time.Now(), stderr: stderr}
+	return &root{created: time.Now(), stderr: stderr}
 }
 
 func (r *root) set(s logr.LogSink) {
@@ -34,7 +34,7 @@ func (r *root) set(s logr.LogSink) {
 
 // dropped is called for each dropped message.
 func (r *root) dropped() {
-	if time.Since(r.born) < warnAfter {
+	if time.Since(r.created) < warnAfter {
 		return
 	}
 	r.warn.Do(func() {
@@ -54,7 +54,7 @@ type sink struct {
 // target is what a sink delegates to: as it is, to derive others from, and with a call depth that
 // skips the frame of this package.
 type target struct {
-	plain, called logr.LogSink
+	direct, called logr.LogSink
 }
 
 var _ logr.CallDepthLogSink = (*sink)(nil)
@@ -68,11 +68,11 @@ func (s *sink) target() *target {
 	if real == nil {
 		return nil
 	}
-	plain := *real
+	direct := *real
 	if s.parent != nil {
-		plain = s.derive(s.parent.target().plain)
+		direct = s.derive(s.parent.target().direct)
 	}
-	t := &target{plain: plain, called: skipFrames(plain, 1)}
+	t := &target{direct: direct, called: skipFrames(direct, 1)}
 	s.ready.Store(t)
 	return t
 }
@@ -87,7 +87,7 @@ func skipFrames(s logr.LogSink, n int) logr.LogSink {
 // child derives a sink, from the target if there is one.
 func (s *sink) child(derive func(logr.LogSink) logr.LogSink) logr.LogSink {
 	if t := s.target(); t != nil {
-		return derive(t.plain)
+		return derive(t.direct)
 	}
 	return &sink{root: s.root, parent: s, derive: derive}
 }

@@ -27,6 +27,8 @@ type election struct {
 
 func (e *election) String() string { return "leader election" }
 
+// start starts the leader election, and waits until this process leads or ctx ends. Without a lock
+// it returns at once.
 func (e *election) start(ctx context.Context) error {
 	if e.lock == nil {
 		return nil

@@ -25,20 +25,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// diary records events in order.
-type diary struct {
+// eventLog records events in order.
+type eventLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) note(format string, args ...any) {
+func (d *eventLog) note(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// expect compares the diary since the last time.
-func (d *diary) expect(t *testing.T, want ...string) {
+// expect compares the events since the last call.
+func (d *eventLog) expect(t *testing.T, want ...string) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,7 +49,7 @@ func (d *diary) expect(t *testing.T, want ...string) {
 }
 
 // runnable records when it starts and when it stops.
-func (d *diary) runnable(name string) RunnableFunc {
+func (d *eventLog) runnable(name string) RunnableFunc {
 	return func(ctx context.Context) error {
 		d.note("start %s", name)
 		<-ctx.Done()
@@ -68,7 +68,7 @@ type (
 	}
 	warms struct {
 		Runnable
-		d *diary
+		d *eventLog
 	}
 	activeAndWarm struct{ always }
 )
@@ -115,7 +115,7 @@ func TestPhases(t *testing.T) {
 }
 
 func TestPhaseOfARunnable(t *testing.T) {
-	var d diary
+	var d eventLog
 	r := d.runnable("r")
 	for name, c := range map[string]struct {
 		r    Runnable
@@ -149,7 +149,7 @@ func TestPhaseOfARunnable(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d diary
+		var d eventLog
 		l := testLifecycle(nil)
 		inSync := make(chan struct{})
 		for _, r := range []Runnable{
@@ -200,7 +200,7 @@ func TestOrder(t *testing.T) {
 
 func TestARunnableThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d diary
+		var d eventLog
 		broken := errors.New("broken")
 		l := testLifecycle(nil)
 		_ = l.add(always{d.runnable("other")})
@@ -245,7 +245,7 @@ func TestCachesThatDoNotSync(t *testing.T) {
 func TestCachesAddedLate(t *testing.T) {
 	for synced, want := range map[bool]string{true: "", false: "caches did not sync"} {
 		synctest.Test(t, func(t *testing.T) {
-			var d diary
+			var d eventLog
 			l := testLifecycle(nil)
 			stop := begin(t, l)
 			<-l.elected
@@ -269,7 +269,7 @@ func TestCachesAddedLate(t *testing.T) {
 
 func TestStoppedBeforeAnythingIsInSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d diary
+		var d eventLog
 		l := testLifecycle(nil)
 		_ = l.add(caches{Runnable: d.runnable("cache"), synced: nil})
 		l.caches.members[0].synced = func(ctx context.Context) bool { <-ctx.Done(); return false }
@@ -415,7 +415,7 @@ func (l *lease) setCut(id string, v bool) { l.mu.Lock(); l.cut[id] = v; l.mu.Unl
 
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d diary
+		var d eventLog
 		shared := &lease{cut: map[string]bool{}}
 		replica := func(id string) (*lifecycle, func() error) {
 			l := testLifecycle(&candidate{lease: shared, id: id})
@@ -490,7 +490,7 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
-func TestElectionThatCannotBe(t *testing.T) {
+func TestInvalidLeaseDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLifecycle(&candidate{lease: &lease{}, id: "a"})
 		l.phases[5].(*election).options.LeaseDuration = ptr.To(time.Second)
@@ -500,14 +500,14 @@ func TestElectionThatCannotBe(t *testing.T) {
 	})
 }
 
-func TestWhyTheCallerStoppedIsNoError(t *testing.T) {
+func TestCancelCauseIsNotReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		l := testLifecycle(nil)
 		ended := make(chan error)
 		go func() { ended <- l.run(ctx) }()
 		<-l.elected
-		cancel(errors.New("the caller's own business"))
+		cancel(errors.New("canceled by the caller"))
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

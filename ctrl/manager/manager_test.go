@@ -19,14 +19,14 @@ import (
 	metricsserver "flyball.dev/ctrl/metrics/server"
 )
 
-// nowhere is a cluster whose methods are not called.
-var nowhere = &rest.Config{Host: "http://nowhere.test"}
+// unusedConfig is the config of a server to which no request is sent.
+var unusedConfig = &rest.Config{Host: "http://nowhere.test"}
 
 var noMetrics = metricsserver.Options{BindAddress: "0"}
 
 func newManager(t *testing.T, options Options) *manager {
 	t.Helper()
-	m, err := New(nowhere, options)
+	m, err := New(unusedConfig, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestMetricsServer(t *testing.T) {
 
 func TestPortsInUse(t *testing.T) {
 	address := taken(t)
-	if _, err := New(nowhere, Options{Metrics: noMetrics, HealthProbeBindAddress: address}); err == nil ||
+	if _, err := New(unusedConfig, Options{Metrics: noMetrics, HealthProbeBindAddress: address}); err == nil ||
 		!strings.HasPrefix(err.Error(), "error listening on "+address) {
 		t.Errorf("health probes: %v", err)
 	}
@@ -139,7 +139,7 @@ func TestPortsInUse(t *testing.T) {
 	other := free.Addr().String()
 	_ = free.Close()
 	for range 2 { // the listener of the other server is closed
-		if _, err := New(nowhere, Options{Metrics: noMetrics, HealthProbeBindAddress: other, PprofBindAddress: address}); err == nil ||
+		if _, err := New(unusedConfig, Options{Metrics: noMetrics, HealthProbeBindAddress: other, PprofBindAddress: address}); err == nil ||
 			!strings.HasPrefix(err.Error(), "error listening on "+address) {
 			t.Errorf("pprof: %v", err)
 		}
@@ -162,17 +162,17 @@ func TestServer(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBe(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	if _, err := New(nil, Options{}); err == nil || err.Error() != "must specify Config" {
 		t.Errorf("without a configuration: %v", err)
 	}
-	if _, err := New(nowhere, Options{LeaderElection: true, LeaderElectionNamespace: "n"}); err == nil || err.Error() != "LeaderElectionID must be configured" {
-		t.Errorf("an election without a name: %v", err)
+	if _, err := New(unusedConfig, Options{LeaderElection: true, LeaderElectionNamespace: "n"}); err == nil || err.Error() != "LeaderElectionID must be configured" {
+		t.Errorf("leader election without an ID: %v", err)
 	}
 	broken := errors.New("broken")
 	filter := func(*rest.Config, *http.Client) (metricsserver.Filter, error) { return nil, broken }
-	if _, err := New(nowhere, Options{Metrics: metricsserver.Options{FilterProvider: filter}}); !errors.Is(err, broken) {
-		t.Errorf("a metrics server that cannot be made: %v", err)
+	if _, err := New(unusedConfig, Options{Metrics: metricsserver.Options{FilterProvider: filter}}); !errors.Is(err, broken) {
+		t.Errorf("a metrics server whose filter fails: %v", err)
 	}
 }
 
@@ -186,12 +186,12 @@ func TestGetters(t *testing.T) {
 	if d := newManager(t, Options{Metrics: noMetrics}); d.GetLogger() != log.Log {
 		t.Error("the default logger is not log.Log")
 	}
-	if m.GetConfig().Host != nowhere.Host || m.GetClient() == nil || m.GetCache() == nil || m.GetScheme() == nil || m.GetRESTMapper() == nil {
-		t.Error("the manager does not speak for its cluster")
+	if m.GetConfig().Host != unusedConfig.Host || m.GetClient() == nil || m.GetCache() == nil || m.GetScheme() == nil || m.GetRESTMapper() == nil {
+		t.Error("a getter does not return the part of the cluster")
 	}
 }
 
-func TestLockOfOnesOwn(t *testing.T) {
+func TestLeaderElectionResourceLockInterface(t *testing.T) {
 	shared := &lease{cut: map[string]bool{}}
 	m := newManager(t, Options{
 		Metrics: noMetrics, LeaderElection: true, LeaderElectionReleaseOnCancel: true,

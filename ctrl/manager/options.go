@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -130,12 +131,12 @@ type Options struct {
 
 // complete sets the defaults of options that are not set.
 func (o *Options) complete() {
-	setDefault(&o.LeaseDuration, ptr.To(15*time.Second))
-	setDefault(&o.RenewDeadline, ptr.To(10*time.Second))
-	setDefault(&o.RetryPeriod, ptr.To(2*time.Second))
-	setDefault(&o.GracefulShutdownTimeout, ptr.To(30*time.Second))
-	setDefault(&o.ReadinessEndpointName, "/readyz")
-	setDefault(&o.LivenessEndpointName, "/healthz")
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, ptr.To(15*time.Second))
+	o.RenewDeadline = cmp.Or(o.RenewDeadline, ptr.To(10*time.Second))
+	o.RetryPeriod = cmp.Or(o.RetryPeriod, ptr.To(2*time.Second))
+	o.GracefulShutdownTimeout = cmp.Or(o.GracefulShutdownTimeout, ptr.To(30*time.Second))
+	o.ReadinessEndpointName = cmp.Or(o.ReadinessEndpointName, "/readyz")
+	o.LivenessEndpointName = cmp.Or(o.LivenessEndpointName, "/healthz")
 	if o.WebhookServer == nil {
 		o.WebhookServer = webhook.NewServer(webhook.Options{})
 	}
@@ -147,13 +148,6 @@ func (o *Options) complete() {
 	}
 	if o.Controller.Logger.GetSink() == nil {
 		o.Controller.Logger = o.Logger
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"flyball.dev/ctrl/healthz"
+	"flyball.dev/ctrl/internal/httpserver"
 	"flyball.dev/ctrl/log"
 )
 
@@ -48,27 +48,8 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 	}
 	logger = logger.WithValues("addr", listener.Addr().String())
-
-	stopped := make(chan struct{})
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		logger.Info("Shutting down server")
-		limited, cancel := context.Background(), func() {}
-		if s.ShutdownTimeout != nil {
-			limited, cancel = context.WithTimeout(limited, *s.ShutdownTimeout)
-		}
-		defer cancel()
-		if err := s.Server.Shutdown(limited); err != nil {
-			logger.Error(err, "Could not shut down server")
-		}
-	})
 	logger.Info("Starting server")
-	if err := s.Server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		cancel()
-		return err
-	}
-	<-stopped
-	return nil
+	return httpserver.Serve(ctx, logger, s.Server, listener, s.ShutdownTimeout)
 }
 
 // listen listens on address, unless that is empty or "0".
@@ -99,7 +80,7 @@ func (m *manager) addServers() error {
 			mux.Handle(path, http.StripPrefix(path, handler))
 			mux.Handle(path+"/", http.StripPrefix(path, handler))
 		}
-		if err := m.Add(&Server{Name: "health probes", Server: newHTTPServer(mux), Listener: m.health}); err != nil {
+		if err := m.Add(&Server{Name: "health probes", Server: httpserver.New(mux), Listener: m.health}); err != nil {
 			return err
 		}
 	}
@@ -110,13 +91,9 @@ func (m *manager) addServers() error {
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-		if err := m.Add(&Server{Name: "pprof", Server: newHTTPServer(mux), Listener: m.pprof}); err != nil {
+		if err := m.Add(&Server{Name: "pprof", Server: httpserver.New(mux), Listener: m.pprof}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func newHTTPServer(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, IdleTimeout: 90 * time.Second, ReadHeaderTimeout: 32 * time.Second}
 }

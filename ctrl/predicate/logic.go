@@ -22,6 +22,7 @@ func Not[object any](predicate TypedPredicate[object]) TypedPredicate[object] {
 	return not[object]{predicate}
 }
 
+// all is a predicate that is true if all of its predicates are.
 type all[object any] []TypedPredicate[object]
 
 func (a all[object]) Create(e event.TypedCreateEvent[object]) bool {
@@ -49,6 +50,7 @@ func every[object any](predicates []TypedPredicate[object], passes func(TypedPre
 	return true
 }
 
+// not is a predicate that is true if its predicate is not.
 type not[object any] struct{ of TypedPredicate[object] }
 
 func (n not[object]) Create(e event.TypedCreateEvent[object]) bool   { return !n.of.Create(e) }

@@ -97,6 +97,7 @@ func TerminalError(wrapped error) error {
 	return &terminalError{wrapped}
 }
 
+// terminalError is an error after which a request is not retried.
 type terminalError struct{ error }
 
 func (e *terminalError) Error() string {

@@ -49,16 +49,6 @@ func withCause[object any, request comparable](
 	return &causeRecorder[object, request]{recording, c, before, after}
 }
 
-// updateKind is the kind of cause that an update is: a resync if the resource version is the same.
-func updateKind(before, after any) cause.Kind {
-	a, okA := before.(interface{ GetResourceVersion() string })
-	b, okB := after.(interface{ GetResourceVersion() string })
-	if okA && okB && !reflectutil.IsNil(before) && !reflectutil.IsNil(after) && a.GetResourceVersion() == b.GetResourceVersion() {
-		return cause.Resync
-	}
-	return cause.Updated
-}
-
 func (r *causeRecorder[object, request]) Add(item request) {
 	r.add(queue.AddOpts{}, item)
 }

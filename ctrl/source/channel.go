@@ -57,53 +57,56 @@ func TypedChannel[object any, request comparable](
 	return c
 }
 
+// channel is a source of the generic events of a Go channel.
 type channel[object any, request comparable] struct {
 	source     <-chan event.TypedGenericEvent[object]
 	handler    handler.TypedEventHandler[object, request]
 	predicates []predicate.TypedPredicate[object]
 	bufferSize int
 
-	mu        sync.Mutex
-	running   bool
-	listeners []listener[object]
+	mu          sync.Mutex
+	running     bool
+	subscribers []subscriber[object]
 }
 
-// listener is one start of the source: events are added to its buffer until its context is done.
-type listener[object any] struct {
+// subscriber is one start of the source: events are added to its buffer until its context is done.
+type subscriber[object any] struct {
 	ctx    context.Context
 	buffer chan event.TypedGenericEvent[object]
 }
 
 // Start implements TypedSource.
-func (c *channel[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+func (c *channel[object, request]) Start(
+	ctx context.Context, queue workqueue.TypedRateLimitingInterface[request],
+) error {
 	if c.source == nil {
 		return errors.New("must specify Channel.Source")
 	}
 	if reflectutil.IsNil(c.handler) {
 		return errors.New("must specify Channel.Handler")
 	}
-	l := listener[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize)}
+	s := subscriber[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize)}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.listeners = append(c.listeners, l)
+	c.subscribers = append(c.subscribers, s)
 	if !c.running {
 		c.running = true
 		go c.distribute(ctx)
 	}
-	go c.handle(l, queue)
+	go c.handle(s, queue)
 	return nil
 }
 
-// distribute passes events to all listeners until ctx is done or the channel is closed.
+// distribute passes events to all subscribers until ctx is done or the channel is closed.
 func (c *channel[object, request]) distribute(ctx context.Context) {
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, l := range c.listeners {
-			close(l.buffer)
+		for _, s := range c.subscribers {
+			close(s.buffer)
 		}
-		c.listeners, c.running = nil, false
+		c.subscribers, c.running = nil, false
 	}()
 	for {
 		select {
@@ -114,12 +117,12 @@ func (c *channel[object, request]) distribute(ctx context.Context) {
 				return
 			}
 			c.mu.Lock()
-			listeners := c.listeners
+			subscribers := c.subscribers
 			c.mu.Unlock()
-			for _, l := range listeners {
+			for _, s := range subscribers {
 				select {
-				case l.buffer <- e:
-				case <-l.ctx.Done():
+				case s.buffer <- e:
+				case <-s.ctx.Done():
 				case <-ctx.Done():
 					return
 				}
@@ -129,29 +132,24 @@ func (c *channel[object, request]) distribute(ctx context.Context) {
 }
 
 // handle calls the handler for the buffered events until the source ends.
-func (c *channel[object, request]) handle(l listener[object], queue workqueue.TypedRateLimitingInterface[request]) {
+func (c *channel[object, request]) handle(
+	s subscriber[object], queue workqueue.TypedRateLimitingInterface[request],
+) {
+	filter := predicate.And(c.predicates...)
 	for {
 		select {
-		case <-l.ctx.Done():
+		case <-s.ctx.Done():
 			return
-		case e, open := <-l.buffer:
+		case e, open := <-s.buffer:
 			if !open {
 				return
 			}
-			if c.passes(e) {
-				c.handler.Generic(l.ctx, e, withCause(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
+			if filter.Generic(e) {
+				c.handler.Generic(s.ctx, e,
+					withCause(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
 			}
 		}
 	}
-}
-
-func (c *channel[object, request]) passes(e event.TypedGenericEvent[object]) bool {
-	for _, p := range c.predicates {
-		if !p.Generic(e) {
-			return false
-		}
-	}
-	return true
 }
 
 // String names the source in logs.

@@ -18,10 +18,10 @@ import (
 
 // delivery passes the notifications of an informer that pass all predicates to a handler.
 type delivery[object any, request comparable] struct {
-	ctx        context.Context
-	queue      workqueue.TypedRateLimitingInterface[request]
-	handler    handler.TypedEventHandler[object, request]
-	predicates []predicate.TypedPredicate[object]
+	ctx       context.Context
+	queue     workqueue.TypedRateLimitingInterface[request]
+	handler   handler.TypedEventHandler[object, request]
+	predicate predicate.TypedPredicate[object]
 	// gvk is the kind of the objects, if the informer has a method that returns it: typed objects
 	// do not carry it.
 	gvk schema.GroupVersionKind
@@ -34,7 +34,9 @@ func newDelivery[object any, request comparable](
 	handler handler.TypedEventHandler[object, request],
 	predicates []predicate.TypedPredicate[object],
 ) *delivery[object, request] {
-	d := &delivery[object, request]{ctx: ctx, queue: queue, handler: handler, predicates: predicates}
+	d := &delivery[object, request]{
+		ctx: ctx, queue: queue, handler: handler, predicate: predicate.And(predicates...),
+	}
 	if i, ok := informer.(interface {
 		GroupVersionKind() schema.GroupVersionKind
 	}); ok {
@@ -49,10 +51,8 @@ func (d *delivery[object, request]) OnAdd(obj any, isInInitialList bool) {
 		return
 	}
 	e := event.TypedCreateEvent[object]{Object: o, IsInInitialList: isInInitialList}
-	for _, p := range d.predicates {
-		if !p.Create(e) {
-			return
-		}
+	if !d.predicate.Create(e) {
+		return
 	}
 	kind := cause.Created
 	if isInInitialList {
@@ -71,12 +71,10 @@ func (d *delivery[object, request]) OnUpdate(oldObj, newObj any) {
 		return
 	}
 	e := event.TypedUpdateEvent[object]{ObjectOld: before, ObjectNew: after}
-	for _, p := range d.predicates {
-		if !p.Update(e) {
-			return
-		}
+	if !d.predicate.Update(e) {
+		return
 	}
-	d.handler.Update(d.ctx, e, withCause(d.queue, updateKind(before, after), d.gvk, before, after))
+	d.handler.Update(d.ctx, e, withCause(d.queue, cause.OfUpdate(before, after), d.gvk, before, after))
 }
 
 func (d *delivery[object, request]) OnDelete(obj any) {
@@ -89,10 +87,8 @@ func (d *delivery[object, request]) OnDelete(obj any) {
 		return
 	}
 	e := event.TypedDeleteEvent[object]{Object: o, DeleteStateUnknown: unknown}
-	for _, p := range d.predicates {
-		if !p.Delete(e) {
-			return
-		}
+	if !d.predicate.Delete(e) {
+		return
 	}
 	d.handler.Delete(d.ctx, e, withCause(d.queue, cause.Deleted, d.gvk, o, o))
 }

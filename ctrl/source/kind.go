@@ -47,6 +47,7 @@ func TypedKind[object client.Object, request comparable](
 	return &kind[object, request]{cache: cache, of: obj, handler: handler, predicates: predicates}
 }
 
+// kind is a source of the events of one kind in a cache.
 type kind[object client.Object, request comparable] struct {
 	cache      cache.Cache
 	of         object

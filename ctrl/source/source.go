@@ -72,7 +72,9 @@ type TypedInformer[object any, request comparable] struct {
 type Informer = TypedInformer[client.Object, reconcile.Request]
 
 // Start adds the handler to the informer until ctx is done.
-func (s *TypedInformer[object, request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+func (s *TypedInformer[object, request]) Start(
+	ctx context.Context, queue workqueue.TypedRateLimitingInterface[request],
+) error {
 	if reflectutil.IsNil(s.Informer) {
 		return errors.New("must specify Informer.Informer")
 	}

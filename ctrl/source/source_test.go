@@ -232,7 +232,7 @@ func TestKindWhoseCacheDoesNotSync(t *testing.T) {
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	var none handler.EventHandler
 	events := make(chan event.GenericEvent)
 	// The texts are controller-runtime's: programs test for them.

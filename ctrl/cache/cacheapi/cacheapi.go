@@ -83,10 +83,14 @@ type Informer interface {
 
 	// AddEventHandlerWithResyncPeriod adds a handler with its own resync period. Zero disables
 	// resyncs.
-	AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error)
+	AddEventHandlerWithResyncPeriod(
+		handler toolscache.ResourceEventHandler, resyncPeriod time.Duration,
+	) (toolscache.ResourceEventHandlerRegistration, error)
 
 	// AddEventHandlerWithOptions adds a handler with options.
-	AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error)
+	AddEventHandlerWithOptions(
+		handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions,
+	) (toolscache.ResourceEventHandlerRegistration, error)
 
 	// RemoveEventHandler removes a handler. Removing it again does nothing.
 	RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error

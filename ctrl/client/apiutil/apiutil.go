@@ -72,9 +72,13 @@ func GVKForObject(obj runtime.Object, scheme *runtime.Scheme) (schema.GroupVersi
 		return own, nil
 	}
 	if own.Empty() {
-		return schema.GroupVersionKind{}, fmt.Errorf("multiple GroupVersionKinds associated with Go type %T within the Scheme, and the object has none: %q", obj, gvks)
+		return schema.GroupVersionKind{},
+			fmt.Errorf("multiple GroupVersionKinds associated with Go type %T within the Scheme, "+
+				"and the object has none: %q", obj, gvks)
 	}
-	return schema.GroupVersionKind{}, fmt.Errorf("multiple GroupVersionKinds associated with Go type %T within the Scheme, none of which is %q of the object: %q", obj, own, gvks)
+	return schema.GroupVersionKind{},
+		fmt.Errorf("multiple GroupVersionKinds associated with Go type %T within the Scheme, "+
+			"none of which is %q of the object: %q", obj, own, gvks)
 }
 
 // RESTClientForGVK returns a REST client for the group and version of a kind. Its
@@ -90,7 +94,8 @@ func RESTClientForGVK(
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
 	}
-	return rest.RESTClientForConfigAndClient(ConfigForGVK(gvk, forceDisableProtoBuf, isUnstructured, baseConfig, codecs), httpClient)
+	cfg := ConfigForGVK(gvk, forceDisableProtoBuf, isUnstructured, baseConfig, codecs)
+	return rest.RESTClientForConfigAndClient(cfg, httpClient)
 }
 
 // ConfigForGVK returns the configuration of a REST client for the group and
@@ -140,16 +145,20 @@ func (s replacing) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner
 	return replacingDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 
-type replacingDecoder struct{ plain runtime.Decoder }
+// replacingDecoder decodes into an empty object and then replaces the target with it, so that
+// nothing of the target's previous content is left.
+type replacingDecoder struct{ decoder runtime.Decoder }
 
-func (d replacingDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (d replacingDecoder) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into == nil {
-		return d.plain.Decode(data, defaults, nil)
+		return d.decoder.Decode(data, defaults, nil)
 	}
 	// If the data cannot be decoded, or is of another kind, the target must not be changed.
 	target := reflect.ValueOf(into).Elem()
 	fresh := reflect.New(target.Type())
-	out, gvk, err := d.plain.Decode(data, defaults, fresh.Interface().(runtime.Object))
+	out, gvk, err := d.decoder.Decode(data, defaults, fresh.Interface().(runtime.Object))
 	if err != nil || out != fresh.Interface() {
 		return out, gvk, err
 	}

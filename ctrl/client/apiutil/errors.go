@@ -37,7 +37,8 @@ func (e ErrResourceDiscoveryFailed) orNil() error {
 // Unwrap returns the errors.
 func (e *ErrResourceDiscoveryFailed) Unwrap() []error {
 	errs := make([]error, 0, len(*e))
-	for _, gv := range slices.SortedFunc(maps.Keys(*e), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
+	byName := func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }
+	for _, gv := range slices.SortedFunc(maps.Keys(*e), byName) {
 		err := (*e)[gv]
 		if apierrors.IsNotFound(err) {
 			err = &meta.NoResourceMatchError{PartialResource: gv.WithResource("")}

@@ -87,7 +87,7 @@ func promoted(pointer reflect.Type, method string) bool {
 	if pointer.Kind() != reflect.Pointer || pointer.Elem().Kind() != reflect.Struct {
 		return false
 	}
-	givers := 0
+	promoters := 0
 	for field := range pointer.Elem().Fields() {
 		if !field.Anonymous {
 			continue
@@ -97,10 +97,10 @@ func promoted(pointer reflect.Type, method string) bool {
 			t = reflect.PointerTo(t)
 		}
 		if _, ok := t.MethodByName(method); ok {
-			givers++
+			promoters++
 		}
 	}
-	return givers == 1
+	return promoters == 1
 }
 
 // withoutProtobuf removes protobuf from the content types of cfg.

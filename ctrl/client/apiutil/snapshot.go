@@ -35,7 +35,8 @@ type group struct {
 }
 
 func groupOf(doc *metav1.APIGroup) *group {
-	g := &group{name: doc.Name, preferred: doc.PreferredVersion.Version, complete: true, resources: map[string][]metav1.APIResource{}}
+	g := &group{name: doc.Name, preferred: doc.PreferredVersion.Version, complete: true,
+		resources: map[string][]metav1.APIResource{}}
 	for _, v := range doc.Versions {
 		g.versions = append(g.versions, v.Version)
 	}

@@ -41,7 +41,8 @@ func RegisterFlags(fs *flag.FlagSet) {
 		fs = flag.CommandLine
 	}
 	if fs.Lookup(KubeconfigFlagName) == nil {
-		fs.String(KubeconfigFlagName, "", "Path to a kubeconfig. Without it $KUBECONFIG, the in-cluster configuration or ~/.kube/config is used.")
+		fs.String(KubeconfigFlagName, "", "Path to a kubeconfig. "+
+			"Without it $KUBECONFIG, the in-cluster configuration or ~/.kube/config is used.")
 	}
 	kubeconfigFlags = append(kubeconfigFlags, fs.Lookup(KubeconfigFlagName))
 }
@@ -73,6 +74,8 @@ func GetConfigWithContext(context string) (*rest.Config, error) {
 	return cfg, nil
 }
 
+// load returns the config of a context by the usual rules: --kubeconfig, $KUBECONFIG, in-cluster,
+// $HOME/.kube/config.
 func load(context string, inCluster func() (*rest.Config, error)) (*rest.Config, error) {
 	if file := flagValue(); file != "" {
 		return fromFiles(&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}, context)
@@ -91,7 +94,8 @@ func load(context string, inCluster func() (*rest.Config, error)) (*rest.Config,
 		if err != nil {
 			return nil, fmt.Errorf("could not determine the home directory: %w", err)
 		}
-		rules.Precedence = append(rules.Precedence, filepath.Join(u.HomeDir, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName))
+		rules.Precedence = append(rules.Precedence,
+			filepath.Join(u.HomeDir, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName))
 	}
 	cfg, err := fromFiles(rules, context)
 	if err != nil && notInCluster != nil {

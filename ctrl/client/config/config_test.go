@@ -99,8 +99,8 @@ func TestNoRateLimit(t *testing.T) {
 	}
 }
 
-// TestFlagOfAnother checks that a flag which the program has defined is used.
-func TestFlagOfAnother(t *testing.T) {
+// TestExistingKubeconfigFlag checks that a flag which the program has defined is used.
+func TestExistingKubeconfigFlag(t *testing.T) {
 	before := kubeconfigFlags
 	defer func() { kubeconfigFlags = before }()
 	fs := flag.NewFlagSet("", flag.ContinueOnError)

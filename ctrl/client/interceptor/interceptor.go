@@ -17,21 +17,56 @@ import (
 // SubResource replaces the client of a subresource, and with it the functions for its methods.
 // Status is SubResource("status").
 type Funcs struct {
-	Get               func(ctx context.Context, client client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
-	List              func(ctx context.Context, client client.WithWatch, list client.ObjectList, opts ...client.ListOption) error
-	Create            func(ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.CreateOption) error
-	Delete            func(ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.DeleteOption) error
-	DeleteAllOf       func(ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.DeleteAllOfOption) error
-	Update            func(ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.UpdateOption) error
-	Patch             func(ctx context.Context, client client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error
-	Apply             func(ctx context.Context, client client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error
-	Watch             func(ctx context.Context, client client.WithWatch, obj client.ObjectList, opts ...client.ListOption) (watch.Interface, error)
-	SubResource       func(client client.WithWatch, subResource string) client.SubResourceClient
-	SubResourceGet    func(ctx context.Context, client client.Client, subResourceName string, obj client.Object, subResource client.Object, opts ...client.SubResourceGetOption) error
-	SubResourceCreate func(ctx context.Context, client client.Client, subResourceName string, obj client.Object, subResource client.Object, opts ...client.SubResourceCreateOption) error
-	SubResourceUpdate func(ctx context.Context, client client.Client, subResourceName string, obj client.Object, opts ...client.SubResourceUpdateOption) error
-	SubResourcePatch  func(ctx context.Context, client client.Client, subResourceName string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error
-	SubResourceApply  func(ctx context.Context, client client.Client, subResourceName string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error
+	Get func(
+		ctx context.Context, client client.WithWatch, key client.ObjectKey, obj client.Object,
+		opts ...client.GetOption,
+	) error
+	List func(
+		ctx context.Context, client client.WithWatch, list client.ObjectList, opts ...client.ListOption,
+	) error
+	Create func(
+		ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.CreateOption,
+	) error
+	Delete func(
+		ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.DeleteOption,
+	) error
+	DeleteAllOf func(
+		ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.DeleteAllOfOption,
+	) error
+	Update func(
+		ctx context.Context, client client.WithWatch, obj client.Object, opts ...client.UpdateOption,
+	) error
+	Patch func(
+		ctx context.Context, client client.WithWatch, obj client.Object, patch client.Patch,
+		opts ...client.PatchOption,
+	) error
+	Apply func(
+		ctx context.Context, client client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption,
+	) error
+	Watch func(
+		ctx context.Context, client client.WithWatch, obj client.ObjectList, opts ...client.ListOption,
+	) (watch.Interface, error)
+	SubResource    func(client client.WithWatch, subResource string) client.SubResourceClient
+	SubResourceGet func(
+		ctx context.Context, client client.Client, subResourceName string, obj client.Object, subResource client.Object,
+		opts ...client.SubResourceGetOption,
+	) error
+	SubResourceCreate func(
+		ctx context.Context, client client.Client, subResourceName string, obj client.Object, subResource client.Object,
+		opts ...client.SubResourceCreateOption,
+	) error
+	SubResourceUpdate func(
+		ctx context.Context, client client.Client, subResourceName string, obj client.Object,
+		opts ...client.SubResourceUpdateOption,
+	) error
+	SubResourcePatch func(
+		ctx context.Context, client client.Client, subResourceName string, obj client.Object, patch client.Patch,
+		opts ...client.SubResourcePatchOption,
+	) error
+	SubResourceApply func(
+		ctx context.Context, client client.Client, subResourceName string, obj runtime.ApplyConfiguration,
+		opts ...client.SubResourceApplyOption,
+	) error
 }
 
 // NewClient returns a client that calls funcs instead of the methods of interceptedClient.
@@ -45,7 +80,9 @@ type interceptor struct {
 	funcs Funcs
 }
 
-func (c *interceptor) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (c *interceptor) Get(
+	ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+) error {
 	if f := c.funcs.Get; f != nil {
 		return f(ctx, c.WithWatch, key, obj, opts...)
 	}
@@ -87,7 +124,9 @@ func (c *interceptor) Update(ctx context.Context, obj client.Object, opts ...cli
 	return c.WithWatch.Update(ctx, obj, opts...)
 }
 
-func (c *interceptor) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *interceptor) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	if f := c.funcs.Patch; f != nil {
 		return f(ctx, c.WithWatch, obj, patch, opts...)
 	}
@@ -101,7 +140,9 @@ func (c *interceptor) Apply(ctx context.Context, obj runtime.ApplyConfiguration,
 	return c.WithWatch.Apply(ctx, obj, opts...)
 }
 
-func (c *interceptor) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+func (c *interceptor) Watch(
+	ctx context.Context, list client.ObjectList, opts ...client.ListOption,
+) (watch.Interface, error) {
 	if f := c.funcs.Watch; f != nil {
 		return f(ctx, c.WithWatch, list, opts...)
 	}
@@ -122,6 +163,7 @@ func (c *interceptor) SubResource(subResource string) client.SubResourceClient {
 	}
 }
 
+// subResourceInterceptor calls the functions of Funcs for one subresource, where they are set.
 type subResourceInterceptor struct {
 	client.SubResourceClient
 	name   string
@@ -129,35 +171,45 @@ type subResourceInterceptor struct {
 	funcs  Funcs
 }
 
-func (s *subResourceInterceptor) Get(ctx context.Context, obj, subResource client.Object, opts ...client.SubResourceGetOption) error {
+func (s *subResourceInterceptor) Get(
+	ctx context.Context, obj, subResource client.Object, opts ...client.SubResourceGetOption,
+) error {
 	if f := s.funcs.SubResourceGet; f != nil {
 		return f(ctx, s.client, s.name, obj, subResource, opts...)
 	}
 	return s.SubResourceClient.Get(ctx, obj, subResource, opts...)
 }
 
-func (s *subResourceInterceptor) Create(ctx context.Context, obj, subResource client.Object, opts ...client.SubResourceCreateOption) error {
+func (s *subResourceInterceptor) Create(
+	ctx context.Context, obj, subResource client.Object, opts ...client.SubResourceCreateOption,
+) error {
 	if f := s.funcs.SubResourceCreate; f != nil {
 		return f(ctx, s.client, s.name, obj, subResource, opts...)
 	}
 	return s.SubResourceClient.Create(ctx, obj, subResource, opts...)
 }
 
-func (s *subResourceInterceptor) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+func (s *subResourceInterceptor) Update(
+	ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption,
+) error {
 	if f := s.funcs.SubResourceUpdate; f != nil {
 		return f(ctx, s.client, s.name, obj, opts...)
 	}
 	return s.SubResourceClient.Update(ctx, obj, opts...)
 }
 
-func (s *subResourceInterceptor) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (s *subResourceInterceptor) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+) error {
 	if f := s.funcs.SubResourcePatch; f != nil {
 		return f(ctx, s.client, s.name, obj, patch, opts...)
 	}
 	return s.SubResourceClient.Patch(ctx, obj, patch, opts...)
 }
 
-func (s *subResourceInterceptor) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+func (s *subResourceInterceptor) Apply(
+	ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
+) error {
 	if f := s.funcs.SubResourceApply; f != nil {
 		return f(ctx, s.client, s.name, obj, opts...)
 	}

@@ -120,17 +120,17 @@ func TestEachFunction(t *testing.T) {
 
 // TestSubResource checks that a whole client can be replaced.
 func TestSubResource(t *testing.T) {
-	var asked []string
+	var requested []string
 	c := interceptor.NewClient(below{}, interceptor.Funcs{
 		SubResource: func(c client.WithWatch, name string) client.SubResourceClient {
-			asked = append(asked, name)
+			requested = append(requested, name)
 			return c.SubResource(name)
 		},
 		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
 			return errInstead
 		},
 	})
-	if err := c.Status().Update(context.Background(), nil); err != errBelow || len(asked) != 1 || asked[0] != "status" {
-		t.Errorf("error %v, asked for %q", err, asked)
+	if err := c.Status().Update(context.Background(), nil); err != errBelow || len(requested) != 1 || requested[0] != "status" {
+		t.Errorf("error %v, requested %q", err, requested)
 	}
 }

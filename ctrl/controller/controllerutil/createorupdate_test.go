@@ -83,7 +83,7 @@ func TestCreateAndThenChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestCreateOrUpdateErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for name, do := range map[string]operation{
 		"update": controllerutil.CreateOrUpdate,

@@ -42,7 +42,9 @@ func WithBlockOwnerDeletion(blockOwnerDeletion bool) OwnerReferenceOption {
 //
 // It returns an [AlreadyOwnedError] if another object is the controller, and an error if owner is
 // namespaced and controlled is not in its namespace.
-func SetControllerReference(owner, controlled metav1.Object, scheme *runtime.Scheme, opts ...OwnerReferenceOption) error {
+func SetControllerReference(
+	owner, controlled metav1.Object, scheme *runtime.Scheme, opts ...OwnerReferenceOption,
+) error {
 	ref, err := ownerReference(owner, controlled, scheme, "SetControllerReference")
 	if err != nil {
 		return err
@@ -130,7 +132,8 @@ func ownerReference(owner, object metav1.Object, scheme *runtime.Scheme, caller 
 				"cluster-scoped resource must not have a namespace-scoped owner, owner's namespace %s", ns)
 		}
 		return metav1.OwnerReference{}, fmt.Errorf(
-			"cross-namespace owner references are disallowed, owner's namespace %s, obj's namespace %s", ns, object.GetNamespace())
+			"cross-namespace owner references are disallowed, owner's namespace %s, obj's namespace %s",
+			ns, object.GetNamespace())
 	}
 	gvk, err := kindOf(owner, scheme, caller)
 	if err != nil {

@@ -41,7 +41,8 @@ type PriorityQueue[T comparable] = queue.PriorityQueue[T]
 type CauseRecorder[T comparable] = queue.CauseRecorder[T]
 
 // DiffRecorder is a queue of which a controller can request that the cause of an update includes
-// the fields that changed, as of the one made by [New].
+// the fields that changed, as of the one made by [New]. Comparing objects is slow, so that is done
+// for selected keys only.
 type DiffRecorder[T comparable] = queue.DiffRecorder[T]
 
 // What New returns has to have every contract: controllers and sources find them by type assertion.

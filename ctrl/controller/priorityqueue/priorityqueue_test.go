@@ -100,7 +100,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-func TestTheEnd(t *testing.T) {
+func TestShutDown(t *testing.T) {
 	logged := 0
 	q := New("", func(o *Opts[string]) {
 		o.Log = funcr.New(func(string, string) { logged++ }, funcr.Options{Verbosity: 5})
@@ -111,17 +111,17 @@ func TestTheEnd(t *testing.T) {
 	q.AddRateLimited("k")
 	q.AddWithOpts(AddOpts{RateLimited: true}, "k")
 	if key, priority, shutdown := q.GetWithPriority(); !shutdown || key != "" || priority != 0 || q.Len() != 0 || !q.ShuttingDown() {
-		t.Errorf("after the end there is %q", key)
+		t.Errorf("after the shutdown Get returned %q", key)
 	}
 	if q.NumRequeues("k") != 0 {
-		t.Error("the limiter was asked after the end")
+		t.Error("the rate limiter was used after the shutdown")
 	}
 	if logged != 1 {
 		t.Errorf("%d lines logged", logged)
 	}
 }
 
-func TestPatience(t *testing.T) {
+func TestAgingThreshold(t *testing.T) {
 	for threshold, want := range map[time.Duration]string{0: "low", time.Hour: "high", -1: "high"} {
 		synctest.Test(t, func(t *testing.T) {
 			q := New("", func(o *Opts[string]) { o.AgingThreshold = threshold })
@@ -136,7 +136,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
+func TestFlowsAreServedRoundRobin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New("", func(o *Opts[string]) { o.Flow = func(key string) string { return key[:1] } })
 		defer q.ShutDown()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"flyball.dev/ctrl/internal/reflectutil"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +48,20 @@ func (k Kind) String() string {
 		return kindNames[k]
 	}
 	return "cause " + strconv.Itoa(int(k))
+}
+
+// OfUpdate returns the kind of cause that an update is: Resync if both objects have the same
+// resource version.
+func OfUpdate(before, after any) Kind {
+	a, okA := before.(interface{ GetResourceVersion() string })
+	b, okB := after.(interface{ GetResourceVersion() string })
+	if !okA || !okB || reflectutil.IsNil(before) || reflectutil.IsNil(after) {
+		return Updated
+	}
+	if a.GetResourceVersion() == b.GetResourceVersion() {
+		return Resync
+	}
+	return Updated
 }
 
 // Cause is one reason to reconcile.

@@ -240,7 +240,8 @@ func (s *Server) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 			return nil, err
 		}
 	}
-	req := Request{r.Method, r.URL.Path, r.URL.Query().Encode(), r.Header.Get("Content-Type"), r.Header.Get("Accept"), string(body)}
+	req := Request{r.Method, r.URL.Path, r.URL.Query().Encode(),
+		r.Header.Get("Content-Type"), r.Header.Get("Accept"), string(body)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, req)

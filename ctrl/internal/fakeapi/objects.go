@@ -74,7 +74,8 @@ func (s *Server) handle(r *http.Request, req Request) (*http.Response, error) {
 		return nil, apierrors.NewMethodNotSupported(gv.WithResource(plural).GroupResource(), "get")
 	}
 	query := r.URL.Query()
-	f := &filter{resource: s.resources[i], namespace: namespace, metadata: strings.Contains(req.Accept, "as=PartialObjectMetadata")}
+	f := &filter{resource: s.resources[i], namespace: namespace,
+		metadata: strings.Contains(req.Accept, "as=PartialObjectMetadata")}
 	var err error
 	if f.labels, err = labels.Parse(query.Get("labelSelector")); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -145,7 +146,8 @@ func (s *Server) write(gv schema.GroupVersion, key string, req Request) (*http.R
 			return nil, apierrors.NewNotFound(resource, path.Base(key))
 		}
 		var err error
-		if body, err = strategicpatch.StrategicMergePatch(encode(s.serializer().Serializer, before), body, before); err != nil {
+		original := encode(s.serializer().Serializer, before)
+		if body, err = strategicpatch.StrategicMergePatch(original, body, before); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
@@ -178,7 +180,8 @@ type filter struct {
 }
 
 func (f *filter) matches(obj Object) bool {
-	if obj == nil || f.namespace != "" && f.namespace != obj.GetNamespace() || !f.labels.Matches(labels.Set(obj.GetLabels())) {
+	if obj == nil || f.namespace != "" && f.namespace != obj.GetNamespace() ||
+		!f.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -236,8 +239,10 @@ func (s *Server) discovery(path string) any {
 		}
 		list := lists[prefix+gv.String()]
 		list.APIResources = append(list.APIResources,
-			metav1.APIResource{Kind: r.kind.Kind, Name: r.plural, Namespaced: r.namespaced, Verbs: metav1.Verbs{"get"}},
-			metav1.APIResource{Kind: r.kind.Kind, Name: r.plural + "/status", Namespaced: r.namespaced, Verbs: metav1.Verbs{"get"}})
+			metav1.APIResource{
+				Kind: r.kind.Kind, Name: r.plural, Namespaced: r.namespaced, Verbs: metav1.Verbs{"get"}},
+			metav1.APIResource{
+				Kind: r.kind.Kind, Name: r.plural + "/status", Namespaced: r.namespaced, Verbs: metav1.Verbs{"get"}})
 	}
 	switch i := slices.IndexFunc(groups, func(g metav1.APIGroup) bool { return path == "/apis/"+g.Name }); {
 	case path == "/api":

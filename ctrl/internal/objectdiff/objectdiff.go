@@ -75,6 +75,8 @@ func (p path) to(step any) path { return append(p[:len(p):len(p)], step) }
 // differ collects the paths of the fields that differ.
 type differ struct{ paths []path }
 
+// compare adds the paths at and below a path at which a and b differ. It ignores what every write
+// changes.
 func (d *differ) compare(at path, a, b any) {
 	switch at.String() {
 	case "metadata.resourceVersion", "metadata.managedFields":

@@ -22,10 +22,10 @@ type Writes interface {
 	// was written. The object exists, but may be terminating.
 	Wrote(ctx context.Context, obj cacheapi.Object)
 
-	// Changed reports that the object was changed, perhaps deleted, by a write whose
+	// Invalidate reports that the object was changed, perhaps deleted, by a write whose
 	// response does not contain it. Only the kind, namespace and name of obj are set, and
 	// the resource version after the write if it is known.
-	Changed(ctx context.Context, obj cacheapi.Object)
+	Invalidate(ctx context.Context, obj cacheapi.Object)
 
 	// Deleted reports that the object with obj's UID no longer exists. Only the kind,
 	// namespace, name and UID of obj need be set, and a resource version that the object
@@ -48,8 +48,8 @@ func Find(reader any) Writes {
 	return embedded(reflect.ValueOf(reader), 0)
 }
 
-// deepest bounds the depth of embedding that Find searches.
-const deepest = 8
+// maxDepth bounds the depth of embedding that Find searches.
+const maxDepth = 8
 
 func embedded(v reflect.Value, depth int) Writes {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
@@ -60,7 +60,7 @@ func embedded(v reflect.Value, depth int) Writes {
 		}
 		v = v.Elem()
 	}
-	if v.Kind() != reflect.Struct || depth == deepest {
+	if v.Kind() != reflect.Struct || depth == maxDepth {
 		return nil
 	}
 	for i := range v.NumField() {
@@ -81,6 +81,12 @@ type Observer interface {
 
 // ObserverKey is the context key of the Observer.
 type ObserverKey struct{}
+
+// Observed reports whether ctx has an Observer.
+func Observed(ctx context.Context) bool {
+	_, ok := ctx.Value(ObserverKey{}).(Observer)
+	return ok
+}
 
 // Observe notifies the observer in ctx, if there is one, that obj was written or deleted.
 func Observe(ctx context.Context, obj cacheapi.Object) {

@@ -9,7 +9,7 @@ import (
 )
 
 // This file holds the contracts between controllers, sources and handlers on one side and queues on
-// the other. Package priorityqueue has the public ones under the same names.
+// the other. Package priorityqueue has the public ones under the same names, and documents them.
 
 // AddOpts are the options of an addition.
 type AddOpts struct {
@@ -21,10 +21,7 @@ type AddOpts struct {
 	Priority *int
 }
 
-// PriorityQueue is a rate limiting queue with priorities. It is safe for concurrent use.
-//
-// After ShutDown nothing is handed out, whatever is still queued. ShutDownWithDrain first hands out
-// what is ready, and waits until it is done; keys whose delay has not expired are dropped.
+// PriorityQueue is a rate limiting queue with priorities.
 type PriorityQueue[T comparable] interface {
 	workqueue.TypedRateLimitingInterface[T]
 
@@ -35,8 +32,7 @@ type PriorityQueue[T comparable] interface {
 	GetWithPriority() (item T, priority int, shutdown bool)
 }
 
-// CauseRecorder is a queue that records why a key was added: of each key a few causes and their
-// number. It is an addition to what controller-runtime has.
+// CauseRecorder is a queue that records why a key was added.
 type CauseRecorder[T comparable] interface {
 	// AddWithCause is AddWithOpts for one key, with the cause.
 	AddWithCause(c cause.Cause, o AddOpts, item T)
@@ -46,8 +42,7 @@ type CauseRecorder[T comparable] interface {
 	GetWithCauses() (item T, priority int, causes cause.Causes, shutdown bool)
 }
 
-// DiffRecorder is a queue of which a controller can request that the cause of an update includes
-// the fields that changed. Comparing objects is slow, so that is done for selected keys only.
+// DiffRecorder is a queue that records the fields that an update changed, for selected keys.
 type DiffRecorder[T comparable] interface {
 	// SetDiffFilter sets the function that selects those keys. Nil, which is the default, selects
 	// none. The function must be safe for concurrent use.

@@ -133,6 +133,7 @@ func init() {
 	workqueue.SetProvider(queues)
 }
 
+// newCollector returns the collector of the metrics of all queues.
 func newCollector() *collector {
 	labels := []string{"name", "controller"}
 	histogram := func(name, help string) *prometheus.HistogramVec {
@@ -182,54 +183,54 @@ func newCollector() *collector {
 func (c *collector) register(name string, stats func() Stats) meter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.groups[name]
-	if f == nil {
-		f = &group{name: name, labels: map[int]string{}}
-		c.groups[name] = f
+	g := c.groups[name]
+	if g == nil {
+		g = &group{name: name, labels: map[int]string{}}
+		c.groups[name] = g
 	}
 	m := &member{stats: stats}
-	f.members = append(f.members, m)
+	g.members = append(g.members, m)
 	return meter{
 		latency:      c.NewLatencyMetric(name),
 		workDuration: c.NewWorkDurationMetric(name),
-		unregister:   func() { c.unregister(f, m) },
+		unregister:   func() { c.unregister(g, m) },
 	}
 }
 
 // unregister collects a queue that has shut down for the last time. It is idempotent.
-func (c *collector) unregister(f *group, m *member) {
+func (c *collector) unregister(g *group, m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := slices.Index(f.members, m); i >= 0 {
-		c.count(f.name, m, m.stats())
-		f.members = slices.Delete(f.members, i, i+1)
-		c.refresh(f)
+	if i := slices.Index(g.members, m); i >= 0 {
+		c.count(g.name, m, m.stats())
+		g.members = slices.Delete(g.members, i, i+1)
+		c.refresh(g)
 	}
 }
 
 // refresh updates the series of one name.
-func (c *collector) refresh(f *group) {
+func (c *collector) refresh(g *group) {
 	var unfinished, longest, oldest time.Duration
 	depth := map[string]int{}
-	for _, label := range f.labels {
+	for _, label := range g.labels {
 		depth[label] = 0
 	}
-	for _, m := range f.members {
+	for _, m := range g.members {
 		s := m.stats()
-		c.count(f.name, m, s)
+		c.count(g.name, m, s)
 		unfinished += s.Unfinished
 		longest = max(longest, s.Longest)
 		oldest = max(oldest, s.Oldest)
 		for priority, n := range s.Depth {
-			depth[f.label(priority)] += n
+			depth[g.label(priority)] += n
 		}
 	}
 	for label, n := range depth {
-		c.depth.WithLabelValues(f.name, f.name, label).Set(float64(n))
+		c.depth.WithLabelValues(g.name, g.name, label).Set(float64(n))
 	}
-	c.unfinished.WithLabelValues(f.name, f.name).Set(unfinished.Seconds())
-	c.longest.WithLabelValues(f.name, f.name).Set(longest.Seconds())
-	c.oldest.WithLabelValues(f.name, f.name).Set(oldest.Seconds())
+	c.unfinished.WithLabelValues(g.name, g.name).Set(unfinished.Seconds())
+	c.longest.WithLabelValues(g.name, g.name).Set(longest.Seconds())
+	c.oldest.WithLabelValues(g.name, g.name).Set(oldest.Seconds())
 }
 
 // count adds to the counters what m has counted since the last collection.
@@ -244,14 +245,14 @@ func (c *collector) count(name string, m *member, s Stats) {
 	m.last = s
 }
 
-func (f *group) label(priority int) string {
-	label, ok := f.labels[priority]
+func (g *group) label(priority int) string {
+	label, ok := g.labels[priority]
 	if !ok {
-		if len(f.labels) >= maxPriorityLabels {
+		if len(g.labels) >= maxPriorityLabels {
 			return otherPriorities
 		}
 		label = strconv.Itoa(priority)
-		f.labels[priority] = label
+		g.labels[priority] = label
 	}
 	return label
 }
@@ -271,8 +272,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
-	for _, f := range c.groups {
-		c.refresh(f)
+	for _, g := range c.groups {
+		c.refresh(g)
 	}
 	c.mu.Unlock()
 	for _, v := range c.vectors() {

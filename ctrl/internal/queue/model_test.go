@@ -28,14 +28,14 @@ type model struct {
 }
 
 type claim struct {
-	key      string
-	priority int
-	due      time.Duration // not before this
-	ready    bool
-	readyAt  time.Duration // when it became ready
-	queuedAt time.Duration // when it was queued in its present place
-	why      []cause.Cause
-	asked    int
+	key       string
+	priority  int
+	due       time.Duration // not before this
+	ready     bool
+	readyAt   time.Duration // when it became ready
+	queuedAt  time.Duration // when it was queued in its present place
+	why       []cause.Cause
+	additions int
 }
 
 // flowOf puts several keys into each flow.
@@ -127,12 +127,12 @@ func (m *model) recordCause(t *claim, why *cause.Cause) {
 	if why == nil {
 		m.causeCounts[cause.Added]++
 		if len(t.why) > 0 {
-			t.asked++
+			t.additions++
 		}
 		return
 	}
 	m.causeCounts[why.Kind]++
-	t.asked++
+	t.additions++
 	i := slices.IndexFunc(t.why, func(c cause.Cause) bool { return c.Kind == why.Kind && c.Object == why.Object })
 	if i >= 0 {
 		t.why[i] = *why
@@ -287,7 +287,7 @@ func step(t *testing.T, c *core[string], m *model, now time.Duration, what, whic
 		cok := c.take(now, &ct)
 		mt, mok := m.take(now)
 		got = fmt.Sprint("take ", ct.Key, ct.Priority, ct.Causes.Waited, ct.Causes.List, ct.Causes.Total, cok)
-		want = fmt.Sprint("take ", mt.key, mt.priority, now-mt.readyAt, mt.why, mt.asked, mok)
+		want = fmt.Sprint("take ", mt.key, mt.priority, now-mt.readyAt, mt.why, mt.additions, mok)
 		if !cok && !mok {
 			got, want = "", ""
 		}

@@ -46,6 +46,7 @@ type Queue[K comparable] struct {
 	timerAt time.Duration
 }
 
+// state is how far a queue is shut down.
 type state uint8
 
 const (
@@ -119,20 +120,20 @@ type Item[K comparable] struct {
 // Get blocks until a key is ready and returns it with its priority and causes. The caller must call
 // Done with it. Once the queue has shut down it returns the zero key and true.
 func (q *Queue[K]) Get() (key K, priority int, causes cause.Causes, shutdown bool) {
-	t, shutdown := q.Take()
-	return t.Key, t.Priority, t.Causes, shutdown
+	item, shutdown := q.Take()
+	return item.Key, item.Priority, item.Causes, shutdown
 }
 
 // Take is Get that also returns the time.
-func (q *Queue[K]) Take() (t Item[K], shutdown bool) {
+func (q *Queue[K]) Take() (item Item[K], shutdown bool) {
 	q.mu.Lock()
 	for q.state != closed {
-		if q.core.take(q.now(), &t) {
-			t.StartedAt = q.epoch.Add(q.last)
+		if q.core.take(q.now(), &item) {
+			item.StartedAt = q.epoch.Add(q.last)
 			q.pushStats()
 			q.mu.Unlock()
-			q.meter.observeLatency(t.Causes.Waited)
-			return t, false
+			q.meter.observeLatency(item.Causes.Waited)
+			return item, false
 		}
 		q.blocked++
 		q.setTimer()
@@ -140,7 +141,7 @@ func (q *Queue[K]) Take() (t Item[K], shutdown bool) {
 		q.waking--
 	}
 	q.mu.Unlock()
-	return t, true
+	return item, true
 }
 
 // Done ends the processing of key. For a key that is not in process it does nothing.

@@ -21,6 +21,7 @@ func (p *Provider) GetEventRecorderFor(name string) record.EventRecorder {
 	return &coreRecorder{provider: p, source: source}
 }
 
+// coreRecorder records events of the core API group.
 type coreRecorder struct {
 	provider *Provider
 	source   corev1.EventSource
@@ -34,7 +35,12 @@ func (r *coreRecorder) Eventf(object runtime.Object, eventtype, reason, messageF
 	r.record(object, nil, eventtype, reason, fmt.Sprintf(messageFmt, args...))
 }
 
-func (r *coreRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventtype, reason, messageFmt string, args ...any) {
+func (r *coreRecorder) AnnotatedEventf(
+	object runtime.Object,
+	annotations map[string]string,
+	eventtype, reason, messageFmt string,
+	args ...any,
+) {
 	r.record(object, annotations, eventtype, reason, fmt.Sprintf(messageFmt, args...))
 }
 

@@ -24,7 +24,8 @@ func (p *Provider) reference(obj runtime.Object, eventtype, reason string) (*cor
 	}
 	ref, err := reference.GetReference(p.scheme, obj)
 	if err != nil {
-		p.log.Error(err, "Dropping an event: could not construct a reference to its object", "type", fmt.Sprintf("%T", obj), "reason", reason)
+		p.log.Error(err, "Dropping an event: could not construct a reference to its object",
+			"type", fmt.Sprintf("%T", obj), "reason", reason)
 		return nil, false
 	}
 	return ref, true
@@ -61,11 +62,13 @@ func (p *Provider) outcome(err error, ref *corev1.ObjectReference, reason string
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
-	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsInternalError(err):
+	case apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err),
+		apierrors.IsTimeout(err), apierrors.IsInternalError(err):
 		return err
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && !errors.As(err, &unsent):
 		return err // the request has not reached the server
 	}
-	p.log.Error(err, "Dropping an event: the server rejected it", "reason", reason, "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
+	p.log.Error(err, "Dropping an event: the server rejected it",
+		"reason", reason, "kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name)
 	return nil
 }

@@ -33,16 +33,25 @@ func (p *Provider) GetEventRecorder(name string) recorder.EventRecorder {
 	return &eventsRecorder{provider: p, controller: name, instance: instance}
 }
 
+// eventsRecorder records events of the API group events.k8s.io.
 type eventsRecorder struct {
 	provider             *Provider
 	controller, instance string
 }
 
-func (r *eventsRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+func (r *eventsRecorder) Eventf(
+	regarding, related runtime.Object, eventtype, reason, action, note string, args ...any,
+) {
 	r.AnnotatedEventf(regarding, related, nil, eventtype, reason, action, note, args...)
 }
 
-func (r *eventsRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any) {
+// AnnotatedEventf records an event with annotations. Repetitions of an event are counted in a series.
+func (r *eventsRecorder) AnnotatedEventf(
+	regarding, related runtime.Object,
+	annotations map[string]string,
+	eventtype, reason, action, note string,
+	args ...any,
+) {
 	p := r.provider
 	ref, ok := p.reference(regarding, eventtype, reason)
 	if !ok {
@@ -99,7 +108,8 @@ const (
 func (e *eventsEvent) deliver(ctx context.Context) error {
 	p := e.provider
 	if e.step == undecided {
-		p.log.V(1).Info(e.event.Note, "type", e.event.Type, "object", e.event.Regarding, "reason", e.event.Reason, "action", e.event.Action)
+		p.log.V(1).Info(e.event.Note, "type", e.event.Type,
+			"object", e.event.Regarding, "reason", e.event.Reason, "action", e.event.Action)
 		e.event, e.step = p.series.add(e.event)
 	}
 	if e.step == skip {
@@ -150,11 +160,13 @@ func newSeries() *series {
 	return &series{running: lru.New(rememberEvents), objects: lru.New(rememberEvents)}
 }
 
+// objectKey is what the rate limit of events is for: the events of one recorder about one object.
 type objectKey struct {
 	controller, instance string
 	regarding            corev1.ObjectReference
 }
 
+// seriesKey identifies the repetitions of one event.
 type seriesKey struct {
 	objectKey
 	related                      corev1.ObjectReference

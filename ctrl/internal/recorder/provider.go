@@ -139,12 +139,14 @@ func (p *Provider) send(d delivery, about *corev1.ObjectReference) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
-		p.log.V(1).Info("Dropping an event: the recorder has stopped", "kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
+		p.log.V(1).Info("Dropping an event: the recorder has stopped",
+			"kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
 		return
 	}
 	select {
 	case p.queue <- d:
 	default:
-		p.log.Info("Dropping an event: the queue is full", "kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
+		p.log.Info("Dropping an event: the queue is full",
+			"kind", about.Kind, "namespace", about.Namespace, "name", about.Name)
 	}
 }

@@ -166,8 +166,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestSpam checks that the events of an object are rate limited, but counted.
-func TestSpam(t *testing.T) {
+// TestRateLimit checks that the events of an object are rate limited, but counted.
+func TestRateLimit(t *testing.T) {
 	run(t, func(t *testing.T, p *Provider, s *fakeapi.Server, _ func()) {
 		r := p.GetEventRecorder("me")
 		for range 100 {

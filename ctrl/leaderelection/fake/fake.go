@@ -31,10 +31,13 @@ type ControllableResourceLockInterface interface {
 
 // NewResourceLock returns a new ControllableResourceLockInterface. It has the signature of
 // leaderelection.NewResourceLock and ignores its arguments.
-func NewResourceLock(config *rest.Config, recorderProvider recorder.Provider, options leaderelection.Options) (resourcelock.Interface, error) {
+func NewResourceLock(
+	config *rest.Config, recorderProvider recorder.Provider, options leaderelection.Options,
+) (resourcelock.Interface, error) {
 	return &lock{id: "fake_" + uuid.NewString()}, nil
 }
 
+// lock is a resource lock in memory.
 type lock struct {
 	id string
 

@@ -27,7 +27,8 @@ func (o *Options) BindFlags(fs *flag.FlagSet) {
 	fs.Var(&value{kind: "level", what: "log level", set: func(v string) (err error) {
 		o.Level, err = parseLevel(v)
 		return err
-	}}, "zap-log-level", "minimum log level: debug, info, error, panic, or a positive number for higher verbosity than debug")
+	}}, "zap-log-level", "minimum log level: debug, info, error, panic, "+
+		"or a positive number for higher verbosity than debug")
 	fs.Var(&value{kind: "level", what: "stacktrace level", set: func(v string) error {
 		level, err := pick(traceLevels, v)
 		o.StacktraceLevel = zap.NewAtomicLevelAt(level)

@@ -68,7 +68,8 @@ func NewRaw(opts ...Opts) *zap.Logger {
 	encoder := o.Encoder
 	if encoder == nil {
 		// The caller's options come last, as they take precedence.
-		all := append([]EncoderConfigOption{func(c *zapcore.EncoderConfig) { c.EncodeTime = o.TimeEncoder }}, o.EncoderConfigOptions...)
+		setTime := func(c *zapcore.EncoderConfig) { c.EncodeTime = o.TimeEncoder }
+		all := append([]EncoderConfigOption{setTime}, o.EncoderConfigOptions...)
 		encoder = o.NewEncoder(all...)
 	}
 	out := zapcore.AddSync(o.DestWriter)

@@ -104,7 +104,7 @@ func TestModes(t *testing.T) {
 		t.Errorf("development: %s", &out)
 	}
 
-	// Production samples what repeats, unless it is asked for more than debug.
+	// Production samples what repeats, unless the level is more verbose than debug.
 	for level, want := range map[zapcore.Level]int{zapcore.InfoLevel: 100 + 1, -3: 200} {
 		out.Reset()
 		l = New(WriteTo(&out), Level(level))

@@ -4,7 +4,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/certwatcher"
+	"flyball.dev/ctrl/internal/httpserver"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/metrics"
 )
@@ -119,6 +119,7 @@ func NewServer(o Options, config *rest.Config, httpClient *http.Client) (Server,
 	return s, nil
 }
 
+// server is the metrics server.
 type server struct {
 	options Options
 	filter  Filter
@@ -165,32 +166,9 @@ func (s *server) Start(ctx context.Context) error {
 		})
 	}
 	logger.Info("Serving metrics", "bindAddress", listener.Addr().String(), "secure", s.options.SecureServing)
-	return serve(ctx, logger, mux, listener)
-}
-
-// serve serves until ctx ends, and then shuts down gracefully.
-func serve(ctx context.Context, logger logr.Logger, handler http.Handler, listener net.Listener) error {
-	srv := &http.Server{
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		Handler:           handler,
-		IdleTimeout:       90 * time.Second,
-		ReadHeaderTimeout: 32 * time.Second,
-	}
-	stopped := make(chan struct{})
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		limited, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-		defer cancel()
-		if err := srv.Shutdown(limited); err != nil {
-			logger.Error(err, "Could not shut down the metrics server")
-		}
-	})
-	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		cancel()
-		return err
-	}
-	<-stopped
-	return nil
+	srv := httpserver.New(mux)
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	return httpserver.Serve(ctx, logger, srv, listener, new(shutdownTimeout))
 }
 
 // mux returns the handlers of all paths, wrapped in the filter.

@@ -185,23 +185,23 @@ func TestNoServerByDefault(t *testing.T) {
 	defer func(address string) { DefaultBindAddress = address }(DefaultBindAddress)
 	DefaultBindAddress = "0"
 	if s, err := NewServer(Options{}, nil, nil); s != nil || err != nil {
-		t.Errorf("a server that is off by default: %v, %v", s, err)
+		t.Errorf("a disabled server by default: %v, %v", s, err)
 	}
 	if s, err := NewServer(Options{BindAddress: "127.0.0.1:0"}, nil, nil); s == nil || err != nil {
-		t.Errorf("a server that is off by default, but asked for: %v, %v", s, err)
+		t.Errorf("a server that is disabled by default, but enabled by its options: %v, %v", s, err)
 	}
 }
 
-func TestWhatCannotBe(t *testing.T) {
+func TestNewServerErrors(t *testing.T) {
 	if s, err := NewServer(Options{BindAddress: "0"}, nil, nil); s != nil || err != nil {
-		t.Errorf("a server that is off: %v, %v", s, err)
+		t.Errorf("a disabled server: %v, %v", s, err)
 	}
 	if _, err := NewServer(Options{ExtraHandlers: map[string]http.Handler{"/metrics": nil}}, nil, nil); err == nil {
 		t.Error("/metrics was overridden")
 	}
 	broken := errors.New("broken")
 	if _, err := NewServer(Options{FilterProvider: func(*rest.Config, *http.Client) (Filter, error) { return nil, broken }}, nil, nil); !errors.Is(err, broken) {
-		t.Errorf("a filter that cannot be made: %v", err)
+		t.Errorf("a filter provider that fails: %v", err)
 	}
 	s, err := NewServer(Options{}, nil, nil)
 	if err != nil {

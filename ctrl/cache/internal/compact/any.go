@@ -85,28 +85,27 @@ func (d *decoder) any() any {
 	case anyFloat:
 		return d.float()
 	case anyMap:
-		interned := d.subtree()
-		if interned == nil {
-			return d.anyMap()
-		}
-		if m := d.prototype(interned); m != nil {
-			return copyAnyMap(*(*map[string]any)(m.variable))
-		}
-		defer d.leave(d.enter(interned.packed))
-		return d.anyMap()
+		return anySubtree(d, (*decoder).anyMap, copyAnyMap)
 	case anySlice:
-		interned := d.subtree()
-		if interned == nil {
-			return d.anySlice()
-		}
-		if m := d.prototype(interned); m != nil {
-			return copyAnySlice(*(*[]any)(m.variable))
-		}
-		defer d.leave(d.enter(interned.packed))
-		return d.anySlice()
+		return anySubtree(d, (*decoder).anySlice, copyAnySlice)
 	default:
 		return nil
 	}
+}
+
+// anySubtree reads a map or a slice, which may be interned, or copies its prototype.
+//
+// Unsafe: the variable of the prototype is of the type that read returns.
+func anySubtree[T any](d *decoder, read func(*decoder) T, clone func(T) T) any {
+	interned := d.subtree()
+	if interned == nil {
+		return read(d)
+	}
+	if proto := d.prototype(interned); proto != nil {
+		return clone(*(*T)(proto.variable))
+	}
+	defer d.leave(d.enter(interned.packed))
+	return read(d)
 }
 
 // anyMapCodec packs objects of unstructured content.
@@ -135,7 +134,7 @@ func (e *encoder) anyMap(m map[string]any) {
 
 // anyMap reads an object.
 //
-// Unsafe: only sizes are asked for.
+// Unsafe: only sizes are used.
 func (d *decoder) anyMap() map[string]any {
 	n, ok := d.length()
 	if !ok {
@@ -175,7 +174,7 @@ func (e *encoder) anySlice(s []any) {
 
 // anySlice reads an array.
 //
-// Unsafe: only sizes are asked for.
+// Unsafe: only sizes are used.
 func (d *decoder) anySlice() []any {
 	n, ok := d.length()
 	if !ok {

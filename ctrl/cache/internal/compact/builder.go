@@ -16,7 +16,7 @@ type Type struct{ codec codec }
 // TypeOf returns a type.
 func TypeOf(t reflect.Type) Type { return Type{nodeOf(t).codec} }
 
-// nodes are those of the types that were asked for. A node is complete before another goroutine
+// nodes are those of the types that were requested. A node is complete before another goroutine
 // sees it.
 var nodes struct {
 	known    sync.Map
@@ -219,7 +219,8 @@ func hasPointers(t reflect.Type) bool {
 func leaf(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
-		return t.NumField() == 0 || timesAndQuantities(t) != nil || t.NumField() == 1 && t.Field(0).IsExported() && leaf(t.Field(0).Type)
+		return t.NumField() == 0 || timesAndQuantities(t) != nil ||
+			t.NumField() == 1 && t.Field(0).IsExported() && leaf(t.Field(0).Type)
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Array:
 		return false
 	default:

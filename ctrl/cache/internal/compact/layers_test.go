@@ -61,10 +61,10 @@ func parse(t *testing.T, dir string) (*token.FileSet, map[string]*ast.File) {
 	return fset, files
 }
 
-// nowhere imports empty packages, as only references within this package matter.
-type nowhere struct{}
+// emptyImporter imports empty packages, as only references within this package matter.
+type emptyImporter struct{}
 
-func (nowhere) Import(path string) (*types.Package, error) {
+func (emptyImporter) Import(path string) (*types.Package, error) {
 	p := types.NewPackage(path, path[strings.LastIndex(path, "/")+1:])
 	p.MarkComplete()
 	return p, nil
@@ -79,7 +79,7 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: nowhere{}, Error: func(error) {}} // what is imported is missing
+	config := types.Config{Importer: emptyImporter{}, Error: func(error) {}} // what is imported is missing
 	pkg, _ := config.Check("compact", fset, slices.Collect(maps.Values(files)), &info)
 	references := 0
 	for id, object := range info.Uses {

@@ -75,7 +75,9 @@ func (t *typedMapCodec[K, V]) specialize(p unsafe.Pointer) codec {
 		*copied = value
 		t.elem.unalias(&decoder{}, unsafe.Pointer(copied))
 		size := int(t.elem.Size)
-		if string(unsafe.Slice((*byte)(unsafe.Pointer(copied)), size)) != string(unsafe.Slice((*byte)(unsafe.Pointer(&value)), size)) {
+		before := unsafe.Slice((*byte)(unsafe.Pointer(&value)), size)
+		after := unsafe.Slice((*byte)(unsafe.Pointer(copied)), size)
+		if string(after) != string(before) {
 			return t
 		}
 	}

@@ -67,8 +67,8 @@ func packs(t *testing.T, in reflect.Value) (ok bool) {
 	return true
 }
 
-// identical reports whether two values are equal to the bit: nil is not empty, zero is not zero with
-// a sign, and what is not a number is itself.
+// identical reports whether two values are equal to the bit: nil is not empty, zero is not zero
+// with a sign, and what is not a number is itself.
 func identical(a, b reflect.Value) bool {
 	if a.IsValid() != b.IsValid() {
 		return false

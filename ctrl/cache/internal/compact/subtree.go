@@ -43,19 +43,19 @@ func (t *subtreeCodec) decode(d *decoder, p unsafe.Pointer) {
 		t.codec.decode(d, p)
 		return
 	}
-	m := d.prototype(interned)
+	proto := d.prototype(interned)
 	switch {
-	case m == nil:
+	case proto == nil:
 		outer := d.enter(interned.packed)
 		t.codec.decode(d, p)
 		d.leave(outer)
 		return
 	case t.slice:
-		*(*slice)(p) = *(*slice)(m.variable)
+		*(*slice)(p) = *(*slice)(proto.variable)
 	default:
-		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(m.variable)
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(proto.variable)
 	}
-	m.unalias(d, p)
+	proto.unalias(d, p)
 }
 
 // pointerCodec packs pointers: whether there is one, and what it points to.

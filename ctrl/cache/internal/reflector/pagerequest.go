@@ -24,7 +24,7 @@ func newPageRequest(ctx context.Context, source Source, token string) *pageReque
 	q := &pageRequest{token: token, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(q.done)
-		q.page, q.err = source.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: token})
+		q.page, q.err = source.List(ctx, metav1.ListOptions{Limit: PageSize, Continue: token})
 	}()
 	return q
 }

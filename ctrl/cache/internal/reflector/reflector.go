@@ -78,16 +78,17 @@ type Reflector struct {
 }
 
 const (
-	// pageSize is the maximum number of objects in a page of a list.
-	pageSize = 500
+	// PageSize is the maximum number of objects in a page of a list.
+	PageSize = 500
 	// minWatchTimeout and maxWatchTimeout bound the timeout that is requested for a watch. It is
 	// random, so that watches do not end together.
 	minWatchTimeout, maxWatchTimeout = 5 * time.Minute, 10 * time.Minute
 	// watchGrace is how long after its timeout a watch may end before the connection is considered
 	// dead.
 	watchGrace = 30 * time.Second
-	// stableAfter is how long a watch must have been open for its end not to count as a failure.
-	stableAfter = 5 * time.Second
+	// StableAfter is how long a watch must have been open to count as healthy, so that its end is not
+	// a failure. A server that closes every watch at once never gets there.
+	StableAfter = 5 * time.Second
 	// initialEventsTimeout is how long a watch list may deliver nothing before the server is assumed
 	// not to support it: such a server never sends the bookmark that ends the initial events.
 	initialEventsTimeout = 15 * time.Second

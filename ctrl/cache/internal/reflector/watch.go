@@ -17,7 +17,7 @@ type openWatch struct {
 	opened time.Time
 	// events are the events that were read and not passed on yet.
 	events []apiwatch.Event
-	// stable is set once the watch has been open for stableAfter.
+	// stable is set once the watch has been open for StableAfter.
 	stable bool
 }
 
@@ -65,7 +65,7 @@ func (w *openWatch) read(streaming bool) (err error) {
 	if !stopTimer() {
 		err = ErrInitialEventsTimeout
 	}
-	w.stable = time.Since(w.opened) >= stableAfter
+	w.stable = time.Since(w.opened) >= StableAfter
 	return err
 }
 

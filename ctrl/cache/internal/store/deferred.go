@@ -6,22 +6,22 @@ import (
 	"flyball.dev/internal/invariants"
 )
 
-// unpacked is a state that was published before its object was packed, with its record.
-type unpacked struct {
+// pending is a state that was published before its object was packed, with its record.
+type pending struct {
 	record *record
 	state  *state
 }
 
-// maxUnpacked is how many states of a scope may wait to be packed. While a watch has more events
+// maxPending is how many states of a scope may wait to be packed. While a watch has more events
 // than that to apply, the objects of the rest are packed at once.
-const maxUnpacked = 64
+const maxPending = 64
 
-// deferPacking publishes a state unpacked, unless too many wait already, so that listeners are
-// notified before it is packed. The caller is the writer.
+// deferPacking publishes a state before it is packed, unless too many wait already, so that
+// listeners are notified first. The caller is the writer.
 func (c *Scope) deferPacking(r *record, st *state) {
-	if len(c.unpacked) < maxUnpacked {
+	if len(c.pending) < maxPending {
 		st.published = true
-		c.unpacked = append(c.unpacked, unpacked{r, st})
+		c.pending = append(c.pending, pending{r, st})
 	}
 }
 
@@ -30,7 +30,7 @@ func (c *Scope) deferPacking(r *record, st *state) {
 func (c *Scope) Idle() {
 	s := c.store
 	s.writing.Lock()
-	n := len(c.unpacked)
+	n := len(c.pending)
 	s.unlock()
 	if n == 0 {
 		return
@@ -39,17 +39,17 @@ func (c *Scope) Idle() {
 	runtime.Gosched()
 	s.writing.Lock()
 	defer s.unlock()
-	for _, u := range c.unpacked {
-		s.replace(u.record, u.state)
+	for _, p := range c.pending {
+		s.replace(p.record, p.state)
 		if invariants.Enabled {
-			s.check(u.record)
+			s.check(p.record)
 		}
 	}
-	clear(c.unpacked)
-	c.unpacked = c.unpacked[:0]
+	clear(c.pending)
+	c.pending = c.pending[:0]
 }
 
-// replace puts a packed state in the place of one that was published unpacked, unless that was
+// replace puts a packed state in the place of one that was published before, unless that was
 // superseded. Readers that hold the old state find the new one through it. The caller is the
 // writer.
 func (s *Store) replace(r *record, old *state) {

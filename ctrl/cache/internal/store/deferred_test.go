@@ -9,8 +9,9 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// Changed publishes objects unpacked, up to a maximum, and Idle packs them. Readers that have an
-// Object or a Snapshot from before can still read it, and it no longer holds the Go value.
+// Changed publishes objects before they are packed, up to a maximum, and Idle packs them. Readers
+// that have an Object or a Snapshot from before can still read it, and it no longer holds the Go
+// value.
 func TestPackingIsDeferred(t *testing.T) {
 	for _, sharing := range []Sharing{ShareOnDemand, ShareNone, ShareAll} {
 		s := New(sharing)
@@ -46,10 +47,10 @@ func TestPackingIsDeferred(t *testing.T) {
 func TestDeferredPackingIsBounded(t *testing.T) {
 	s := New(ShareOnDemand)
 	c := s.Scope("")
-	for n := range 2 * maxUnpacked {
+	for n := range 2 * maxPending {
 		c.Changed(object(fmt.Sprint(n), "u", n+1))
 	}
-	unpacked := func() (count int) {
+	pending := func() (count int) {
 		s.all(func(r *record) {
 			if r.watched.value.IsZero() {
 				count++
@@ -57,11 +58,11 @@ func TestDeferredPackingIsBounded(t *testing.T) {
 		})
 		return count
 	}
-	if n := unpacked(); n != maxUnpacked {
-		t.Errorf("%d objects wait to be packed, want %d", n, maxUnpacked)
+	if n := pending(); n != maxPending {
+		t.Errorf("%d objects wait to be packed, want %d", n, maxPending)
 	}
-	if c.Idle(); unpacked() != 0 || len(c.unpacked) != 0 {
-		t.Errorf("%d objects are not packed", unpacked())
+	if c.Idle(); pending() != 0 || len(c.pending) != 0 {
+		t.Errorf("%d objects are not packed", pending())
 	}
 }
 

@@ -35,7 +35,8 @@ func (s *Store) Invalidate(key Key, version uint64) {
 	case c == nil:
 		return
 	case version == 0:
-	case version <= c.progress, r != nil && (r.watched.reaches(version) || r.overlay != nil && r.overlay.version >= version):
+	case version <= c.progress,
+		r != nil && (r.watched.reaches(version) || r.overlay != nil && r.overlay.version >= version):
 		return
 	}
 	s.invalidate(c, &Invalidation{Key: key, version: version})
@@ -56,7 +57,8 @@ func (s *Store) InvalidateDeleted(key Key, uid types.UID, version uint64) {
 		return
 	case r != nil && r.overlay != nil && r.overlay.deleted == uid:
 		return
-	case r != nil && r.visible != nil && r.visible.uid != "" && r.visible.uid != uid && r.visible.version > version && version != 0:
+	case r != nil && r.visible != nil && r.visible.uid != "" && r.visible.uid != uid &&
+		r.visible.version > version && version != 0:
 		// There is a newer object with that name.
 		return
 	}

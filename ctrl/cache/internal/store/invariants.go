@@ -19,13 +19,16 @@ func (s *Store) check(r *record) {
 	}
 	invariants.Check(r.visible == visible, "%s shows a state that is neither its overlay's nor the watched one", r.key)
 	present := s.record(r.key) == r
-	invariants.Check(present == (r.watched != nil || r.overlay != nil), "%s is in the store: %t, watched: %t, overlaid: %t",
+	invariants.Check(present == (r.watched != nil || r.overlay != nil),
+		"%s is in the store: %t, watched: %t, overlaid: %t",
 		r.key, present, r.watched != nil, r.overlay != nil)
 	for _, st := range []*state{r.watched, r.visible} {
 		invariants.Check(st == nil || st.published, "%s has a state that is not published", r.key)
-		invariants.Check(st == nil || !st.value.IsZero() || st.shared.Load() != nil, "%s has a state without an object", r.key)
+		invariants.Check(st == nil || !st.value.IsZero() || st.shared.Load() != nil,
+			"%s has a state without an object", r.key)
 	}
-	invariants.Check(r.visible != nil || len(r.postings) == 0, "%s is in %d postings, but not visible", r.key, len(r.postings))
+	invariants.Check(r.visible != nil || len(r.postings) == 0,
+		"%s is in %d postings, but not visible", r.key, len(r.postings))
 	for _, p := range r.postings {
 		invariants.Check(p.index.postings[p.value] == p && p.has(r), "%s is not in its postings of %q", r.key, p.value)
 	}
@@ -39,7 +42,8 @@ func (s *Store) checkLabels(r *record) {
 	}
 	for label, x := range s.labels { // but not s.fields, whose functions are the program's
 		for _, value := range x.values(s.object(r, r.visible)) {
-			invariants.Check(slices.Contains(r.postings, x.postings[value]), "%s is not in the postings of %s=%s", r.key, label, value)
+			invariants.Check(slices.Contains(r.postings, x.postings[value]),
+				"%s is not in the postings of %s=%s", r.key, label, value)
 		}
 	}
 }

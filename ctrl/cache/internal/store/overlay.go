@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/internal/invariants"
 )
 
 // overlay is the state that a write of this process, or a live read after one, has proved and that
@@ -68,7 +67,7 @@ func (s *Store) absent(key Key, version uint64) {
 		return
 	}
 	r := s.record(key)
-	w := &overlay{version: version}
+	o := &overlay{version: version}
 	switch {
 	case r == nil:
 		r = s.getOrAdd(key)
@@ -76,9 +75,9 @@ func (s *Store) absent(key Key, version uint64) {
 		return
 	case r.overlay != nil:
 		// What was deleted may have matched again in between.
-		w.deleted = r.overlay.deleted
+		o.deleted = r.overlay.deleted
 	}
-	s.setOverlay(c, r, w)
+	s.setOverlay(c, r, o)
 }
 
 // Deleted records that a write deleted the object with a UID: reads do not find it
@@ -122,94 +121,59 @@ func (s *Store) Deleted(key Key, uid types.UID, version uint64) {
 }
 
 // setOverlay sets the overlay of a record. The caller is the writer.
-func (s *Store) setOverlay(c *Scope, r *record, w *overlay) {
-	s.set(r, r.watched, w)
-	p := queuedOverlay{key: r.key, overlay: w, expires: s.deadline()}
-	if w.deleted != "" {
+func (s *Store) setOverlay(c *Scope, r *record, o *overlay) {
+	s.set(r, r.watched, o)
+	queued := queuedOverlay{key: r.key, overlay: o, expires: s.deadline()}
+	if o.deleted != "" {
 		// The progress of the watch does not end it, so it must not block those that are ended so.
 		s.pruneDeletions()
-		s.deletions.push(p)
+		s.deletions.push(queued)
 	} else {
-		c.overlays.push(p)
+		c.overlays.push(queued)
 	}
 	s.dropExpired()
 }
 
 // outlives reports whether an overlay takes precedence over st, an answer that arrived later but
 // has an older state.
-func (w *overlay) outlives(st *state) bool {
-	if w == nil {
+func (o *overlay) outlives(st *state) bool {
+	if o == nil {
 		return false
 	}
-	return w.version > st.version || w.deleted != "" && (w.deleted == st.uid || w.version == st.version)
+	return o.version > st.version || o.deleted != "" && (o.deleted == st.uid || o.version == st.version)
 }
 
 // after returns the overlay if it is still in effect after the watch has delivered st, and nil if
 // the watch has caught up.
-func (w *overlay) after(st *state) *overlay {
+func (o *overlay) after(st *state) *overlay {
 	switch {
-	case w == nil, st.version == 0:
+	case o == nil, st.version == 0:
 		return nil
-	case w.deleted != "" && w.deleted == st.uid:
-		return w
-	case st.version > w.version, w.deleted == "" && st.version == w.version:
+	case o.deleted != "" && o.deleted == st.uid:
+		return o
+	case st.version > o.version, o.deleted == "" && st.version == o.version:
 		return nil
 	default:
-		return w
+		return o
 	}
 }
 
 // afterDeletion is after for a DELETED event, which the watch also sends when an
 // object stops matching the selector; the same object may match again later.
-func (w *overlay) afterDeletion(st *state) *overlay {
-	if w != nil && w.deleted != "" && w.deleted == st.uid && st.version >= w.version {
+func (o *overlay) afterDeletion(st *state) *overlay {
+	if o != nil && o.deleted != "" && o.deleted == st.uid && st.version >= o.version {
 		return nil
 	}
-	return w.after(st)
+	return o.after(st)
 }
 
 // absentAt returns the overlay if it is still in effect after a list at that version did not
 // contain the object: the list is older than the write.
-func (w *overlay) absentAt(version uint64) *overlay {
-	if w != nil && version >= w.version {
+func (o *overlay) absentAt(version uint64) *overlay {
+	if o != nil && version >= o.version {
 		return nil
 	}
-	return w
-}
-
-// setWatched stores a state that the watch delivered, or that was listed, in a record. The caller
-// is the writer.
-func (c *Scope) setWatched(r *record, st *state, obj client.Object) Change {
-	s := c.store
-	if invariants.Enabled {
-		c.checkNewer(r, st)
-	}
-	var change Change
-	if r.watched != nil {
-		change.Old = s.snapshot(r, r.watched)
-	}
-	s.set(r, st, r.overlay.after(st))
-	change.New = s.snapshotOf(r, st, obj)
-	return change
-}
-
-// unsetWatched removes the watched state of a record, unless it is newer than the deletion of st.
-// The caller is the writer.
-func (s *Store) unsetWatched(r *record, st *state, obj client.Object) Change {
-	w := r.overlay.afterDeletion(st)
-	if r.watched == nil {
-		s.set(r, nil, w)
-		return Change{}
-	}
-	if st.version != 0 && st.version < r.watched.version {
-		return Change{}
-	}
-	last := NewSnapshot(obj)
-	if r.watched.uid != st.uid {
-		last = s.snapshot(r, r.watched)
-	}
-	s.set(r, nil, w)
-	return Change{Old: last}
+	return o
 }
 
 // queuedOverlay is an overlay in a queue, with its key and its deadline (see Store.deadline).
@@ -224,12 +188,12 @@ type queuedOverlay struct {
 func (c *Scope) progressed(version uint64) {
 	s := c.store
 	c.progress = max(c.progress, version)
-	for p, ok := c.overlays.peek(); ok; p, ok = c.overlays.peek() {
-		if s.inEffect(p) && p.overlay.version > c.progress {
+	for queued, ok := c.overlays.peek(); ok; queued, ok = c.overlays.peek() {
+		if s.inEffect(queued) && queued.overlay.version > c.progress {
 			break
 		}
 		c.overlays.pop()
-		s.dropOverlay(p)
+		s.dropOverlay(queued)
 	}
 	for v, ok := c.invalid.peek(); ok; v, ok = c.invalid.peek() {
 		if s.invalid[v.Key] == v && v.version > c.progress {
@@ -250,8 +214,8 @@ func (s *Store) dropOverlays(c *Scope) {
 			dropped = append(dropped, queuedOverlay{key: r.key, overlay: r.overlay})
 		}
 	})
-	for _, p := range dropped {
-		s.dropOverlay(p)
+	for _, queued := range dropped {
+		s.dropOverlay(queued)
 	}
 	for key, v := range s.invalid {
 		if s.scope(key.Namespace) == c {
@@ -261,23 +225,23 @@ func (s *Store) dropOverlays(c *Scope) {
 }
 
 // inEffect reports whether the overlay is still that of its record.
-func (s *Store) inEffect(p queuedOverlay) bool {
-	r := s.record(p.key)
-	return r != nil && r.overlay == p.overlay
+func (s *Store) inEffect(queued queuedOverlay) bool {
+	r := s.record(queued.key)
+	return r != nil && r.overlay == queued.overlay
 }
 
 // pruneDeletions pops the oldest deletions that are no longer in effect, mostly because the watch
 // has confirmed them. The caller is the writer.
 func (s *Store) pruneDeletions() {
-	for p, ok := s.deletions.peek(); ok && !s.inEffect(p); p, ok = s.deletions.peek() {
+	for queued, ok := s.deletions.peek(); ok && !s.inEffect(queued); queued, ok = s.deletions.peek() {
 		s.deletions.pop()
 	}
 }
 
 // dropOverlay makes the watched state visible again, if the overlay is still in effect.
-func (s *Store) dropOverlay(p queuedOverlay) {
-	if s.inEffect(p) {
-		r := s.record(p.key)
+func (s *Store) dropOverlay(queued queuedOverlay) {
+	if s.inEffect(queued) {
+		r := s.record(queued.key)
 		s.set(r, r.watched, nil)
 	}
 }

@@ -156,7 +156,7 @@ func (s *Store) find(q Query, requirements labels.Requirements) (hits []Object, 
 
 	hits = make([]Object, 0, size)
 	each(func(r *record) {
-		st := r.side(q.Watched)
+		st := r.state(q.Watched)
 		if st == nil || q.Namespace != "" && r.key.Namespace != q.Namespace {
 			return
 		}

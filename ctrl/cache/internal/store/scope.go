@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/internal/invariants"
 )
 
 // Scope is the part of a store that one list and watch keeps up to date: a namespace, or all
@@ -22,8 +23,8 @@ type Scope struct {
 	list uint32
 	// listing is set between Begin and Complete.
 	listing bool
-	// unpacked are the states that were published before they were packed.
-	unpacked []unpacked
+	// pending are the states that were published and are not packed yet.
+	pending []pending
 	// overlays are the overlays that the watch has not reached yet, and invalid the invalidations,
 	// in the order in which they were made. Those that the progress of the watch does not end are
 	// in the store's deletions and unboundedInvalid.
@@ -58,9 +59,9 @@ func (s *Store) scope(namespace string) *Scope {
 	return rest
 }
 
-// covers reports whether an object of a namespace is to be stored by this scope: it is not if another
-// scope has the namespace. A server that ignores the namespace or the selector of a request sends
-// such objects, and the lists of two scopes must not remove and add them in turn.
+// covers reports whether an object of a namespace is to be stored by this scope: it is not if
+// another scope has the namespace. A server that ignores the namespace or the selector of a request
+// sends such objects, and the lists of two scopes must not remove and add them in turn.
 func (c *Scope) covers(namespace string) bool {
 	if namespace == c.namespace || len(c.store.scopes) == 1 {
 		return true
@@ -85,7 +86,7 @@ func ParseVersion(version string) uint64 {
 	return v
 }
 
-// Change is what an event has changed on the watched side. Old is nil if the object was not there.
+// Change is what an event has changed of the watched state. Old is nil if the object was not there.
 // New is nil if it was deleted, and then Old is its last known state. Both are nil if nothing has
 // changed.
 type Change struct {
@@ -125,7 +126,7 @@ func (c *Scope) Listed(obj client.Object) Change {
 }
 
 // Changed applies an ADDED or MODIFIED event. It ignores an object that is not newer than the
-// watched one. The object may stay unpacked until Idle.
+// watched one. The object may not be packed before Idle.
 func (c *Scope) Changed(obj client.Object) Change {
 	s := c.store
 	if !c.covers(obj.GetNamespace()) {
@@ -203,6 +204,41 @@ func (c *Scope) Complete(version string) []*Snapshot {
 		c.progressed(v)
 	}
 	return objs
+}
+
+// setWatched stores a state that the watch delivered, or that was listed, in a record. The caller
+// is the writer.
+func (c *Scope) setWatched(r *record, st *state, obj client.Object) Change {
+	s := c.store
+	if invariants.Enabled {
+		c.checkNewer(r, st)
+	}
+	var change Change
+	if r.watched != nil {
+		change.Old = s.snapshot(r, r.watched)
+	}
+	s.set(r, st, r.overlay.after(st))
+	change.New = s.snapshotOf(r, st, obj)
+	return change
+}
+
+// unsetWatched removes the watched state of a record, unless it is newer than the deletion of st.
+// The caller is the writer.
+func (s *Store) unsetWatched(r *record, st *state, obj client.Object) Change {
+	o := r.overlay.afterDeletion(st)
+	if r.watched == nil {
+		s.set(r, nil, o)
+		return Change{}
+	}
+	if st.version != 0 && st.version < r.watched.version {
+		return Change{}
+	}
+	last := NewSnapshot(obj)
+	if r.watched.uid != st.uid {
+		last = s.snapshot(r, r.watched)
+	}
+	s.set(r, nil, o)
+	return Change{Old: last}
 }
 
 // supersedes reports whether a state is as new as another one, so that the other one is to be

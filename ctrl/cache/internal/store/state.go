@@ -84,7 +84,7 @@ func (s *Store) publish(st *state) {
 	}
 }
 
-// release ends the use of a state that is on neither side of a record any more.
+// release ends the use of a state that is in no record any more.
 func (s *Store) release(st *state) {
 	if st != nil {
 		s.packer.Release(st.value)
@@ -124,9 +124,9 @@ func (o Object) Namespace() string { return o.key.Namespace }
 
 // Copy returns a copy of the object, which the caller owns.
 func (o Object) Copy() client.Object {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		return unpacked.DeepCopyObject().(client.Object)
+	decoded, o := o.resolve()
+	if decoded != nil {
+		return decoded.DeepCopyObject().(client.Object)
 	}
 	obj := reflect.New(o.kind.typ)
 	o.unpack(obj.Elem())
@@ -142,9 +142,9 @@ func (o Object) unpack(into reflect.Value) {
 
 // CopyInto copies the object into a zero struct. It returns false if the object is of another type.
 func (o Object) CopyInto(into reflect.Value) bool {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		from := reflect.ValueOf(unpacked.DeepCopyObject()).Elem()
+	decoded, o := o.resolve()
+	if decoded != nil {
+		from := reflect.ValueOf(decoded.DeepCopyObject()).Elem()
 		if from.Type() != into.Type() {
 			return false
 		}
@@ -158,9 +158,9 @@ func (o Object) CopyInto(into reflect.Value) bool {
 	return true
 }
 
-// Shared returns a value that all callers share, so it must not be changed. The store keeps the
-// value until the object changes or nobody has asked for it for a while, as the store's Sharing
-// says.
+// Shared returns a value that all callers share, so it must not be changed. How long the store
+// keeps the value depends on its Sharing: not at all, until it has not been read for a while, or
+// until the object changes.
 func (o Object) Shared() client.Object {
 	if o.sharing == ShareOnDemand && !o.state.referenced.Load() {
 		o.state.referenced.Store(true)
@@ -206,8 +206,8 @@ func (s *Store) evictShared() {
 	})
 }
 
-// evictSharedOf evicts the shared value of one state, unless it is referenced or the only form of
-// the object.
+// evictSharedOf evicts the shared value of one state, unless it is referenced or the object is not
+// packed.
 func (s *Store) evictSharedOf(st *state) {
 	switch {
 	case st == nil || st.value.IsZero() || st.shared.Load() == nil:
@@ -229,9 +229,9 @@ func (o Object) peek() client.Object {
 
 // version returns the resource version.
 func (o Object) version() string {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		return unpacked.GetResourceVersion()
+	decoded, o := o.resolve()
+	if decoded != nil {
+		return decoded.GetResourceVersion()
 	}
 	h := o.view.Header(o.state.value)
 	h.Next()
@@ -241,9 +241,9 @@ func (o Object) version() string {
 
 // labels returns the labels without unpacking the object.
 func (o Object) labels() labels.Labels {
-	unpacked, o := o.resolve()
-	if unpacked != nil {
-		return labels.Set(unpacked.GetLabels())
+	decoded, o := o.resolve()
+	if decoded != nil {
+		return labels.Set(decoded.GetLabels())
 	}
 	return packedLabels(o)
 }

@@ -1,10 +1,10 @@
 // Package store holds the objects of one kind in one representation and finds them by name, by
 // namespace, by label and by field.
 //
-// A record has two sides. The watched side is the state that the watch has delivered, from which
-// notifications are made. The visible side is what reads return: the watched state, or in its place
-// an overlay, the result of a write of this process that the watch has not delivered yet. Indexes
-// cover the visible side, so queries need no knowledge of overlays.
+// A record has two states. The watched state is what the watch has delivered, from which
+// notifications are made. The visible state is what reads return: the watched state, or in its
+// place an overlay, the result of a write of this process that the watch has not delivered yet.
+// Indexes cover the visible state, so queries need no knowledge of overlays.
 //
 // Objects are kept packed: see package compact. A read unpacks the caller's own copy, which costs
 // less than a deep copy. An object that cannot be packed is kept as a Go value; so is, beside the
@@ -117,8 +117,8 @@ func New(sharing Sharing) *Store {
 	}
 }
 
-// side returns the state of one side of a record, or nil.
-func (r *record) side(watched bool) *state {
+// state returns the watched or the visible state of a record, or nil.
+func (r *record) state(watched bool) *state {
 	if watched {
 		return r.watched
 	}
@@ -132,7 +132,7 @@ func (s *Store) Get(key Key, watched bool) (Object, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if r := s.record(key); r != nil {
-		if st := r.side(watched); st != nil {
+		if st := r.state(watched); st != nil {
 			return s.object(r, st), true
 		}
 	}
@@ -152,7 +152,7 @@ func (s *Store) Watched() []*Snapshot {
 	return all
 }
 
-// Size returns how many objects there are on either side, and how many bytes the packed values and
+// Size returns how many objects there are in either state, and how many bytes the packed values and
 // the records take. Objects that are kept as Go values take more, which is not counted.
 func (s *Store) Size() (objects, bytes int) {
 	s.expire()
@@ -173,7 +173,7 @@ func (s *Store) record(key Key) *record {
 }
 
 // getOrAdd returns the record of a key, and adds it if there is none. The caller is the writer and
-// sets one of its sides before it unlocks the store.
+// sets one of its states before it unlocks the store.
 func (s *Store) getOrAdd(key Key) *record {
 	if r := s.record(key); r != nil {
 		return r
@@ -191,12 +191,12 @@ func (s *Store) unlock() {
 	s.writing.Unlock()
 }
 
-// set changes both sides of a record and removes the record if neither has anything left. The
+// set changes both states of a record and removes the record if nothing is left. The
 // caller is the writer.
-func (s *Store) set(r *record, watched *state, w *overlay) {
+func (s *Store) set(r *record, watched *state, o *overlay) {
 	visible := watched
-	if w != nil {
-		visible = w.visible
+	if o != nil {
+		visible = o.visible
 	}
 	changed := visible != r.visible
 	reindex := changed && s.computeTerms(r, visible)
@@ -207,12 +207,12 @@ func (s *Store) set(r *record, watched *state, w *overlay) {
 		before[1] = nil
 	}
 	s.mu.Lock()
-	r.watched, r.visible, r.overlay = watched, visible, w
+	r.watched, r.visible, r.overlay = watched, visible, o
 	s.view = s.packer.View()
 	if reindex {
 		s.updatePostings(r)
 	}
-	if watched == nil && w == nil {
+	if watched == nil && o == nil {
 		s.remove(r)
 	}
 	s.mu.Unlock()

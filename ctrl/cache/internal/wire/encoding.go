@@ -25,8 +25,8 @@ type encoding struct {
 	apiVersion, listAPIVersion string
 }
 
-// format parses events and lists of one media type in the form in which servers usually write them.
-// Input that a format rejects may still be valid; it is left to client-go's decoders.
+// format parses events and lists of one media type in the layout in which servers usually write
+// them. Input that a format rejects may still be valid; it is left to client-go's decoders.
 type format interface {
 	// newSplitter returns a splitter of a stream into frames.
 	newSplitter() splitter
@@ -116,7 +116,8 @@ func eventType(name []byte) (watch.EventType, bool) {
 func decodingError(err error) watch.Event {
 	err = fmt.Errorf("unable to decode an event from the watch stream: %w", err)
 	return watch.Event{
-		Type:   watch.Error,
-		Object: apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding").AsObject(err),
+		Type: watch.Error,
+		Object: apierrors.NewClientErrorReporter(
+			http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding").AsObject(err),
 	}
 }

@@ -121,7 +121,8 @@ func (s *scanner) accept(c byte) bool {
 		return true
 	case '}', ']':
 		last := len(s.open) - 1
-		if last < 0 || s.open[last]+2 != c || s.next != expectCommaOrEnd && s.next != expectNameOrEnd && s.next != expectValueOrEnd {
+		if last < 0 || s.open[last]+2 != c ||
+			s.next != expectCommaOrEnd && s.next != expectNameOrEnd && s.next != expectValueOrEnd {
 			return false
 		}
 		s.open, s.next = s.open[:last], expectCommaOrEnd

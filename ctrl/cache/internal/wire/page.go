@@ -22,7 +22,7 @@ type Page struct {
 	Objects iter.Seq2[client.Object, error]
 }
 
-// page returns the page in a response body, or nil if the list is not in the usual form.
+// page returns the page in a response body, or nil if the list does not have the usual layout.
 func (e *encoding) page(data []byte) *Page {
 	l, ok := e.splitList(data)
 	if want := e.resource.ListKind.Kind; !ok || l.apiVersion != e.listAPIVersion ||

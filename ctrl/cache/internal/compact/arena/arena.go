@@ -52,7 +52,7 @@ type slab struct {
 
 const (
 	// A slab has twice as many variables as the last one of the type, so that not many are left
-	// over. It begins with slabFrom and ends with slabTo, or with as many as fit in slabBytes.
+	// over. It begins with minSlab and ends with maxSlab, or with as many as fit in slabBytes.
 	minSlab, maxSlab = 4, 16
 	slabBytes        = 4096
 	textSlab         = 16 << 10
