@@ -46,7 +46,7 @@ func (Runtime) NewQueue(name string, limiter workqueue.TypedRateLimiter[runtimes
 	})}
 }
 
-// queue is controller-runtime's priority queue as a runtimes.Queue.
+// queue is a priority queue as a runtimes.Queue.
 type queue struct {
 	priorityqueue.PriorityQueue[runtimes.Key]
 }
@@ -55,7 +55,7 @@ func (q queue) AddWithPriority(key runtimes.Key, priority int) {
 	q.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, key)
 }
 
-// reader is controller-runtime's client.Reader as a runtimes.Reader.
+// reader is a client.Reader as a runtimes.Reader.
 type reader struct{ client.Reader }
 
 func (r reader) Get(ctx context.Context, key runtimes.Key, out runtimes.Object) error {
@@ -83,7 +83,7 @@ func (Runtime) NewCache(s runtimes.Server) (runtimes.Cache, error) {
 	return informers{reader{c}, c}, err
 }
 
-// informers is controller-runtime's cache as runtimes.Informers.
+// informers is a cache as runtimes.Informers.
 type informers struct {
 	reader
 	cache cache.Cache
@@ -122,7 +122,7 @@ func (Runtime) NewManager(s runtimes.Server) (runtimes.Manager, error) {
 	return controllers{reader{m.GetClient()}, m}, nil
 }
 
-// controllers is controller-runtime's manager as a runtimes.Manager.
+// controllers is a manager as a runtimes.Manager.
 type controllers struct {
 	reader
 	manager ctrl.Manager
