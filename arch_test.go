@@ -33,6 +33,7 @@ var may = []struct {
 	{path: "apiserver/authn"},
 	{path: "apiserver/authz"},
 	{path: "apiserver/admission"},
+	{path: "apiserver/webhook"},
 	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields"}},
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/openapi", imports: []string{"apiserver/resource", "apiserver/schema"}},

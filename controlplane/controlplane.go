@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -46,6 +47,9 @@ type Options struct {
 	// Admission selects the API server's admission plugins. ServiceAccount, which refuses pods in
 	// namespaces without a service account, is disabled without the controller that creates these.
 	Admission admission.Options
+	// DialWebhook connects to admission and conversion webhooks, by default over TCP. It must be safe
+	// for concurrent use.
+	DialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger is the logger of the controllers. They log errors; at level 1 their start and stop,
 	// and at level 2 the events that they record. By default it is klog's, which Kubernetes'
 	// libraries in the API server use too, and which logs to standard error.
@@ -123,6 +127,7 @@ func (c *ControlPlane) start(o Options) error {
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,
 		MaxMutatingRequestsInFlight: o.MaxMutatingRequestsInFlight,
+		DialWebhook:                 o.DialWebhook,
 	}
 	if !o.WithoutControllers {
 		o.complete(ca)
