@@ -2,6 +2,8 @@ package admission
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -114,3 +116,22 @@ type registration struct {
 }
 
 func (registration) HasSynced() bool { return true }
+
+// in returns the objects of a namespace in the order of their names.
+func (i *informer[T]) in(namespace string) []T {
+	found, _ := i.indexer.ByIndex(cache.NamespaceIndex, namespace) // fails only without the index
+	list := make([]T, len(found))
+	for n, obj := range found {
+		list[n] = obj.(T)
+	}
+	slices.SortFunc(list, func(a, b T) int { return strings.Compare(nameOf(a), nameOf(b)) })
+	return list
+}
+
+func nameOf(obj any) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return m.GetName()
+}
