@@ -7,6 +7,7 @@ import (
 	"flyball.dev/apiserver/kinds/apps"
 	"flyball.dev/apiserver/kinds/autoscaling"
 	"flyball.dev/apiserver/kinds/batch"
+	"flyball.dev/apiserver/kinds/certificates"
 	"flyball.dev/apiserver/kinds/coordination"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/discovery"
@@ -26,6 +27,7 @@ func All() []kinds.Kind {
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
 		batch.Jobs(), batch.CronJobs(),
+		certificates.CertificateSigningRequests(),
 		coordination.Leases(),
 		discovery.EndpointSlices(),
 		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(),
@@ -33,6 +35,9 @@ func All() []kinds.Kind {
 		autoscaling.HorizontalPodAutoscalers(),
 		rbac.Roles(), rbac.RoleBindings(), rbac.ClusterRoles(), rbac.ClusterRoleBindings(),
 		scheduling.PriorityClasses(), node.RuntimeClasses(), storage.StorageClasses(),
+		storage.CSIDrivers(), storage.CSINodes(), storage.CSIStorageCapacities(), storage.VolumeAttachments(), storage.VolumeAttributesClasses(),
 		admissionregistration.ValidatingWebhooks(), admissionregistration.MutatingWebhooks(),
+		admissionregistration.ValidatingPolicies(), admissionregistration.ValidatingPolicyBindings(),
+		admissionregistration.MutatingPolicies(), admissionregistration.MutatingPolicyBindings(),
 	}
 }

@@ -57,7 +57,7 @@ func TestStorageValidation(t *testing.T) {
 		"binding":     {`volumeBindingMode: Later`, []string{`volumeBindingMode: Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer"`}},
 	})
 	forbiddenWhen(t, class, map[string]change{
-		"parameters": {`parameters: {a: b}`, []string{"parameters: Forbidden: updates to parameters are forbidden."}},
+		"parameters": {`parameters: {a: b}`, []string{`parameters: Invalid value: {"a":"b"}: field is immutable`}},
 	})
 }
 

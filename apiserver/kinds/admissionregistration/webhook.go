@@ -142,15 +142,7 @@ func validateWebhook(h webhook, w *fieldrules.Path) field.ErrorList {
 	}
 	errs = append(errs, fieldrules.LabelSelector(*h.namespaces, w, "namespaceSelector")...)
 	errs = append(errs, fieldrules.LabelSelector(*h.objects, w, "objectSelector")...)
-	conditions := w.Child("matchConditions")
-	for i, c := range h.matchConditions {
-		at := conditions.Index(i)
-		errs = append(errs, fieldrules.Required(strings.TrimSpace(c.Expression), &at, "expression")...)
-		errs = append(errs, fieldrules.Required(c.Name, &at, "name")...)
-		if c.Name != "" {
-			errs = append(errs, fieldrules.QualifiedName(c.Name, &at, "name")...)
-		}
-	}
+	errs = append(errs, matchConditions(h.matchConditions, false, w)...)
 	at := w.Child("clientConfig")
 	return append(errs, webhookClient(h.client, &at)...)
 }
@@ -208,7 +200,36 @@ func webhookRule(r *admissionv1.RuleWithOperations, w *fieldrules.Path) field.Er
 			}
 		}
 	}
+	errs = append(errs, resourceWildcards(r.Resources, w)...)
 	return append(errs, fieldrules.OptionalOneOf(r.Scope, w, "scope", admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
+}
+
+// resourceWildcards checks that no resource is one that a wildcard before it includes.
+func resourceWildcards(resources []string, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := w.Child("resources")
+	whole := false // a resource without a subresource is named
+	for i, r := range resources {
+		name, sub, ok := strings.Cut(r, "/")
+		if !ok {
+			whole = r != "*"
+			continue
+		}
+		at := list.Index(i)
+		if all := name + "/*"; slices.Contains(resources[:i], all) {
+			errs = append(errs, field.Invalid(at.Field(), r, fmt.Sprintf("if '%s' is present, must not specify %s", all, r)))
+		}
+		if all := "*/" + sub; slices.Contains(resources[:i], all) {
+			errs = append(errs, field.Invalid(at.Field(), r, fmt.Sprintf("if '%s' is present, must not specify %s", all, r)))
+		}
+	}
+	if len(resources) > 1 && slices.Contains(resources, "*/*") {
+		errs = append(errs, field.Invalid(list.Field(), resources, "if '*/*' is present, must not specify other resources"))
+	}
+	if whole && slices.Contains(resources, "*") {
+		errs = append(errs, field.Invalid(list.Field(), resources, "if '*' is present, must not specify other resources without subresources"))
+	}
+	return errs
 }
 
 func webhookClient(c *admissionv1.WebhookClientConfig, w *fieldrules.Path) field.ErrorList {

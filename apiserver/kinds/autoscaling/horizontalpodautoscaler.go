@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -16,6 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds/workload"
 )
 
+// HorizontalPodAutoscalers describes the kind HorizontalPodAutoscaler, which is stored as v2.
 func HorizontalPodAutoscalers() kinds.Kind {
 	return kinds.Of[*autoscalingv2.HorizontalPodAutoscaler]{
 		Type: &autoscalingv2.HorizontalPodAutoscaler{}, List: &autoscalingv2.HorizontalPodAutoscalerList{},
@@ -35,6 +37,12 @@ func HorizontalPodAutoscalers() kinds.Kind {
 			columns.Column("Replicas", "string", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"]),
 		},
 		Row: autoscalerRow,
+		AlsoServed: []kinds.Alias[*autoscalingv2.HorizontalPodAutoscaler]{{
+			Type: &autoscalingv1.HorizontalPodAutoscaler{},
+			Default: func(obj runtime.Object) {
+				fieldrules.DefaultPointer(&obj.(*autoscalingv1.HorizontalPodAutoscaler).Spec.MinReplicas, 1)
+			},
+		}},
 	}
 }
 
@@ -45,13 +53,7 @@ func defaultAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	s := &a.Spec
 	fieldrules.DefaultPointer(&s.MinReplicas, 1)
 	if len(s.Metrics) == 0 {
-		s.Metrics = []autoscalingv2.MetricSpec{{
-			Type: autoscalingv2.ResourceMetricSourceType,
-			Resource: &autoscalingv2.ResourceMetricSource{
-				Name:   corev1.ResourceCPU,
-				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(defaultUtilization)},
-			},
-		}}
+		s.Metrics = []autoscalingv2.MetricSpec{cpuUtilization(new(defaultUtilization))}
 	}
 	if s.Behavior == nil {
 		return

@@ -114,12 +114,30 @@ func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 			errs = append(errs, podspec.NodeSelector(a.Required, &must)...)
 		}
 	}
-	return append(errs, persistentSource(&s.PersistentVolumeSource, s)...)
+	return append(errs, persistentSource(&s.PersistentVolumeSource, s, &fieldrules.Spec)...)
+}
+
+// ValidateInlineVolume checks the spec of a volume that a VolumeAttachment has in place of the name
+// of one.
+func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) field.ErrorList {
+	const inline = "in the context of inline volumes"
+	var errs field.ErrorList
+	if s.ClaimRef != nil {
+		errs = append(errs, field.Forbidden(w.ChildField("claimRef"), "may not be specified "+inline))
+	}
+	if len(s.Capacity) > 0 {
+		errs = append(errs, field.Forbidden(w.ChildField("capacity"), "may not be specified "+inline))
+	}
+	if s.CSI == nil {
+		errs = append(errs, field.Required(w.ChildField("csi"), "has to be specified "+inline))
+	}
+	errs = append(errs, podspec.Access(s.AccessModes, w)...)
+	return append(errs, persistentSource(&s.PersistentVolumeSource, s, w)...)
 }
 
 // persistentSource checks that a persistent volume has exactly one source, and the source.
-func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec) field.ErrorList {
-	s := podspec.Sources{W: &fieldrules.Spec}
+func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec, w *fieldrules.Path) field.ErrorList {
+	s := podspec.Sources{W: w}
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
 	s.One("nfs", v.NFS != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.NFS(v.NFS, at) })
 	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList {
@@ -142,7 +160,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		}
 	}
 	if s.N == 0 {
-		s.Errs = append(s.Errs, field.Required(fieldrules.Spec.Field(), "must specify a volume type"))
+		s.Errs = append(s.Errs, field.Required(w.Field(), "must specify a volume type"))
 	}
 	return s.Errs
 }

@@ -50,7 +50,7 @@ func ResourceList(list corev1.ResourceList, w *Path) field.ErrorList {
 // ResourceQuantity checks the quantity of a resource, an integer for resources that cannot be
 // divided.
 func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, w *Path) field.ErrorList {
-	errs := quantity(q, w, "")
+	errs := NonNegativeQuantity(q, w, "")
 	if whole(name) && q.MilliValue()%1000 != 0 {
 		errs = append(errs, field.Invalid(w.Field(), q.String(), "must be an integer"))
 	}

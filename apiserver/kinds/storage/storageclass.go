@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -54,32 +53,14 @@ func StorageClasses() kinds.Kind {
 	}
 }
 
-// Limits of a storage class's parameters.
+// Limits of a class's parameters.
 const (
 	maxParameters     = 512
 	maxParameterBytes = 256 << 10
 )
 
 func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
-	var errs field.ErrorList
-	if c.Provisioner == "" {
-		errs = append(errs, field.Required(fieldrules.Root.ChildField("provisioner"), ""))
-	} else {
-		errs = append(errs, fieldrules.Invalid(validation.IsQualifiedName(strings.ToLower(c.Provisioner)), c.Provisioner, &fieldrules.Root, "provisioner")...)
-	}
-	if n := len(c.Parameters); n > maxParameters {
-		errs = append(errs, field.TooLong(fieldrules.Root.ChildField("parameters"), "", maxParameters))
-	}
-	size := 0
-	for _, k := range fieldrules.SortedKeys(c.Parameters) {
-		if k == "" {
-			errs = append(errs, field.Invalid(fieldrules.Root.ChildField("parameters"), k, "field can not be empty."))
-		}
-		size += len(k) + len(c.Parameters[k])
-	}
-	if size > maxParameterBytes {
-		errs = append(errs, field.TooLong(fieldrules.Root.ChildField("parameters"), "", maxParameterBytes))
-	}
+	errs := append(driver(c.Provisioner, "provisioner"), parameters(c.Parameters)...)
 	errs = append(errs, fieldrules.OptionalOneOf(c.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
 	if c.VolumeBindingMode == nil {
 		return append(errs, field.Required(fieldrules.Root.ChildField("volumeBindingMode"), ""))
@@ -87,16 +68,38 @@ func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	return append(errs, fieldrules.OptionalOneOf(c.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode", storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
 }
 
-func validateStorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
+// driver checks the name of a class's provisioner or driver.
+func driver(name, in string) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(fieldrules.Root.ChildField(in), "")}
+	}
+	lower := strings.ToLower(name)
+	return fieldrules.Invalid(validation.IsQualifiedName(lower), lower, &fieldrules.Root, in)
+}
+
+// parameters checks the parameters of a class.
+func parameters(m map[string]string) field.ErrorList {
+	at := fieldrules.Root.Child("parameters")
+	if len(m) > maxParameters {
+		return field.ErrorList{field.TooLong(at.Field(), "", maxParameters)}
+	}
 	var errs field.ErrorList
-	if !apiequality.Semantic.DeepEqual(c.Parameters, old.Parameters) {
-		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("parameters"), "updates to parameters are forbidden."))
+	size := 0
+	for k, v := range m {
+		if k == "" {
+			errs = append(errs, field.Invalid(at.Field(), k, "field can not be empty."))
+		}
+		size += len(k) + len(v)
 	}
-	if c.Provisioner != old.Provisioner {
-		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("provisioner"), "updates to provisioner are forbidden."))
+	if size > maxParameterBytes {
+		errs = append(errs, field.TooLong(at.Field(), "", maxParameterBytes))
 	}
-	if was := old.ReclaimPolicy; was != nil && (c.ReclaimPolicy == nil || *c.ReclaimPolicy != *was) {
-		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("reclaimPolicy"), "updates to reclaimPolicy are forbidden."))
-	}
+	return errs
+}
+
+func validateStorageClassUpdate(c, old *storagev1.StorageClass) field.ErrorList {
+	errs := fieldrules.Immutable(c.Parameters, old.Parameters, &fieldrules.Root, "parameters")
+	errs = append(errs, fieldrules.Immutable(c.Provisioner, old.Provisioner, &fieldrules.Root, "provisioner")...)
+	errs = append(errs, fieldrules.Immutable(c.ReclaimPolicy, old.ReclaimPolicy, &fieldrules.Root, "reclaimPolicy")...)
 	return append(errs, fieldrules.Immutable(c.VolumeBindingMode, old.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode")...)
 }

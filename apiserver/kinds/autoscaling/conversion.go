@@ -1,0 +1,260 @@
+package autoscaling
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Annotations in which autoscaling/v1 has what its fields cannot express.
+const (
+	metricsAnnotation        = "autoscaling.alpha.kubernetes.io/metrics"
+	currentMetricsAnnotation = "autoscaling.alpha.kubernetes.io/current-metrics"
+	conditionsAnnotation     = "autoscaling.alpha.kubernetes.io/conditions"
+	behaviorAnnotation       = "autoscaling.alpha.kubernetes.io/behavior"
+)
+
+// Convert registers the conversions between the autoscalers of both versions in the scheme.
+func Convert(s *runtime.Scheme) error {
+	if err := s.AddConversionFunc((*autoscalingv1.HorizontalPodAutoscaler)(nil), (*autoscalingv2.HorizontalPodAutoscaler)(nil), func(in, out any, _ conversion.Scope) error {
+		toV2(in.(*autoscalingv1.HorizontalPodAutoscaler), out.(*autoscalingv2.HorizontalPodAutoscaler))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*autoscalingv2.HorizontalPodAutoscaler)(nil), (*autoscalingv1.HorizontalPodAutoscaler)(nil), func(in, out any, _ conversion.Scope) error {
+		return toV1(in.(*autoscalingv2.HorizontalPodAutoscaler), out.(*autoscalingv1.HorizontalPodAutoscaler))
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*autoscalingv1.HorizontalPodAutoscalerList)(nil), (*autoscalingv2.HorizontalPodAutoscalerList)(nil), func(in, out any, _ conversion.Scope) error {
+		from, to := in.(*autoscalingv1.HorizontalPodAutoscalerList), out.(*autoscalingv2.HorizontalPodAutoscalerList)
+		to.ListMeta, to.Items = from.ListMeta, make([]autoscalingv2.HorizontalPodAutoscaler, len(from.Items))
+		for i := range from.Items {
+			toV2(&from.Items[i], &to.Items[i])
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return s.AddConversionFunc((*autoscalingv2.HorizontalPodAutoscalerList)(nil), (*autoscalingv1.HorizontalPodAutoscalerList)(nil), func(in, out any, _ conversion.Scope) error {
+		from, to := in.(*autoscalingv2.HorizontalPodAutoscalerList), out.(*autoscalingv1.HorizontalPodAutoscalerList)
+		to.ListMeta, to.Items = from.ListMeta, make([]autoscalingv1.HorizontalPodAutoscaler, len(from.Items))
+		for i := range from.Items {
+			if err := toV1(&from.Items[i], &to.Items[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// toV1 converts an autoscaler, with which the result shares memory. The fields have the utilization
+// of the CPU; annotations have the other metrics, the behavior, and the status of all metrics.
+func toV1(a *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.HorizontalPodAutoscaler) error {
+	s := &a.Spec
+	*out = autoscalingv1.HorizontalPodAutoscaler{
+		ObjectMeta: a.ObjectMeta,
+		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference(s.ScaleTargetRef), MinReplicas: s.MinReplicas, MaxReplicas: s.MaxReplicas,
+		},
+		Status: autoscalingv1.HorizontalPodAutoscalerStatus{
+			ObservedGeneration: a.Status.ObservedGeneration, LastScaleTime: a.Status.LastScaleTime,
+			CurrentReplicas: a.Status.CurrentReplicas, DesiredReplicas: a.Status.DesiredReplicas,
+		},
+	}
+	var metrics []autoscalingv1.MetricSpec
+	for i := range s.Metrics {
+		m := &s.Metrics[i]
+		switch {
+		case !isUtilization(m):
+			metrics = append(metrics, metricToV1(m))
+		case out.Spec.TargetCPUUtilizationPercentage == nil:
+			out.Spec.TargetCPUUtilizationPercentage = m.Resource.Target.AverageUtilization
+		}
+	}
+	var current []autoscalingv1.MetricStatus
+	for i := range a.Status.CurrentMetrics {
+		m := &a.Status.CurrentMetrics[i]
+		current = append(current, metricStatusToV1(m))
+		if r := m.Resource; m.Type == autoscalingv2.ResourceMetricSourceType && r != nil && r.Name == corev1.ResourceCPU && r.Current.AverageUtilization != nil {
+			out.Status.CurrentCPUUtilizationPercentage = r.Current.AverageUtilization
+		}
+	}
+	var conditions []autoscalingv1.HorizontalPodAutoscalerCondition
+	for _, c := range a.Status.Conditions {
+		conditions = append(conditions, autoscalingv1.HorizontalPodAutoscalerCondition{
+			Type: autoscalingv1.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
+			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
+		})
+	}
+	annotations := withoutAnnotations(a.Annotations)
+	for _, part := range [...]struct {
+		key     string
+		present bool
+		value   any
+	}{
+		{metricsAnnotation, len(metrics) > 0, metrics},
+		{currentMetricsAnnotation, len(current) > 0, current},
+		{conditionsAnnotation, len(conditions) > 0, conditions},
+		{behaviorAnnotation, s.Behavior != nil, encodedBehaviorOf(s.Behavior)},
+	} {
+		if !part.present {
+			continue
+		}
+		text, err := json.Marshal(part.value)
+		if err != nil {
+			return err
+		}
+		if annotations = maps.Clone(annotations); annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[part.key] = string(text)
+	}
+	out.Annotations = annotations
+	return nil
+}
+
+// toV2 converts an autoscaler, with which the result shares memory. An annotation that cannot be
+// decoded is dropped.
+func toV2(a *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.HorizontalPodAutoscaler) {
+	s := &a.Spec
+	*out = autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: a.ObjectMeta,
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(s.ScaleTargetRef), MinReplicas: s.MinReplicas, MaxReplicas: s.MaxReplicas,
+		},
+		Status: autoscalingv2.HorizontalPodAutoscalerStatus{
+			ObservedGeneration: a.Status.ObservedGeneration, LastScaleTime: a.Status.LastScaleTime,
+			CurrentReplicas: a.Status.CurrentReplicas, DesiredReplicas: a.Status.DesiredReplicas,
+		},
+	}
+	var metrics []autoscalingv1.MetricSpec
+	decode(a.Annotations, metricsAnnotation, &metrics)
+	for i := range metrics {
+		out.Spec.Metrics = append(out.Spec.Metrics, metricToV2(&metrics[i]))
+	}
+	if s.TargetCPUUtilizationPercentage != nil {
+		out.Spec.Metrics = append(out.Spec.Metrics, cpuUtilization(s.TargetCPUUtilizationPercentage))
+	}
+	if len(out.Spec.Metrics) == 0 {
+		out.Spec.Metrics = []autoscalingv2.MetricSpec{cpuUtilization(new(defaultUtilization))}
+	}
+	var behavior encodedBehavior
+	if decode(a.Annotations, behaviorAnnotation, &behavior) && behavior != (encodedBehavior{}) {
+		out.Spec.Behavior = behavior.decoded()
+	}
+	var current []autoscalingv1.MetricStatus
+	if decode(a.Annotations, currentMetricsAnnotation, &current) {
+		for i := range current {
+			out.Status.CurrentMetrics = append(out.Status.CurrentMetrics, metricStatusToV2(&current[i]))
+		}
+	} else if u := a.Status.CurrentCPUUtilizationPercentage; u != nil {
+		out.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{
+			Type: autoscalingv2.ResourceMetricSourceType,
+			Resource: &autoscalingv2.ResourceMetricStatus{
+				Name: corev1.ResourceCPU, Current: autoscalingv2.MetricValueStatus{AverageUtilization: u},
+			},
+		}}
+	}
+	var conditions []autoscalingv1.HorizontalPodAutoscalerCondition
+	decode(a.Annotations, conditionsAnnotation, &conditions)
+	for _, c := range conditions {
+		out.Status.Conditions = append(out.Status.Conditions, autoscalingv2.HorizontalPodAutoscalerCondition{
+			Type: autoscalingv2.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
+			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
+		})
+	}
+	out.Annotations = withoutAnnotations(a.Annotations)
+}
+
+// withoutAnnotations returns the annotations without those of the conversion.
+func withoutAnnotations(annotations map[string]string) map[string]string {
+	isOurs := func(key string) bool {
+		return slices.Contains([]string{metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation}, key)
+	}
+	for key := range annotations {
+		if isOurs(key) {
+			rest := maps.Clone(annotations)
+			maps.DeleteFunc(rest, func(key, _ string) bool { return isOurs(key) })
+			return rest
+		}
+	}
+	return annotations
+}
+
+// decode decodes an annotation, and reports whether it is there and valid.
+func decode(annotations map[string]string, key string, into any) bool {
+	text, ok := annotations[key]
+	return ok && json.Unmarshal([]byte(text), into) == nil
+}
+
+// isUtilization reports whether a metric is the one that autoscaling/v1 has a field for.
+func isUtilization(m *autoscalingv2.MetricSpec) bool {
+	return m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && m.Resource.Name == corev1.ResourceCPU &&
+		m.Resource.Target.AverageUtilization != nil
+}
+
+func cpuUtilization(percent *int32) autoscalingv2.MetricSpec {
+	return autoscalingv2.MetricSpec{
+		Type: autoscalingv2.ResourceMetricSourceType,
+		Resource: &autoscalingv2.ResourceMetricSource{
+			Name:   corev1.ResourceCPU,
+			Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: percent},
+		},
+	}
+}
+
+// encodedBehavior is a behavior as kube-apiserver encodes it in the annotation: the names of the
+// fields are those of Go.
+type encodedBehavior struct{ ScaleUp, ScaleDown *encodedRules }
+
+type encodedRules struct {
+	StabilizationWindowSeconds *int32
+	SelectPolicy               *autoscalingv2.ScalingPolicySelect
+	Policies                   []encodedPolicy
+	Tolerance                  *resource.Quantity
+}
+
+type encodedPolicy struct {
+	Type                 autoscalingv2.HPAScalingPolicyType
+	Value, PeriodSeconds int32
+}
+
+func encodedBehaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *encodedBehavior {
+	if b == nil {
+		return nil
+	}
+	encode := func(r *autoscalingv2.HPAScalingRules) *encodedRules {
+		if r == nil {
+			return nil
+		}
+		e := &encodedRules{StabilizationWindowSeconds: r.StabilizationWindowSeconds, SelectPolicy: r.SelectPolicy, Tolerance: r.Tolerance}
+		for _, p := range r.Policies {
+			e.Policies = append(e.Policies, encodedPolicy{p.Type, p.Value, p.PeriodSeconds})
+		}
+		return e
+	}
+	return &encodedBehavior{encode(b.ScaleUp), encode(b.ScaleDown)}
+}
+
+func (b *encodedBehavior) decoded() *autoscalingv2.HorizontalPodAutoscalerBehavior {
+	decode := func(e *encodedRules) *autoscalingv2.HPAScalingRules {
+		if e == nil {
+			return nil
+		}
+		r := &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: e.StabilizationWindowSeconds, SelectPolicy: e.SelectPolicy, Tolerance: e.Tolerance}
+		for _, p := range e.Policies {
+			r.Policies = append(r.Policies, autoscalingv2.HPAScalingPolicy{Type: p.Type, Value: p.Value, PeriodSeconds: p.PeriodSeconds})
+		}
+		return r
+	}
+	return &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: decode(b.ScaleUp), ScaleDown: decode(b.ScaleDown)}
+}

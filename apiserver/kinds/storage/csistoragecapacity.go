@@ -1,0 +1,45 @@
+package storage
+
+import (
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// CSIStorageCapacities describes the kind CSIStorageCapacity.
+func CSIStorageCapacities() kinds.Kind {
+	return kinds.Of[*storagev1.CSIStorageCapacity]{
+		Type: &storagev1.CSIStorageCapacity{}, List: &storagev1.CSIStorageCapacityList{},
+		Plural: "csistoragecapacities", NoUnconditionalUpdate: true,
+		Name: fieldrules.NameIsSubdomain,
+		Validate: func(c *storagev1.CSIStorageCapacity) field.ErrorList {
+			errs := fieldrules.LabelSelector(c.NodeTopology, &fieldrules.Root, "nodeTopology")
+			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsSubdomain(c.StorageClassName, false), c.StorageClassName, &fieldrules.Root, "storageClassName")...)
+			if c.Capacity != nil {
+				errs = append(errs, fieldrules.NonNegativeQuantity(*c.Capacity, &fieldrules.Root, "capacity")...)
+			}
+			return errs
+		},
+		ValidateUpdate: func(c, old *storagev1.CSIStorageCapacity) field.ErrorList {
+			errs := fieldrules.Immutable(c.NodeTopology, old.NodeTopology, &fieldrules.Root, "nodeTopology")
+			return append(errs, fieldrules.Immutable(c.StorageClassName, old.StorageClassName, &fieldrules.Root, "storageClassName")...)
+		},
+		Bare: true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.NameColumn,
+			columns.Column("StorageClassName", "string", storagev1.CSIStorageCapacity{}.SwaggerDoc()["storageClassName"]),
+			columns.Column("Capacity", "string", storagev1.CSIStorageCapacity{}.SwaggerDoc()["capacity"]),
+		},
+		Row: func(c *storagev1.CSIStorageCapacity) []any {
+			capacity := "<unset>"
+			if c.Capacity != nil {
+				capacity = c.Capacity.String()
+			}
+			return []any{c.Name, c.StorageClassName, capacity}
+		},
+	}
+}

@@ -1,0 +1,42 @@
+package storage
+
+import (
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// VolumeAttributesClasses describes the kind VolumeAttributesClass.
+func VolumeAttributesClasses() kinds.Kind {
+	return kinds.Of[*storagev1.VolumeAttributesClass]{
+		Type: &storagev1.VolumeAttributesClass{}, List: &storagev1.VolumeAttributesClassList{},
+		Plural: "volumeattributesclasses", ShortNames: []string{"vac"}, Cluster: true,
+		Name: fieldrules.NameIsSubdomain,
+		Validate: func(c *storagev1.VolumeAttributesClass) field.ErrorList {
+			errs := append(driver(c.DriverName, "driverName"), parameters(c.Parameters)...)
+			if len(c.Parameters) == 0 {
+				errs = append(errs, field.Required(fieldrules.Root.ChildField("parameters"), "must contain at least one key/value pair"))
+			}
+			return errs
+		},
+		ValidateUpdate: func(c, old *storagev1.VolumeAttributesClass) field.ErrorList {
+			var errs field.ErrorList
+			if c.DriverName != old.DriverName {
+				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("driverName"), "updates to driverName are forbidden."))
+			}
+			if !apiequality.Semantic.DeepEqual(c.Parameters, old.Parameters) {
+				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("parameters"), "updates to parameters are forbidden."))
+			}
+			return errs
+		},
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("DriverName", "string", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),
+		},
+		Row: func(c *storagev1.VolumeAttributesClass) []any { return []any{c.DriverName} },
+	}
+}
