@@ -11,6 +11,7 @@ import (
 	"flyball.dev/apiserver/kinds/coordination"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/discovery"
+	"flyball.dev/apiserver/kinds/flowcontrol"
 	"flyball.dev/apiserver/kinds/networking"
 	"flyball.dev/apiserver/kinds/node"
 	"flyball.dev/apiserver/kinds/policy"
@@ -30,7 +31,8 @@ func All() []kinds.Kind {
 		certificates.CertificateSigningRequests(),
 		coordination.Leases(),
 		discovery.EndpointSlices(),
-		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(),
+		flowcontrol.FlowSchemas(), flowcontrol.PriorityLevels(),
+		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(), networking.ServiceCIDRs(), networking.IPAddresses(),
 		policy.PodDisruptionBudgets(),
 		autoscaling.HorizontalPodAutoscalers(),
 		rbac.Roles(), rbac.RoleBindings(), rbac.ClusterRoles(), rbac.ClusterRoleBindings(),

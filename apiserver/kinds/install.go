@@ -217,32 +217,30 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
 	var err error
-	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store, s.reset); err != nil {
+	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store, fieldpath.NewExcludeFilterSetMap(s.reset)); err != nil {
 		return nil, err
 	}
-	sub := func(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage) error {
+	sub := func(name string, kind schema.GroupVersionKind, hub schema.GroupVersion, storage rest.Storage, filters map[fieldpath.APIVersion]fieldpath.Filter) error {
 		child := &resource.Resource{GroupVersion: r.GroupVersion, Kind: kind, Name: name, Namespaced: r.Namespaced,
 			Storage: storage, PatchTypes: patchTypes}
-		var reset map[fieldpath.APIVersion]*fieldpath.Set
-		if resetter, ok := storage.(rest.ResetFieldsStrategy); ok {
-			reset = resetter.GetResetFields()
-		}
-		child.Scope, err = i.scope(r.GroupVersionResource(), name, kind, hub, r.Namespaced, storage, reset)
+		child.Scope, err = i.scope(r.GroupVersionResource(), name, kind, hub, r.Namespaced, storage, filters)
 		r.Subresources = append(r.Subresources, child)
 		return err
 	}
 	if k.Status {
-		if err := sub("status", served, stored.GroupVersion(), resource.NewStatus(store, statusStrategy[T]{s})); err != nil {
+		status := statusStrategy[T]{s}
+		if err := sub("status", served, stored.GroupVersion(), resource.NewStatus(store, status), fieldpath.NewExcludeFilterSetMap(status.GetResetFields())); err != nil {
 			return nil, err
 		}
 	}
 	for name, part := range k.Parts {
-		if err := sub(name, served, stored.GroupVersion(), resource.NewStatus(store, partStrategy[T]{s, part})); err != nil {
+		filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(served.GroupVersion().String()): part.Filter}
+		if err := sub(name, served, stored.GroupVersion(), resource.NewStatus(store, partStrategy[T]{s, part}), filters); err != nil {
 			return nil, err
 		}
 	}
 	if k.Scale != nil {
-		if err := sub("scale", scaleKind, scaleKind.GroupVersion(), &scaleREST[T]{store: store, scale: k.Scale, kind: stored, resource: r.GroupVersionResource().GroupResource()}); err != nil {
+		if err := sub("scale", scaleKind, scaleKind.GroupVersion(), &scaleREST[T]{store: store, scale: k.Scale, kind: stored, resource: r.GroupVersionResource().GroupResource()}, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -252,7 +250,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 			if err != nil {
 				return nil, err
 			}
-			if err := sub(name, kind, kind.GroupVersion(), storage); err != nil {
+			if err := sub(name, kind, kind.GroupVersion(), storage, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -262,7 +260,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 
 // scope returns the scope of a resource or subresource for upstream's handlers.
 func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, kind schema.GroupVersionKind, hub schema.GroupVersion,
-	namespaced bool, storage rest.Storage, reset map[fieldpath.APIVersion]*fieldpath.Set) (*endpoint.RequestScope, error) {
+	namespaced bool, storage rest.Storage, filters map[fieldpath.APIVersion]fieldpath.Filter) (*endpoint.RequestScope, error) {
 	scheme := i.Scheme
 	convert := convertor(scheme, hub, kind.GroupVersion())
 	scope := &endpoint.RequestScope{
@@ -290,7 +288,7 @@ func (i *installer) scope(gvr schema.GroupVersionResource, subresource string, k
 	i.equivalents.RegisterKindFor(gvr, subresource, kind)
 	var err error
 	scope.FieldManager, err = upstream.NewDefaultFieldManager(i.TypeConverter, convert, scheme, scheme,
-		kind, hub, subresource, fieldpath.NewExcludeFilterSetMap(reset))
+		kind, hub, subresource, filters)
 	return scope, err
 }
 

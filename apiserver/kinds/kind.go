@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Object is a pointer to an API struct, as the Go type of every kind is.
@@ -150,8 +151,8 @@ type Part[T Object] struct {
 	Prepare func(ctx context.Context, obj, old T)
 	// Validate returns the errors of an update besides those of the metadata.
 	Validate func(obj, old T) field.ErrorList
-	// Reset are the fields that the subresource does not update, as paths in JSON.
-	Reset []string
+	// Filter selects the fields that the subresource updates.
+	Filter fieldpath.Filter
 }
 
 // ScaleOf maps the fields of a kind to those of the scale subresource.

@@ -215,10 +215,6 @@ type partStrategy[T Object] struct {
 	part Part[T]
 }
 
-func (s partStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.resetFields(s.part.Reset)
-}
-
 func (s partStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
 
 func (s partStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -50,7 +51,7 @@ func CertificateSigningRequests() kinds.Kind {
 			Validate: func(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
 				return append(validateRequestStatus(r, old), keepsConditions(r, old)...)
 			},
-			Reset: []string{"spec", "status.certificate"},
+			Filter: fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("status", "certificate"))),
 		}},
 		Fields: func(r *certificatesv1.CertificateSigningRequest) fields.Set {
 			return fields.Set{"spec.signerName": r.Spec.SignerName}

@@ -39,6 +39,7 @@ func Pods() kinds.Kind {
 		Row:            podRow,
 		Fields:         podFields,
 		More:           podSubresources,
+		Parts:          podParts,
 	}
 }
 

@@ -1,0 +1,229 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+)
+
+// podParts are the subresources that update the ephemeral containers and the resources of a pod.
+var podParts = map[string]kinds.Part[*corev1.Pod]{
+	"ephemeralcontainers": {
+		Prepare:  prepareEphemeral,
+		Validate: validateEphemeral,
+		Filter:   fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
+	},
+	"resize": {
+		Prepare:  prepareResize,
+		Validate: validateResize,
+		Filter: fieldpath.NewIncludeMatcherFilter(
+			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resources"),
+			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
+			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resources"),
+			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
+			fieldpath.MakePrefixMatcherOrDie("spec", "resources"),
+		),
+	},
+}
+
+// keepPod makes p the old pod with another spec.
+func keepPod(p, old *corev1.Pod, spec *corev1.PodSpec) {
+	p.Spec, p.Status = *spec, old.Status
+	metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
+	if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+		p.Generation++
+	}
+}
+
+func prepareEphemeral(_ context.Context, p, old *corev1.Pod) {
+	spec := old.Spec
+	spec.EphemeralContainers = p.Spec.EphemeralContainers
+	keepPod(p, old, &spec)
+}
+
+// mirrorAnnotation is the annotation of static pods.
+const mirrorAnnotation = corev1.MirrorPodAnnotationKey
+
+// validateEphemeral checks the pod, and that ephemeral containers are only added.
+func validateEphemeral(p, old *corev1.Pod) field.ErrorList {
+	if _, static := old.Annotations[mirrorAnnotation]; static {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
+	}
+	errs := ValidatePod(p)
+	now := map[string]*corev1.EphemeralContainer{}
+	for i := range p.Spec.EphemeralContainers {
+		now[p.Spec.EphemeralContainers[i].Name] = &p.Spec.EphemeralContainers[i]
+	}
+	list := fieldrules.Spec.Child("ephemeralContainers")
+	for _, was := range old.Spec.EphemeralContainers {
+		if is := now[was.Name]; is == nil {
+			errs = append(errs, field.Forbidden(list.Field(), fmt.Sprintf("existing ephemeral containers %q may not be removed\n", was.Name)))
+		} else if !apiequality.Semantic.DeepEqual(was, *is) {
+			errs = append(errs, field.Forbidden(list.Field(), fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", was.Name, diff.Diff(was, *is))))
+		}
+	}
+	return errs
+}
+
+// prepareResize keeps everything but the resources and the resize policies. An update that adds,
+// removes or renames containers is left to the validation.
+func prepareResize(_ context.Context, p, old *corev1.Pod) {
+	if len(p.Spec.Containers) != len(old.Spec.Containers) || len(p.Spec.InitContainers) != len(old.Spec.InitContainers) {
+		return
+	}
+	spec := old.Spec
+	spec.Resources = p.Spec.Resources
+	spec.Containers = resized(p.Spec.Containers, old.Spec.Containers)
+	spec.InitContainers = resized(p.Spec.InitContainers, old.Spec.InitContainers)
+	keepPod(p, old, &spec)
+}
+
+// resized returns the old containers with the resources and the resize policies of the new ones, or
+// the new ones if their names differ.
+func resized(now, old []corev1.Container) []corev1.Container {
+	out := make([]corev1.Container, len(old))
+	copy(out, old)
+	for i := range now {
+		if now[i].Name != old[i].Name {
+			return now
+		}
+		out[i].Resources, out[i].ResizePolicy = now[i].Resources, now[i].ResizePolicy
+	}
+	if len(out) == 0 {
+		return old
+	}
+	return out
+}
+
+// validateResize checks the pod, and that only CPU and memory of its containers change. It does not
+// ask whether the node supports that.
+func validateResize(p, old *corev1.Pod) field.ErrorList {
+	if _, static := old.Annotations[mirrorAnnotation]; static {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
+	}
+	if os := old.Spec.OS; os != nil && os.Name == corev1.Windows {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
+	}
+	errs := ValidatePod(p)
+	if QOSClass(&old.Spec) != QOSClass(&p.Spec) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), p.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
+	}
+	errs = append(errs, resizePod(p, old)...)
+	if len(old.Status.NodeAllocatableResourceClaimStatuses) > 0 {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "pods with node allocatable resource claims cannot be resized"))
+	}
+	order := append(sameContainers(p.Spec.Containers, old.Spec.Containers, "containers"),
+		sameContainers(p.Spec.InitContainers, old.Spec.InitContainers, "initContainers")...)
+	if len(order) > 0 {
+		return append(errs, order...)
+	}
+	errs = append(errs, resizeContainers(p.Spec.InitContainers, old.Spec.InitContainers, "initContainers")...)
+	return append(errs, resizeContainers(p.Spec.Containers, old.Spec.Containers, "containers")...)
+}
+
+// sameContainers checks that containers are neither added nor removed, renamed nor reordered.
+func sameContainers(now, old []corev1.Container, name string) field.ErrorList {
+	list := fieldrules.Spec.Child(name)
+	if len(now) != len(old) {
+		return field.ErrorList{field.Forbidden(list.Field(), name+" may not be added or removed on resize")}
+	}
+	var errs field.ErrorList
+	for i := range old {
+		if at := list.Index(i); now[i].Name != old[i].Name {
+			errs = append(errs, field.Forbidden(at.ChildField("name"), name+" may not be renamed or reordered on resize"))
+		}
+	}
+	return errs
+}
+
+// resizeContainers checks the changed resources of containers.
+func resizeContainers(now, old []corev1.Container, name string) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Spec.Child(name)
+	for i := range old {
+		item := list.Index(i)
+		at := item.Child("resources")
+		is, was := &now[i].Resources, &old[i].Resources
+		if removed(is.Requests, was.Requests) {
+			errs = append(errs, field.Forbidden(at.ChildField("requests"), "resource requests cannot be removed"))
+		}
+		if removed(is.Limits, was.Limits) {
+			errs = append(errs, field.Forbidden(at.ChildField("limits"), "resource limits cannot be removed"))
+		}
+		init := name == "initContainers"
+		if !sameBesidesCPUAndMemory(is, was) || !apiequality.Semantic.DeepEqual(now[i].ResizePolicy, old[i].ResizePolicy) {
+			if init {
+				errs = append(errs, field.Forbidden(item.Field(), "only cpu and memory resources for init or sidecar containers are mutable"))
+			} else {
+				errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "only cpu and memory resources are mutable"))
+			}
+		}
+		if !init || podspec.Sidecar(&now[i]) || apiequality.Semantic.DeepEqual(is, was) {
+			continue
+		}
+		for _, p := range now[i].ResizePolicy {
+			if p.RestartPolicy == corev1.RestartContainer {
+				errs = append(errs, field.Forbidden(item.Field(), "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"))
+			}
+		}
+	}
+	return errs
+}
+
+// resizePod checks the changed resources of the pod as a whole.
+func resizePod(p, old *corev1.Pod) field.ErrorList {
+	is, was := p.Spec.Resources, old.Spec.Resources
+	if was == nil && is == nil {
+		return nil
+	}
+	at := fieldrules.Spec.Child("resources")
+	if is == nil {
+		return field.ErrorList{field.Forbidden(at.Field(), "pod-level resources cannot be removed")}
+	}
+	if was == nil {
+		was = &corev1.ResourceRequirements{}
+	}
+	var errs field.ErrorList
+	if removed(is.Requests, was.Requests) {
+		errs = append(errs, field.Forbidden(at.ChildField("requests"), "pod-level resource requests cannot be removed"))
+	}
+	if removed(is.Limits, was.Limits) {
+		errs = append(errs, field.Forbidden(at.ChildField("limits"), "pod-level resource limits cannot be removed"))
+	}
+	if !sameBesidesCPUAndMemory(is, was) {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "only cpu and memory resources are mutable at pod-level"))
+	}
+	return errs
+}
+
+// removed reports whether a resource of the old list is missing.
+func removed(now, old corev1.ResourceList) bool {
+	for name := range old {
+		if _, ok := now[name]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
+func sameBesidesCPUAndMemory(a, b *corev1.ResourceRequirements) bool {
+	rest := func(list corev1.ResourceList) corev1.ResourceList {
+		out := maps.Clone(list)
+		delete(out, corev1.ResourceCPU)
+		delete(out, corev1.ResourceMemory)
+		return out
+	}
+	return apiequality.Semantic.DeepEqual(rest(a.Limits), rest(b.Limits)) && apiequality.Semantic.DeepEqual(rest(a.Requests), rest(b.Requests)) &&
+		apiequality.Semantic.DeepEqual(a.Claims, b.Claims)
+}

@@ -1,0 +1,84 @@
+package networking
+
+import (
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// IPAddresses describes the kind IPAddress.
+func IPAddresses() kinds.Kind {
+	return kinds.Of[*networkingv1.IPAddress]{
+		Type: &networkingv1.IPAddress{}, List: &networkingv1.IPAddressList{},
+		Plural: "ipaddresses", ShortNames: []string{"ip"}, Cluster: true,
+		Unenforced: "they reserve no address",
+		Name:       nameIsIP,
+		Validate:   func(a *networkingv1.IPAddress) field.ErrorList { return parentReference(a.Spec.ParentRef) },
+		ValidateUpdate: func(a, old *networkingv1.IPAddress) field.ErrorList {
+			return fieldrules.Immutable(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
+		},
+		Bare: true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.NameColumn,
+			columns.Column("ParentRef", "string", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
+		},
+		Row: func(a *networkingv1.IPAddress) []any { return []any{a.Name, parentCell(a.Spec.ParentRef)} },
+	}
+}
+
+// nameIsIP is the rule for names that are IP addresses in canonical form.
+func nameIsIP(name string, _ bool) []string {
+	var messages []string
+	for _, err := range validation.IsValidIP(nil, name) {
+		messages = append(messages, err.Detail)
+	}
+	return messages
+}
+
+// parentReference checks the reference to the object that has the address. The group of the core
+// resources is empty.
+func parentReference(r *networkingv1.ParentReference) field.ErrorList {
+	at := fieldrules.Spec.Child("parentRef")
+	if r == nil {
+		return field.ErrorList{field.Required(at.Field(), "")}
+	}
+	var errs field.ErrorList
+	if r.Group != "" {
+		errs = append(errs, fieldrules.DNSName(r.Group, &at, "group")...)
+	}
+	for _, part := range [...]struct {
+		name, value string
+		optional    bool
+	}{{"resource", r.Resource, false}, {"name", r.Name, false}, {"namespace", r.Namespace, true}} {
+		switch {
+		case part.value != "":
+			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value, &at, part.name)...)
+		case !part.optional:
+			errs = append(errs, field.Required(at.ChildField(part.name), ""))
+		}
+	}
+	return errs
+}
+
+// parentCell returns resource.group/namespace/name, without the parts that are empty.
+func parentCell(r *networkingv1.ParentReference) string {
+	if r == nil {
+		return columns.None
+	}
+	resource := r.Resource
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	parts := []string{strings.ToLower(resource)}
+	if r.Namespace != "" {
+		parts = append(parts, r.Namespace)
+	}
+	return strings.Join(append(parts, r.Name), "/")
+}

@@ -1,0 +1,75 @@
+package networking
+
+import (
+	"net/netip"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// ServiceCIDRs describes the kind ServiceCIDR.
+func ServiceCIDRs() kinds.Kind {
+	return kinds.Of[*networkingv1.ServiceCIDR]{
+		Type: &networkingv1.ServiceCIDR{}, List: &networkingv1.ServiceCIDRList{},
+		Plural: "servicecidrs", Cluster: true,
+		Unenforced:     "no service gets an address from them",
+		Name:           fieldrules.NameIsSubdomain,
+		Validate:       func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
+		ValidateUpdate: validateServiceCIDRUpdate,
+		Status:         true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
+		},
+		Row: func(c *networkingv1.ServiceCIDR) []any { return []any{strings.Join(c.Spec.CIDRs, ",")} },
+	}
+}
+
+// serviceCIDRs checks that there are one or two networks, one of each family at most.
+func serviceCIDRs(cidrs []string, spec networkingv1.ServiceCIDRSpec) field.ErrorList {
+	list := fieldrules.Spec.Child("cidrs")
+	switch n := len(cidrs); {
+	case n == 0:
+		return field.ErrorList{field.Required(list.Field(), "at least one CIDR required")}
+	case n > 2:
+		return field.ErrorList{field.Invalid(list.Field(), spec, "may only hold up to 2 values")}
+	}
+	var errs field.ErrorList
+	families := map[bool]bool{}
+	for i, c := range cidrs {
+		at := list.Index(i)
+		errs = append(errs, validation.IsValidCIDR(at.Field(), c)...)
+		p, err := netip.ParsePrefix(c)
+		if err != nil {
+			continue
+		}
+		if families[p.Addr().Is4()] {
+			errs = append(errs, field.Invalid(list.Field(), cidrs, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
+		}
+		families[p.Addr().Is4()] = true
+	}
+	return errs
+}
+
+// validateServiceCIDRUpdate checks that networks only change by the addition of a second one.
+func validateServiceCIDRUpdate(c, old *networkingv1.ServiceCIDR) field.ErrorList {
+	is, was := c.Spec.CIDRs, old.Spec.CIDRs
+	list := fieldrules.Spec.Child("cidrs")
+	if len(is) != len(was) && !(len(is) == 2 && len(was) == 1) {
+		return field.ErrorList{field.Invalid(list.Field(), is, apivalidation.FieldImmutableErrorMsg)}
+	}
+	var errs field.ErrorList
+	for i := range was {
+		if at := list.Index(i); is[i] != was[i] {
+			errs = append(errs, field.Invalid(at.Field(), is[i], apivalidation.FieldImmutableErrorMsg))
+		}
+	}
+	return errs
+}
