@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"flyball.dev/controllers/deployment"
+	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
@@ -64,6 +65,7 @@ var descriptors = []descriptor{
 	}},
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
+	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
