@@ -200,3 +200,6 @@ func BenchmarkValidatePod(b *testing.B) {
 		}
 	}
 }
+
+// valueOf is [reflect.ValueOf] for tests of descriptions.
+func valueOf(v any) reflect.Value { return reflect.ValueOf(v) }

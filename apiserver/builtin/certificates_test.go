@@ -1,0 +1,111 @@
+package builtin
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// signingRequest returns the manifest of a valid request.
+func signingRequest(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "ann"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	return fmt.Sprintf(`{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: "a b:c"}, spec: {request: %s, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}}`,
+		base64.StdEncoding.EncodeToString(text))
+}
+
+func TestCertificateSigningRequestValidation(t *testing.T) {
+	invalidWhen(t, signingRequest(t), map[string]change{
+		"no request":     {`spec: {request: ""}`, []string{`spec.request: Invalid value: "": PEM block type must be CERTIFICATE REQUEST`}},
+		"no usages":      {`spec: {usages: []}`, []string{"spec.usages: Required value"}},
+		"unknown usage":  {`spec: {usages: [fun]}`, []string{`spec.usages[0]: Unsupported value: "fun": supported values: "any", "cert sign", "client auth", …`}},
+		"usage twice":    {`spec: {usages: [any, any]}`, []string{`spec.usages[1]: Duplicate value: "any"`}},
+		"no signer":      {`spec: {signerName: ""}`, []string{"spec.signerName: Required value"}},
+		"legacy signer":  {`spec: {signerName: kubernetes.io/legacy-unknown}`, []string{`spec.signerName: Invalid value: "kubernetes.io/legacy-unknown": the legacy signerName is not allowed via this API version`}},
+		"bare signer":    {`spec: {signerName: me}`, []string{`spec.signerName: Invalid value: "me": must be a fully qualified domain and path of the form 'example.com/signer-name'`}},
+		"signer domain":  {`spec: {signerName: com/me}`, []string{`spec.signerName: Invalid value: "com": should be a domain with at least two segments separated by dots`}},
+		"signer path":    {`spec: {signerName: a.com/Me}`, []string{`spec.signerName: Invalid value: "Me": validating label "Me": a lowercase RFC 1123 subdomain …`}},
+		"short lifetime": {`spec: {expirationSeconds: 599}`, []string{"spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 600 seconds (10 minutes)"}},
+	})
+}
+
+func TestCertificateSigningRequestConditions(t *testing.T) {
+	base := signingRequest(t)
+	d := describeKindOf(t, read(t, base))
+	approval := d.of.FieldByName("Parts").MapIndex(valueOf("approval"))
+	for name, tc := range map[string]struct {
+		old, patch string
+		part       bool // the subresource approval instead of status
+		want       []string
+	}{
+		"approved by approval":  {patch: `status: {conditions: [{type: Approved, status: "True"}]}`, part: true},
+		"approved by status":    {patch: `status: {conditions: [{type: Approved, status: "True"}]}`, want: []string{`status.conditions: Forbidden: updates may not add a condition of type "Approved"`}},
+		"failed by status":      {patch: `status: {conditions: [{type: Failed, status: "True"}]}`},
+		"unapproved":            {old: `status: {conditions: [{type: Approved, status: "True"}]}`, patch: `status: null`, part: true, want: []string{`status.conditions: Forbidden: updates may not remove a condition of type "Approved"`}},
+		"approved with a false": {patch: `status: {conditions: [{type: Approved, status: "False"}]}`, part: true, want: []string{`status.conditions[0].status: Unsupported value: "False": supported values: "True"`}},
+		"both": {patch: `status: {conditions: [{type: Approved, status: "True"}, {type: Denied, status: "True"}]}`, part: true,
+			want: []string{`status.conditions: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive`}},
+		"no certificate": {patch: `status: {certificate: YQ==}`, want: []string{`status.certificate: Invalid value: "<certificate data>": must contain at least one CERTIFICATE PEM block`}},
+		"another certificate": {old: `status: {certificate: YQ==}`, patch: `status: {certificate: Yg==}`, want: []string{
+			"status.certificate: Forbidden: updates may not modify existing certificate content",
+			`status.certificate: Invalid value: "<certificate data>": must contain at least one CERTIFICATE PEM block`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := base
+			if tc.old != "" {
+				was = patched(t, base, tc.old)
+			}
+			old, obj := read(t, was), read(t, patched(t, was, tc.patch))
+			if !tc.part {
+				d.call("PrepareStatus", context.Background(), obj, old)
+				same(t, tc.want, messages(d.errors("ValidateStatus", obj, old)))
+				return
+			}
+			part := described{approval}
+			part.call("Prepare", context.Background(), obj, old)
+			same(t, tc.want, messages(part.errors("Validate", obj, old)))
+		})
+	}
+}
+
+func TestCertificateSigningRequestOwner(t *testing.T) {
+	d := describeKindOf(t, &certificatesv1.CertificateSigningRequest{})
+	ctx := request.WithUser(context.Background(), &user.DefaultInfo{Name: "ann", UID: "1", Groups: []string{"dev"}, Extra: map[string][]string{"k": {"v"}}})
+	r := read(t, signingRequest(t)).(*certificatesv1.CertificateSigningRequest)
+	r.Spec.Username, r.Spec.Groups = "root", []string{"system:masters"}
+	d.call("Prepare", ctx, r, nil)
+	if s := r.Spec; s.Username != "ann" || s.UID != "1" || len(s.Groups) != 1 || s.Groups[0] != "dev" || len(s.Extra["k"]) != 1 {
+		t.Errorf("the request is of %+v", s)
+	}
+	now := r.DeepCopy()
+	now.Spec.Username = "bob"
+	d.call("Prepare", ctx, now, r)
+	if now.Spec.Username != "ann" {
+		t.Errorf("an update made it a request of %s", now.Spec.Username)
+	}
+	now.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue}}
+	d.call("PrepareStatus", ctx, now, r)
+	if c := now.Status.Conditions[0]; c.LastUpdateTime.IsZero() || c.LastTransitionTime.IsZero() {
+		t.Errorf("a condition without times: %+v", c)
+	}
+}
