@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -86,7 +87,7 @@ func New(o Options) (*Server, error) {
 		TypeConverter:       kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:          o.Authorizer,
 		MaxRequestBodyBytes: maxRequestBody,
-	}, append(builtin.All(), builtin.Reviews(o.Authenticator, o.Authorizer)...))
+	}, slices.Concat(builtin.All(), builtin.Computed(), builtin.Reviews(o.Authenticator, o.Authorizer)))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
@@ -109,6 +110,9 @@ func New(o Options) (*Server, error) {
 		Stopping:              s.stopping.Done(),
 	}); err == nil {
 		err = s.bootstrap()
+	}
+	if err == nil {
+		err = s.registerAPIServices()
 	}
 	if err != nil {
 		s.Stop()

@@ -4,6 +4,7 @@ package builtin
 import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/admissionregistration"
+	"flyball.dev/apiserver/kinds/apiregistration"
 	"flyball.dev/apiserver/kinds/apps"
 	"flyball.dev/apiserver/kinds/autoscaling"
 	"flyball.dev/apiserver/kinds/batch"
@@ -16,6 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds/node"
 	"flyball.dev/apiserver/kinds/policy"
 	"flyball.dev/apiserver/kinds/rbac"
+	"flyball.dev/apiserver/kinds/resource"
 	"flyball.dev/apiserver/kinds/scheduling"
 	"flyball.dev/apiserver/kinds/storage"
 )
@@ -27,6 +29,7 @@ func All() []kinds.Kind {
 	return []kinds.Kind{
 		core.Namespaces(), core.Nodes(), core.Pods(budgets), core.PodTemplates(), core.Services(), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
+		apiregistration.APIServices(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
 		batch.Jobs(), batch.CronJobs(),
 		certificates.CertificateSigningRequests(),
@@ -36,6 +39,7 @@ func All() []kinds.Kind {
 		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(), networking.ServiceCIDRs(), networking.IPAddresses(),
 		policy.PodDisruptionBudgets(budgets),
 		autoscaling.HorizontalPodAutoscalers(),
+		resource.ResourceClaims(), resource.ResourceClaimTemplates(), resource.ResourceSlices(), resource.DeviceClasses(), resource.DeviceTaintRules(),
 		rbac.Roles(), rbac.RoleBindings(), rbac.ClusterRoles(), rbac.ClusterRoleBindings(),
 		scheduling.PriorityClasses(), node.RuntimeClasses(), storage.StorageClasses(),
 		storage.CSIDrivers(), storage.CSINodes(), storage.CSIStorageCapacities(), storage.VolumeAttachments(), storage.VolumeAttributesClasses(),
@@ -44,3 +48,7 @@ func All() []kinds.Kind {
 		admissionregistration.MutatingPolicies(), admissionregistration.MutatingPolicyBindings(),
 	}
 }
+
+// Computed returns the descriptions of the built-in kinds that are not stored, but computed for
+// each request.
+func Computed() []kinds.Kind { return []kinds.Kind{core.ComponentStatuses()} }

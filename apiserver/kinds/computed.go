@@ -28,7 +28,9 @@ type Computed[T Object] struct {
 	// Find returns the object of that name; false if there is none.
 	Find func(ctx context.Context, name string) (T, bool)
 
-	Columns []metav1.TableColumnDefinition // as in Of
+	// Columns, Bare and Row are as in Of.
+	Columns []metav1.TableColumnDefinition
+	Bare    bool
 	Row     func(obj T) []any
 }
 
@@ -41,7 +43,7 @@ func (c Computed[T]) install(i *installer) error {
 		return err
 	}
 	storage := computedREST[T]{
-		tables[T]{&Of[T]{Type: c.Type, Plural: c.Plural, Cluster: true, Columns: c.Columns, Row: c.Row}},
+		tables[T]{&Of[T]{Type: c.Type, Plural: c.Plural, Cluster: true, Columns: c.Columns, Bare: c.Bare, Row: c.Row}},
 		c, schema.GroupResource{Group: gvk.Group, Resource: c.Plural}, strings.ToLower(gvk.Kind),
 	}
 	served := &resource.Resource{

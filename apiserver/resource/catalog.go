@@ -25,7 +25,8 @@ type Snapshot struct {
 	// each by name.
 	Groups []*Group
 
-	byPath map[schema.GroupVersionResource]*Resource
+	byPath   map[schema.GroupVersionResource]*Resource
+	replaced chan struct{}
 }
 
 // Group is one API group with its versions, the preferred one first.
@@ -53,7 +54,11 @@ func (c *Catalog) Set(source string, resources ...*Resource) {
 	} else {
 		c.sources[source] = resources
 	}
-	c.current.Store(build(c.Snapshot().Generation+1, c.sources))
+	old := c.Snapshot()
+	c.current.Store(build(old.Generation+1, c.sources))
+	if old.replaced != nil {
+		close(old.replaced)
+	}
 }
 
 // Snapshot returns the current state.
@@ -64,6 +69,10 @@ func (c *Catalog) Snapshot() *Snapshot {
 	return &Snapshot{}
 }
 
+// Replaced returns a channel that is closed when the catalog has a newer snapshot. For the state of
+// an empty catalog it is nil.
+func (s *Snapshot) Replaced() <-chan struct{} { return s.replaced }
+
 // Lookup returns the resource that is served under a path.
 func (s *Snapshot) Lookup(gvr schema.GroupVersionResource) (*Resource, bool) {
 	r, ok := s.byPath[gvr]
@@ -72,7 +81,7 @@ func (s *Snapshot) Lookup(gvr schema.GroupVersionResource) (*Resource, bool) {
 
 // build returns the snapshot of the resources of all sources.
 func build(generation uint64, sources map[string][]*Resource) *Snapshot {
-	s := &Snapshot{Generation: generation, byPath: map[schema.GroupVersionResource]*Resource{}}
+	s := &Snapshot{Generation: generation, byPath: map[schema.GroupVersionResource]*Resource{}, replaced: make(chan struct{})}
 	groups := map[string]*Group{}
 	versions := map[schema.GroupVersion]*Version{}
 	for _, resources := range sources {

@@ -44,7 +44,7 @@ type typeExceptions struct {
 var exceptions = sync.OnceValue(func() map[string]*typeExceptions { return parseExceptions(exceptionsText) })
 
 // prefixes are the prefixes of models' names that the table omits.
-var prefixes = []string{"io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis."}
+var prefixes = []string{"io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis.", "io.k8s.kube-aggregator.pkg.apis."}
 
 func exceptionsOf(model string) *typeExceptions {
 	for _, prefix := range prefixes {

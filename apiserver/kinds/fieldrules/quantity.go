@@ -98,4 +98,9 @@ func extendedName(name corev1.ResourceName, w *Path) field.ErrorList {
 	return nil
 }
 
+// IsExtendedResource reports whether a name is that of an extended resource.
+func IsExtendedResource(name string) bool {
+	return len(extendedName(corev1.ResourceName(name), &Root)) == 0
+}
+
 func Decimal[N number](n N) string { return strconv.FormatInt(int64(n), 10) }

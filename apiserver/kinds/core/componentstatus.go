@@ -1,0 +1,49 @@
+//lint:file-ignore SA1019 Clients may still read the deprecated ComponentStatuses.
+
+package core
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+)
+
+// ComponentStatuses describes the kind ComponentStatus. This control plane has no components that
+// run by themselves, so there are no objects.
+func ComponentStatuses() kinds.Kind {
+	return kinds.Computed[*corev1.ComponentStatus]{
+		Type: &corev1.ComponentStatus{}, List: &corev1.ComponentStatusList{},
+		Plural: "componentstatuses", ShortNames: []string{"cs"},
+		Objects: func(context.Context) (runtime.Object, error) {
+			return &corev1.ComponentStatusList{Items: []corev1.ComponentStatus{}}, nil
+		},
+		Find: func(context.Context, string) (*corev1.ComponentStatus, bool) { return nil, false },
+		Bare: true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.NameColumn,
+			columns.Column("Status", "string", "Status of the component conditions"),
+			columns.Column("Message", "string", "Message of the component conditions"),
+			columns.Column("Error", "string", "Error of the component conditions"),
+		},
+		Row: componentRow,
+	}
+}
+
+func componentRow(c *corev1.ComponentStatus) []any {
+	for _, condition := range c.Conditions {
+		if condition.Type != corev1.ComponentHealthy {
+			continue
+		}
+		status := "Unhealthy"
+		if condition.Status == corev1.ConditionTrue {
+			status = "Healthy"
+		}
+		return []any{c.Name, status, condition.Message, condition.Error}
+	}
+	return []any{c.Name, "Unknown", "", ""}
+}

@@ -1,0 +1,351 @@
+// Package resource describes the kinds of the resource.k8s.io API group: the requests for devices,
+// and the devices there are.
+package resource
+
+import (
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+)
+
+// unenforced is what these kinds do not do here.
+const unenforced = "no device is allocated"
+
+// ResourceClaims describes the kind ResourceClaim.
+func ResourceClaims() kinds.Kind {
+	return kinds.Of[*resourcev1.ResourceClaim]{
+		Type: &resourcev1.ResourceClaim{}, List: &resourcev1.ResourceClaimList{},
+		Plural:     "resourceclaims",
+		Unenforced: unenforced,
+		Name:       fieldrules.NameIsSubdomain,
+		Default:    func(c *resourcev1.ResourceClaim) { defaultClaim(&c.Spec) },
+		Validate: func(c *resourcev1.ResourceClaim) field.ErrorList {
+			return deviceClaim(&c.Spec.Devices, &fieldrules.Spec)
+		},
+		ValidateUpdate: func(c, old *resourcev1.ResourceClaim) field.ErrorList {
+			return fieldrules.Immutable(c.Spec, old.Spec, &fieldrules.Root, "spec")
+		},
+		Status:         true,
+		ValidateStatus: validateClaimStatus,
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("State", "string", "Whether the claim is pending, allocated, reserved or deleted."),
+		},
+		Row: func(c *resourcev1.ResourceClaim) []any { return []any{claimCell(c)} },
+	}
+}
+
+// ResourceClaimTemplates describes the kind ResourceClaimTemplate.
+func ResourceClaimTemplates() kinds.Kind {
+	return kinds.Of[*resourcev1.ResourceClaimTemplate]{
+		Type: &resourcev1.ResourceClaimTemplate{}, List: &resourcev1.ResourceClaimTemplateList{},
+		Plural:     "resourceclaimtemplates",
+		Unenforced: unenforced,
+		Name:       fieldrules.NameIsSubdomain,
+		Default:    func(t *resourcev1.ResourceClaimTemplate) { defaultClaim(&t.Spec.Spec) },
+		Validate: func(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
+			at := fieldrules.Spec.Child("metadata")
+			errs := append(fieldrules.LabelMap(t.Spec.Labels, &at, "labels"), fieldrules.Annotations(t.Spec.Annotations, &at)...)
+			in := fieldrules.Spec.Child("spec")
+			return append(errs, deviceClaim(&t.Spec.Spec.Devices, &in)...)
+		},
+		ValidateUpdate: func(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
+			return fieldrules.Immutable(t.Spec, old.Spec, &fieldrules.Root, "spec")
+		},
+	}
+}
+
+func defaultClaim(s *resourcev1.ResourceClaimSpec) {
+	for i := range s.Devices.Requests {
+		r := &s.Devices.Requests[i]
+		if e := r.Exactly; e != nil {
+			defaultAllocation(&e.AllocationMode, &e.Count)
+			defaultTolerations(e.Tolerations)
+		}
+		for j := range r.FirstAvailable {
+			f := &r.FirstAvailable[j]
+			defaultAllocation(&f.AllocationMode, &f.Count)
+			defaultTolerations(f.Tolerations)
+		}
+	}
+}
+
+func defaultAllocation(mode *resourcev1.DeviceAllocationMode, count *int64) {
+	fieldrules.DefaultValue(mode, resourcev1.DeviceAllocationModeExactCount)
+	if *mode == resourcev1.DeviceAllocationModeExactCount {
+		fieldrules.DefaultValue(count, 1)
+	}
+}
+
+func defaultTolerations(list []resourcev1.DeviceToleration) {
+	for i := range list {
+		fieldrules.DefaultValue(&list[i].Operator, resourcev1.DeviceTolerationOpEqual)
+	}
+}
+
+// deviceClaim checks the requests, constraints and configurations of a claim in the field devices.
+func deviceClaim(c *resourcev1.DeviceClaim, w *fieldrules.Path) field.ErrorList {
+	at := w.Child("devices")
+	names := requestNames(c)
+	requests, constraints, configs := at.Child("requests"), at.Child("constraints"), at.Child("config")
+	errs := set(c.Requests, resourcev1.DeviceRequestsMaxSize, &requests, deviceRequest,
+		func(r *resourcev1.DeviceRequest) string { return r.Name })
+	errs = append(errs, list(c.Constraints, resourcev1.DeviceConstraintsMaxSize, &constraints, func(k *resourcev1.DeviceConstraint, w *fieldrules.Path) field.ErrorList {
+		errs := references(k.Requests, names, w)
+		switch {
+		case k.MatchAttribute != nil:
+			return append(errs, qualifiedAttribute(*k.MatchAttribute, w, "matchAttribute")...)
+		case k.DistinctAttribute != nil:
+			return append(errs, qualifiedAttribute(*k.DistinctAttribute, w, "distinctAttribute")...)
+		}
+		return append(errs, field.Required(w.Field(), `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`))
+	})...)
+	return append(errs, list(c.Config, resourcev1.DeviceConfigMaxSize, &configs, func(k *resourcev1.DeviceClaimConfiguration, w *fieldrules.Path) field.ErrorList {
+		return append(references(k.Requests, names, w), configuration(k.Opaque, w)...)
+	})...)
+}
+
+// requestNames returns the names of the requests of a claim, and the names of their alternatives as
+// request/alternative.
+func requestNames(c *resourcev1.DeviceClaim) map[string]bool {
+	names := map[string]bool{}
+	for i := range c.Requests {
+		names[c.Requests[i].Name] = true
+		for j := range c.Requests[i].FirstAvailable {
+			names[c.Requests[i].Name+"/"+c.Requests[i].FirstAvailable[j].Name] = true
+		}
+	}
+	return names
+}
+
+// references checks the names of requests in the field requests.
+func references(refs []string, names map[string]bool, w *fieldrules.Path) field.ErrorList {
+	at := w.Child("requests")
+	return set(refs, resourcev1.DeviceRequestsMaxSize, &at,
+		func(name *string, w *fieldrules.Path) field.ErrorList { return reference(*name, names, w, "") },
+		func(name *string) string { return *name })
+}
+
+func reference(name string, names map[string]bool, w *fieldrules.Path, in string) field.ErrorList {
+	unknown := field.Invalid(w.ChildField(in), name, "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'")
+	if strings.Count(name, "/") > 1 {
+		return field.ErrorList{unknown}
+	}
+	var errs field.ErrorList
+	for part := range strings.SplitSeq(name, "/") {
+		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(part), part, w, in)...)
+	}
+	if !names[name] {
+		errs = append(errs, unknown)
+	}
+	return errs
+}
+
+// deviceRequest checks that a request has either one form or alternatives.
+func deviceRequest(r *resourcev1.DeviceRequest, w *fieldrules.Path) field.ErrorList {
+	const one = "exactly one of `exactly` or `firstAvailable` is required"
+	errs := fieldrules.Invalid(validation.IsDNS1123Label(r.Name), r.Name, w, "name")
+	switch e := r.Exactly; {
+	case e == nil && len(r.FirstAvailable) == 0:
+		return append(errs, field.Required(w.Field(), one))
+	case e != nil && len(r.FirstAvailable) > 0:
+		return append(errs, field.Invalid(w.Field(), nil, one+", but multiple fields are set"))
+	case e != nil:
+		at := w.Child("exactly")
+		return append(errs, deviceQuery(e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations, &at)...)
+	}
+	at := w.Child("firstAvailable")
+	return append(errs, set(r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize, &at,
+		func(s *resourcev1.DeviceSubRequest, w *fieldrules.Path) field.ErrorList {
+			errs := fieldrules.Invalid(validation.IsDNS1123Label(s.Name), s.Name, w, "name")
+			return append(errs, deviceQuery(s.DeviceClassName, s.Selectors, s.AllocationMode, s.Count, s.Tolerations, w)...)
+		}, func(s *resourcev1.DeviceSubRequest) string { return s.Name })...)
+}
+
+// deviceQuery checks which devices, and how many of them, a request is for.
+func deviceQuery(class string, selectors []resourcev1.DeviceSelector, mode resourcev1.DeviceAllocationMode, count int64,
+	tolerations []resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.Required(class, w, "deviceClassName")
+	if class != "" {
+		errs = append(errs, fieldrules.DNSName(class, w, "deviceClassName")...)
+	}
+	errs = append(errs, deviceSelectors(selectors, w)...)
+	switch {
+	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
+		errs = append(errs, field.Invalid(w.ChildField("count"), count, "must not be specified when allocationMode is 'All'"))
+	case mode == resourcev1.DeviceAllocationModeExactCount && count <= 0:
+		errs = append(errs, field.Invalid(w.ChildField("count"), count, "must be greater than zero"))
+	}
+	errs = append(errs, fieldrules.Supported(mode, w, "allocationMode", resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)...)
+	at := w.Child("tolerations")
+	for i := range tolerations {
+		item := at.Index(i)
+		errs = append(errs, deviceToleration(&tolerations[i], &item)...)
+	}
+	return errs
+}
+
+var taintEffects = []resourcev1.DeviceTaintEffect{resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone}
+
+func deviceToleration(t *resourcev1.DeviceToleration, w *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if t.Key != "" {
+		errs = append(errs, fieldrules.LabelName(t.Key, w, "key")...)
+	}
+	switch t.Operator {
+	case resourcev1.DeviceTolerationOpExists:
+		if t.Value != "" {
+			errs = append(errs, field.Invalid(w.ChildField("value"), t.Value, "must be empty for operator `Exists`"))
+		}
+	case resourcev1.DeviceTolerationOpEqual:
+		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, w, "value")...)
+	default:
+		errs = append(errs, fieldrules.OneOf(t.Operator, w, "operator", resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)...)
+	}
+	if t.Effect != "" {
+		errs = append(errs, fieldrules.OneOf(t.Effect, w, "effect", taintEffects...)...)
+	}
+	return errs
+}
+
+// validateClaimStatus checks who uses the claim, the state of its devices, and an allocation that
+// is new: one that is there cannot change.
+func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
+	s, at := &c.Status, fieldrules.Status.Child("reservedFor")
+	errs := set(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, &at,
+		func(r *resourcev1.ResourceClaimConsumerReference, w *fieldrules.Path) field.ErrorList {
+			errs := append(fieldrules.Required(r.Resource, w, "resource"), fieldrules.Required(r.Name, w, "name")...)
+			return append(errs, fieldrules.Required(r.UID, w, "uid")...)
+		}, func(r *resourcev1.ResourceClaimConsumerReference) types.UID { return r.UID })
+	allocated := map[deviceID]bool{}
+	if s.Allocation != nil {
+		for _, r := range s.Allocation.Devices.Results {
+			allocated[idOf(r.Driver, r.Pool, r.Device, (*string)(r.ShareID))] = true
+		}
+	}
+	devices := fieldrules.Status.Child("devices")
+	errs = append(errs, set(s.Devices, -1, &devices,
+		func(d *resourcev1.AllocatedDeviceStatus, w *fieldrules.Path) field.ErrorList {
+			return deviceStatus(d, allocated, w)
+		},
+		func(d *resourcev1.AllocatedDeviceStatus) deviceID { return idOf(d.Driver, d.Pool, d.Device, d.ShareID) })...)
+	switch {
+	case len(s.ReservedFor) == 0:
+	case s.Allocation == nil:
+		errs = append(errs, field.Forbidden(at.Field(), "may not be specified when `allocated` is not set"))
+	case c.DeletionTimestamp != nil:
+		was := map[resourcev1.ResourceClaimConsumerReference]bool{}
+		for _, r := range old.Status.ReservedFor {
+			was[r] = true
+		}
+		for _, r := range s.ReservedFor {
+			if !was[r] {
+				errs = append(errs, field.Forbidden(at.Field(), "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"))
+				break
+			}
+		}
+	}
+	switch {
+	case s.Allocation == nil:
+	case old.Status.Allocation != nil:
+		errs = append(errs, fieldrules.Immutable(s.Allocation, old.Status.Allocation, &fieldrules.Status, "allocation")...)
+	default:
+		errs = append(errs, allocation(s.Allocation, requestNames(&c.Spec.Devices))...)
+	}
+	return errs
+}
+
+// deviceID identifies a device, or the share of one.
+type deviceID struct{ driver, pool, device, share string }
+
+func (id deviceID) String() string {
+	name := id.driver + "/" + id.pool + "/" + id.device
+	if id.share != "" {
+		name += "/" + id.share
+	}
+	return name
+}
+
+func idOf(driver, pool, device string, share *string) deviceID {
+	return deviceID{driver, pool, device, columns.OrEmpty(share)}
+}
+
+// allocation checks the devices of a new allocation, and their configurations.
+func allocation(a *resourcev1.AllocationResult, names map[string]bool) field.ErrorList {
+	in := fieldrules.Status.Child("allocation")
+	at := in.Child("devices")
+	results, configs := at.Child("results"), at.Child("config")
+	errs := list(a.Devices.Results, resourcev1.AllocationResultsMaxSize, &results, func(r *resourcev1.DeviceRequestAllocationResult, w *fieldrules.Path) field.ErrorList {
+		errs := reference(r.Request, names, w, "request")
+		errs = append(errs, deviceName(r.Driver, r.Pool, r.Device, (*string)(r.ShareID), w)...)
+		return append(errs, bindings(r.BindingConditions, r.BindingFailureConditions, w)...)
+	})
+	errs = append(errs, list(a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, &configs, func(k *resourcev1.DeviceAllocationConfiguration, w *fieldrules.Path) field.ErrorList {
+		errs := fieldrules.OneOf(k.Source, w, "source", resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
+		errs = append(errs, references(k.Requests, names, w)...)
+		return append(errs, configuration(k.Opaque, w)...)
+	})...)
+	if a.NodeSelector != nil {
+		at := in.Child("nodeSelector")
+		errs = append(errs, podspec.NodeSelector(a.NodeSelector, &at)...)
+	}
+	return errs
+}
+
+// deviceStatus checks the state of a device of a claim.
+func deviceStatus(d *resourcev1.AllocatedDeviceStatus, allocated map[deviceID]bool, w *fieldrules.Path) field.ErrorList {
+	errs := deviceName(d.Driver, d.Pool, d.Device, d.ShareID, w)
+	if id := idOf(d.Driver, d.Pool, d.Device, d.ShareID); !allocated[id] {
+		errs = append(errs, field.Invalid(w.Field(), id.String(), "must be an allocated device in the claim"))
+	}
+	if n := len(d.Conditions); n > resourcev1.AllocatedDeviceStatusMaxConditions {
+		errs = append(errs, field.TooMany(w.ChildField("conditions"), n, resourcev1.AllocatedDeviceStatusMaxConditions))
+	}
+	errs = append(errs, metav1validation.ValidateConditions(d.Conditions, w.ChildField("conditions"))...)
+	if d.Data != nil && len(d.Data.Raw) > 0 {
+		errs = append(errs, jsonObject(d.Data.Raw, resourcev1.AllocatedDeviceStatusDataMaxLength, w, "data")...)
+	}
+	n := d.NetworkData
+	if n == nil {
+		return errs
+	}
+	at := w.Child("networkData")
+	if len(n.InterfaceName) > resourcev1.NetworkDeviceDataInterfaceNameMaxLength {
+		errs = append(errs, field.TooLong(at.ChildField("interfaceName"), "", resourcev1.NetworkDeviceDataInterfaceNameMaxLength))
+	}
+	if len(n.HardwareAddress) > resourcev1.NetworkDeviceDataHardwareAddressMaxLength {
+		errs = append(errs, field.TooLong(at.ChildField("hardwareAddress"), "", resourcev1.NetworkDeviceDataHardwareAddressMaxLength))
+	}
+	ips := at.Child("ips")
+	return append(errs, set(n.IPs, resourcev1.NetworkDeviceDataMaxIPs, &ips,
+		func(ip *string, w *fieldrules.Path) field.ErrorList {
+			return validation.IsValidInterfaceAddress(w.Field(), *ip)
+		},
+		func(ip *string) string { return *ip })...)
+}
+
+// claimCell returns the states of a claim.
+func claimCell(c *resourcev1.ResourceClaim) string {
+	var states []string
+	if c.DeletionTimestamp != nil {
+		states = append(states, "deleted")
+	}
+	switch {
+	case c.Status.Allocation != nil && len(c.Status.ReservedFor) > 0:
+		states = append(states, "allocated", "reserved")
+	case c.Status.Allocation != nil:
+		states = append(states, "allocated")
+	case c.DeletionTimestamp == nil:
+		states = append(states, "pending")
+	}
+	return strings.Join(states, ",")
+}

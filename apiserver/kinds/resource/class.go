@@ -1,0 +1,78 @@
+package resource
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// DeviceClasses describes the kind DeviceClass.
+func DeviceClasses() kinds.Kind {
+	return kinds.Of[*resourcev1.DeviceClass]{
+		Type: &resourcev1.DeviceClass{}, List: &resourcev1.DeviceClassList{},
+		Plural: "deviceclasses", Cluster: true, Generation: true,
+		Unenforced: unenforced,
+		Name:       fieldrules.NameIsSubdomain,
+		Validate: func(c *resourcev1.DeviceClass) field.ErrorList {
+			errs := deviceSelectors(c.Spec.Selectors, &fieldrules.Spec)
+			at := fieldrules.Spec.Child("config")
+			errs = append(errs, list(c.Spec.Config, resourcev1.DeviceConfigMaxSize, &at, func(k *resourcev1.DeviceClassConfiguration, w *fieldrules.Path) field.ErrorList {
+				return configuration(k.Opaque, w)
+			})...)
+			if n := c.Spec.ExtendedResourceName; n != nil && !fieldrules.IsExtendedResource(*n) {
+				errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("extendedResourceName"), *n, "must be a valid extended resource name"))
+			}
+			return errs
+		},
+	}
+}
+
+// DeviceTaintRules describes the kind DeviceTaintRule.
+func DeviceTaintRules() kinds.Kind {
+	return kinds.Of[*resourcev1.DeviceTaintRule]{
+		Type: &resourcev1.DeviceTaintRule{}, List: &resourcev1.DeviceTaintRuleList{},
+		Plural: "devicetaintrules", Cluster: true, Generation: true,
+		Unenforced: "no device is tainted",
+		Name:       fieldrules.NameIsSubdomain,
+		Default:    func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },
+		Validate: func(r *resourcev1.DeviceTaintRule) field.ErrorList {
+			var errs field.ErrorList
+			if s := r.Spec.DeviceSelector; s != nil {
+				at := fieldrules.Spec.Child("deviceSelector")
+				if s.Driver != nil {
+					errs = append(errs, fieldrules.DriverName(*s.Driver, &at, "driver")...)
+				}
+				if s.Pool != nil {
+					errs = append(errs, poolName(*s.Pool, &at, "pool")...)
+				}
+				if s.Device != nil {
+					errs = append(errs, fieldrules.DNSLabel(*s.Device, &at, "device")...)
+				}
+			}
+			at := fieldrules.Spec.Child("taint")
+			return append(errs, deviceTaint(&r.Spec.Taint, &at)...)
+		},
+		Status: true,
+		ValidateStatus: func(r, _ *resourcev1.DeviceTaintRule) field.ErrorList {
+			at := fieldrules.Status.ChildField("conditions")
+			errs := metav1validation.ValidateConditions(r.Status.Conditions, at)
+			if n := len(r.Status.Conditions); n > resourcev1.DeviceTaintRuleStatusMaxConditions {
+				errs = append(errs, field.TooMany(at, n, resourcev1.DeviceTaintRuleStatusMaxConditions))
+			}
+			return errs
+		},
+		Columns: []metav1.TableColumnDefinition{
+			columns.Column("Key", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["key"]),
+			columns.Column("Value", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["value"]),
+			columns.Column("Effect", "string", resourcev1.DeviceTaint{}.SwaggerDoc()["effect"]),
+		},
+		Row: func(r *resourcev1.DeviceTaintRule) []any {
+			return []any{r.Spec.Taint.Key, r.Spec.Taint.Value, string(r.Spec.Taint.Effect)}
+		},
+	}
+}
