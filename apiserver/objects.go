@@ -29,6 +29,19 @@ func (o *objects) Storage(gvr schema.GroupVersionResource) rest.Storage {
 	return r.Storage
 }
 
+// Status implements [admission.Objects].
+func (o *objects) Status(gvr schema.GroupVersionResource) rest.Storage {
+	r, ok := o.server.catalog.Snapshot().Lookup(gvr)
+	if !ok {
+		return nil
+	}
+	status := r.Subresource("status")
+	if status == nil {
+		return nil
+	}
+	return status.Storage
+}
+
 // Kind implements [admission.Objects].
 func (o *objects) Kind(gvk schema.GroupVersionKind) (admission.Kind, bool) {
 	for _, g := range o.server.catalog.Snapshot().Groups {

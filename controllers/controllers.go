@@ -20,6 +20,7 @@ import (
 	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/replicaset"
+	"flyball.dev/controllers/resourcequota"
 	"flyball.dev/controllers/rootca"
 	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
@@ -67,6 +68,7 @@ var descriptors = []descriptor{
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
+	{"resourcequota", withInventory(resourcequota.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
 	}},

@@ -84,7 +84,7 @@ var plugins = []struct {
 	{name: "MutatingAdmissionWebhook", new: newMutatingWebhooks},
 	{name: "ValidatingAdmissionPolicy", new: newValidatingPolicies},
 	{name: "ValidatingAdmissionWebhook", new: newValidatingWebhooks},
-	{name: "ResourceQuota"},
+	{name: "ResourceQuota", new: newResourceQuota},
 	{name: "AlwaysDeny", off: true},
 }
 

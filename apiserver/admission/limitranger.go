@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
+
+	"flyball.dev/internal/quota"
 )
 
 // limitRanger gives the containers of new pods the default requests and limits of the LimitRanges of
@@ -167,7 +169,8 @@ func podLimits(pod *corev1.Pod, r *corev1.LimitRange) []error {
 				errs = append(errs, checkLimits(item, c.Resources.Requests, c.Resources.Limits)...)
 			}
 		case corev1.LimitTypePod:
-			errs = append(errs, checkLimits(item, podRequirement(pod, requestsOf), podRequirement(pod, limitsOf))...)
+			requests, limits := quota.Requirements(pod)
+			errs = append(errs, checkLimits(item, requests, limits)...)
 		}
 	}
 	return errs

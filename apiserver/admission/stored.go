@@ -22,6 +22,8 @@ import (
 type Objects interface {
 	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage(schema.GroupVersionResource) rest.Storage
+	// Status returns the storage of a resource's status, or nil if there is none.
+	Status(schema.GroupVersionResource) rest.Storage
 	// Changed returns a function that reports whether any object of a resource may have been
 	// written since its last call; the first call returns true. It is safe for concurrent use.
 	Changed(schema.GroupResource) func() bool

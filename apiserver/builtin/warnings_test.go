@@ -78,9 +78,6 @@ func TestUnenforcedWarnings(t *testing.T) {
 		manifest   string
 		want       string // empty for none
 	}{
-		{schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}, true,
-			`{apiVersion: v1, kind: ResourceQuota, metadata: {name: x}, spec: {hard: {pods: "1"}}}`,
-			"this server stores resourcequotas but does not enforce them: nothing is counted or refused"},
 		{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, true,
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}}`,
 			"this server stores rolebindings but does not enforce them: nobody is granted anything"},
