@@ -86,7 +86,7 @@ func normal(t *testing.T, body []byte) map[string]any {
 		t.Fatalf("%v in %q", err, body)
 	}
 	metadata, _ := obj["metadata"].(map[string]any)
-	for _, server := range []string{"uid", "creationTimestamp"} {
+	for _, server := range []string{"uid", "creationTimestamp", "resourceVersion"} {
 		if _, ok := metadata[server]; ok {
 			metadata[server] = strings.ToUpper(server)
 		}

@@ -23,6 +23,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -80,6 +81,8 @@ type webhookServer struct {
 
 	mu    sync.Mutex
 	serve map[string]webhookFunc
+	// convert answers conversion reviews, at the path /convert.
+	convert func(w http.ResponseWriter, r *http.Request, review *apiextensionsv1.ConversionReview)
 }
 
 // webhookFunc answers a review, which it may change to be the answer itself.
@@ -135,6 +138,13 @@ func (s *webhookServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	review := &v1.AdmissionReview{}
 	body, err := io.ReadAll(r.Body) // to the end, so that the server notices when the client hangs up
+	if err == nil && r.URL.Path == "/convert" {
+		conversion := &apiextensionsv1.ConversionReview{}
+		if err = json.Unmarshal(body, conversion); err == nil {
+			s.convert(w, r, conversion)
+			return
+		}
+	}
 	if err == nil {
 		err = json.Unmarshal(body, review)
 	}
