@@ -24,6 +24,7 @@ import (
 	"flyball.dev/controllers/rootca"
 	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
+	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
 )
 
@@ -75,6 +76,7 @@ var descriptors = []descriptor{
 	{"pods", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return pods.AddToManager(mgr, o.Pods)
 	}},
+	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return podgc.AddToManager(mgr, o.PodGC)
 	}},

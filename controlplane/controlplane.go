@@ -44,8 +44,10 @@ type Options struct {
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
 	// the certificate of the authority of this control plane.
 	Controllers controllers.Options
-	// Admission selects the API server's admission plugins. ServiceAccount, which refuses pods in
-	// namespaces without a service account, is disabled without the controller that creates these.
+	// Admission selects the API server's admission plugins. Without the controllers that they need,
+	// ServiceAccount, which refuses pods in namespaces without a service account, and
+	// StorageObjectInUseProtection, whose finalizers must be removed, are disabled unless enabled by
+	// their names.
 	Admission admission.Options
 	// DialWebhook connects to admission and conversion webhooks, by default over TCP. It must be safe
 	// for concurrent use.

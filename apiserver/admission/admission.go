@@ -64,10 +64,10 @@ var plugins = []struct {
 	{name: "EventRateLimit", off: true},
 	{name: "ExtendedResourceToleration", off: true},
 	{name: "DefaultStorageClass", new: newDefaultStorageClass},
-	{name: "StorageObjectInUseProtection"},
+	{name: StorageObjectInUseProtection, new: newStorageProtection},
 	{name: "PodGroupProtection"},
 	{name: "OwnerReferencesPermissionEnforcement", off: true},
-	{name: "PersistentVolumeClaimResize"},
+	{name: "PersistentVolumeClaimResize", new: newClaimResize},
 	{name: "RuntimeClass", new: newRuntimeClass},
 	{name: "CertificateApproval"},
 	{name: "CertificateSigning"},
@@ -92,6 +92,10 @@ var plugins = []struct {
 // in a namespace without the account "default", so something must create that account in every
 // namespace.
 const ServiceAccount = "ServiceAccount"
+
+// StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes and
+// claims. Something must remove them, or these are never deleted.
+const StorageObjectInUseProtection = "StorageObjectInUseProtection"
 
 // Names returns the names of all plugins, also of those that are not implemented.
 func Names() []string {
