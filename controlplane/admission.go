@@ -7,9 +7,9 @@ import (
 	"flyball.dev/apiserver/admission"
 )
 
-// admissionOptions disables the plugins whose controllers do not run: ServiceAccount, which requires
-// the account "default" in new namespaces, and StorageObjectInUseProtection, whose finalizers must be
-// removed. A plugin that is enabled by its name stays enabled.
+// admissionOptions disables the plugins whose controllers do not run: ServiceAccount, which
+// requires the account "default" in new namespaces, and StorageObjectInUseProtection, whose
+// finalizers must be removed. A plugin that is enabled by its name stays enabled.
 func (o *Options) admissionOptions() admission.Options {
 	options := o.Admission
 	for plugin, controller := range map[string]string{

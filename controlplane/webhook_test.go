@@ -3,8 +3,10 @@ package controlplane_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -24,14 +26,16 @@ import (
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"flyball.dev/controlplane"
 )
 
 func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": "v"}}
 }
 
-// TestMutatingWebhook checks that changes of a configuration take effect with the next request, that
-// defaults apply to what a webhook adds, and that what it makes invalid is refused.
+// TestMutatingWebhook checks that changes of a configuration take effect with the next request,
+// that defaults apply to what a webhook adds, and that what it makes invalid is refused.
 func TestMutatingWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := serveWebhooks(t)
@@ -74,8 +78,8 @@ func TestMutatingWebhook(t *testing.T) {
 	})
 }
 
-// TestWebhookFailures has webhooks that fail or lie. With failurePolicy Ignore, failures to call are
-// ignored, but not answers that cannot be followed.
+// TestWebhookFailures has webhooks that fail or lie. With failurePolicy Ignore, failures to call
+// are ignored, but not answers that cannot be followed.
 func TestWebhookFailures(t *testing.T) {
 	hangUp := func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) { panic(http.ErrAbortHandler) }
 	for _, tc := range []struct {
@@ -298,8 +302,8 @@ func TestWebhookVerbs(t *testing.T) {
 	})
 }
 
-// TestWebhookMatching checks selectors, match conditions, side effects, warnings and changes that are
-// not supported.
+// TestWebhookMatching checks selectors, match conditions, side effects, warnings and changes that
+// are not supported.
 func TestWebhookMatching(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := serveWebhooks(t)
@@ -394,8 +398,8 @@ func TestWebhookReinvocation(t *testing.T) {
 	})
 }
 
-// TestWebhookCallsBack has webhooks that read and write in the server that calls them, also objects of
-// the resource that is admitted and definitions of custom resources.
+// TestWebhookCallsBack has webhooks that read and write in the server that calls them, also objects
+// of the resource that is admitted and definitions of custom resources.
 func TestWebhookCallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks := serveWebhooks(t)
@@ -565,4 +569,29 @@ func TestWebhookService(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWebhookOverTCP calls a webhook over a socket. The idle connection ends with the control plane,
+// which TestMain checks.
+func TestWebhookOverTCP(t *testing.T) {
+	hooks := &webhookServer{serve: map[string]webhookFunc{}}
+	server := httptest.NewTLSServer(hooks)
+	t.Cleanup(server.Close)
+	hooks.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	configuration := hooks.handle("tcp", patch(`[{"op": "add", "path": "/data/called", "value": "yes"}]`))
+	configuration.URL = new(server.URL + "/tcp")
+	client := clientFor(t, start(t, controlplane.Options{WithoutControllers: true}).Config())
+	createMutating(t, client, "m", mutatingHook("m", configuration, "configmaps"))
+	cm, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{})
+	if err != nil || cm.Data["called"] != "yes" {
+		t.Errorf("%v, %v", err, cm)
+	}
+	change := []byte(`[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]`)
+	if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), "m", types.JSONPatchType, change, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("b"), metav1.CreateOptions{})
+	if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "x509: certificate signed by unknown authority") {
+		t.Errorf("without the CA: %v", err)
+	}
 }

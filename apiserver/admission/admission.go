@@ -106,8 +106,8 @@ func Names() []string {
 	return names
 }
 
-// New returns the chain of the chosen plugins. It fails for an unknown name and logs a warning for a
-// plugin that is enabled by its name and not implemented.
+// New returns the chain of the chosen plugins. It fails for an unknown name and logs a warning for
+// a plugin that is enabled by its name and not implemented.
 func New(o Options, e Environment) (admission.Interface, error) {
 	for _, name := range slices.Concat(o.Enable, o.Disable) {
 		if !slices.Contains(Names(), name) {

@@ -16,8 +16,8 @@ import (
 	"flyball.dev/internal/quota"
 )
 
-// limitRanger gives the containers of new pods the default requests and limits of the LimitRanges of
-// their namespace, and refuses pods and claims that are not within them.
+// limitRanger gives the containers of new pods the default requests and limits of the LimitRanges
+// of their namespace, and refuses pods and claims that are not within them.
 type limitRanger struct {
 	*admission.Handler
 	ranges *informer[*corev1.LimitRange]

@@ -104,8 +104,8 @@ func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ ad
 	return status
 }
 
-// governed reports whether the namespace of a request, or the one that it writes, has a label of the
-// Pod Security Standards. Without any, everything is allowed.
+// governed reports whether the namespace of a request, or the one that it writes, has a label of
+// the Pod Security Standards. Without any, everything is allowed.
 func (p *podSecurity) governed(ctx context.Context, a admission.Attributes) (bool, error) {
 	if written, ok := a.GetObject().(*corev1.Namespace); ok {
 		old, _ := a.GetOldObject().(*corev1.Namespace)

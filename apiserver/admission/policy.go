@@ -173,7 +173,8 @@ func (e Environment) matcher() *matching.Matcher {
 	return matching.NewMatcher(namespaceLister{namespaces}, clientset{namespaces: namespaces})
 }
 
-// typeConverters provides the type converters of all kinds for the apply configurations of policies.
+// typeConverters provides the type converters of all kinds for the apply configurations of
+// policies.
 type typeConverters struct{ Environment }
 
 // GetTypeConverter returns the converter of a kind, or nil if the kind is not served.

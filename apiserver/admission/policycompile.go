@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// policyCompiler returns a compiler in which a policy's variables are defined. Expressions are compiled
-// as stored ones: those that another version of the server has accepted are valid.
+// policyCompiler returns a compiler in which a policy's variables are defined. Expressions are
+// compiled as stored ones: those that another version of the server has accepted are valid.
 func policyCompiler(variables []admissionv1.Variable, options cel.OptionalVariableDeclarations) (*cel.CompositedCompiler, error) {
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {

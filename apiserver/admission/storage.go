@@ -16,8 +16,8 @@ const (
 	claimProtection  = "kubernetes.io/pvc-protection"
 )
 
-// storageProtection adds a finalizer to new volumes and claims, with which they are not deleted while
-// they are in use. A controller removes it.
+// storageProtection adds a finalizer to new volumes and claims, with which they are not deleted
+// while they are in use. A controller removes it.
 type storageProtection struct{ *admission.Handler }
 
 var _ admission.MutationInterface = storageProtection{}
@@ -47,7 +47,8 @@ func withFinalizer(list []string, name string) []string {
 	return append(list, name)
 }
 
-// claimResize refuses to enlarge a claim that is not bound, or whose storage class does not allow it.
+// claimResize refuses to enlarge a claim that is not bound, or whose storage class does not allow
+// it.
 type claimResize struct {
 	*admission.Handler
 	classes *stored[*storagev1.StorageClass]

@@ -27,8 +27,8 @@ var reviews = []schema.GroupResource{
 	{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
 }
 
-// webhooks calls the webhooks of all configurations of one kind, T, by upstream's plugin, P. That is
-// made when the first configuration exists, since its CEL environment is costly. A change of a
+// webhooks calls the webhooks of all configurations of one kind, T, by upstream's plugin, P. That
+// is made when the first configuration exists, since its CEL environment is costly. A change of a
 // configuration takes effect with the next request.
 type webhooks[T runtime.Object, P any] struct {
 	*admission.Handler

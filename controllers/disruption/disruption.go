@@ -188,8 +188,8 @@ func (r *reconciler) expectedPods(ctx context.Context, b *policyv1.PodDisruption
 	return expected, int32(n), err
 }
 
-// scaleOf returns the sum of the replicas of the pods' controllers. Pods without a controller do not
-// count.
+// scaleOf returns the sum of the replicas of the pods' controllers. Pods without a controller do
+// not count.
 func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (int32, error) {
 	scales := map[types.UID]int32{}
 	unmanaged := false
@@ -223,8 +223,8 @@ func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudge
 	return sum, nil
 }
 
-// replicas returns the controller of pods and its replicas: of a ReplicaSet, its Deployment; of other
-// kinds, what their subresource scale says. The UID is empty if there is none.
+// replicas returns the controller of pods and its replicas: of a ReplicaSet, its Deployment; of
+// other kinds, what their subresource scale says. The UID is empty if there is none.
 func (r *reconciler) replicas(ctx context.Context, namespace string, owner *metav1.OwnerReference) (types.UID, int32, error) {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	if gvk.GroupKind() == appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind() {

@@ -94,8 +94,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: resync}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
 }
 
-// list returns the objects of a resource in a namespace: pods from the cache, others from the server,
-// of most of which only the metadata.
+// list returns the objects of a resource in a namespace: pods from the cache, others from the
+// server, of most of which only the metadata.
 func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, namespace string) ([]runtime.Object, error) {
 	var list client.ObjectList
 	reader := r.live

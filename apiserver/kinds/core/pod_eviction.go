@@ -24,8 +24,8 @@ type Budgets struct {
 	Stored kinds.Stored[*policyv1.PodDisruptionBudget]
 }
 
-// evictionREST is the subresource pods/eviction, by which clients that drain a node delete its pods.
-// An eviction that would violate the pod's disruption budget is refused.
+// evictionREST is the subresource pods/eviction, by which clients that drain a node delete its
+// pods. An eviction that would violate the pod's disruption budget is refused.
 type evictionREST struct {
 	pods    kinds.Stored[*corev1.Pod]
 	budgets *Budgets
@@ -106,9 +106,9 @@ func (r *evictionREST) evict(ctx context.Context, name string, how *metav1.Delet
 // maxEvictionAttempts bounds how often the eviction of a pod that is being changed is tried again.
 const maxEvictionAttempts = 20
 
-// allow returns an error if a budget forbids the eviction of a pod, and else counts it as disrupted,
-// except for a dry run. It returns the name of the budget and whether the decision depends on the
-// pod not being ready.
+// allow returns an error if a budget forbids the eviction of a pod, and else counts it as
+// disrupted, except for a dry run. It returns the name of the budget and whether the decision
+// depends on the pod not being ready.
 func (r *evictionREST) allow(ctx context.Context, pod *corev1.Pod, dryRun bool) (budget string, unready bool, err error) {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed, pod.DeletionTimestamp != nil:
