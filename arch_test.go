@@ -32,7 +32,8 @@ var may = []struct {
 	{path: "apiserver/store", imports: []string{"storage"}},
 	{path: "apiserver/authn"},
 	{path: "apiserver/authz"},
-	{path: "apiserver/admission"},
+	{path: "apiserver/admission", imports: []string{"internal/quota"}},
+	{path: "apiserver/webhook"},
 	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields"}},
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/openapi", imports: []string{"apiserver/resource", "apiserver/schema"}},
@@ -45,7 +46,7 @@ var may = []struct {
 	{path: "apiserver/kinds/workload", imports: []string{"apiserver/kinds/fieldrules", "apiserver/kinds/columns", "apiserver/kinds/podspec"}},
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/store", "storage"}},
 
-	{path: "controllers", imports: []string{"ctrl", "controllers"}},
+	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
 	{path: "cmd", imports: []string{"controlplane", "ctrl/log", "internal"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal"}},

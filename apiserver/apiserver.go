@@ -29,6 +29,7 @@ import (
 	"flyball.dev/apiserver/resource"
 	kindschema "flyball.dev/apiserver/schema"
 	"flyball.dev/apiserver/store"
+	"flyball.dev/apiserver/webhook"
 	"flyball.dev/storage"
 )
 
@@ -52,6 +53,8 @@ type Options struct {
 	// get 429 Too Many Requests, except those of members of system:masters. Watches and other
 	// long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
+	// DialWebhook connects to webhooks, by default over TCP. It must be safe for concurrent use.
+	DialWebhook webhook.DialFunc
 }
 
 // Server serves the API. It is an [http.Handler], and safe for concurrent use.
@@ -61,6 +64,7 @@ type Server struct {
 	custom    *crd.Kinds
 	objects   *objects
 	admission upstream.Interface
+	webhooks  *webhook.Dialer
 	handler   http.Handler
 	ready     atomic.Bool
 	stopping  context.Context
@@ -71,8 +75,9 @@ type Server struct {
 // New returns a server of what is in the storage. It creates the namespaces and the priority
 // classes that every cluster has. No goroutine that it starts outlives [Server.Stop].
 func New(o Options) (*Server, error) {
-	s := &Server{options: o, catalog: &resource.Catalog{}}
+	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook)}
 	s.objects = &objects{server: s}
+	services := webhook.Services{Storage: s.objects.Storage}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	resources, err := kinds.Resources(kinds.Options{
 		Scheme:              builtin.Scheme(),
@@ -87,14 +92,22 @@ func New(o Options) (*Server, error) {
 	}
 	s.catalog.Set("built-in", resources...)
 	if s.custom, err = crd.New(crd.Options{
-		Storage:             o.Storage,
-		Catalog:             s.catalog,
-		Authorizer:          o.Authorizer,
-		MaxRequestBodyBytes: maxRequestBody,
+		Storage:               o.Storage,
+		Catalog:               s.catalog,
+		Authorizer:            o.Authorizer,
+		MaxRequestBodyBytes:   maxRequestBody,
+		ServiceResolver:       services,
+		WebhookAuthentication: s.webhooks.Authentication,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}
-	if s.admission, err = admission.New(o.Admission, s.objects); err == nil {
+	if s.admission, err = admission.New(o.Admission, admission.Environment{
+		Objects:               s.objects,
+		Authorizer:            o.Authorizer,
+		ServiceResolver:       services,
+		WebhookAuthentication: s.webhooks.Authentication,
+		Stopping:              s.stopping.Done(),
+	}); err == nil {
 		err = s.bootstrap()
 	}
 	if err == nil {
@@ -121,6 +134,7 @@ func (s *Server) Stop() {
 	if s.custom != nil {
 		s.custom.Close()
 	}
+	s.webhooks.Close()
 }
 
 // routes returns the handler that routes requests by path.

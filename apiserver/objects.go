@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
@@ -25,6 +26,36 @@ func (o *objects) Storage(gvr schema.GroupVersionResource) rest.Storage {
 		return nil
 	}
 	return r.Storage
+}
+
+// Status implements [admission.Objects].
+func (o *objects) Status(gvr schema.GroupVersionResource) rest.Storage {
+	r, ok := o.server.catalog.Snapshot().Lookup(gvr)
+	if !ok {
+		return nil
+	}
+	status := r.Subresource("status")
+	if status == nil {
+		return nil
+	}
+	return status.Storage
+}
+
+// Kind implements [admission.Objects].
+func (o *objects) Kind(gvk schema.GroupVersionKind) (admission.Kind, bool) {
+	for _, g := range o.server.catalog.Snapshot().Groups {
+		if g.Name != gvk.Group {
+			continue
+		}
+		for _, v := range g.Versions {
+			for _, r := range v.Resources {
+				if r.Kind == gvk {
+					return admission.Kind{Resource: r.GroupVersionResource(), Namespaced: r.Namespaced, TypeConverter: r.TypeConverter}, true
+				}
+			}
+		}
+	}
+	return admission.Kind{}, false
 }
 
 // Changed implements [admission.Objects].

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"flyball.dev/controllers/deployment"
+	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
@@ -19,9 +20,11 @@ import (
 	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/replicaset"
+	"flyball.dev/controllers/resourcequota"
 	"flyball.dev/controllers/rootca"
 	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
+	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
 )
 
@@ -68,13 +71,16 @@ var descriptors = []descriptor{
 	}},
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
+	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
+	{"resourcequota", withInventory(resourcequota.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
 	}},
 	{"pods", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return pods.AddToManager(mgr, o.Pods)
 	}},
+	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return podgc.AddToManager(mgr, o.PodGC)
 	}},

@@ -6,12 +6,19 @@ import (
 	"flyball.dev/apiserver/admission"
 )
 
-// admissionOptions disables the plugin ServiceAccount, which requires the account "default", if the
-// controller that creates this account in new namespaces does not run.
+// admissionOptions disables the plugins whose controllers do not run: ServiceAccount, which
+// requires the account "default" in new namespaces, and StorageObjectInUseProtection, whose
+// finalizers must be removed. A plugin that is enabled by its name stays enabled.
 func (o *Options) admissionOptions() admission.Options {
 	options := o.Admission
-	if o.WithoutControllers || slices.Contains(o.Controllers.Without, "serviceaccount") {
-		options.Disable = append(slices.Clone(options.Disable), admission.ServiceAccount)
+	for plugin, controller := range map[string]string{
+		admission.ServiceAccount:               "serviceaccount",
+		admission.StorageObjectInUseProtection: "volume-protection",
+	} {
+		runs := !o.WithoutControllers && !slices.Contains(o.Controllers.Without, controller)
+		if !runs && !slices.Contains(options.Enable, plugin) {
+			options.Disable = append(slices.Clone(options.Disable), plugin)
+		}
 	}
 	return options
 }

@@ -113,7 +113,7 @@ func TestUnknownAdmissionPlugin(t *testing.T) {
 	if err == nil {
 		plane.Stop()
 	}
-	if err == nil || !strings.Contains(err.Error(), `there is no admission plugin "Magic"; there are NamespaceLifecycle, `) {
+	if err == nil || !strings.Contains(err.Error(), `there is no admission plugin "Magic"; there are AlwaysAdmit, NamespaceAutoProvision, NamespaceLifecycle, `) {
 		t.Errorf("got %v", err)
 	}
 }

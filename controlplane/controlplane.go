@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/go-logr/logr"
@@ -45,9 +46,14 @@ type Options struct {
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
 	// the certificate of the authority of this control plane.
 	Controllers controllers.Options
-	// Admission selects the API server's admission plugins. ServiceAccount, which refuses pods in
-	// namespaces without a service account, is disabled without the controller that creates these.
+	// Admission selects the API server's admission plugins. Without the controllers that they need,
+	// ServiceAccount, which refuses pods in namespaces without a service account, and
+	// StorageObjectInUseProtection, whose finalizers must be removed, are disabled unless enabled by
+	// their names.
 	Admission admission.Options
+	// DialWebhook connects to admission and conversion webhooks, by default over TCP. It must be safe
+	// for concurrent use.
+	DialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger is the logger of the controllers. They log errors; at level 1 their start and stop,
 	// and at level 2 the events that they record. By default it is klog's, which Kubernetes'
 	// libraries in the API server use too, and which logs to standard error.
@@ -125,6 +131,7 @@ func (c *ControlPlane) start(o Options) error {
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,
 		MaxMutatingRequestsInFlight: o.MaxMutatingRequestsInFlight,
+		DialWebhook:                 o.DialWebhook,
 	}
 	if !o.WithoutControllers {
 		o.complete(ca)

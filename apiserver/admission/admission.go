@@ -5,30 +5,87 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/klog/v2"
 )
 
-// Options choose among the plugins. The zero value runs them all.
+// Options choose among the plugins. The zero value runs those that kube-apiserver runs by default.
 type Options struct {
-	// Disable are the names of the plugins that do not run; see [Names].
-	Disable []string
+	// Enable are the names of plugins that run besides those that do by default, and Disable the
+	// names of those that do not run; see [Names].
+	Enable, Disable []string
 }
 
-// plugins are all plugins in their order.
+// Environment is what the plugins need of the server.
+type Environment struct {
+	Objects
+	// Authorizer answers the authorizer checks of CEL expressions.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// ServiceResolver resolves the services of webhooks.
+	ServiceResolver webhook.ServiceResolver
+	// WebhookAuthentication configures the clients of webhooks.
+	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
+	// Stopping is closed when the server stops.
+	Stopping <-chan struct{}
+}
+
+// plugins are all plugins of kube-apiserver in their order. Those without a constructor are not
+// implemented.
 var plugins = []struct {
 	name string
-	new  func(Objects) admission.Interface
+	new  func(Environment) admission.Interface
+	// off is set for a plugin that does not run by default.
+	off bool
 }{
-	{"NamespaceLifecycle", newNamespaceLifecycle},
-	{ServiceAccount, newServiceAccount},
-	{"Priority", newPriority},
-	{"DefaultTolerationSeconds", newDefaultTolerationSeconds},
-	{"RuntimeClass", newRuntimeClass},
+	{name: "AlwaysAdmit", off: true},
+	{name: "NamespaceAutoProvision", off: true},
+	{name: "NamespaceLifecycle", new: newNamespaceLifecycle},
+	{name: "NamespaceExists", off: true},
+	{name: "LimitPodHardAntiAffinityTopology", off: true},
+	{name: "LimitRanger", new: newLimitRanger},
+	{name: ServiceAccount, new: newServiceAccount},
+	{name: "NodeRestriction", off: true},
+	{name: "TaintNodesByCondition"},
+	{name: "AlwaysPullImages", off: true},
+	{name: "ImagePolicyWebhook", off: true},
+	{name: "PodSecurity", new: newPodSecurity},
+	{name: "PodNodeSelector", off: true},
+	{name: "Priority", new: newPriority},
+	{name: "DefaultTolerationSeconds", new: newDefaultTolerationSeconds},
+	{name: "PodTolerationRestriction", off: true},
+	{name: "EventRateLimit", off: true},
+	{name: "ExtendedResourceToleration", off: true},
+	{name: "DefaultStorageClass", new: newDefaultStorageClass},
+	{name: StorageObjectInUseProtection, new: newStorageProtection},
+	{name: "PodGroupProtection"},
+	{name: "OwnerReferencesPermissionEnforcement", off: true},
+	{name: "PersistentVolumeClaimResize", new: newClaimResize},
+	{name: "RuntimeClass", new: newRuntimeClass},
+	{name: "CertificateApproval"},
+	{name: "CertificateSigning"},
+	{name: "ClusterTrustBundleAttest"},
+	{name: "CertificateSubjectRestriction"},
+	{name: "DefaultIngressClass", new: newDefaultIngressClass},
+	{name: "DenyServiceExternalIPs", off: true},
+	{name: "PodTopologyLabels"},
+	{name: "PodGroupWorkloadExists"},
+	{name: "NodeDeclaredFeatureValidator"},
+	{name: "JobValidation"},
+	{name: "PodResizeValidator"},
+	{name: "MutatingAdmissionPolicy", new: newMutatingPolicies},
+	{name: "MutatingAdmissionWebhook", new: newMutatingWebhooks},
+	{name: "ValidatingAdmissionPolicy", new: newValidatingPolicies},
+	{name: "ValidatingAdmissionWebhook", new: newValidatingWebhooks},
+	{name: "ResourceQuota", new: newResourceQuota},
+	{name: "AlwaysDeny", off: true},
 }
 
 // ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods
@@ -36,7 +93,11 @@ var plugins = []struct {
 // namespace.
 const ServiceAccount = "ServiceAccount"
 
-// Names returns the names of all plugins.
+// StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes and
+// claims. Something must remove them, or these are never deleted.
+const StorageObjectInUseProtection = "StorageObjectInUseProtection"
+
+// Names returns the names of all plugins, also of those that are not implemented.
 func Names() []string {
 	names := make([]string, len(plugins))
 	for i, p := range plugins {
@@ -45,20 +106,49 @@ func Names() []string {
 	return names
 }
 
-// New returns the chain of the plugins that are not disabled. It fails for an unknown name.
-func New(o Options, objects Objects) (admission.Interface, error) {
-	for _, name := range o.Disable {
+// New returns the chain of the chosen plugins. It fails for an unknown name and logs a warning for
+// a plugin that is enabled by its name and not implemented.
+func New(o Options, e Environment) (admission.Interface, error) {
+	for _, name := range slices.Concat(o.Enable, o.Disable) {
 		if !slices.Contains(Names(), name) {
 			return nil, fmt.Errorf("there is no admission plugin %q; there are %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	var chosen []admission.Interface
 	for _, p := range plugins {
-		if !slices.Contains(o.Disable, p.name) {
-			chosen = append(chosen, p.new(objects))
+		enabled := slices.Contains(o.Enable, p.name)
+		switch {
+		case slices.Contains(o.Disable, p.name):
+		case p.new == nil && enabled:
+			klog.Warningf("The admission plugin %s is not implemented", p.name)
+		case p.new != nil && (enabled || !p.off):
+			chosen = append(chosen, p.new(e))
 		}
 	}
-	return admission.NewChainHandler(chosen...), nil
+	return reinvoking{admission.NewChainHandler(chosen...)}, nil
+}
+
+// chain is what [admission.NewChainHandler] returns.
+type chain interface {
+	admission.MutationInterface
+	admission.ValidationInterface
+}
+
+// reinvoking calls all mutating plugins a second time if a webhook or a policy has changed the
+// object.
+type reinvoking struct{ chain }
+
+// Admit implements [admission.MutationInterface].
+func (r reinvoking) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if err := r.chain.Admit(ctx, a, o); err != nil {
+		return err
+	}
+	again := a.GetReinvocationContext()
+	if !again.ShouldReinvoke() {
+		return nil
+	}
+	again.SetIsReinvoke()
+	return r.chain.Admit(ctx, a, o)
 }
 
 // podOf returns the pod that a request writes, or nil if it is about anything else or a

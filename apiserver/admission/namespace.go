@@ -23,7 +23,7 @@ type namespaceLifecycle struct {
 
 var _ admission.MutationInterface = (*namespaceLifecycle)(nil)
 
-func newNamespaceLifecycle(o Objects) admission.Interface {
+func newNamespaceLifecycle(o Environment) admission.Interface {
 	namespaces := newStored[*corev1.Namespace](o, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	return &namespaceLifecycle{
 		Handler: admission.NewHandler(admission.Create, admission.Delete),

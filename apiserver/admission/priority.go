@@ -23,7 +23,7 @@ var (
 	_ admission.ValidationInterface = (*priority)(nil)
 )
 
-func newPriority(o Objects) admission.Interface {
+func newPriority(o Environment) admission.Interface {
 	return &priority{
 		Handler: admission.NewHandler(admission.Create, admission.Update),
 		classes: newStored[*schedulingv1.PriorityClass](o, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")),

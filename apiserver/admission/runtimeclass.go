@@ -24,7 +24,7 @@ var (
 	_ admission.ValidationInterface = (*runtimeClass)(nil)
 )
 
-func newRuntimeClass(o Objects) admission.Interface {
+func newRuntimeClass(o Environment) admission.Interface {
 	return &runtimeClass{
 		Handler: admission.NewHandler(admission.Create),
 		classes: newStored[*nodev1.RuntimeClass](o, nodev1.SchemeGroupVersion.WithResource("runtimeclasses")),

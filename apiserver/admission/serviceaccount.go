@@ -36,7 +36,7 @@ var (
 	_ admission.ValidationInterface = (*serviceAccount)(nil)
 )
 
-func newServiceAccount(o Objects) admission.Interface {
+func newServiceAccount(o Environment) admission.Interface {
 	return &serviceAccount{
 		Handler:  admission.NewHandler(admission.Create),
 		accounts: newStored[*corev1.ServiceAccount](o, corev1.SchemeGroupVersion.WithResource("serviceaccounts")),

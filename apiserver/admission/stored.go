@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -21,9 +22,21 @@ import (
 type Objects interface {
 	// Storage returns the storage of a resource, or nil if the resource is not served.
 	Storage(schema.GroupVersionResource) rest.Storage
+	// Status returns the storage of a resource's status, or nil if there is none.
+	Status(schema.GroupVersionResource) rest.Storage
 	// Changed returns a function that reports whether any object of a resource may have been
 	// written since its last call; the first call returns true. It is safe for concurrent use.
 	Changed(schema.GroupResource) func() bool
+	// Kind returns the resource of a kind, or false if it is not served.
+	Kind(schema.GroupVersionKind) (Kind, bool)
+}
+
+// Kind is a kind that is served.
+type Kind struct {
+	Resource   schema.GroupVersionResource
+	Namespaced bool
+	// TypeConverter converts objects of the kind, for server-side apply.
+	TypeConverter managedfields.TypeConverter
 }
 
 // maxCached bounds how many objects of a resource are cached.

@@ -16,7 +16,7 @@ type defaultTolerationSeconds struct{ *admission.Handler }
 
 var _ admission.MutationInterface = defaultTolerationSeconds{}
 
-func newDefaultTolerationSeconds(Objects) admission.Interface {
+func newDefaultTolerationSeconds(Environment) admission.Interface {
 	return defaultTolerationSeconds{admission.NewHandler(admission.Create, admission.Update)}
 }
 

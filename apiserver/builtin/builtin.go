@@ -26,8 +26,9 @@ import (
 // All returns the descriptions of all built-in kinds that are stored. Each call returns new ones,
 // with state of their own, such as allocators, so every server needs its own list.
 func All() []kinds.Kind {
+	budgets := &core.Budgets{}
 	return []kinds.Kind{
-		core.Namespaces(), core.Nodes(), core.Pods(), core.PodTemplates(), core.Services(), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
+		core.Namespaces(), core.Nodes(), core.Pods(budgets), core.PodTemplates(), core.Services(), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
 		apiregistration.APIServices(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
@@ -37,7 +38,7 @@ func All() []kinds.Kind {
 		discovery.EndpointSlices(),
 		flowcontrol.FlowSchemas(), flowcontrol.PriorityLevels(),
 		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(), networking.ServiceCIDRs(), networking.IPAddresses(),
-		policy.PodDisruptionBudgets(),
+		policy.PodDisruptionBudgets(budgets),
 		autoscaling.HorizontalPodAutoscalers(),
 		resource.ResourceClaims(), resource.ResourceClaimTemplates(), resource.ResourceSlices(), resource.DeviceClasses(), resource.DeviceTaintRules(),
 		rbac.Roles(), rbac.RoleBindings(), rbac.ClusterRoles(), rbac.ClusterRoleBindings(),

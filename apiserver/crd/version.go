@@ -146,6 +146,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 	if r.Scope, err = v.withFieldManager(scope, main.GetResetFields()); err != nil {
 		return nil, err
 	}
+	r.TypeConverter = v.types
 	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
 		main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	if v.status != nil {

@@ -2,20 +2,27 @@ package endpoints
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/apiserver/resource"
@@ -108,9 +115,13 @@ func (c *creator) create(ctx context.Context, n newObject) (runtime.Object, erro
 	options.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
 	attributes := admission.NewAttributesRecord(n.object, nil, scope.Kind, n.namespace, n.GetName(), scope.Resource,
 		scope.Subresource, admission.Create, options, false, user)
+	managed := n.GetManagedFields()
 	if mutating, ok := c.admission.(admission.MutationInterface); ok && mutating.Handles(admission.Create) {
 		if err := mutating.Admit(ctx, attributes, scope); err != nil {
 			return nil, err
+		}
+		if attributes.GetReinvocationContext().ShouldReinvoke() {
+			n.repairMetadata(ctx, managed)
 		}
 	}
 	validate := rest.AdmissionToValidateObjectFunc(c.admission, attributes, scope)
@@ -119,6 +130,29 @@ func (c *creator) create(ctx context.Context, n newObject) (runtime.Object, erro
 		err = errors.FromObject(status)
 	}
 	return created, err
+}
+
+// repairMetadata corrects what a webhook has done to the metadata, as upstream's handler does: it
+// restores the managed fields if they are invalid, and removes duplicate owner references.
+func (n newObject) repairMetadata(ctx context.Context, managed []metav1.ManagedFieldsEntry) {
+	if err := upstream.ValidateManagedFields(n.GetManagedFields()); err != nil {
+		n.SetManagedFields(managed)
+		warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat, err))
+	}
+	var owners []metav1.OwnerReference
+	var duplicates []string
+	for _, owner := range n.GetOwnerReferences() {
+		switch same := func(o metav1.OwnerReference) bool { return apiequality.Semantic.DeepEqual(o, owner) }; {
+		case !slices.ContainsFunc(owners, same):
+			owners = append(owners, owner)
+		case !slices.Contains(duplicates, string(owner.UID)):
+			duplicates = append(duplicates, string(owner.UID))
+		}
+	}
+	if len(duplicates) > 0 {
+		n.SetOwnerReferences(owners)
+		warning.AddWarning(ctx, "", fmt.Sprintf(handlers.DuplicateOwnerReferencesAfterMutatingAdmissionWarningFormat, strings.Join(duplicates, ", ")))
+	}
 }
 
 // defaultManager returns the field manager of a request that names none: the client's user agent up

@@ -36,7 +36,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 			each("create", upstream)
 			break
 		}
-		v["create"] = (&creator{resource: r, storage: storage, admission: admit, upstream: upstream}).ServeHTTP
+		v["create"] = (&creator{resource: r, storage: storage, admission: admission.WithAudit(admit), upstream: upstream}).ServeHTTP
 	}
 	switch storage := r.Storage.(type) {
 	case rest.GetterWithOptions:

@@ -206,6 +206,7 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		Storage:            store,
 		PatchTypes:         patchTypes,
 		Warning:            i.deprecated(served),
+		TypeConverter:      i.TypeConverter,
 	}
 	if served == stored {
 		apiVersion := served.GroupVersion().String()

@@ -165,6 +165,8 @@ type ScaleOf[T Object] struct {
 
 // Stored gives the subresources of a kind access to its stored objects.
 type Stored[T Object] interface {
+	// Get returns an object, which is shared and must not be changed.
+	Get(ctx context.Context, name string) (T, error)
 	// List calls yield with each object in all namespaces.
 	List(ctx context.Context, yield func(obj T)) error
 	// Update updates the object, and retries on conflict. change may be called several times, each

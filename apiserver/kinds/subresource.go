@@ -22,6 +22,15 @@ func newStored[T Object](store *registry.Store, s *strategy[T]) Stored[T] {
 	return stored[T]{&writes}
 }
 
+func (s stored[T]) Get(ctx context.Context, name string) (T, error) {
+	obj, err := s.store.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return obj.(T), nil
+}
+
 func (s stored[T]) List(ctx context.Context, yield func(T)) error {
 	list, err := s.store.List(request.WithNamespace(ctx, metav1.NamespaceAll), &metainternalversion.ListOptions{})
 	if err != nil {

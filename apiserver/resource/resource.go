@@ -7,6 +7,7 @@ package resource
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kube-openapi/pkg/spec3"
@@ -50,6 +51,8 @@ type Resource struct {
 	// ManagedFields, if not nil, sets the managed fields of simple writes in place of
 	// Scope.FieldManager.
 	ManagedFields managedfields.Updater
+	// TypeConverter converts objects to the typed values of structured-merge-diff.
+	TypeConverter upstream.TypeConverter
 
 	// Subresources hang below one object: pods/NAME/status.
 	Subresources []*Resource

@@ -18,8 +18,7 @@ func MutatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicy]{
 		Type: &admissionv1.MutatingAdmissionPolicy{}, List: &admissionv1.MutatingAdmissionPolicyList{},
 		Plural: "mutatingadmissionpolicies", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
-		Unenforced: "no object is mutated",
-		Name:       fieldrules.NameIsSubdomain,
+		Name: fieldrules.NameIsSubdomain,
 		Default: func(p *admissionv1.MutatingAdmissionPolicy) {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
 			defaultMatchResources(p.Spec.MatchConstraints)
@@ -40,9 +39,8 @@ func MutatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicyBinding]{
 		Type: &admissionv1.MutatingAdmissionPolicyBinding{}, List: &admissionv1.MutatingAdmissionPolicyBindingList{},
 		Plural: "mutatingadmissionpolicybindings", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
-		Unenforced: "no object is mutated",
-		Name:       fieldrules.NameIsSubdomain,
-		Default:    func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
+		Name:    fieldrules.NameIsSubdomain,
+		Default: func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
 		Validate: func(b *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList {
 			errs := append(policyName(b.Spec.PolicyName), paramRef(b.Spec.ParamRef)...)
 			errs = append(errs, matchResources(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)

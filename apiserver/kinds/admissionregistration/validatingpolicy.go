@@ -22,8 +22,7 @@ func ValidatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicy]{
 		Type: &admissionv1.ValidatingAdmissionPolicy{}, List: &admissionv1.ValidatingAdmissionPolicyList{},
 		Plural: "validatingadmissionpolicies", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
-		Unenforced: "no request is refused",
-		Name:       fieldrules.NameIsSubdomain,
+		Name: fieldrules.NameIsSubdomain,
 		Default: func(p *admissionv1.ValidatingAdmissionPolicy) {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
 			defaultMatchResources(p.Spec.MatchConstraints)
@@ -54,9 +53,8 @@ func ValidatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicyBinding]{
 		Type: &admissionv1.ValidatingAdmissionPolicyBinding{}, List: &admissionv1.ValidatingAdmissionPolicyBindingList{},
 		Plural: "validatingadmissionpolicybindings", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
-		Unenforced: "no request is refused",
-		Name:       fieldrules.NameIsSubdomain,
-		Default:    func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
+		Name:    fieldrules.NameIsSubdomain,
+		Default: func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
 		Validate: func(b *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList {
 			errs := append(policyName(b.Spec.PolicyName), paramRef(b.Spec.ParamRef)...)
 			errs = append(errs, matchResources(b.Spec.MatchResources, &fieldrules.Spec, "matchResources")...)

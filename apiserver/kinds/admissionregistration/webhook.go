@@ -25,8 +25,7 @@ func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
 		Plural: "validatingwebhookconfigurations", Cluster: true, Generation: true,
-		Unenforced: "no webhook is called",
-		Name:       fieldrules.NameIsSubdomain,
+		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.ValidatingWebhookConfiguration) {
 			for i := range c.Webhooks {
 				defaultWebhook(ofValidating(&c.Webhooks[i]))
@@ -45,8 +44,7 @@ func MutatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
 		Plural: "mutatingwebhookconfigurations", Cluster: true, Generation: true,
-		Unenforced: "no webhook is called",
-		Name:       fieldrules.NameIsSubdomain,
+		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.MutatingWebhookConfiguration) {
 			for i := range c.Webhooks {
 				defaultWebhook(ofMutating(&c.Webhooks[i]))

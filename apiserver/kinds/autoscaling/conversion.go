@@ -216,6 +216,7 @@ func cpuUtilization(percent *int32) autoscalingv2.MetricSpec {
 // fields are those of Go.
 type encodedBehavior struct{ ScaleUp, ScaleDown *encodedRules }
 
+// encodedRules are the scaling rules of one direction, as the annotation has them.
 type encodedRules struct {
 	StabilizationWindowSeconds *int32
 	SelectPolicy               *autoscalingv2.ScalingPolicySelect
@@ -223,6 +224,7 @@ type encodedRules struct {
 	Tolerance                  *resource.Quantity
 }
 
+// encodedPolicy is one scaling policy, as the annotation has it.
 type encodedPolicy struct {
 	Type                 autoscalingv2.HPAScalingPolicyType
 	Value, PeriodSeconds int32

@@ -87,6 +87,7 @@ const (
 	certificateRefreshMargin       = 10 * time.Minute
 )
 
+// validatePodRequest checks the spec: the signer, the key with its proof of possession, and the pod.
 func validatePodRequest(r *certificatesv1.PodCertificateRequest) field.ErrorList {
 	s, w := &r.Spec, &fieldrules.Spec
 	errs := fieldrules.SignerName(s.SignerName, w, "signerName")

@@ -18,13 +18,12 @@ func LimitRanges() kinds.Kind {
 	return kinds.Of[*corev1.LimitRange]{
 		Type: &corev1.LimitRange{}, List: &corev1.LimitRangeList{},
 		Plural: "limitranges", ShortNames: []string{"limits"}, CreateOnUpdate: true,
-		Unenforced: "nothing is defaulted or refused",
-		Name:       fieldrules.NameIsSubdomain,
-		Default:    defaultLimitRange,
-		Validate:   validateLimitRange,
-		Columns:    columns.CreatedAt,
-		Row:        func(l *corev1.LimitRange) []any { return columns.CreatedRow(l) },
-		Bare:       true,
+		Name:     fieldrules.NameIsSubdomain,
+		Default:  defaultLimitRange,
+		Validate: validateLimitRange,
+		Columns:  columns.CreatedAt,
+		Row:      func(l *corev1.LimitRange) []any { return columns.CreatedRow(l) },
+		Bare:     true,
 	}
 }
 

@@ -35,7 +35,6 @@ func Namespaces() kinds.Kind {
 		},
 		ValidateStatus: validateNamespaceStatus,
 		Terminate:      TerminateNamespace,
-		Warnings:       warnOfPodSecurity,
 		DeletesOnUpdate: func(n, _ *corev1.Namespace) bool {
 			return len(n.Spec.Finalizers) == 0
 		},
@@ -116,17 +115,6 @@ func TerminateNamespace(n *corev1.Namespace) bool {
 		return true
 	}
 	return len(n.Spec.Finalizers) > 0
-}
-
-// podSecurityLabel is the label with the pod security level that a namespace enforces.
-const podSecurityLabel = "pod-security.kubernetes.io/enforce"
-
-// warnOfPodSecurity warns that pod security levels are not enforced.
-func warnOfPodSecurity(n, _ *corev1.Namespace) []string {
-	if level := n.Labels[podSecurityLabel]; level == "" || level == "privileged" {
-		return nil
-	}
-	return []string{"this server stores the label " + podSecurityLabel + " but does not enforce it: no pod is refused"}
 }
 
 // finalizeREST is the subresource namespaces/finalize, which updates the finalizers in the spec.

@@ -20,8 +20,8 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// Pods describes the kind Pod.
-func Pods() kinds.Kind {
+// Pods describes pods, whose evictions ask the budgets.
+func Pods(budgets *Budgets) kinds.Kind {
 	return kinds.Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
 		Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
@@ -39,7 +39,7 @@ func Pods() kinds.Kind {
 		Columns:        podColumns,
 		Row:            podRow,
 		Fields:         podFields,
-		More:           podSubresources,
+		More:           podSubresources(budgets),
 		Parts:          podParts,
 	}
 }

@@ -6,20 +6,20 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/utils/dump"
 
 	"flyball.dev/apiserver/kinds"
 )
 
-func podSubresources(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
-	return map[string]rest.Storage{"binding": &bindingREST{s}, "eviction": &evictionREST{s}}
+func podSubresources(budgets *Budgets) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
+	return func(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
+		return map[string]rest.Storage{"binding": &bindingREST{s}, "eviction": &evictionREST{s, budgets}}
+	}
 }
 
 var podBindings = corev1.Resource("pods/binding")
@@ -104,42 +104,4 @@ func bind(p *corev1.Pod, b *corev1.Binding) {
 	} else {
 		p.Status.Conditions = append(p.Status.Conditions, scheduled)
 	}
-}
-
-// evictionREST is the subresource pods/eviction, by which clients that drain a node delete its
-// pods.
-type evictionREST struct{ pods kinds.Stored[*corev1.Pod] }
-
-var _ rest.NamedCreater = (*evictionREST)(nil)
-
-func (r *evictionREST) New() runtime.Object { return &policyv1.Eviction{} }
-func (r *evictionREST) Destroy()            {}
-
-func (r *evictionREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
-	return policyv1.SchemeGroupVersion.WithKind("Eviction")
-}
-
-func (r *evictionREST) Create(ctx context.Context, name string, obj runtime.Object,
-	validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	eviction, ok := obj.(*policyv1.Eviction)
-	if !ok {
-		return nil, errors.NewBadRequest(fmt.Sprintf("not a Eviction object: %s", dump.OneLine(obj)))
-	}
-	if eviction.Name != name {
-		return nil, errors.NewBadRequest("name in URL does not match name in Eviction object")
-	}
-	if validate != nil {
-		if err := validate(ctx, eviction.DeepCopy()); err != nil {
-			return nil, err
-		}
-	}
-	how := eviction.DeleteOptions
-	if how == nil {
-		how = &metav1.DeleteOptions{}
-	}
-	how.DryRun = append(how.DryRun, options.DryRun...)
-	if err := r.pods.Delete(ctx, name, how); err != nil {
-		return nil, err
-	}
-	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
 }

@@ -6,26 +6,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/workload"
 )
 
-// PodDisruptionBudgets describes the kind PodDisruptionBudget.
-func PodDisruptionBudgets() kinds.Kind {
+// PodDisruptionBudgets describes the budgets, which are made available to the evictions of pods.
+func PodDisruptionBudgets(budgets *core.Budgets) kinds.Kind {
 	return kinds.Of[*policyv1.PodDisruptionBudget]{
 		Type: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
 		Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"}, Generation: true, NoUnconditionalUpdate: true,
-		Unenforced: "no eviction is refused",
-		Name:       fieldrules.NameIsSubdomain,
-		Validate:   validateBudget,
-		Status:     true,
+		Name:     fieldrules.NameIsSubdomain,
+		Validate: validateBudget,
+		Status:   true,
 		ValidateStatus: func(b, _ *policyv1.PodDisruptionBudget) field.ErrorList {
 			s := &b.Status
 			return workload.Counts(map[string]int32{"disruptionsAllowed": s.DisruptionsAllowed,
 				"currentHealthy": s.CurrentHealthy, "desiredHealthy": s.DesiredHealthy, "expectedPods": s.ExpectedPods})
+		},
+		More: func(s kinds.Stored[*policyv1.PodDisruptionBudget]) map[string]rest.Storage {
+			budgets.Stored = s
+			return nil
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Min Available", "string", "How many pods must stay."),

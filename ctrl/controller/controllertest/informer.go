@@ -25,6 +25,7 @@ type InformerOption interface {
 // Synced is the option of an informer that has synced from the beginning.
 var Synced = synced{}
 
+// synced is the option Synced.
 type synced struct{}
 
 func (synced) Apply(o *InformerOptions) { o.Synced = true }

@@ -96,6 +96,7 @@ type filter struct {
 	handler        http.Handler
 }
 
+// ServeHTTP serves the request if its user is authenticated and authorized.
 func (f *filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response, ok, err := f.authentication.AuthenticateRequest(r)
 	switch {

@@ -29,6 +29,7 @@ func NewDecoder(scheme *runtime.Scheme) Decoder {
 	return &decoder{scheme, serializer.NewCodecFactory(scheme).UniversalDeserializer()}
 }
 
+// decoder decodes with the types of a scheme.
 type decoder struct {
 	scheme    *runtime.Scheme
 	universal runtime.Decoder

@@ -26,6 +26,7 @@ type Defaulter[T runtime.Object] interface {
 // Deprecated: use Defaulter.
 type CustomDefaulter = Defaulter[runtime.Object]
 
+// defaulterOptions are what DefaulterOptions set.
 type defaulterOptions struct {
 	removeUnknownOrOmitableFields bool
 }
@@ -65,6 +66,7 @@ func newDefaulting[T runtime.Object](t typed[T], defaulter Defaulter[T], opts []
 	return &Webhook{Handler: h}
 }
 
+// defaulterForType is a Defaulter as a Handler.
 type defaulterForType[T runtime.Object] struct {
 	typed[T]
 	defaulterOptions

@@ -21,6 +21,7 @@ func MultiMutatingHandler(handlers ...Handler) Handler { return multiMutating(ha
 // request. The response has the warnings of all.
 func MultiValidatingHandler(handlers ...Handler) Handler { return multiValidating(handlers) }
 
+// multiMutating calls handlers one after the other and joins their patches.
 type multiMutating []Handler
 
 func (hs multiMutating) Handle(ctx context.Context, req Request) Response {
@@ -46,6 +47,7 @@ func (hs multiMutating) Handle(ctx context.Context, req Request) Response {
 	return response
 }
 
+// multiValidating calls handlers until one denies the request.
 type multiValidating []Handler
 
 func (hs multiValidating) Handle(ctx context.Context, req Request) Response {

@@ -77,6 +77,7 @@ func (p *patcher) compare(path string, a, b []byte, depth int) error {
 
 func isNumber(text []byte) bool { return text[0] == '-' || '0' <= text[0] && text[0] <= '9' }
 
+// compareObjects adds the operations that turn one JSON object into another.
 func (p *patcher) compareObjects(path string, a, b []byte, depth int) error {
 	from, fromKeys, err := members(a)
 	if err != nil {

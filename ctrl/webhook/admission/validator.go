@@ -46,6 +46,7 @@ func WithCustomValidator(scheme *runtime.Scheme, obj runtime.Object, validator C
 	return &Webhook{Handler: &validatorForType[runtime.Object]{copiesOf(scheme, obj), validator}}
 }
 
+// validatorForType is a Validator as a Handler.
 type validatorForType[T runtime.Object] struct {
 	typed[T]
 	validator Validator[T]

@@ -181,6 +181,7 @@ func StandaloneWebhook(hook *Webhook, opts StandaloneOptions) (http.Handler, err
 	return metrics.InstrumentedHook(opts.MetricsPath, hook), nil
 }
 
+// requestKey is the context key of the request.
 type requestKey struct{}
 
 // RequestFromContext returns the request that a [Defaulter] or [Validator] is called for. It

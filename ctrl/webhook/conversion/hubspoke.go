@@ -33,6 +33,7 @@ func NewSpokeConverter[hubObject, spokeObject client.Object](
 	return &spokeConverter[hubObject, spokeObject]{spoke, convertHubToSpokeFunc, convertSpokeToHubFunc}
 }
 
+// spokeConverter converts between the hub and one spoke by two functions.
 type spokeConverter[hubObject, spokeObject runtime.Object] struct {
 	spoke   spokeObject
 	fromHub func(ctx context.Context, src hubObject, dst spokeObject) error
@@ -73,6 +74,7 @@ func NewHubSpokeConverter[hubObject runtime.Object](
 	}
 }
 
+// hubSpokeConverter converts between all versions of a kind, by way of the hub.
 type hubSpokeConverter[hubObject runtime.Object] struct {
 	scheme *runtime.Scheme
 	hub    schema.GroupVersionKind
@@ -114,6 +116,8 @@ func (c *hubSpokeConverter[hubObject]) add(hub hubObject, converters []SpokeConv
 	return nil
 }
 
+// ConvertObject converts src to the version of dst: directly if one of them is the hub, and otherwise
+// by way of the hub.
 func (c *hubSpokeConverter[hubObject]) ConvertObject(ctx context.Context, src, dst runtime.Object) error {
 	from, to, err := versions(src, dst)
 	if err != nil {

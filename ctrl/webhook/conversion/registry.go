@@ -26,6 +26,7 @@ type Registry interface {
 // NewRegistry returns an empty registry.
 func NewRegistry() Registry { return &registry{} }
 
+// registry implements Registry.
 type registry struct{ converters sync.Map }
 
 func (r *registry) RegisterConverter(gk schema.GroupKind, converter Converter) error {

@@ -28,6 +28,7 @@ func NewWebhookHandler(scheme *runtime.Scheme, registry Registry) http.Handler {
 	return &webhook{scheme: scheme, decoder: NewDecoder(scheme), registry: registry}
 }
 
+// webhook serves ConversionReviews.
 type webhook struct {
 	scheme   *runtime.Scheme
 	decoder  *Decoder

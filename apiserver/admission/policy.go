@@ -1,0 +1,190 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+)
+
+// policyKinds are the kinds that configure admission by policies. Policies do not apply to them, so
+// that no policy can prevent its own removal.
+var policyKinds = []schema.GroupResource{
+	admissionv1.Resource("validatingadmissionpolicies"), admissionv1.Resource("validatingadmissionpolicybindings"),
+	admissionv1.Resource("mutatingadmissionpolicies"), admissionv1.Resource("mutatingadmissionpolicybindings"),
+}
+
+// policies evaluates the policies of one kind by upstream's dispatcher. P are the policies, B their
+// bindings, and E what a policy is compiled to. Upstream's source of policies has goroutines and is
+// up to a second late; with this one, a change takes effect with the next request.
+type policies[P, B class, E any] struct {
+	*admission.Handler
+	environment Environment
+	policies    *informer[P]
+	bindings    *informer[B]
+	accessor    func(P) generic.PolicyAccessor
+	policyOf    func(B) string
+	compile     func(P) E
+	dispatcher  generic.Dispatcher[generic.PolicyHook[P, B, E]]
+
+	mu       sync.Mutex
+	compiled map[string]compiled[E] // by name of the policy
+}
+
+// compiled is a compiled version of a policy.
+type compiled[E any] struct {
+	version   [2]string
+	evaluator E
+}
+
+// dispatch evaluates the policies that apply to a request.
+func (p *policies[P, B, E]) dispatch(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if resource := a.GetResource().GroupResource(); slices.Contains(policyKinds, resource) || slices.Contains(reviews, resource) {
+		return nil
+	}
+	some, err := p.bindings.sync(ctx)
+	if err == nil && some {
+		some, err = p.policies.sync(ctx)
+	}
+	if err != nil {
+		return errors.NewInternalError(err)
+	}
+	if !some {
+		return nil
+	}
+	return p.dispatcher.Dispatch(ctx, a, o, p.hooks())
+}
+
+// hooks returns the policies that have bindings, in the order of their names.
+func (p *policies[P, B, E]) hooks() []generic.PolicyHook[P, B, E] {
+	bindings := map[string][]B{}
+	for _, b := range p.bindings.in("") {
+		bindings[p.policyOf(b)] = append(bindings[p.policyOf(b)], b)
+	}
+	var hooks []generic.PolicyHook[P, B, E]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.compiled {
+		if bindings[name] == nil {
+			delete(p.compiled, name)
+		}
+	}
+	for _, policy := range p.policies.in("") {
+		if bindings[policy.GetName()] == nil {
+			continue
+		}
+		hook := generic.PolicyHook[P, B, E]{Policy: policy, Bindings: bindings[policy.GetName()], Evaluator: p.evaluator(policy)}
+		if kind := p.accessor(policy).GetParamKind(); kind != nil {
+			p.setParams(&hook, kind)
+		}
+		hooks = append(hooks, hook)
+	}
+	return hooks
+}
+
+// evaluator returns the compiled policy. The lock is held.
+func (p *policies[P, B, E]) evaluator(policy P) E {
+	version := versionOf(policy)
+	if c, ok := p.compiled[policy.GetName()]; ok && c.version == version {
+		return c.evaluator
+	}
+	e := p.compile(policy)
+	p.compiled[policy.GetName()] = compiled[E]{version, e}
+	return e
+}
+
+// setParams sets where the parameters of a policy come from.
+func (p *policies[P, B, E]) setParams(hook *generic.PolicyHook[P, B, E], kind *admissionv1.ParamKind) {
+	gvk := schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
+	served, ok := p.environment.Kind(gvk)
+	if !ok {
+		hook.ConfigurationError = fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
+		return
+	}
+	hook.ParamInformer = params{objects: p.environment, resource: served.Resource}
+	hook.ParamScope = meta.RESTScopeRoot
+	if served.Namespaced {
+		hook.ParamScope = meta.RESTScopeNamespace
+	}
+}
+
+// validatingPolicies is the plugin ValidatingAdmissionPolicy.
+type validatingPolicies struct {
+	policies[*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding, validating.Validator]
+}
+
+func newValidatingPolicies(e Environment) admission.Interface {
+	v := &validatingPolicies{}
+	v.Handler = webhookHandler()
+	v.environment = e
+	v.policies.policies = newInformer[*admissionv1.ValidatingAdmissionPolicy](e, admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"))
+	v.bindings = newInformer[*admissionv1.ValidatingAdmissionPolicyBinding](e, admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"))
+	v.accessor = validating.NewValidatingAdmissionPolicyAccessor
+	v.policyOf = func(b *admissionv1.ValidatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }
+	v.compile = compileValidating
+	v.compiled = map[string]compiled[validating.Validator]{}
+	v.dispatcher = validating.NewDispatcher(e.Authorizer, generic.NewPolicyMatcher(e.matcher()))
+	return v
+}
+
+// Validate implements [admission.ValidationInterface].
+func (v *validatingPolicies) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return v.dispatch(ctx, a, o)
+}
+
+// mutatingPolicies is the plugin MutatingAdmissionPolicy.
+type mutatingPolicies struct {
+	policies[*admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding, mutating.PolicyEvaluator]
+}
+
+func newMutatingPolicies(e Environment) admission.Interface {
+	m := &mutatingPolicies{}
+	m.Handler = admission.NewHandler(admission.Create, admission.Update, admission.Connect)
+	m.environment = e
+	m.policies.policies = newInformer[*admissionv1.MutatingAdmissionPolicy](e, admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"))
+	m.bindings = newInformer[*admissionv1.MutatingAdmissionPolicyBinding](e, admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"))
+	m.accessor = mutating.NewMutatingAdmissionPolicyAccessor
+	m.policyOf = func(b *admissionv1.MutatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }
+	m.compile = compileMutating
+	m.compiled = map[string]compiled[mutating.PolicyEvaluator]{}
+	m.dispatcher = mutating.NewDispatcher(e.Authorizer, e.matcher(), typeConverters{e})
+	return m
+}
+
+// Admit implements [admission.MutationInterface].
+func (m *mutatingPolicies) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	return m.dispatch(ctx, a, o)
+}
+
+// matcher returns what decides whether a policy applies to a request.
+func (e Environment) matcher() *matching.Matcher {
+	namespaces := newNamespaces(e)
+	return matching.NewMatcher(namespaceLister{namespaces}, clientset{namespaces: namespaces})
+}
+
+// typeConverters provides the type converters of all kinds for the apply configurations of
+// policies.
+type typeConverters struct{ Environment }
+
+// GetTypeConverter returns the converter of a kind, or nil if the kind is not served.
+func (t typeConverters) GetTypeConverter(gvk schema.GroupVersionKind) managedfields.TypeConverter {
+	served, ok := t.Kind(gvk)
+	if !ok {
+		return nil
+	}
+	return served.TypeConverter
+}
+
+// Run does nothing: the converters are those of the server.
+func (typeConverters) Run(context.Context) {}

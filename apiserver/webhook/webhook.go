@@ -1,0 +1,98 @@
+// Package webhook has what the API server needs to call webhooks: connections that end with the
+// server, and the addresses of services.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+)
+
+// DialFunc connects to an address, as [net.Dialer.DialContext] does.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// errClosed is the error of a connection that is dialed after Close.
+var errClosed = errors.New("the server has stopped")
+
+// Dialer dials webhooks and keeps track of the connections. The transports of Kubernetes' clients
+// are global to the process and keep idle connections for a while; without Close, these and their
+// goroutines would outlive the server. It is safe for concurrent use.
+type Dialer struct {
+	dial DialFunc
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	closed bool
+}
+
+// NewDialer returns a dialer that connects with dial; nil is [net.Dialer] with a timeout of 30 s.
+func NewDialer(dial DialFunc) *Dialer {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	return &Dialer{dial: dial, conns: map[*conn]struct{}{}}
+}
+
+// DialContext connects to an address. It fails after Close.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	dialed, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: dialed, dialer: d}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		dialed.Close()
+		return nil, errClosed
+	}
+	d.conns[c] = struct{}{}
+	return c, nil
+}
+
+// Close closes all connections. No more can be dialed.
+func (d *Dialer) Close() {
+	d.mu.Lock()
+	conns := d.conns
+	d.conns, d.closed = nil, true
+	d.mu.Unlock()
+	for c := range conns {
+		c.Conn.Close()
+	}
+}
+
+// conn is a connection that its dialer keeps track of.
+type conn struct {
+	net.Conn
+	dialer *Dialer
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	c.dialer.mu.Lock()
+	delete(c.dialer.conns, c)
+	c.dialer.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Authentication makes the clients of webhooks connect with the dialer.
+func (d *Dialer) Authentication(next webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+	with := func(config *rest.Config, err error) (*rest.Config, error) {
+		if err != nil {
+			return nil, err
+		}
+		config.Dial = d.DialContext
+		return config, nil
+	}
+	return &webhook.AuthenticationInfoResolverDelegator{
+		ClientConfigForFunc: func(hostPort string) (*rest.Config, error) { return with(next.ClientConfigFor(hostPort)) },
+		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
+			return with(next.ClientConfigForService(name, namespace, port))
+		},
+	}
+}

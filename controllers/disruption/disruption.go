@@ -1,0 +1,263 @@
+// Package disruption keeps the status of PodDisruptionBudgets, which says how many pods may be
+// evicted now.
+package disruption
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/record"
+
+	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// deletionTimeout is how long a pod whose eviction was allowed counts as disrupted before it is
+// deleted.
+const deletionTimeout = 2 * time.Minute
+
+// AddToManager adds the controller.
+func AddToManager(mgr manager.Manager) error {
+	//lint:ignore SA1019 kube-controller-manager records core events here too
+	recorder := mgr.GetEventRecorderFor("controllermanager")
+	r := &reconciler{client: mgr.GetClient(), recorder: recorder}
+	return builder.ControllerManagedBy(mgr).
+		Named("disruption").
+		For(&policyv1.PodDisruptionBudget{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf)).
+		Complete(r)
+}
+
+// reconciler reconciles PodDisruptionBudgets.
+type reconciler struct {
+	client   client.Client
+	recorder record.EventRecorder
+}
+
+// budgetsOf returns the budgets that select a pod.
+func (r *reconciler) budgetsOf(ctx context.Context, pod client.Object) []reconcile.Request {
+	list := &policyv1.PodDisruptionBudgetList{}
+	if err := r.client.List(ctx, list, client.InNamespace(pod.GetNamespace())); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector)
+		if err == nil && selector.Matches(labels.Set(pod.GetLabels())) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile updates the status of one budget. If the status cannot be computed, no disruption is
+// allowed.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	b := &policyv1.PodDisruptionBudget{}
+	if err := r.client.Get(ctx, req.NamespacedName, b); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before := b.Status.DeepCopy()
+	after, failed := r.setStatus(ctx, b, time.Now())
+	if failed != nil {
+		b.Status.DisruptionsAllowed = 0
+		meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason,
+			Message: failed.Error(), ObservedGeneration: b.Status.ObservedGeneration,
+		})
+	}
+	if equality.Semantic.DeepEqual(*before, b.Status) {
+		return reconcile.Result{RequeueAfter: after}, nil
+	}
+	return reconcile.Result{RequeueAfter: after}, client.IgnoreNotFound(r.client.Status().Update(ctx, b))
+}
+
+// setStatus computes the status of a budget. It returns when a pod will no longer count as
+// disrupted; zero for never.
+func (r *reconciler) setStatus(ctx context.Context, b *policyv1.PodDisruptionBudget, now time.Time) (time.Duration, error) {
+	pods, err := r.pods(ctx, b)
+	if err != nil {
+		r.recorder.Eventf(b, corev1.EventTypeWarning, "NoPods", "Failed to get pods: %v", err)
+		return 0, err
+	}
+	if len(pods) == 0 {
+		r.recorder.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
+	}
+	expected, desired, err := r.expectedPods(ctx, b, pods)
+	if err != nil {
+		r.recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
+		return 0, err
+	}
+	disrupted, after := disruptedPods(b, pods, now)
+	var healthy int32
+	for _, p := range pods {
+		if _, going := disrupted[p.Name]; !going && p.DeletionTimestamp == nil && podstate.Ready(p) {
+			healthy++
+		}
+	}
+	allowed := max(healthy-desired, 0)
+	if expected <= 0 {
+		allowed = 0
+	}
+	s := &b.Status
+	s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods, s.DisruptionsAllowed = healthy, desired, expected, allowed
+	s.DisruptedPods, s.ObservedGeneration = disrupted, b.Generation
+	condition := metav1.Condition{Type: policyv1.DisruptionAllowedCondition, ObservedGeneration: b.Generation}
+	condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.InsufficientPodsReason
+	if allowed > 0 {
+		condition.Status, condition.Reason = metav1.ConditionTrue, policyv1.SufficientPodsReason
+	}
+	meta.SetStatusCondition(&s.Conditions, condition)
+	return after, nil
+}
+
+// pods returns the pods that a budget selects. A budget without a selector selects none.
+func (r *reconciler) pods(ctx context.Context, b *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	list := &corev1.PodList{}
+	if err := r.client.List(ctx, list, client.InNamespace(b.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, err
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// disruptedPods returns the pods that were evicted and are not deleted yet, and when the first of
+// them counts again.
+func disruptedPods(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (disrupted map[string]metav1.Time, after time.Duration) {
+	for _, p := range pods {
+		at, ok := b.Status.DisruptedPods[p.Name]
+		left := at.Add(deletionTimeout).Sub(now)
+		if !ok || p.DeletionTimestamp != nil || left <= 0 {
+			continue
+		}
+		if disrupted == nil {
+			disrupted = map[string]metav1.Time{}
+		}
+		disrupted[p.Name] = at
+		if after == 0 || left < after {
+			after = left
+		}
+	}
+	return disrupted, after
+}
+
+// expectedPods returns how many pods there should be, and how many of them must be healthy.
+func (r *reconciler) expectedPods(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, err error) {
+	least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable
+	switch {
+	case most != nil:
+		if expected, err = r.scaleOf(ctx, b, pods); err != nil {
+			return 0, 0, err
+		}
+		n, err := intstr.GetScaledValueFromIntOrPercent(most, int(expected), true)
+		return expected, max(expected-int32(n), 0), err
+	case least == nil:
+		return 0, 0, nil
+	case least.Type == intstr.Int:
+		return int32(len(pods)), least.IntVal, nil
+	}
+	if expected, err = r.scaleOf(ctx, b, pods); err != nil {
+		return 0, 0, err
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(least, int(expected), true)
+	return expected, int32(n), err
+}
+
+// scaleOf returns the sum of the replicas of the pods' controllers. Pods without a controller do
+// not count.
+func (r *reconciler) scaleOf(ctx context.Context, b *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (int32, error) {
+	scales := map[types.UID]int32{}
+	unmanaged := false
+	for _, p := range pods {
+		owner := metav1.GetControllerOf(p)
+		if owner == nil {
+			unmanaged = true
+			continue
+		}
+		if _, known := scales[owner.UID]; known {
+			continue
+		}
+		uid, n, err := r.replicas(ctx, p.Namespace, owner)
+		if err != nil {
+			return 0, err
+		}
+		if uid == "" {
+			return 0, fmt.Errorf("found no controllers for pod %q", p.Name)
+		}
+		scales[uid] = n
+	}
+	if unmanaged {
+		r.recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found "+
+			"to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
+			"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.", b.Spec.Selector)
+	}
+	var sum int32
+	for _, n := range scales {
+		sum += n
+	}
+	return sum, nil
+}
+
+// replicas returns the controller of pods and its replicas: of a ReplicaSet, its Deployment; of
+// other kinds, what their subresource scale says. The UID is empty if there is none.
+func (r *reconciler) replicas(ctx context.Context, namespace string, owner *metav1.OwnerReference) (types.UID, int32, error) {
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	if gvk.GroupKind() == appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind() {
+		rs := &appsv1.ReplicaSet{}
+		if err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, rs); err != nil || rs.UID != owner.UID {
+			return "", 0, client.IgnoreNotFound(err)
+		}
+		above := metav1.GetControllerOf(rs)
+		if above == nil {
+			return rs.UID, replicasOf(rs.Spec.Replicas), nil
+		}
+		owner, gvk = above, schema.FromAPIVersionAndKind(above.APIVersion, above.Kind)
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	obj.SetNamespace(namespace)
+	obj.SetName(owner.Name)
+	scale := &autoscalingv1.Scale{}
+	err := r.client.SubResource("scale").Get(ctx, obj, scale)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return "", 0, nil
+	case err != nil:
+		return "", 0, err
+	case scale.UID != owner.UID:
+		return "", 0, nil
+	}
+	return owner.UID, scale.Spec.Replicas, nil
+}
+
+func replicasOf(n *int32) int32 {
+	if n == nil {
+		return 1
+	}
+	return *n
+}

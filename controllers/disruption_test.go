@@ -1,0 +1,87 @@
+package controllers_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"flyball.dev/controllers"
+	"flyball.dev/ctrl/client"
+)
+
+// TestDisruptionBudgets evicts pods of a Deployment with a budget.
+func TestDisruptionBudgets(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		spec policyv1.PodDisruptionBudgetSpec
+	}{
+		{"a least number", policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(2))}},
+		{"a largest share", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromString("30%"))}}, // of 3, rounded up: 1
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inVirtualTime(t, controllers.Options{}, func(e env) {
+				e.must(e.Create(e.Context(), deployment(3, "nginx:1")))
+				tc.spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+				b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "web"}, Spec: tc.spec}
+				e.must(e.Create(e.Context(), b))
+				e.waitIdle()
+				e.must(e.Get(e.Context(), web, b))
+				if s := b.Status; s.CurrentHealthy != 3 || s.DesiredHealthy != 2 || s.ExpectedPods != 3 || s.DisruptionsAllowed != 1 ||
+					!meta.IsStatusConditionTrue(s.Conditions, policyv1.DisruptionAllowedCondition) {
+					t.Errorf("status: %+v", s)
+				}
+				first, second := e.evictable()[0], e.evictable()[1]
+				if err := e.evict(first, client.DryRunAll); err != nil {
+					t.Errorf("dry run: %v", err)
+				}
+				e.must(e.evict(first))
+				err := e.evict(second)
+				if !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "Cannot evict pod as it would violate the pod's disruption budget.") {
+					t.Errorf("a second eviction: %v", err)
+				}
+				cause, _ := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
+				if want := "The disruption budget web "; !strings.HasPrefix(cause.Message, want) {
+					t.Errorf("cause %q, want %q", cause.Message, want)
+				}
+				e.waitIdle()
+				e.must(e.evict(second)) // the first has been replaced
+				other := b.DeepCopy()
+				other.ObjectMeta = metav1.ObjectMeta{Namespace: web.Namespace, Name: "other"}
+				e.must(e.Create(e.Context(), other))
+				e.waitIdle()
+				if err := e.evict(e.evictable()[0]); err == nil || err.Error() != "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support." {
+					t.Errorf("with two budgets: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// evictable returns the names of the pods that are not being deleted.
+func (e env) evictable() []string {
+	e.Helper()
+	list := &corev1.PodList{}
+	e.must(e.List(e.Context(), list, client.InNamespace(web.Namespace)))
+	var names []string
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) < 2 {
+		e.Fatal(fmt.Sprint("pods: ", names))
+	}
+	return names
+}
+
+func (e env) evict(name string, o ...client.SubResourceCreateOption) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: name}}
+	return e.SubResource("eviction").Create(e.Context(), pod, &policyv1.Eviction{}, o...)
+}

@@ -1,0 +1,200 @@
+// Package resourcequota counts what the objects in a namespace use of its resource quotas.
+package resourcequota
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	upstream "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+	"k8s.io/client-go/util/workqueue"
+
+	"flyball.dev/controllers/internal/inventory"
+	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/source"
+	"flyball.dev/internal/quota"
+)
+
+// resync is how often each quota is counted again. Admission charges a quota before an object is
+// stored, and nothing reports an object that was charged for and then not stored.
+const resync = 5 * time.Minute
+
+// AddToManager adds the controller, which is a handler of the inventory.
+func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
+	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()}
+	objects.AddHandler(&r.quotas)
+	return builder.ControllerManagedBy(mgr).
+		Named("resourcequota").
+		For(&corev1.ResourceQuota{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: limitsChanged})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.quotas.of), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false }, // admission has charged it
+			UpdateFunc: podEnded,
+		})).
+		WatchesRawSource(source.Func(r.quotas.start)).
+		Complete(r)
+}
+
+// limitsChanged reports whether the limits of a quota have changed. Admission writes its usage.
+func limitsChanged(e event.UpdateEvent) bool {
+	q, old := e.ObjectNew.(*corev1.ResourceQuota), e.ObjectOld.(*corev1.ResourceQuota)
+	return !equality.Semantic.DeepEqual(q.Spec, old.Spec)
+}
+
+func podEnded(e event.UpdateEvent) bool {
+	return podstate.Finished(e.ObjectNew.(*corev1.Pod)) != podstate.Finished(e.ObjectOld.(*corev1.Pod))
+}
+
+// reconciler reconciles ResourceQuotas.
+type reconciler struct {
+	client client.Client
+	live   client.Reader
+	mapper meta.RESTMapper
+	quotas quotas
+}
+
+// Reconcile counts what is used of one quota, and updates its status.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	q := &corev1.ResourceQuota{}
+	if err := r.client.Get(ctx, req.NamespacedName, q); err != nil {
+		r.quotas.remove(req.NamespacedName)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	r.quotas.add(req.NamespacedName)
+	hard := upstream.Add(corev1.ResourceList{}, q.Spec.Hard)
+	list := func(resource schema.GroupResource, namespace string) ([]runtime.Object, error) {
+		return r.list(ctx, resource, namespace)
+	}
+	registry := generic.NewRegistry(quota.Evaluators(upstream.ResourceNames(hard), list))
+	counted, failed := upstream.CalculateUsage(q.Namespace, q.Spec.Scopes, hard, registry, q.Spec.ScopeSelector)
+	used := upstream.Add(corev1.ResourceList{}, q.Status.Used)
+	for name, quantity := range counted {
+		used[name] = quantity
+	}
+	status := corev1.ResourceQuotaStatus{Hard: hard, Used: upstream.Mask(used, upstream.ResourceNames(hard))}
+	if q.Status.Used != nil && equality.Semantic.DeepEqual(status, q.Status) {
+		return reconcile.Result{RequeueAfter: resync}, failed
+	}
+	q.Status = status
+	return reconcile.Result{RequeueAfter: resync}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
+}
+
+// list returns the objects of a resource in a namespace: pods from the cache, others from the
+// server, of most of which only the metadata.
+func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, namespace string) ([]runtime.Object, error) {
+	var list client.ObjectList
+	reader := r.live
+	switch resource {
+	case corev1.Resource("pods"):
+		list, reader = &corev1.PodList{}, r.client
+	case corev1.Resource("services"):
+		list = &corev1.ServiceList{}
+	case corev1.Resource("persistentvolumeclaims"):
+		list = &corev1.PersistentVolumeClaimList{}
+	default:
+		kind, err := r.mapper.KindFor(resource.WithVersion(""))
+		if meta.IsNoMatchError(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		metadata := &metav1.PartialObjectMetadataList{}
+		metadata.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		list = metadata
+	}
+	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	return meta.ExtractList(list)
+}
+
+// quotas are the quotas of each namespace. As a handler of the inventory it enqueues those of a
+// namespace in which an object was deleted, or a service or a claim has changed.
+type quotas struct {
+	mu    sync.Mutex
+	names map[string]map[string]bool // by namespace
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// start is a source, which receives the queue.
+func (q *quotas) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = queue
+	return nil
+}
+
+func (q *quotas) add(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.names == nil {
+		q.names = map[string]map[string]bool{}
+	}
+	if q.names[key.Namespace] == nil {
+		q.names[key.Namespace] = map[string]bool{}
+	}
+	q.names[key.Namespace][key.Name] = true
+}
+
+func (q *quotas) remove(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.names[key.Namespace], key.Name)
+	if len(q.names[key.Namespace]) == 0 {
+		delete(q.names, key.Namespace)
+	}
+}
+
+// of returns the quotas of an object's namespace.
+func (q *quotas) of(_ context.Context, obj client.Object) []reconcile.Request {
+	return q.in(obj.GetNamespace())
+}
+
+func (q *quotas) in(namespace string) []reconcile.Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var requests []reconcile.Request
+	for name := range q.names[namespace] {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+	}
+	return requests
+}
+
+// OnDelete implements inventory.Handler. Pods are watched, as the cache that they are counted from
+// may be behind the inventory.
+func (q *quotas) OnDelete(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
+	if r.Kind.Group == "" && r.Plural == "pods" {
+		return
+	}
+	for _, request := range q.in(obj.Namespace) {
+		q.queue.Add(request)
+	}
+}
+
+// OnUpdate implements inventory.Handler.
+func (q *quotas) OnUpdate(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
+	if r.Kind.Group == "" && (r.Plural == "services" || r.Plural == "persistentvolumeclaims") {
+		q.OnDelete(r, obj)
+	}
+}
+
+// MonitorStarted, MonitorSynced and ResourcesChanged implement inventory.Handler.
+func (q *quotas) MonitorStarted(inventory.Resource) {}
+func (q *quotas) MonitorSynced(inventory.Resource)  {}
+func (q *quotas) ResourcesChanged()                 {}

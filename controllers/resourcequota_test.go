@@ -1,0 +1,132 @@
+package controllers_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers"
+	"flyball.dev/ctrl/client"
+)
+
+// quotaOf creates a quota and waits until its usage is known.
+func (e env) quotaOf(name string, scopes []corev1.ResourceQuotaScope, pairs ...string) {
+	e.Helper()
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{}, Scopes: scopes}}
+	for i := 0; i < len(pairs); i += 2 {
+		q.Spec.Hard[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	e.must(e.Create(e.Context(), q))
+	e.waitIdle()
+}
+
+// used returns what is used of a resource in a quota.
+func (e env) used(name, of string) string {
+	e.Helper()
+	q := &corev1.ResourceQuota{}
+	e.must(e.Get(e.Context(), client.ObjectKey{Namespace: web.Namespace, Name: name}, q))
+	quantity := q.Status.Used[corev1.ResourceName(of)]
+	return quantity.String()
+}
+
+func quotaPod(name, cpu string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: name}, Spec: template("nginx:1").Spec}
+	if cpu != "" {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+	return p
+}
+
+func refusedBy(t *testing.T, err error, want string) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want 403 with %q", err, want)
+	}
+}
+
+func TestResourceQuotas(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		ctx := e.Context()
+		e.must(e.Create(ctx, quotaPod("before", "100m")))
+		e.quotaOf("compute", nil, "pods", "2", "requests.cpu", "1", "count/deployments.apps", "1")
+		if got := e.used("compute", "requests.cpu"); got != "100m" {
+			t.Errorf("the CPU of what exists: %s", got)
+		}
+		refusedBy(t, e.Create(ctx, quotaPod("none", "")), `pods "none" is forbidden: failed quota: compute: must specify requests.cpu for: web`)
+		refusedBy(t, e.Create(ctx, quotaPod("big", "2")), `pods "big" is forbidden: exceeded quota: compute, requested: requests.cpu=2, used: requests.cpu=100m, limited: requests.cpu=1`)
+		e.must(e.Create(ctx, quotaPod("a", "200m"), client.DryRunAll))
+		e.must(e.Create(ctx, quotaPod("a", "200m")))
+		if got := e.used("compute", "pods"); got != "2" { // at once
+			t.Errorf("pods: %s", got)
+		}
+		refusedBy(t, e.Create(ctx, quotaPod("b", "100m")), `exceeded quota: compute, requested: pods=1, used: pods=2, limited: pods=2`)
+		e.must(e.Delete(ctx, quotaPod("a", ""), client.GracePeriodSeconds(0)))
+		e.waitIdle()
+		if got := e.used("compute", "requests.cpu"); got != "100m" {
+			t.Errorf("the CPU after a deletion: %s", got)
+		}
+		e.must(e.Create(ctx, quotaPod("b", "100m")))
+		e.must(e.Create(ctx, deployment(0, "nginx:1")))
+		second := deployment(0, "nginx:1")
+		second.Name = "second"
+		refusedBy(t, e.Create(ctx, second), `exceeded quota: compute, requested: count/deployments.apps=1, used: count/deployments.apps=1, limited: count/deployments.apps=1`)
+		e.must(e.Delete(ctx, deployment(0, "")))
+		e.waitIdle()
+		e.must(e.Create(ctx, second))
+	})
+}
+
+// TestResourceQuotaScopes has a quota for pods without requests, and one of services and claims.
+func TestResourceQuotaScopes(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		ctx := e.Context()
+		e.quotaOf("best-effort", []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}, "pods", "1")
+		e.quotaOf("objects", nil, "services.nodeports", "1", "requests.storage", "1Gi", "gold.storageclass.storage.k8s.io/persistentvolumeclaims", "0")
+		e.must(e.Create(ctx, quotaPod("requests", "100m")))
+		e.must(e.Create(ctx, quotaPod("first", "")))
+		refusedBy(t, e.Create(ctx, quotaPod("second", "")), `exceeded quota: best-effort, requested: pods=1, used: pods=1, limited: pods=1`)
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "s"}, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 81}},
+		}}
+		refusedBy(t, e.Create(ctx, service), `exceeded quota: objects, requested: services.nodeports=2, used: services.nodeports=0, limited: services.nodeports=1`)
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("600Mi")}},
+		}}
+		e.must(e.Create(ctx, claim.DeepCopy()))
+		claim.Name = "d"
+		refusedBy(t, e.Create(ctx, claim.DeepCopy()), `exceeded quota: objects, requested: requests.storage=600Mi, used: requests.storage=600Mi, limited: requests.storage=1Gi`)
+		claim.Spec.Resources.Requests["storage"], claim.Spec.StorageClassName = resource.MustParse("1Mi"), new("gold")
+		refusedBy(t, e.Create(ctx, claim.DeepCopy()), `requested: gold.storageclass.storage.k8s.io/persistentvolumeclaims=1`)
+	})
+}
+
+// TestResourceQuotaConcurrently creates more objects at once than a quota allows.
+func TestResourceQuotaConcurrently(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.quotaOf("maps", nil, "configmaps", "11") // of which one is kube-root-ca.crt
+		errs := make([]error, 50)
+		var writers sync.WaitGroup
+		for i := range errs {
+			writers.Go(func() { errs[i] = e.Create(e.Context(), configMap(fmt.Sprintf("cm-%d", i))) })
+		}
+		writers.Wait()
+		created := 0
+		for _, err := range errs {
+			if err == nil {
+				created++
+				continue
+			}
+			refusedBy(t, err, "exceeded quota: maps, requested: configmaps=1, used: configmaps=11, limited: configmaps=11")
+		}
+		if created != 10 {
+			t.Errorf("created %d", created)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package controllers_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers"
+	"flyball.dev/ctrl/client"
+)
+
+// TestVolumeProtection deletes a claim that a pod uses, and then the pod; and a volume.
+func TestVolumeProtection(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		ctx := e.Context()
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+		}}
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{
+			AccessModes: claim.Spec.AccessModes, Capacity: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+		}}
+		pod := quotaPod("user", "")
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+		for _, obj := range []client.Object{claim, volume, pod} {
+			e.must(e.Create(ctx, obj))
+		}
+		e.waitIdle()
+		e.must(e.Delete(ctx, claim))
+		e.must(e.Delete(ctx, volume))
+		e.waitIdle()
+		if err := e.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil || claim.DeletionTimestamp == nil {
+			t.Errorf("a claim in use: %v, %v", err, claim.DeletionTimestamp)
+		}
+		if err := e.Get(ctx, client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
+			t.Errorf("a volume that is not bound: %v", err)
+		}
+		e.must(e.Delete(ctx, pod, client.GracePeriodSeconds(0)))
+		e.waitIdle()
+		if err := e.Get(ctx, client.ObjectKeyFromObject(claim), claim); !apierrors.IsNotFound(err) {
+			t.Errorf("a claim that is no longer in use: %v, %v", err, claim.Finalizers)
+		}
+	})
+}

@@ -1,0 +1,597 @@
+package controlplane_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/admission/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"flyball.dev/controlplane"
+)
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"k": "v"}}
+}
+
+// TestMutatingWebhook checks that changes of a configuration take effect with the next request,
+// that defaults apply to what a webhook adds, and that what it makes invalid is refused.
+func TestMutatingWebhook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		client := clientFor(t, startWithWebhooks(t, hooks).Config())
+		pods := client.CoreV1().Pods("default")
+		configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+		create := func(n int) *corev1.Pod {
+			t.Helper()
+			p, err := pods.Create(t.Context(), examplePod(n), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		if p := create(1); len(p.Spec.Containers) != 1 {
+			t.Errorf("before there are webhooks: %d containers", len(p.Spec.Containers))
+		}
+		hook := mutatingHook("sidecar", hooks.handle("sidecar", patch(`[{"op": "add", "path": "/spec/containers/-", "value": {"name": "sidecar", "image": "proxy:1"}}]`)), "pods")
+		hook.Rules = rule("pods", admissionv1.Create)
+		createMutating(t, client, "sidecar", hook)
+		p := create(2)
+		if len(p.Spec.Containers) != 2 || p.Spec.Containers[1].TerminationMessagePath == "" {
+			t.Errorf("with a sidecar: %+v", p.Spec.Containers)
+		}
+		bad := hooks.handle("bad", patch(`[{"op": "add", "path": "/spec/containers/-", "value": {"name": "BAD", "image": "proxy:1"}}]`))
+		change, _ := json.Marshal([]map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig/url", "value": *bad.URL}})
+		if _, err := configurations.Patch(t.Context(), "sidecar", types.JSONPatchType, change, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := pods.Create(t.Context(), examplePod(3), metav1.CreateOptions{})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.containers[1].name") {
+			t.Errorf("an invalid sidecar: %v", err)
+		}
+		if err := configurations.Delete(t.Context(), "sidecar", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if p := create(3); len(p.Spec.Containers) != 1 {
+			t.Errorf("after the configuration is deleted: %d containers", len(p.Spec.Containers))
+		}
+	})
+}
+
+// TestWebhookFailures has webhooks that fail or lie. With failurePolicy Ignore, failures to call
+// are ignored, but not answers that cannot be followed.
+func TestWebhookFailures(t *testing.T) {
+	hangUp := func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) { panic(http.ErrAbortHandler) }
+	for _, tc := range []struct {
+		name    string
+		answer  webhookFunc
+		want    string // part of the message
+		code    int32
+		ignored bool // with failurePolicy Ignore
+	}{
+		{"time out", func(_ http.ResponseWriter, r *http.Request, _ *v1.AdmissionReview) { <-r.Context().Done() },
+			`Internal error occurred: failed calling webhook "x.example.com": failed to call webhook: Post "https://example.com/x?timeout=10s": context deadline exceeded`, 500, true},
+		{"hang up", hangUp, `Internal error occurred: failed calling webhook "x.example.com": failed to call webhook: Post "https://example.com/x?timeout=10s": EOF`, 500, true},
+		{"error", func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) { http.Error(w, "boom", 503) },
+			`failed calling webhook "x.example.com": failed to call webhook: the server is currently unable to handle the request`, 500, true},
+		{"another UID", func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+			respond(w, review, v1.AdmissionResponse{UID: "another", Allowed: true})
+		}, `failed calling webhook "x.example.com": received invalid webhook response: expected response.uid=`, 500, true},
+		{"no response", func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+			_ = json.NewEncoder(w).Encode(review)
+		},
+			`failed calling webhook "x.example.com": received invalid webhook response: webhook response was absent`, 500, true},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) { fmt.Fprint(w, "{") },
+			`failed calling webhook "x.example.com": failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input`, 500, true},
+		{"HTML", func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) { fmt.Fprint(w, "<html>") },
+			`failed calling webhook "x.example.com": failed to call webhook: `, 500, true},
+		{"another kind", func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) {
+			fmt.Fprint(w, `{"kind":"Pod","apiVersion":"v1"}`)
+		},
+			`failed calling webhook "x.example.com": failed to call webhook: `, 500, true},
+		{"a loop of redirects", func(w http.ResponseWriter, r *http.Request, _ *v1.AdmissionReview) {
+			http.Redirect(w, r, "/x", http.StatusTemporaryRedirect)
+		},
+			`failed calling webhook "x.example.com": failed to call webhook: `, 500, true},
+		{"3 MB of warnings and then nothing", func(w http.ResponseWriter, r *http.Request, _ *v1.AdmissionReview) {
+			fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"warnings":["%s`, strings.Repeat("x", 3<<20))
+			panic(http.ErrAbortHandler)
+		}, `failed calling webhook "x.example.com": failed to call webhook: `, 500, true},
+		{"a patch without a type", func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+			respond(w, review, v1.AdmissionResponse{Allowed: true, Patch: []byte(`[]`)})
+		}, `received invalid webhook response: webhook returned response.patch but not response.patchType`, 500, true},
+		{"a patch that is none", patch(`{}`), `received undecodable patch in webhook response: `, 500, true},
+		{"a patch that does not apply", patch(`[{"op": "remove", "path": "/data/missing"}]`), `Internal error occurred: error in remove for path: '/data/missing': Unable to remove nonexistent key: missing: missing value`, 500, false},
+		{"a patch of another kind", patch(`[{"op": "replace", "path": "/kind", "value": "Secret"}]`), ``, 500, false},
+		{"a patch to no object", patch(`[{"op": "replace", "path": "/data", "value": 7}]`), `Internal error occurred: `, 500, false},
+		{"another name", patch(`[{"op": "replace", "path": "/metadata/name", "value": "BAD NAME"}]`), `metadata.name: Invalid value: "BAD NAME"`, 422, false},
+		{"another namespace", patch(`[{"op": "replace", "path": "/metadata/namespace", "value": "kube-system"}]`), ``, 0, false},
+		{"denied", func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+			respond(w, review, v1.AdmissionResponse{Result: &metav1.Status{Message: "not today"}})
+		}, `admission webhook "x.example.com" denied the request: not today`, 400, false},
+		{"denied without a reason", func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+			respond(w, review, v1.AdmissionResponse{})
+		}, `admission webhook "x.example.com" denied the request without explanation`, 400, false},
+		{"denied with a code", func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+			respond(w, review, v1.AdmissionResponse{Result: &metav1.Status{Code: 409, Reason: metav1.StatusReasonConflict, Message: "again"}})
+		}, `admission webhook "x.example.com" denied the request: again`, 409, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hooks := serveWebhooks(t)
+				client := clientFor(t, startWithWebhooks(t, hooks).Config())
+				maps := client.CoreV1().ConfigMaps("default")
+				hook := mutatingHook("x", hooks.handle("x", tc.answer), "configmaps")
+				hook.Rules = rule("configmaps", admissionv1.Create)
+				createMutating(t, client, "x", hook)
+				_, err := maps.Create(t.Context(), configMap("a"), metav1.CreateOptions{})
+				status := &apierrors.StatusError{}
+				switch ok := asStatus(err, &status); {
+				case tc.code == 0 && err == nil:
+					t.Errorf("created")
+				case tc.code != 0 && (!ok || status.ErrStatus.Code != tc.code || !strings.Contains(err.Error(), tc.want)):
+					t.Errorf("got %+v, want %d %q", err, tc.code, tc.want)
+				}
+				change := `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`
+				if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), "x", types.JSONPatchType, []byte(change), metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err = maps.Create(t.Context(), configMap("b"), metav1.CreateOptions{}); (err == nil) != tc.ignored {
+					t.Errorf("with failurePolicy Ignore: %v", err)
+				}
+				if _, err := maps.Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+					t.Errorf("what was refused is stored: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func asStatus(err error, to **apierrors.StatusError) bool {
+	status, ok := err.(*apierrors.StatusError)
+	*to = status
+	return ok
+}
+
+// reviewed is what a webhook was asked.
+type reviewed struct {
+	Operation                   v1.Operation
+	Resource, Subresource, Name string
+	Kind                        string
+	Object, Old, DryRun         bool
+}
+
+// recorder is a webhook that allows everything and records what it was asked.
+type recorder struct {
+	mu  sync.Mutex
+	all []reviewed
+}
+
+func (r *recorder) review(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+	q := review.Request
+	r.mu.Lock()
+	r.all = append(r.all, reviewed{q.Operation, q.Resource.Resource, q.SubResource, q.Name, q.Kind.Kind,
+		q.Object.Raw != nil, q.OldObject.Raw != nil, q.DryRun != nil && *q.DryRun})
+	r.mu.Unlock()
+	respond(w, review, v1.AdmissionResponse{Allowed: true})
+}
+
+// take returns what was recorded since the last call.
+func (r *recorder) take() []reviewed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.all
+	r.all = nil
+	return all
+}
+
+// TestWebhookVerbs checks which requests webhooks of either kind are asked about.
+func TestWebhookVerbs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		plane := startWithWebhooks(t, hooks)
+		client := clientFor(t, plane.Config())
+		custom, err := dynamic.NewForConfig(plane.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		crds := custom.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		if _, err := crds.Create(t.Context(), decoded(t, widgets), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var mutating, validating recorder
+		createMutating(t, client, "all", mutatingHook("m", hooks.handle("m", mutating.review), "*/*"))
+		createValidating(t, client, "all", validatingHook("v", hooks.handle("v", validating.review), "*/*"))
+		ctx := t.Context()
+		maps, pods, deployments := client.CoreV1().ConfigMaps("default"), client.CoreV1().Pods("default"), client.AppsV1().Deployments("default")
+		widgets := custom.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("default")
+		widget := decoded(t, exampleWidget)
+		widget.SetName("w")
+		const merge = types.MergePatchType
+		for _, tc := range []struct {
+			name string
+			do   func() error
+			want []reviewed
+		}{
+			{"create", func() error { _, err := maps.Create(ctx, configMap("a"), metav1.CreateOptions{}); return err },
+				[]reviewed{{"CREATE", "configmaps", "", "a", "ConfigMap", true, false, false}}},
+			{"dry run", func() error {
+				_, err := maps.Create(ctx, configMap("dry"), metav1.CreateOptions{DryRun: []string{"All"}})
+				return err
+			}, []reviewed{{"CREATE", "configmaps", "", "dry", "ConfigMap", true, false, true}}},
+			{"update", func() error { _, err := maps.Update(ctx, configMap("a"), metav1.UpdateOptions{}); return err },
+				[]reviewed{{"UPDATE", "configmaps", "", "a", "ConfigMap", true, true, false}}},
+			{"patch", func() error {
+				_, err := maps.Patch(ctx, "a", merge, []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{})
+				return err
+			},
+				[]reviewed{{"UPDATE", "configmaps", "", "a", "ConfigMap", true, true, false}}},
+			{"apply to create", func() error {
+				_, err := maps.Apply(ctx, corev1apply.ConfigMap("applied", "default"), metav1.ApplyOptions{FieldManager: "t"})
+				return err
+			}, []reviewed{{"CREATE", "configmaps", "", "applied", "ConfigMap", true, false, false}}},
+			{"delete", func() error { return maps.Delete(ctx, "a", metav1.DeleteOptions{}) },
+				[]reviewed{{"DELETE", "configmaps", "", "a", "ConfigMap", false, true, false}}},
+			{"delete collection", func() error { return maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}) },
+				[]reviewed{{"DELETE", "configmaps", "", "", "ConfigMap", false, true, false}}},
+			{"pod", func() error { _, err := pods.Create(ctx, examplePod(1), metav1.CreateOptions{}); return err },
+				[]reviewed{{"CREATE", "pods", "", "pod-1", "Pod", true, false, false}}},
+			{"binding", func() error {
+				return pods.Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "pod-1"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}, metav1.CreateOptions{})
+			}, []reviewed{{"CREATE", "pods", "binding", "pod-1", "Binding", true, false, false}}},
+			{"status", func() error {
+				_, err := pods.Patch(ctx, "pod-1", merge, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+				return err
+			},
+				[]reviewed{{"UPDATE", "pods", "status", "pod-1", "Pod", true, true, false}}},
+			{"eviction", func() error {
+				return pods.EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "pod-1"}, DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}})
+			}, []reviewed{{"CREATE", "pods", "eviction", "pod-1", "Eviction", true, false, false}}},
+			{"scale", func() error {
+				if _, err := deployments.Create(ctx, exampleDeployment(), metav1.CreateOptions{}); err != nil {
+					return err
+				}
+				mutating.take()
+				validating.take()
+				_, err := deployments.Patch(ctx, "web", merge, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{}, "scale")
+				return err
+			}, []reviewed{{"UPDATE", "deployments", "scale", "web", "Scale", true, true, false}}},
+			{"custom resource", func() error { _, err := widgets.Create(ctx, widget, metav1.CreateOptions{}); return err },
+				[]reviewed{{"CREATE", "widgets", "", "w", "Widget", true, false, false}}},
+			{"status of a custom resource", func() error {
+				_, err := widgets.Patch(ctx, "w", merge, []byte(`{"status":{"ready":1}}`), metav1.PatchOptions{}, "status")
+				return err
+			}, []reviewed{{"UPDATE", "widgets", "status", "w", "Widget", true, true, false}}},
+			{"deletion of a custom resource", func() error { return widgets.Delete(ctx, "w", metav1.DeleteOptions{}) },
+				[]reviewed{{"DELETE", "widgets", "", "w", "Widget", false, true, false}}},
+			{"a configuration of webhooks", func() error {
+				_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(ctx, "all", merge, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+				return err
+			}, nil},
+			{"read", func() error { _, err := maps.List(ctx, metav1.ListOptions{}); return err }, nil},
+		} {
+			if err := tc.do(); err != nil {
+				t.Fatalf("%s: %v", tc.name, err)
+			}
+			for kind, r := range map[string]*recorder{"mutating": &mutating, "validating": &validating} {
+				if got := r.take(); !cmp.Equal(got, tc.want) {
+					t.Errorf("%s, %s: got %+v, want %+v", tc.name, kind, got, tc.want)
+				}
+			}
+		}
+	})
+}
+
+// TestWebhookMatching checks selectors, match conditions, side effects, warnings and changes that
+// are not supported.
+func TestWebhookMatching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		cfg := startWithWebhooks(t, hooks).Config()
+		var seen warnings
+		cfg.WarningHandler = &seen
+		client := clientFor(t, cfg)
+		maps := client.CoreV1().ConfigMaps("default")
+		deny := func(name string) admissionv1.WebhookClientConfig {
+			return hooks.handle(name, func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
+				respond(w, review, v1.AdmissionResponse{
+					Warnings: []string{name + " warns"}, Result: &metav1.Status{Code: 403, Reason: metav1.StatusReasonForbidden, Message: "no"},
+				})
+			})
+		}
+		labeled := validatingHook("labeled", deny("labeled"), "configmaps")
+		labeled.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"deny": "object"}}
+		elsewhere := validatingHook("elsewhere", deny("elsewhere"), "configmaps")
+		elsewhere.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"deny": "namespace"}}
+		condition := validatingHook("condition", deny("condition"), "configmaps")
+		condition.MatchConditions = []admissionv1.MatchCondition{{Name: "named", Expression: "request.operation == 'CREATE' && object.metadata.name.startsWith('bad')"}}
+		broken := validatingHook("broken", deny("broken"), "configmaps")
+		broken.MatchConditions = []admissionv1.MatchCondition{{Name: "broken", Expression: "request.operation == 'CREATE' && request.name == 'broken' && object.data.missing == 'x'"}}
+		effects := validatingHook("effects", deny("effects"), "secrets")
+		effects.SideEffects = new(admissionv1.SideEffectClassNoneOnDryRun)
+		createValidating(t, client, "v", labeled, elsewhere, condition, broken, effects)
+		create := func(name string, labels map[string]string) error {
+			cm := configMap(name)
+			cm.Labels = labels
+			_, err := maps.Create(t.Context(), cm, metav1.CreateOptions{})
+			return err
+		}
+		if err := create("a", nil); err != nil {
+			t.Fatal(err)
+		}
+		forbidden(t, create("b", map[string]string{"deny": "object"}), `admission webhook "labeled.example.com" denied the request`)
+		if got := seen.take(); !slices.Contains(got, "labeled warns") {
+			t.Errorf("warnings: %q", got)
+		}
+		forbidden(t, create("bad", nil), `admission webhook "condition.example.com" denied the request`)
+		forbidden(t, create("broken", nil), `no such key: missing`)
+		// The namespace's labels are those of now.
+		change := []byte(`{"metadata":{"labels":{"deny":"namespace"}}}`)
+		if _, err := client.CoreV1().Namespaces().Patch(t.Context(), "default", types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		forbidden(t, create("c", nil), `admission webhook "elsewhere.example.com" denied the request`)
+		forbidden(t, maps.Delete(t.Context(), "a", metav1.DeleteOptions{}), `admission webhook "elsewhere.example.com" denied the request`)
+		forbidden(t, maps.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}), `admission webhook "elsewhere.example.com" denied the request`)
+
+		deleting := mutatingHook("m", hooks.handle("m", patch(`[{"op": "remove", "path": "/data"}]`)), "secrets")
+		createMutating(t, client, "m", deleting)
+		_, err := client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"k": nil}}, metav1.CreateOptions{DryRun: []string{"All"}})
+		forbidden(t, err, `admission webhook "effects.example.com" denied the request`)
+		if err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "v", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.CoreV1().Secrets("default").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"k": nil}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		err = client.CoreV1().Secrets("default").Delete(t.Context(), "s", metav1.DeleteOptions{})
+		if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `admission webhook "m.example.com" attempted to modify the object, which is not supported for this operation`) {
+			t.Errorf("a patch of a deletion: %v", err)
+		}
+	})
+}
+
+// TestWebhookReinvocation has a webhook that sees the change of a later one only when it is called
+// again.
+func TestWebhookReinvocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		client := clientFor(t, startWithWebhooks(t, hooks).Config())
+		first := mutatingHook("first", hooks.handle("first", func(w http.ResponseWriter, r *http.Request, review *v1.AdmissionReview) {
+			cm := &corev1.ConfigMap{}
+			if err := json.Unmarshal(review.Request.Object.Raw, cm); err != nil {
+				t.Error(err)
+			}
+			if cm.Data["second"] == "" {
+				allow(w, r, review)
+				return
+			}
+			patch(`[{"op": "add", "path": "/data/first", "value": "saw the second"}]`)(w, r, review)
+		}), "configmaps")
+		first.ReinvocationPolicy = new(admissionv1.IfNeededReinvocationPolicy)
+		createMutating(t, client, "a", first)
+		createMutating(t, client, "b", mutatingHook("second", hooks.handle("second", patch(`[{"op": "add", "path": "/data/second", "value": "was here"}]`)), "configmaps"))
+		cm, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{})
+		if want := map[string]string{"k": "v", "first": "saw the second", "second": "was here"}; err != nil || !cmp.Equal(cm.Data, want) {
+			t.Errorf("%v, %v", err, cm)
+		}
+	})
+}
+
+// TestWebhookCallsBack has webhooks that read and write in the server that calls them, also objects
+// of the resource that is admitted and definitions of custom resources.
+func TestWebhookCallsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		plane := startWithWebhooks(t, hooks)
+		client := clientFor(t, plane.Config())
+		custom, err := dynamic.NewForConfig(plane.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		crds := custom.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		n := 0
+		back := hooks.handle("back", func(w http.ResponseWriter, r *http.Request, review *v1.AdmissionReview) {
+			n++
+			ctx := r.Context()
+			if _, err := client.CoreV1().ConfigMaps("kube-system").Create(ctx, configMap(fmt.Sprintf("back-%d", n)), metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+			for _, read := range []func() error{
+				func() error { _, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{}); return err },
+				func() error {
+					_, err := client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+					return err
+				},
+				func() error { _, err := crds.List(ctx, metav1.ListOptions{}); return err },
+				func() error {
+					_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(ctx, "m", types.MergePatchType,
+						fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n), metav1.PatchOptions{})
+					return err
+				},
+			} {
+				if err := read(); err != nil {
+					t.Error(err)
+				}
+			}
+			allow(w, r, review)
+		})
+		selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"}}}}
+		mutating, validating := mutatingHook("m", back, "*"), validatingHook("v", back, "*")
+		mutating.NamespaceSelector, validating.NamespaceSelector = selector, selector
+		createMutating(t, client, "m", mutating)
+		createValidating(t, client, "v", validating)
+		ctx := t.Context()
+		for i, do := range []func() error{
+			func() error {
+				_, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap("a"), metav1.CreateOptions{})
+				return err
+			},
+			func() error {
+				_, err := client.CoreV1().ConfigMaps("default").Update(ctx, configMap("a"), metav1.UpdateOptions{})
+				return err
+			},
+			func() error { _, err := crds.Create(ctx, decoded(t, widgets), metav1.CreateOptions{}); return err },
+			func() error {
+				_, err := crds.Patch(ctx, "widgets.example.com", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+				return err
+			},
+			func() error { return crds.Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}) },
+			func() error { return client.CoreV1().ConfigMaps("default").Delete(ctx, "a", metav1.DeleteOptions{}) },
+		} {
+			before := n
+			if err := do(); err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
+			if n < before+2 {
+				t.Errorf("request %d: the webhooks were called %d times", i, n-before)
+			}
+		}
+	})
+}
+
+// TestWebhookOutlivesRequest ends a request whose webhook still runs, and stops the control plane.
+func TestWebhookOutlivesRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		client := clientFor(t, startWithWebhooks(t, hooks).Config())
+		called := make(chan struct{})
+		createValidating(t, client, "x", validatingHook("x", hooks.handle("x", func(_ http.ResponseWriter, r *http.Request, _ *v1.AdmissionReview) {
+			close(called)
+			<-r.Context().Done()
+		}), "configmaps"))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-called; cancel() }()
+		if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap("a"), metav1.CreateOptions{}); err == nil {
+			t.Error("created")
+		}
+	})
+}
+
+// warnings records the warnings of a client.
+type warnings struct {
+	mu  sync.Mutex
+	all []string
+}
+
+var _ rest.WarningHandler = (*warnings)(nil)
+
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, text)
+}
+
+func (w *warnings) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.all
+	w.all = nil
+	return all
+}
+
+// TestWebhookService has a webhook whose service changes its address.
+func TestWebhookService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks := serveWebhooks(t)
+		client := clientFor(t, startWithWebhooks(t, hooks).Config())
+		configuration := hooks.handle("service", patch(`[{"op": "add", "path": "/data/called", "value": "yes"}]`))
+		configuration.URL = nil
+		configuration.Service = &admissionv1.ServiceReference{Namespace: "default", Name: "hook", Path: new("/service")}
+		createMutating(t, client, "m", mutatingHook("m", configuration, "configmaps"))
+		services, slices := client.CoreV1().Services("default"), client.DiscoveryV1().EndpointSlices("default")
+		ctx := t.Context()
+		replace := func(annotations map[string]string, spec corev1.ServiceSpec) func() error {
+			return func() error {
+				_ = services.Delete(ctx, "hook", metav1.DeleteOptions{})
+				_, err := services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "hook", Annotations: annotations}, Spec: spec}, metav1.CreateOptions{})
+				return err
+			}
+		}
+		clusterIP := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}
+		const failed = `Internal error occurred: failed calling webhook "m.example.com": failed to call webhook: Post "https://hook.default.svc:443/service?timeout=10s": `
+		for i, tc := range []struct {
+			name   string
+			change func() error
+			dialed string // or
+			want   string
+		}{
+			{"no service", func() error { return nil }, "", failed + `service "hook" not found`},
+			{"no endpoints", replace(nil, clusterIP), "", failed + `no endpoints available for service "hook"`},
+			{"endpoints", func() error {
+				_, err := slices.Create(ctx, &discoveryv1.EndpointSlice{
+					ObjectMeta:  metav1.ObjectMeta{Name: "hook", Labels: map[string]string{discoveryv1.LabelServiceName: "hook"}},
+					AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(8443))}},
+					Endpoints: []discoveryv1.Endpoint{
+						{Addresses: []string{"10.1.2.3"}},
+						{Addresses: []string{"10.1.2.4"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}},
+					},
+				}, metav1.CreateOptions{})
+				return err
+			}, "10.1.2.3:8443", ""},
+			{"another port", replace(nil, corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 8443}}}), "", failed + `no service port 443 found for service "hook"`},
+			{"a loopback port", replace(map[string]string{"flyball.dev/loopback-port": "9443"}, clusterIP), "127.0.0.1:9443", ""},
+			{"no loopback port", replace(map[string]string{"flyball.dev/loopback-port": "https"}, clusterIP), "", failed + `annotation flyball.dev/loopback-port of service "hook": "https" is not a port`},
+			{"an external name", replace(nil, corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "hooks.example.org"}), "hooks.example.org:443", ""},
+		} {
+			if err := tc.change(); err != nil {
+				t.Fatalf("%s: %v", tc.name, err)
+			}
+			hooks.hangUp()
+			hooks.address = tc.dialed
+			cm, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap(fmt.Sprintf("cm-%d", i)), metav1.CreateOptions{})
+			switch {
+			case tc.want == "" && (err != nil || cm.Data["called"] != "yes"):
+				t.Errorf("%s: %v", tc.name, err)
+			case tc.want != "" && (err == nil || err.Error() != tc.want):
+				t.Errorf("%s: got %v, want %s", tc.name, err, tc.want)
+			}
+		}
+	})
+}
+
+// TestWebhookOverTCP calls a webhook over a socket. The idle connection ends with the control plane,
+// which TestMain checks.
+func TestWebhookOverTCP(t *testing.T) {
+	hooks := &webhookServer{serve: map[string]webhookFunc{}}
+	server := httptest.NewTLSServer(hooks)
+	t.Cleanup(server.Close)
+	hooks.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	configuration := hooks.handle("tcp", patch(`[{"op": "add", "path": "/data/called", "value": "yes"}]`))
+	configuration.URL = new(server.URL + "/tcp")
+	client := clientFor(t, start(t, controlplane.Options{WithoutControllers: true}).Config())
+	createMutating(t, client, "m", mutatingHook("m", configuration, "configmaps"))
+	cm, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{})
+	if err != nil || cm.Data["called"] != "yes" {
+		t.Errorf("%v, %v", err, cm)
+	}
+	change := []byte(`[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]`)
+	if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), "m", types.JSONPatchType, change, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("b"), metav1.CreateOptions{})
+	if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "x509: certificate signed by unknown authority") {
+		t.Errorf("without the CA: %v", err)
+	}
+}
