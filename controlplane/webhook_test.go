@@ -92,7 +92,9 @@ func TestWebhookFailures(t *testing.T) {
 		{"time out", func(_ http.ResponseWriter, r *http.Request, _ *v1.AdmissionReview) { <-r.Context().Done() },
 			`Internal error occurred: failed calling webhook "x.example.com": failed to call webhook: Post "https://example.com/x?timeout=10s": context deadline exceeded`, 500, true},
 		{"hang up", hangUp, `Internal error occurred: failed calling webhook "x.example.com": failed to call webhook: Post "https://example.com/x?timeout=10s": EOF`, 500, true},
-		{"error", func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) { http.Error(w, "boom", 503) },
+		{"error", func(w http.ResponseWriter, _ *http.Request, _ *v1.AdmissionReview) {
+			http.Error(w, "boom", http.StatusServiceUnavailable)
+		},
 			`failed calling webhook "x.example.com": failed to call webhook: the server is currently unable to handle the request`, 500, true},
 		{"another UID", func(w http.ResponseWriter, _ *http.Request, review *v1.AdmissionReview) {
 			respond(w, review, v1.AdmissionResponse{UID: "another", Allowed: true})

@@ -32,8 +32,8 @@ func TestPodResize(t *testing.T) {
 		t.Errorf("the generation is %d after %d", p.Generation, created.Generation)
 	}
 	for _, m := range p.ManagedFields {
-		if m.Manager == "me" && (m.Subresource != "resize" || string(m.FieldsV1.Raw) != `{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:resources":{"f:requests":{"f:cpu":{}}}}}}}`) {
-			t.Errorf("the resize is managed as %s of %q", m.FieldsV1.Raw, m.Subresource)
+		if m.Manager == "me" && (m.Subresource != "resize" || m.FieldsV1.GetRawString() != `{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:resources":{"f:requests":{"f:cpu":{}}}}}}}`) {
+			t.Errorf("the resize is managed as %s of %q", m.FieldsV1.GetRawString(), m.Subresource)
 		}
 	}
 	for text, want := range map[string]string{

@@ -61,7 +61,6 @@ func manifest(t *testing.T, text string) *unstructured.Unstructured {
 
 func TestUnenforcedWarnings(t *testing.T) {
 	ctx, client, seen := serveWithWarnings(t)
-	const webhook = `, webhooks: [{name: w.example.com, admissionReviewVersions: [v1], sideEffects: None, failurePolicy: Fail, clientConfig: {url: "https://example.com"}}]}`
 	for _, tc := range []struct {
 		resource   schema.GroupVersionResource
 		namespaced bool

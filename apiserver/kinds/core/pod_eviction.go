@@ -170,7 +170,6 @@ func disrupt(b *policyv1.PodDisruptionBudget, pod string) error {
 	case s.DisruptionsAllowed < 0:
 		return errors.NewForbidden(budgets, b.Name, fmt.Errorf("pdb disruptions allowed is negative"))
 	case len(s.DisruptedPods) > maxDisruptedPods:
-		//lint:ignore ST1005 clients know this text of kube-apiserver
 		return errors.NewForbidden(budgets, b.Name, fmt.Errorf("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case s.DisruptionsAllowed == 0:
 		return violated(b)
