@@ -21,7 +21,11 @@ var Log = logr.New(&sink{root: program})
 
 var current = aliasvar.Var[logr.Logger]{Original: &Log}
 
-// AliasLog makes FromContext use the value at alias instead of [Log] once it has been changed. It
+// Current returns the logger that the runtime derives its own from: [Log], or its alias. It is an
+// addition of Flyball.
+func Current() logr.Logger { return current.Get() }
+
+// AliasLog makes Current return the value at alias instead of [Log] once it has been changed. It
 // is an addition of Flyball, for packages that export the variable under another import path, and
 // is called when they are initialized.
 func AliasLog(alias *logr.Logger) { current.SetAlias(alias) }
@@ -37,7 +41,7 @@ func SetLogger(l logr.Logger) {
 
 // FromContext returns the logger in ctx, or else Log, with the given keys and values added.
 func FromContext(ctx context.Context, keysAndValues ...any) logr.Logger {
-	l := current.Get()
+	l := Current()
 	if ctx != nil {
 		if in, err := logr.FromContext(ctx); err == nil {
 			l = in
