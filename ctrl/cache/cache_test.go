@@ -513,7 +513,7 @@ func TestInvalidByObject(t *testing.T) {
 
 // The error of a read into another type names both as the caller has them: pointers.
 func TestTypeMismatch(t *testing.T) {
-	s := store.New(store.ShareAsked)
+	s := store.New(store.ShareOnDemand)
 	s.Scope(AllNamespaces).Changed(configMap("a", "x"))
 	obj, _ := s.Get(key("a", "x"), false)
 	for _, shared := range []bool{false, true} {

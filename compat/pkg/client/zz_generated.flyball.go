@@ -149,6 +149,14 @@ func New(config *rest.Config, options Options) (Client, error) {
 // NewClientFunc is [flyball.NewClientFunc].
 type NewClientFunc = flyball.NewClientFunc
 
+// NewDelegatingClient is [flyball.NewDelegatingClient].
+func NewDelegatingClient(in NewDelegatingClientInput) (Client, error) {
+	return flyball.NewDelegatingClient(in)
+}
+
+// NewDelegatingClientInput is [flyball.NewDelegatingClientInput].
+type NewDelegatingClientInput = flyball.NewDelegatingClientInput
+
 // NewDryRunClient is [flyball.NewDryRunClient].
 func NewDryRunClient(c Client) Client {
 	return flyball.NewDryRunClient(c)

@@ -9,6 +9,11 @@ import (
 	logr "github.com/go-logr/logr"
 )
 
+// Current is [flyball.Current].
+func Current() logr.Logger {
+	return flyball.Current()
+}
+
 // FromContext is [flyball.FromContext].
 func FromContext(ctx context.Context, keysAndValues ...any) logr.Logger {
 	return flyball.FromContext(ctx, keysAndValues...)

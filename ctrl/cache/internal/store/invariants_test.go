@@ -68,7 +68,7 @@ func TestInvariants(t *testing.T) {
 // TestListenersThatChangeObjects: that is a mistake, which the mutation detector reports, and not a
 // violation of an invariant.
 func TestListenersThatChangeObjects(t *testing.T) {
-	s := New(ShareAsked)
+	s := New(ShareOnDemand)
 	c := s.Scope("")
 	s.add(s.labels, "app", labelValues("app"))
 	obj := object("a", "u", 2)
