@@ -85,6 +85,7 @@ event: client
 finalizer: client controller/controllerutil
 handler: client event internal/cause internal/queue internal/reflectutil log reconcile
 healthz: log
+internal/aliasvar:
 internal/cause: internal/reflectutil
 internal/fakeapi:
 internal/httpserver:
@@ -97,19 +98,19 @@ internal/reflectutil:
 internal/representation:
 leaderelection: recorder
 leaderelection/fake: leaderelection recorder
-log:
+log: internal/aliasvar
 log/zap:
 manager: cache client cluster config healthz internal/httpserver internal/names leaderelection log metrics/server webhook webhook/conversion
 manager/signals:
-metrics:
+metrics: internal/aliasvar
 metrics/filters: metrics/server
-metrics/server: certwatcher internal/httpserver log metrics
+metrics/server: certwatcher internal/aliasvar internal/httpserver log metrics
 predicate: client event internal/reflectutil log
 reconcile: client internal/cause
 recorder:
 scheme:
 source: cache client event handler internal/cause internal/objectdiff internal/queue internal/reflectutil log predicate reconcile
-webhook: certwatcher client healthz log webhook/admission webhook/internal/metrics
+webhook: certwatcher client healthz internal/aliasvar log webhook/admission webhook/internal/metrics
 webhook/admission: log webhook/admission/metrics webhook/internal/metrics webhook/internal/review
 webhook/admission/metrics: metrics
 webhook/authentication: log webhook/internal/review

@@ -17,6 +17,7 @@ import (
 	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
@@ -158,6 +159,9 @@ func (blder *TypedBuilder[request]) Build(
 		return nil, errors.New("there are no watches configured, controller will never get triggered. " +
 			"Use For(), Owns(), Watches() or WatchesRawSource() to set them up")
 	}
+	if err := blder.checkNil(); err != nil {
+		return nil, err
+	}
 	sources, err := blder.allSources()
 	if err != nil {
 		return nil, err
@@ -172,6 +176,32 @@ func (blder *TypedBuilder[request]) Build(
 		}
 	}
 	return c, nil
+}
+
+// checkNil returns an error if one of the kinds, handlers and sources is nil.
+func (blder *TypedBuilder[request]) checkNil() error {
+	if blder.primary != nil && reflectutil.IsNil(blder.primary.object) {
+		return errors.New("For() must be called with a non-nil object")
+	}
+	for _, input := range blder.owned {
+		if reflectutil.IsNil(input.object) {
+			return errors.New("Owns() must be called with a non-nil object")
+		}
+	}
+	for _, input := range blder.watched {
+		if reflectutil.IsNil(input.object) {
+			return errors.New("Watches() must be called with a non-nil object")
+		}
+		if reflectutil.IsNil(input.handler) {
+			return fmt.Errorf("Watches() must be called with a non-nil handler for %T", input.object)
+		}
+	}
+	for _, src := range blder.sources {
+		if reflectutil.IsNil(src) {
+			return errors.New("WatchesRawSource() must be called with a non-nil source")
+		}
+	}
+	return nil
 }
 
 // controller creates the controller, without sources.

@@ -194,5 +194,5 @@ func (p *partition) failed(ctx context.Context, err error) {
 }
 
 func (p *partition) log() logr.Logger {
-	return log.Log.WithName("cache").WithValues("kind", p.informer.gvk, "namespace", p.namespace)
+	return log.Current().WithName("cache").WithValues("kind", p.informer.gvk, "namespace", p.namespace)
 }

@@ -55,7 +55,7 @@ func New(certPath, keyPath string) (*CertWatcher, error) {
 		certPath: certPath,
 		keyPath:  keyPath,
 		interval: defaultWatchInterval,
-		log:      log.Log.WithName("certwatcher").WithValues("cert", certPath, "key", keyPath),
+		log:      log.Current().WithName("certwatcher").WithValues("cert", certPath, "key", keyPath),
 	}
 	if err := cw.ReadCertificate(); err != nil {
 		return nil, err

@@ -161,7 +161,7 @@ func newClient(config *rest.Config, options Options) (*client, error) {
 	}
 	c.codecs = serializer.NewCodecFactory(c.scheme)
 	if c.log.IsZero() {
-		c.log = log.Log.WithName("client")
+		c.log = log.Current().WithName("client")
 	}
 	var err error
 	if c.http == nil {

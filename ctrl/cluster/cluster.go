@@ -169,7 +169,7 @@ func (o *Options) setDefaults(config *rest.Config) (err error) {
 		o.NewClient = client.New
 	}
 	if o.Logger.IsZero() {
-		o.Logger = log.Log.WithName("cluster")
+		o.Logger = log.Current().WithName("cluster")
 	}
 	return nil
 }

@@ -216,6 +216,9 @@ func New(name string, mgr manager.Manager, options Options) (Controller, error) 
 func NewTyped[request comparable](
 	name string, mgr manager.Manager, options TypedOptions[request],
 ) (TypedController[request], error) {
+	if mgr == nil {
+		return nil, errors.New("must provide a non-nil Manager")
+	}
 	options.DefaultFromConfig(mgr.GetControllerOptions())
 	scope := &names.Process
 	if owner, ok := mgr.(names.Owner); ok {

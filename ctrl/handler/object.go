@@ -62,7 +62,7 @@ func (*TypedEnqueueRequestForObject[T]) Generic(
 
 func enqueue[T client.Object](q workqueue.TypedRateLimitingInterface[reconcile.Request], obj T) {
 	if reflectutil.IsNil(obj) {
-		log.Log.WithName("handler").Error(nil, "event without an object")
+		log.Current().WithName("handler").Error(nil, "event without an object")
 		return
 	}
 	q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})

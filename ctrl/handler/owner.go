@@ -82,7 +82,7 @@ func (o *owners) requests(obj metav1.Object) []reconcile.Request {
 		}
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err != nil {
-			log.Log.WithName("handler").Error(err, "owner reference with a malformed apiVersion",
+			log.Current().WithName("handler").Error(err, "owner reference with a malformed apiVersion",
 				"namespace", obj.GetNamespace(), "name", obj.GetName(), "owner", ref.Name)
 			continue
 		}
@@ -91,7 +91,7 @@ func (o *owners) requests(obj metav1.Object) []reconcile.Request {
 		}
 		mapping, err := o.mapper.RESTMapping(o.kind, gv.Version)
 		if err != nil {
-			log.Log.WithName("handler").Error(err, "cannot determine the scope of the owner's kind",
+			log.Current().WithName("handler").Error(err, "cannot determine the scope of the owner's kind",
 				"kind", o.kind, "namespace", obj.GetNamespace(), "name", obj.GetName(), "owner", ref.Name)
 			continue
 		}

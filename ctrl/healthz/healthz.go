@@ -80,7 +80,7 @@ func serveAll(checks map[string]Checker, resp http.ResponseWriter, req *http.Req
 			continue
 		}
 		if err := checks[name](req); err != nil {
-			log.Log.WithName("healthz").V(1).Info("Health check failed", "checker", name, "error", err.Error())
+			log.Current().WithName("healthz").V(1).Info("Health check failed", "checker", name, "error", err.Error())
 			failed = append(failed, name)
 			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", name)
 			continue
@@ -99,7 +99,7 @@ func serveAll(checks map[string]Checker, resp http.ResponseWriter, req *http.Req
 	resp.Header().Set("X-Content-Type-Options", "nosniff")
 	switch {
 	case len(failed) > 0:
-		log.Log.WithName("healthz").Info("Health check failed", "checkers", failed)
+		log.Current().WithName("healthz").Info("Health check failed", "checkers", failed)
 		resp.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprint(resp, report.String(), "healthz check failed\n")
 	case query.Has("verbose"):

@@ -12,10 +12,23 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+
+	"flyball.dev/ctrl/internal/aliasvar"
 )
 
 // Log is the root of the loggers in ctrl. It drops all messages until SetLogger is called.
 var Log = logr.New(&sink{root: program})
+
+var current = aliasvar.Var[logr.Logger]{Original: &Log}
+
+// Current returns the logger that the runtime derives its own from: [Log], or its alias. It is an
+// addition of Flyball.
+func Current() logr.Logger { return current.Get() }
+
+// AliasLog makes Current return the value at alias instead of [Log] once it has been changed. It
+// is an addition of Flyball, for packages that export the variable under another import path, and
+// is called when they are initialized.
+func AliasLog(alias *logr.Logger) { current.SetAlias(alias) }
 
 var program = newRoot(os.Stderr)
 
@@ -28,7 +41,7 @@ func SetLogger(l logr.Logger) {
 
 // FromContext returns the logger in ctx, or else Log, with the given keys and values added.
 func FromContext(ctx context.Context, keysAndValues ...any) logr.Logger {
-	l := Log
+	l := Current()
 	if ctx != nil {
 		if in, err := logr.FromContext(ctx); err == nil {
 			l = in

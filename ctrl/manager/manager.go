@@ -154,6 +154,9 @@ func New(config *rest.Config, options Options) (Manager, error) {
 	if config == nil {
 		return nil, errors.New("must specify Config")
 	}
+	if err := options.replaceDeprecated(); err != nil {
+		return nil, err
+	}
 	options.complete()
 	cl, err := cluster.New(config, options.cluster)
 	if err != nil {
@@ -218,6 +221,9 @@ func (m *manager) GetControllerOptions() config.Controller { return m.options.Co
 func (m *manager) Elected() <-chan struct{} { return m.lifecycle.elected }
 
 func (m *manager) Add(r Runnable) error {
+	if r == nil {
+		return errors.New("must provide a non-nil Runnable")
+	}
 	if server, ok := r.(webhook.Server); ok {
 		m.attach(server)
 	}
@@ -235,10 +241,16 @@ func (m *manager) AddMetricsServerExtraHandler(path string, handler http.Handler
 }
 
 func (m *manager) AddHealthzCheck(name string, check healthz.Checker) error {
+	if check == nil {
+		return fmt.Errorf("must provide a non-nil check for healthz %q", name)
+	}
 	return m.beforeStart("healthz check", func() error { m.healthz[name] = check; return nil })
 }
 
 func (m *manager) AddReadyzCheck(name string, check healthz.Checker) error {
+	if check == nil {
+		return fmt.Errorf("must provide a non-nil check for readyz %q", name)
+	}
 	return m.beforeStart("readyz check", func() error { m.readyz[name] = check; return nil })
 }
 

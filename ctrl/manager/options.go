@@ -127,6 +127,22 @@ type Options struct {
 
 	// Controller holds the defaults of the manager's controllers.
 	Controller config.Controller
+
+	// MetricsBindAddress is Metrics.BindAddress. It was an option of controller-runtime before v0.16.
+	//
+	// Deprecated: use Metrics.BindAddress.
+	MetricsBindAddress string
+
+	// Port is the port of the webhook server. It was an option of controller-runtime before v0.16.
+	//
+	// Deprecated: use WebhookServer.
+	Port int
+
+	// ClientDisableCacheFor is added to Client.Cache.DisableFor. It was an option of
+	// controller-runtime before v0.16.
+	//
+	// Deprecated: use Client.Cache.DisableFor.
+	ClientDisableCacheFor []client.Object
 }
 
 // complete sets the defaults of options that are not set.
@@ -144,7 +160,7 @@ func (o *Options) complete() {
 		o.BaseContext = context.Background
 	}
 	if o.Logger.GetSink() == nil {
-		o.Logger = log.Log
+		o.Logger = log.Current()
 	}
 	if o.Controller.Logger.GetSink() == nil {
 		o.Controller.Logger = o.Logger

@@ -39,6 +39,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"flyball.dev/ctrl/internal/aliasvar"
 )
 
 // RegistererGatherer is a registry to register with and to gather from.
@@ -50,6 +52,17 @@ type RegistererGatherer interface {
 // Registry holds the metrics of the runtime, of the process and of the Go runtime. The manager's
 // metrics server serves it, and programs may add their own metrics to it.
 var Registry RegistererGatherer = prometheus.NewRegistry()
+
+var registry = aliasvar.Var[RegistererGatherer]{Original: &Registry}
+
+// CurrentRegistry returns the registry that metrics servers serve: [Registry], or its alias. It is
+// an addition of Flyball.
+func CurrentRegistry() RegistererGatherer { return registry.Get() }
+
+// AliasRegistry makes metrics servers use the value at alias instead of [Registry] once it has been
+// changed. It is an addition of Flyball, for packages that export the variable under another import
+// path, and is called when they are initialized.
+func AliasRegistry(alias *RegistererGatherer) { registry.SetAlias(alias) }
 
 func init() {
 	Registry.MustRegister(

@@ -75,7 +75,7 @@ type (
 // is logged.
 func complete[object metav1.Object](e event.TypedUpdateEvent[object]) bool {
 	if reflectutil.IsNil(e.ObjectOld) || reflectutil.IsNil(e.ObjectNew) {
-		log.Log.WithName("predicate").Error(nil, "update event without both objects")
+		log.Current().WithName("predicate").Error(nil, "update event without both objects")
 		return false
 	}
 	return true

@@ -98,7 +98,7 @@ func (d *delivery[object, request]) OnDelete(obj any) {
 func as[object any](obj any) (object, bool) {
 	o, ok := obj.(object)
 	if !ok {
-		log.Log.WithName("source").Error(nil, "informer and handler have different types of objects",
+		log.Current().WithName("source").Error(nil, "informer and handler have different types of objects",
 			"got", fmt.Sprintf("%T", obj), "want", fmt.Sprintf("%T", *new(object)))
 	}
 	return o, ok

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -59,6 +60,8 @@ type kind[object client.Object, request comparable] struct {
 	started chan struct{}
 	err     error
 	giveUp  context.CancelFunc
+	// failure is why the cache could not provide the informer the last time.
+	failure atomic.Pointer[error]
 }
 
 // Start implements TypedSource.
@@ -124,7 +127,8 @@ func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, e
 		if err == nil {
 			return informer, nil
 		}
-		logInformerError(err)
+		log.Current().WithName("source").Error(err, informerErrorMessage(err))
+		k.failure.Store(&err)
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("failed to get informer from cache: %w", err)
@@ -133,16 +137,16 @@ func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, e
 	}
 }
 
-func logInformerError(err error) {
-	log := log.Log.WithName("source")
+// informerErrorMessage says what to do about an error of GetInformer.
+func informerErrorMessage(err error) string {
 	var noMatch *meta.NoKindMatchError
 	switch {
 	case errors.As(err, &noMatch):
-		log.Error(err, "if kind is a CRD, it should be installed before calling Start", "kind", noMatch.GroupKind)
+		return fmt.Sprintf("if kind %s is a CRD, it should be installed before calling Start", noMatch.GroupKind)
 	case runtime.IsNotRegisteredError(err):
-		log.Error(err, "kind must be registered to the Scheme")
+		return "kind must be registered to the Scheme"
 	default:
-		log.Error(err, "failed to get informer from cache")
+		return "failed to get informer from cache"
 	}
 }
 
@@ -158,6 +162,9 @@ func (k *kind[object, request]) WaitForSync(ctx context.Context) error {
 		k.giveUp()
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil
+		}
+		if err := k.failure.Load(); err != nil {
+			return fmt.Errorf("timed out waiting for cache to be synced for %s: %s: %w", k, informerErrorMessage(*err), *err)
 		}
 		return fmt.Errorf("timed out waiting for cache to be synced for %s", k)
 	}

@@ -6,10 +6,19 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+
+	"flyball.dev/ctrl/internal/aliasvar"
 )
 
 // DefaultPort is the port of servers whose options have none.
 var DefaultPort = 9443
+
+var defaultPort = aliasvar.Var[int]{Original: &DefaultPort}
+
+// AliasDefaultPort makes servers use the value at alias instead of [DefaultPort] once it has been
+// changed. It is an addition of Flyball, for packages that export the variable under another import
+// path, and is called when they are initialized.
+func AliasDefaultPort(alias *int) { defaultPort.SetAlias(alias) }
 
 // Options are the options of a server. The zero value serves on all addresses at [DefaultPort] with
 // the certificate in the default directory.
@@ -70,7 +79,7 @@ func (o *Options) setDefaults() {
 		o.WebhookMux = http.NewServeMux()
 	}
 	if o.Port == 0 {
-		o.Port = DefaultPort
+		o.Port = defaultPort.Get()
 	}
 	if o.CertDir == "" {
 		o.CertDir = filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs")

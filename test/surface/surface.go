@@ -12,23 +12,31 @@ import (
 // A library is a set of packages whose import paths begin alike. Paths are printed relative to it.
 type library struct {
 	pattern string
+	dir     string // where the pattern is resolved, if not here
 	path    func(importPath string) string
 }
 
 var (
-	peer = library{"sigs.k8s.io/controller-runtime/...", func(p string) string {
-		p = strings.TrimPrefix(p, "sigs.k8s.io/controller-runtime")
-		return strings.TrimPrefix(strings.TrimPrefix(p, "/"), "pkg/")
-	}}
-	own = library{"flyball.dev/ctrl/...", func(p string) string {
-		return strings.TrimPrefix(strings.TrimPrefix(p, "flyball.dev/ctrl"), "/")
+	peer   = library{pattern: "sigs.k8s.io/controller-runtime/...", path: peerPath}
+	own    = library{pattern: "flyball.dev/ctrl/...", path: ownPath}
+	compat = library{pattern: "sigs.k8s.io/controller-runtime/...", dir: "../../compat", path: func(p string) string {
+		return ownPath(peerPath(p))
 	}}
 )
+
+func peerPath(p string) string {
+	p = strings.TrimPrefix(p, "sigs.k8s.io/controller-runtime")
+	return strings.TrimPrefix(strings.TrimPrefix(p, "/"), "pkg/")
+}
+
+func ownPath(p string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(p, "flyball.dev/ctrl"), "/")
+}
 
 // lines prints the surface of a library, sorted.
 func (l library) lines() ([]string, error) {
 	mode := packages.NeedName | packages.NeedTypes | packages.NeedImports
-	loaded, err := packages.Load(&packages.Config{Mode: mode}, l.pattern)
+	loaded, err := packages.Load(&packages.Config{Mode: mode, Dir: l.dir}, l.pattern)
 	if err != nil {
 		return nil, err
 	}

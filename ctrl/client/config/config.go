@@ -98,6 +98,9 @@ func load(context string, inCluster func() (*rest.Config, error)) (*rest.Config,
 			filepath.Join(u.HomeDir, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName))
 	}
 	cfg, err := fromFiles(rules, context)
+	if files := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); files != "" && clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("no configuration found in $%s, which is %s: %w", clientcmd.RecommendedConfigPathEnvVar, files, err)
+	}
 	if err != nil && notInCluster != nil {
 		err = fmt.Errorf("no configuration found: %w (and not in-cluster: %w)", err, notInCluster)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/certwatcher"
+	"flyball.dev/ctrl/internal/aliasvar"
 	"flyball.dev/ctrl/internal/httpserver"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/metrics"
@@ -24,6 +25,13 @@ import (
 
 // DefaultBindAddress is the default of Options.BindAddress. "0" disables the server.
 var DefaultBindAddress = ":8080"
+
+var defaultBindAddress = aliasvar.Var[string]{Original: &DefaultBindAddress}
+
+// AliasDefaultBindAddress makes servers use the value at alias instead of [DefaultBindAddress] once
+// it has been changed. It is an addition of Flyball, for packages that export the variable under
+// another import path, and is called when they are initialized.
+func AliasDefaultBindAddress(alias *string) { defaultBindAddress.SetAlias(alias) }
 
 const (
 	metricsPath     = "/metrics"
@@ -89,7 +97,7 @@ type Options struct {
 // Start.
 func NewServer(o Options, config *rest.Config, httpClient *http.Client) (Server, error) {
 	if o.BindAddress == "" {
-		o.BindAddress = DefaultBindAddress
+		o.BindAddress = defaultBindAddress.Get()
 	}
 	if o.BindAddress == "0" {
 		return nil, nil
@@ -195,7 +203,7 @@ func (s *server) mux(logger logr.Logger) (*http.ServeMux, error) {
 			return nil, err
 		}
 	}
-	return mux, handle(metricsPath, promhttp.HandlerFor(metrics.Registry, opts))
+	return mux, handle(metricsPath, promhttp.HandlerFor(metrics.CurrentRegistry(), opts))
 }
 
 // listen returns the listener, and the watcher of its certificate if there is one, which is to be

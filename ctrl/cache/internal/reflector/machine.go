@@ -3,6 +3,8 @@ package reflector
 import (
 	"cmp"
 	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // state is the state of a reflector.
@@ -78,7 +80,7 @@ type action uint8
 const (
 	// stream opens a watch list.
 	stream action = iota
-	// list requests the page of machine.next, or the first one.
+	// list requests the page of machine.next, or the first one, with machine.listOptions.
 	list
 	// watch opens a watch from machine.version.
 	watch
@@ -98,7 +100,8 @@ type machine struct {
 	state state
 	// resume is the state to continue from after backing off.
 	resume state
-	// version is the resource version up to which the sink is complete.
+	// version is the resource version up to which the sink was complete the last time, empty before
+	// the first list.
 	version string
 	// next is the continue token of the page to request while listing.
 	next string
@@ -107,6 +110,13 @@ type machine struct {
 	failures int
 	// paging is set if the server does not support watch lists, so that lists are requested in pages.
 	paging bool
+	// consistent is set if the server could not list from version, which it no longer has or does
+	// not have yet, so that the next list must be a consistent read of the storage.
+	consistent bool
+	// paged is set if the server pages lists that its watch cache could serve: it has none.
+	paged bool
+	// unpaged is set if the token of a page has expired, so that the next list has one page.
+	unpaged bool
 }
 
 // begin returns the first action from the current state.
@@ -130,12 +140,13 @@ func (m machine) begin() action {
 //	listCompleted   -               watching       -               -          -
 //	ended           -               back off¹      -               -          synced|back off²
 //	failed          back off¹       back off¹      back off¹       back off²  back off²
-//	expired         back off¹       back off¹      empty³          empty³     empty³
+//	expired         empty³⁴|back off¹  back off¹   empty³⁵         empty³     empty³
 //	decodingFailed  -               back off¹      -               -          back off¹
 //	unsupported     empty, paging   empty, paging  -               -          -
 //
 // ¹ and continue from empty; ² and continue from synced; ³ immediately on the first of consecutive
-// failures, after backing off on further ones. While backing off, only backOffElapsed is valid. Any
+// failures, after backing off on further ones; ⁴ with a consistent list, if the last one was not;
+// ⁵ with a list in one page. While backing off, only backOffElapsed is valid. Any
 // other signal panics.
 func (m machine) step(in input) (machine, action) {
 	switch m.state {
@@ -149,8 +160,14 @@ func (m machine) step(in input) (machine, action) {
 			return m.watchOpen(streaming, "")
 		case pageReceived:
 			return m.pageDone(in)
-		case failed, expired:
+		case failed:
 			return m.backOff(empty)
+		case expired:
+			if !m.paging || m.consistent {
+				return m.backOff(empty)
+			}
+			m.consistent = true
+			return m.restart()
 		case unsupported:
 			m.paging = true
 			return m.enter(empty)
@@ -174,6 +191,7 @@ func (m machine) step(in input) (machine, action) {
 		case failed:
 			return m.backOff(empty)
 		case expired:
+			m.unpaged = true
 			return m.restart()
 		}
 	case synced:
@@ -222,12 +240,40 @@ func (m machine) watchOpen(s state, version string) (machine, action) {
 
 // pageDone processes a page of a list.
 func (m machine) pageDone(in input) (machine, action) {
-	m.version, m.next = in.version, in.next
-	if m.next != "" {
-		m.state = listing
+	if in.next != "" {
+		if m.state == empty && !m.consistent {
+			m.paged = true
+		}
+		m.state, m.next = listing, in.next
 		return m, list
 	}
+	m.version, m.consistent, m.unpaged = in.version, false, false
 	return m.enter(synced)
+}
+
+// listOptions returns the options of the next request of a list, which are those of client-go's
+// reflector. The first list has resource version 0, which the server's watch cache serves. A later
+// one is served by it too, and is not older than what the sink has: that takes the version and no
+// limit, with which servers read their storage.
+func (m machine) listOptions() metav1.ListOptions {
+	opts := metav1.ListOptions{Limit: pageSize}
+	switch {
+	case m.next != "":
+		opts.Continue = m.next
+		return opts
+	case m.consistent:
+	case m.version == "":
+		opts.ResourceVersion = "0"
+	default:
+		opts.ResourceVersion = m.version
+		if !m.paged {
+			opts.Limit = 0
+		}
+	}
+	if m.unpaged {
+		opts.Limit = 0
+	}
+	return opts
 }
 
 // restart begins a new list, after backing off if there were failures before.

@@ -3,6 +3,7 @@ package reflector
 import (
 	"errors"
 	"net/http"
+	"reflect"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,9 @@ func TestStep(t *testing.T) {
 	v1, v2 := machine{version: "1"}, machine{version: "2"}
 	in := func(m machine, s state) machine { m.state = s; return m }
 	failures := func(m machine, n int) machine { m.failures = n; return m }
+	consistent := func(m machine) machine { m.consistent = true; return m }
+	paged := func(m machine) machine { m.paged = true; return m }
+	unpaged := func(m machine) machine { m.unpaged = true; return m }
 	paging := func(m machine) machine { m.paging = true; return m }
 	next := func(m machine, page string) machine { m.next = page; return m }
 	backing := func(m machine, resume state, failures int) machine {
@@ -31,7 +35,12 @@ func TestStep(t *testing.T) {
 	}{
 		{in(zero, empty), input{signal: opened}, in(zero, streaming), read},
 		{paging(zero), input{signal: pageReceived, version: "1"}, paging(in(v1, synced)), watch},
-		{paging(zero), input{signal: pageReceived, version: "1", next: "p"}, next(paging(in(v1, listing)), "p"), list},
+		{paging(zero), input{signal: pageReceived, version: "1", next: "p"}, next(paged(paging(in(zero, listing))), "p"), list},
+		{consistent(paging(v1)), input{signal: pageReceived, version: "2", next: "p"}, next(consistent(paging(in(v1, listing))), "p"), list},
+		{unpaged(consistent(paging(v1))), input{signal: pageReceived, version: "2"}, paging(in(v2, synced)), watch},
+		{paging(zero), input{signal: expired}, failures(consistent(paging(zero)), 1), list},
+		{failures(paging(v1), 1), input{signal: expired}, backing(consistent(paging(v1)), empty, 2), wait},
+		{consistent(paging(zero)), input{signal: expired}, backing(consistent(paging(zero)), empty, 1), wait},
 		{in(zero, empty), input{signal: failed}, backing(zero, empty, 1), wait},
 		{in(zero, empty), input{signal: expired}, backing(zero, empty, 1), wait},
 		{in(zero, empty), input{signal: unsupported}, paging(zero), list},
@@ -48,8 +57,8 @@ func TestStep(t *testing.T) {
 		{next(paging(in(v1, listing)), "p"), input{signal: pageReceived, version: "1", next: "q"}, next(paging(in(v1, listing)), "q"), list},
 		{next(paging(in(v1, listing)), "p"), input{signal: pageReceived, version: "1"}, paging(in(v1, synced)), watch},
 		{next(paging(in(v1, listing)), "p"), input{signal: failed}, next(backing(paging(v1), empty, 1), "p"), wait},
-		{next(paging(in(v1, listing)), "p"), input{signal: expired}, failures(paging(in(v1, empty)), 1), list},
-		{next(failures(paging(in(v1, listing)), 1), "p"), input{signal: expired}, next(backing(paging(v1), empty, 2), "p"), wait},
+		{next(paging(in(v1, listing)), "p"), input{signal: expired}, failures(unpaged(paging(in(v1, empty))), 1), list},
+		{next(failures(paging(in(v1, listing)), 1), "p"), input{signal: expired}, next(backing(unpaged(paging(v1)), empty, 2), "p"), wait},
 
 		{in(v1, synced), input{signal: opened}, in(v1, watching), read},
 		{failures(in(v1, synced), 3), input{signal: opened}, failures(in(v1, watching), 3), read},
@@ -84,6 +93,28 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// The options of a list are those that let a server without streaming lists use its watch cache.
+func TestListOptions(t *testing.T) {
+	tests := []struct {
+		name string
+		machine
+		want metav1.ListOptions
+	}{
+		{"first", machine{}, metav1.ListOptions{ResourceVersion: "0", Limit: pageSize}},
+		{"next page", machine{next: "p", version: "7"}, metav1.ListOptions{Continue: "p", Limit: pageSize}},
+		{"again", machine{version: "7"}, metav1.ListOptions{ResourceVersion: "7"}},
+		{"again, without a watch cache", machine{version: "7", paged: true}, metav1.ListOptions{ResourceVersion: "7", Limit: pageSize}},
+		{"the version is not there", machine{version: "7", consistent: true}, metav1.ListOptions{Limit: pageSize}},
+		{"a page has expired", machine{unpaged: true}, metav1.ListOptions{ResourceVersion: "0"}},
+		{"a page of a consistent list has expired", machine{consistent: true, unpaged: true}, metav1.ListOptions{}},
+	}
+	for _, test := range tests {
+		if got := test.listOptions(); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
+
 // Errors are mapped to signals depending on the state.
 func TestClassify(t *testing.T) {
 	status := func(code int32, reason metav1.StatusReason, cause metav1.CauseType) error {
@@ -105,6 +136,7 @@ func TestClassify(t *testing.T) {
 		//lint:ignore SA1019 servers still return it
 		{"gone", apierrors.NewGone("old"), machine{state: watching}, expired},
 		{"resource version too large", status(504, metav1.StatusReasonTimeout, metav1.CauseTypeResourceVersionTooLarge), machine{state: synced}, expired},
+		{"resource version too large, old server", apierrors.NewTimeoutError("Too large resource version: 5, current: 4", 1), machine{state: empty, paging: true}, expired},
 		{"no watch list", invalid, machine{state: empty}, unsupported},
 		{"no watch list, reported late", invalid, machine{state: streaming}, unsupported},
 		{"bad page", invalid, machine{state: empty, paging: true}, failed},

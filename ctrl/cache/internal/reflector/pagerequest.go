@@ -18,13 +18,13 @@ type pageRequest struct {
 	err  error
 }
 
-// newPageRequest requests the page of a continue token, which is empty for the first page.
-func newPageRequest(ctx context.Context, source Source, token string) *pageRequest {
+// newPageRequest requests a page: the first one, or that of a continue token.
+func newPageRequest(ctx context.Context, source Source, opts metav1.ListOptions) *pageRequest {
 	ctx, cancel := context.WithCancel(ctx)
-	q := &pageRequest{token: token, cancel: cancel, done: make(chan struct{})}
+	q := &pageRequest{token: opts.Continue, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(q.done)
-		q.page, q.err = source.List(ctx, metav1.ListOptions{Limit: PageSize, Continue: token})
+		q.page, q.err = source.List(ctx, opts)
 	}()
 	return q
 }

@@ -151,7 +151,7 @@ func (r *Reflector) perform(ctx context.Context, a action) input {
 
 // list requests a page of a list and passes its objects on. Meanwhile it prefetches the next page.
 func (r *Reflector) list(ctx context.Context) input {
-	page, err := r.requestPage(ctx, r.machine.next).wait()
+	page, err := r.requestPage(ctx, r.machine.listOptions()).wait()
 	if err != nil {
 		return r.failure(err)
 	}
@@ -159,7 +159,7 @@ func (r *Reflector) list(ctx context.Context) input {
 		r.Sink.Begin()
 	}
 	if page.Next != "" {
-		r.prefetched = newPageRequest(ctx, r.Source, page.Next)
+		r.prefetched = newPageRequest(ctx, r.Source, metav1.ListOptions{Limit: pageSize, Continue: page.Next})
 	}
 	for obj, err := range page.Objects {
 		if err != nil {
@@ -270,12 +270,12 @@ func (r *Reflector) backOff(ctx context.Context) input {
 }
 
 // requestPage returns the prefetched request for a page, or else a new one.
-func (r *Reflector) requestPage(ctx context.Context, next string) *pageRequest {
-	if q := r.prefetched; q != nil && q.token == next {
+func (r *Reflector) requestPage(ctx context.Context, opts metav1.ListOptions) *pageRequest {
+	if q := r.prefetched; q != nil && q.token == opts.Continue {
 		r.prefetched = nil
 		return q
 	}
-	return newPageRequest(ctx, r.Source, next)
+	return newPageRequest(ctx, r.Source, opts)
 }
 
 func (r *Reflector) cancelPrefetch() {

@@ -56,7 +56,11 @@ func newServer() *server {
 		case q.Get("watch") != "":
 			s.calls = append(s.calls, "watch "+q.Get("resourceVersion"))
 		default:
-			s.calls = append(s.calls, "list "+q.Get("continue"))
+			call := "list " + q.Get("continue")
+			if q.Get("continue") == "" {
+				call = fmt.Sprintf("list from %s limit %s", q.Get("resourceVersion"), q.Get("limit"))
+			}
+			s.calls = append(s.calls, call)
 			return nil, take(&s.listErr)
 		}
 		return nil, take(&s.watchErr)
@@ -226,6 +230,7 @@ func TestListAndWatch(t *testing.T) {
 func TestFaults(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old")
 	refused := errors.New("connection refused")
+	tooLarge := apierrors.NewTimeoutError("Too large resource version: 11, current: 10", 1)
 	tests := []struct {
 		name  string
 		setUp func(*server)
@@ -238,11 +243,27 @@ func TestFaults(t *testing.T) {
 		{"expired at first", func(s *server) { s.watchErr = []error{expired} }, nil,
 			1, []string{"stream ", "stream "}},
 		{"a page expires", func(s *server) { s.NoWatchList = true; s.listErr = []error{nil, expired} }, nil,
-			1, []string{"stream ", "list ", "list 11/object-3", "list ", "list 11/object-3", "list 11/object-6", "list 11/object-9", "watch 11"}},
+			1, []string{"stream ", "list from 0 limit 500", "list 11/object-3", "list from 0 limit ", "list 11/object-3", "list 11/object-6", "list 11/object-9", "watch 11"}},
 		{"a page fails", func(s *server) { s.NoWatchList = true; s.listErr = []error{nil, nil, refused} }, nil,
-			1, []string{"stream ", "list ", "list 11/object-3", "list 11/object-6", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
+			1, []string{"stream ", "list from 0 limit 500", "list 11/object-3", "list 11/object-6", "list from 0 limit 500", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
+		{"the watch cache is behind", func(s *server) {
+			s.NoWatchList, s.PageSize = true, 0
+			s.listErr = []error{tooLarge}
+		}, nil,
+			1, []string{"stream ", "list from 0 limit 500", "list from  limit 500", "watch 11"}},
+		{"the version of an old list is not there", func(s *server) {
+			s.NoWatchList, s.PageSize = true, 0
+			s.listErr = []error{nil, tooLarge}
+			s.watchErr = []error{nil, expired}
+		}, nil,
+			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "list from  limit 500", "watch 12"}},
+		{"the history expires, without watch lists", func(s *server) {
+			s.NoWatchList, s.PageSize = true, 0
+			s.watchErr = []error{nil, expired}
+		}, nil,
+			2, []string{"stream ", "list from 0 limit 500", "watch 11", "list from 11 limit ", "watch 11"}},
 		{"a watch list never ends", func(s *server) { s.NoInitialEventsEnd = true }, nil,
-			1, []string{"stream ", "list ", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
+			1, []string{"stream ", "list from 0 limit 500", "list 12/object-3", "list 12/object-6", "list 12/object-9", "watch 12"}},
 		{"the watch is refused", func(s *server) { s.NoWatchList = true; s.watchErr = []error{nil, refused, refused} }, nil,
 			1, nil},
 		{"the watch expires at once", func(s *server) { s.NoWatchList = true; s.watchErr = []error{nil, expired} }, nil,

@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,8 +79,7 @@ func (w *openWatch) close() {
 func classify(err error, m machine) signal {
 	opening := m.state == empty && !m.paging
 	switch {
-	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),
-		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), isTooLarge(err):
 		return expired
 	case isDecodingError(err) && (m.state == streaming || m.state == watching):
 		return decodingFailed
@@ -90,6 +90,13 @@ func classify(err error, m machine) signal {
 	default:
 		return failed
 	}
+}
+
+// isTooLarge reports whether the server does not have a resource version yet. Servers before
+// Kubernetes 1.19 report it with a message instead of a cause.
+func isTooLarge(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
+		apierrors.IsTimeout(err) && strings.Contains(err.Error(), "Too large resource version")
 }
 
 // isDecodingError reports whether an error event was created by the client for an event that it

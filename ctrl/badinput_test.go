@@ -1,0 +1,189 @@
+package ctrl_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/cache"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
+	metricsserver "flyball.dev/ctrl/metrics/server"
+	"flyball.dev/ctrl/reconcile"
+	"flyball.dev/ctrl/webhook"
+)
+
+// unknown is a kind that is not in the scheme.
+type unknown struct{ corev1.ConfigMap }
+
+func (u *unknown) DeepCopyObject() runtime.Object { return &unknown{*u.DeepCopy()} }
+
+// missing is a kind whose CustomResourceDefinition is not installed.
+type missing struct{ corev1.ConfigMap }
+
+func (m *missing) DeepCopyObject() runtime.Object { return &missing{*m.DeepCopy()} }
+
+type missingList struct{ corev1.ConfigMapList }
+
+func (m *missingList) DeepCopyObject() runtime.Object { return &missingList{*m.DeepCopy()} }
+
+// Each mistake in setting up a manager is an error that has the name of what is wrong.
+func TestBadInput(t *testing.T) {
+	cp, err := controlplane.Start(context.Background(), controlplane.Options{WithoutControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	gv := ctrl.GroupVersion{Group: "example.org", Version: "v1"}
+	s.AddKnownTypeWithName(gv.WithKind("Missing"), &missing{})
+	s.AddKnownTypeWithName(gv.WithKind("MissingList"), &missingList{})
+	metav1.AddToGroupVersion(s, gv)
+
+	noop := reconcile.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, nil })
+	build := func(mgr ctrl.Manager, name string, obj client.Object, r reconcile.Reconciler) error {
+		return ctrl.NewControllerManagedBy(mgr).Named(name).For(obj).
+			WithOptions(controller.Options{CacheSyncTimeout: 100 * time.Millisecond}).Complete(r)
+	}
+	start := func(t *testing.T, mgr ctrl.Manager) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		err := mgr.Start(ctx)
+		if ctx.Err() != nil {
+			t.Fatal("the manager was still running")
+		}
+		return err
+	}
+	emptyDir := t.TempDir()
+	tests := []struct {
+		name    string
+		options ctrl.Options
+		use     func(*testing.T, ctrl.Manager) error
+		want    []string
+	}{
+		{"no ID for the leader election", ctrl.Options{LeaderElection: true}, nil, []string{"LeaderElectionID"}},
+		{"an address that is none", ctrl.Options{HealthProbeBindAddress: "here"}, nil, []string{"here"}},
+		{"both bind addresses", ctrl.Options{MetricsBindAddress: ":1", Metrics: metricsserver.Options{BindAddress: ":2"}}, nil,
+			[]string{"MetricsBindAddress", "set only"}},
+		{"a kind of ByObject that is not in the scheme", ctrl.Options{Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{&unknown{}: {}},
+		}}, nil, []string{"unknown", "scheme"}},
+		{"no reconciler", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return build(mgr, "none", &corev1.Pod{}, nil)
+		}, []string{"Reconciler"}},
+		{"no kind", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).Complete(noop)
+		}, []string{"For"}},
+		{"no object", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(nil).Complete(noop)
+		}, []string{"For"}},
+		{"no manager", ctrl.Options{}, func(*testing.T, ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(nil).For(&corev1.Pod{}).Complete(noop)
+		}, []string{"Manager"}},
+		{"no manager for a controller", ctrl.Options{}, func(*testing.T, ctrl.Manager) error {
+			_, err := controller.New("none", nil, controller.Options{Reconciler: noop})
+			return err
+		}, []string{"Manager"}},
+		{"no owned object", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Owns(nil).Complete(noop)
+		}, []string{"Owns"}},
+		{"no watched object", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Watches(nil, nil).Complete(noop)
+		}, []string{"Watches", "object"}},
+		{"no handler", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Watches(&corev1.Node{}, nil).Complete(noop)
+		}, []string{"Watches", "handler", "Node"}},
+		{"no source", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).WatchesRawSource(nil).Complete(noop)
+		}, []string{"WatchesRawSource"}},
+		{"no runnable", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error { return mgr.Add(nil) },
+			[]string{"Runnable"}},
+		{"no check", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error { return mgr.AddReadyzCheck("x", nil) },
+			[]string{"readyz", "x"}},
+		{"a name twice", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			if err := build(mgr, "twice", &corev1.Pod{}, noop); err != nil {
+				return err
+			}
+			return build(mgr, "twice", &corev1.Pod{}, noop)
+		}, []string{"twice", "SkipNameValidation"}},
+		{"a kind that is not in the scheme", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return build(mgr, "unknown", &unknown{}, noop)
+		}, []string{"unknown", "scheme"}},
+		{"a kind that is read and not in the scheme", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			return mgr.GetClient().Get(t.Context(), client.ObjectKey{Name: "x"}, &unknown{})
+		}, []string{"unknown", "scheme"}},
+		{"a kind that is not installed", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			if err := build(mgr, "missing", &missing{}, noop); err != nil {
+				return err
+			}
+			return start(t, mgr)
+		}, []string{"Missing", "CRD", "should be installed"}},
+		{"a webhook of nothing", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return builder.WebhookManagedBy[runtime.Object](mgr, nil).Complete()
+		}, []string{"object"}},
+		{"no certificate", ctrl.Options{WebhookServer: webhook.NewServer(webhook.Options{
+			Host: "127.0.0.1", Port: 19443, CertDir: emptyDir,
+		})}, func(t *testing.T, mgr ctrl.Manager) error {
+			mgr.GetWebhookServer()
+			return start(t, mgr)
+		}, []string{filepath.Join(emptyDir, "tls.crt")}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.options.Scheme = s
+			if test.options.Metrics.BindAddress == "" && test.options.MetricsBindAddress == "" {
+				test.options.Metrics.BindAddress = "0"
+			}
+			mgr, err := ctrl.NewManager(cp.Config(), test.options)
+			if err == nil && test.use != nil {
+				err = test.use(t, mgr)
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not have %q: %v", want, err)
+				}
+			}
+			t.Log(err)
+		})
+	}
+}
+
+// A kubeconfig that cannot be read, or is none, is an error with the name of the file.
+func TestBadKubeconfig(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{broken, filepath.Join(t.TempDir(), "nothing")} {
+		t.Setenv("KUBECONFIG", name)
+		_, err := ctrl.GetConfig()
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := ctrl.NewManager(nil, ctrl.Options{}); err == nil || errors.Unwrap(err) != nil {
+		t.Errorf("without a configuration: %v", err)
+	}
+}
