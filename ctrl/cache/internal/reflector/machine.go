@@ -256,7 +256,7 @@ func (m machine) pageDone(in input) (machine, action) {
 // one is served by it too, and is not older than what the sink has: that takes the version and no
 // limit, with which servers read their storage.
 func (m machine) listOptions() metav1.ListOptions {
-	opts := metav1.ListOptions{Limit: pageSize}
+	opts := metav1.ListOptions{Limit: PageSize}
 	switch {
 	case m.next != "":
 		opts.Continue = m.next

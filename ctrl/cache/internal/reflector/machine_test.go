@@ -100,11 +100,11 @@ func TestListOptions(t *testing.T) {
 		machine
 		want metav1.ListOptions
 	}{
-		{"first", machine{}, metav1.ListOptions{ResourceVersion: "0", Limit: pageSize}},
-		{"next page", machine{next: "p", version: "7"}, metav1.ListOptions{Continue: "p", Limit: pageSize}},
+		{"first", machine{}, metav1.ListOptions{ResourceVersion: "0", Limit: PageSize}},
+		{"next page", machine{next: "p", version: "7"}, metav1.ListOptions{Continue: "p", Limit: PageSize}},
 		{"again", machine{version: "7"}, metav1.ListOptions{ResourceVersion: "7"}},
-		{"again, without a watch cache", machine{version: "7", paged: true}, metav1.ListOptions{ResourceVersion: "7", Limit: pageSize}},
-		{"the version is not there", machine{version: "7", consistent: true}, metav1.ListOptions{Limit: pageSize}},
+		{"again, without a watch cache", machine{version: "7", paged: true}, metav1.ListOptions{ResourceVersion: "7", Limit: PageSize}},
+		{"the version is not there", machine{version: "7", consistent: true}, metav1.ListOptions{Limit: PageSize}},
 		{"a page has expired", machine{unpaged: true}, metav1.ListOptions{ResourceVersion: "0"}},
 		{"a page of a consistent list has expired", machine{consistent: true, unpaged: true}, metav1.ListOptions{}},
 	}

@@ -159,7 +159,7 @@ func (r *Reflector) list(ctx context.Context) input {
 		r.Sink.Begin()
 	}
 	if page.Next != "" {
-		r.prefetched = newPageRequest(ctx, r.Source, metav1.ListOptions{Limit: pageSize, Continue: page.Next})
+		r.prefetched = newPageRequest(ctx, r.Source, metav1.ListOptions{Limit: PageSize, Continue: page.Next})
 	}
 	for obj, err := range page.Objects {
 		if err != nil {
