@@ -48,7 +48,8 @@ func checkPackageDoc(t *testing.T, p listed, file *ast.File) {
 	}
 }
 
-// TestDeclarationDocs checks that every type, and every function of more than 25 lines, has a comment.
+// TestDeclarationDocs checks that every type, and every function of more than 25 lines, has a
+// comment.
 func TestDeclarationDocs(t *testing.T) {
 	fset := token.NewFileSet()
 	for _, p := range list(t) {

@@ -16,7 +16,8 @@ import (
 	"flyball.dev/storage/memory"
 )
 
-// kubernetesService returns the Service of the API server, and the address of its Endpoints and EndpointSlice.
+// kubernetesService returns the Service of the API server, and the address of its Endpoints and
+// EndpointSlice.
 func kubernetesService(t *testing.T, client kubernetes.Interface) (*corev1.Service, netip.AddrPort) {
 	t.Helper()
 	ctx := t.Context()

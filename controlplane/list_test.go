@@ -74,8 +74,8 @@ func TestListMemory(t *testing.T) {
 	}
 }
 
-// liveHeap returns how much of the heap is in use. It is the least of several readings, because what
-// other goroutines allocate between a collection and the reading counts as well.
+// liveHeap returns how much of the heap is in use. It is the least of several readings, because
+// what other goroutines allocate between a collection and the reading counts as well.
 func liveHeap() int64 {
 	least := int64(math.MaxInt64)
 	for range 5 {

@@ -45,7 +45,8 @@ func (r *eventsRecorder) Eventf(
 	r.AnnotatedEventf(regarding, related, nil, eventtype, reason, action, note, args...)
 }
 
-// AnnotatedEventf records an event with annotations. Repetitions of an event are counted in a series.
+// AnnotatedEventf records an event with annotations. Repetitions of an event are counted in a
+// series.
 func (r *eventsRecorder) AnnotatedEventf(
 	regarding, related runtime.Object,
 	annotations map[string]string,
