@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated options are tested too
+
 package ctrl_test
 
 import (
