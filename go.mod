@@ -33,7 +33,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require k8s.io/pod-security-admission v0.37.2 // indirect
+require k8s.io/pod-security-admission v0.37.2
 
 require (
 	cel.dev/expr v0.25.1 // indirect
