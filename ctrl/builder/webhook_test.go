@@ -21,6 +21,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -293,6 +294,20 @@ func TestWebhooksAreInstalled(t *testing.T) {
 		call(t, hook.Webhook.ClientConfig.URL, hook.Webhook.ClientConfig.CABundle, in, &converted)
 		if r := converted.Response; r.Result.Status != "Success" || !strings.Contains(string(r.ConvertedObjects[0].Raw), `"size":3`) {
 			t.Errorf("converted: %+v", r)
+		}
+
+		created := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}}
+		if err := mgr.GetClient().Create(t.Context(), created); err != nil || created.Size != 1 {
+			t.Errorf("the API server's defaulted widget is %+v, %v", created, err)
+		}
+		refused := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "refused"}, Size: 13}
+		err = mgr.GetClient().Create(t.Context(), refused)
+		if !apierrors.IsForbidden(err) || err.Error() != `admission webhook "vwidget-v1.kb.io" denied the request: 13 is not a size` {
+			t.Errorf("the API server answered %v", err)
+		}
+		read := &OldWidget{}
+		if err := reader.Get(t.Context(), client.ObjectKeyFromObject(created), read); err != nil || read.Length != 1 {
+			t.Errorf("the API server's converted widget is %+v, %v", read, err)
 		}
 
 		late := builder.WebhookManagedBy(mgr, &corev1.Secret{}).WithCustomValidator(anyRules{}).Complete()
