@@ -59,6 +59,7 @@ func TestElection(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() {
+			synctest.Wait() // a manager that lost its lease still records that
 			if err := cp.Stop(); err != nil {
 				t.Error(err)
 			}
