@@ -15,6 +15,7 @@ const Group = "compat.flyball.dev"
 
 // AddToScheme adds both versions.
 func AddToScheme(s *runtime.Scheme) error {
+	//lint:ignore SA1019 operators of Kubebuilder use it
 	hub := &scheme.Builder{GroupVersion: schema.GroupVersion{Group: Group, Version: "v1"}}
 	if err := hub.Register(&Widget{}, &WidgetList{}).AddToScheme(s); err != nil {
 		return err
