@@ -1,5 +1,7 @@
 package builder_test
 
+//lint:file-ignore U1000 controller-runtime's tests call these functions
+
 import (
 	"errors"
 	"regexp"
