@@ -13,12 +13,14 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/authz/rbac"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/crd"
 	"flyball.dev/apiserver/discovery"
@@ -34,14 +36,14 @@ import (
 // maxRequestBody is the limit of a request's body in bytes, as in kube-apiserver.
 const maxRequestBody = 3 << 20
 
-// Options configure a [Server]. Storage, Authenticator and Authorizer must be set.
+// Options configure a [Server]. Storage and Authenticator must be set.
 type Options struct {
 	// Storage keeps the objects. The server does not close it.
 	Storage storage.Store
 	// Authenticator returns the user of a request, or an error.
 	Authenticator authenticator.Request
-	// Authorizer decides whether a request is allowed.
-	Authorizer authz.Authorizer
+	// AuthorizationMode is [authz.ModeRBAC], the default, or [authz.ModeAlwaysAllow].
+	AuthorizationMode string
 	// Admission chooses among the admission plugins.
 	Admission admission.Options
 	// ReadyChecks are the checks of /readyz besides those of the server itself.
@@ -56,6 +58,7 @@ type Options struct {
 // Server serves the API. It is an [http.Handler], and safe for concurrent use.
 type Server struct {
 	options   Options
+	access    authz.Authorizer
 	catalog   *resource.Catalog
 	custom    *crd.Kinds
 	objects   *objects
@@ -67,20 +70,25 @@ type Server struct {
 	work      sync.WaitGroup // goroutines that run until stopping is done
 }
 
-// New returns a server of what is in the storage. It creates the namespaces and the priority
-// classes that every cluster has. No goroutine that it starts outlives [Server.Stop].
+// New returns a server of what is in the storage. It creates the namespaces, the priority classes
+// and, in the mode RBAC, the roles and bindings that every cluster has. No goroutine that it starts outlives [Server.Stop].
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}}
 	s.objects = &objects{server: s}
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	guards, err := s.setUpAuthorization()
+	if err != nil {
+		return nil, err
+	}
 	resources, err := kinds.Resources(kinds.Options{
 		Scheme:              builtin.Scheme(),
 		Codecs:              builtin.Codecs(),
 		Storage:             store.RESTOptions(o.Storage, builtin.StorageCodec),
 		TypeConverter:       kindschema.TypeConverter(builtin.Scheme()),
-		Authorizer:          o.Authorizer,
+		Authorizer:          s.access,
+		Guards:              guards,
 		MaxRequestBodyBytes: maxRequestBody,
-	}, append(builtin.All(), builtin.Reviews(o.Authenticator, o.Authorizer)...))
+	}, append(builtin.All(), builtin.Reviews(o.Authenticator, s.access)...))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
@@ -88,7 +96,7 @@ func New(o Options) (*Server, error) {
 	if s.custom, err = crd.New(crd.Options{
 		Storage:             o.Storage,
 		Catalog:             s.catalog,
-		Authorizer:          o.Authorizer,
+		Authorizer:          s.access,
 		MaxRequestBodyBytes: maxRequestBody,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
@@ -103,6 +111,20 @@ func New(o Options) (*Server, error) {
 	s.handler = chain(s.pipeline(), s.routes())
 	s.ready.Store(true)
 	return s, nil
+}
+
+// setUpAuthorization sets the authorizer, and returns the guards of the mode RBAC.
+func (s *Server) setUpAuthorization() (map[schema.GroupResource]rbac.Guard, error) {
+	if err := authz.ValidateMode(s.options.AuthorizationMode); err != nil {
+		return nil, err
+	}
+	if s.options.AuthorizationMode == authz.ModeAlwaysAllow {
+		s.access = authz.New(authz.AlwaysAllow{})
+		return nil, nil
+	}
+	evaluator := rbac.New(s.objects)
+	s.access = authz.New(evaluator)
+	return evaluator.Guards(s.access), nil
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }

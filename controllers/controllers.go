@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
@@ -66,6 +67,7 @@ var descriptors = []descriptor{
 		}
 		return rootca.AddToManager(mgr, o.RootCA)
 	}},
+	{"clusterrole-aggregation", withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},

@@ -20,7 +20,6 @@ import (
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authn"
-	"flyball.dev/apiserver/authz"
 	"flyball.dev/controllers"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
@@ -34,6 +33,9 @@ type Options struct {
 	Listen string
 	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
 	Tokens map[string]*user.DefaultInfo
+	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings,
+	// or "AlwaysAllow".
+	AuthorizationMode string
 	// MaxRequestsInFlight limits the non-mutating requests in flight, by default to 400, and
 	// MaxMutatingRequestsInFlight the mutating ones, by default to 200; a negative number means no
 	// limit. Requests above the limit get 429 Too Many Requests. Watches and other long-running
@@ -121,7 +123,7 @@ func (c *ControlPlane) start(o Options) error {
 	options := apiserver.Options{
 		Storage:                     c.storage,
 		Authenticator:               authn.New(authentication),
-		Authorizer:                  authz.New(),
+		AuthorizationMode:           o.AuthorizationMode,
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,
 		MaxMutatingRequestsInFlight: o.MaxMutatingRequestsInFlight,

@@ -22,7 +22,6 @@ import (
 
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/authn"
-	"flyball.dev/apiserver/authz"
 	"flyball.dev/storage/memory"
 )
 
@@ -93,7 +92,6 @@ func newStack(t *testing.T) *stack {
 			ClientCA: s.ca.pool(),
 			Tokens:   map[string]*user.DefaultInfo{guestToken: {Name: "guest"}},
 		}),
-		Authorizer: authz.New(),
 	})
 	if err != nil {
 		t.Fatal(err)

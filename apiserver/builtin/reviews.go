@@ -113,25 +113,36 @@ func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.Loc
 	return nil
 }
 
-// selfSubjectRules lists the rules of users who may do everything, and marks all others as
-// incomplete: authorizers cannot list their rules.
+// selfSubjectRules lists the rules that the authorizer has for the user, who may be allowed more by
+// membership in system:masters.
 func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {
 	if r.Spec.Namespace == "" {
 		return errors.NewBadRequest("no namespace on request")
 	}
-	u, _ := request.UserFrom(ctx)
-	all := []string{"*"}
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return errors.NewBadRequest("no user present on request")
+	}
 	r.Status.ResourceRules = []authorizationv1.ResourceRule{}
 	r.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
-	if a.decide(ctx, u, &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*",
-		Namespace: r.Spec.Namespace}, nil).Allowed {
-		r.Status.ResourceRules = append(r.Status.ResourceRules,
-			authorizationv1.ResourceRule{Verbs: all, APIGroups: all, Resources: all})
-		r.Status.NonResourceRules = append(r.Status.NonResourceRules,
-			authorizationv1.NonResourceRule{Verbs: all, NonResourceURLs: all})
+	resolver, ok := a.Authorizer.(authorizer.RuleResolver)
+	if !ok {
+		r.Status.Incomplete = true
 		return nil
 	}
-	r.Status.Incomplete = true
+	resources, paths, incomplete, err := resolver.RulesFor(ctx, u, r.Spec.Namespace)
+	for _, rule := range resources {
+		r.Status.ResourceRules = append(r.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: rule.GetVerbs(),
+			APIGroups: rule.GetAPIGroups(), Resources: rule.GetResources(), ResourceNames: rule.GetResourceNames()})
+	}
+	for _, rule := range paths {
+		r.Status.NonResourceRules = append(r.Status.NonResourceRules, authorizationv1.NonResourceRule{
+			Verbs: rule.GetVerbs(), NonResourceURLs: rule.GetNonResourceURLs()})
+	}
+	r.Status.Incomplete = incomplete
+	if err != nil {
+		r.Status.EvaluationError = err.Error()
+	}
 	return nil
 }
 

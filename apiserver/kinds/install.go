@@ -46,6 +46,9 @@ type Options struct {
 	TypeConverter upstream.TypeConverter
 	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Guards return an error if the user of a request may not write an object of a resource,
+	// because of what it contains. On create, old is nil or an empty object.
+	Guards map[schema.GroupResource]func(ctx context.Context, obj, old runtime.Object) error
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
@@ -214,6 +217,9 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	if k.Terminate != nil {
 		r.Storage = terminating[T]{store, k.Terminate}
 		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	}
+	if guard := i.Guards[r.GroupVersionResource().GroupResource()]; guard != nil {
+		r.Storage = guarded{store, guard}
 	}
 	var err error
 	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store,
