@@ -13,12 +13,15 @@ import (
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
 	"flyball.dev/apiserver/authz/rbac"
 	"flyball.dev/apiserver/builtin"
@@ -29,6 +32,7 @@ import (
 	"flyball.dev/apiserver/openapi"
 	"flyball.dev/apiserver/resource"
 	kindschema "flyball.dev/apiserver/schema"
+	"flyball.dev/apiserver/serviceaccount"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 )
@@ -36,12 +40,13 @@ import (
 // maxRequestBody is the limit of a request's body in bytes, as in kube-apiserver.
 const maxRequestBody = 3 << 20
 
-// Options configure a [Server]. Storage and Authenticator must be set.
+// Options configure a [Server]. Storage must be set.
 type Options struct {
 	// Storage keeps the objects. The server does not close it.
 	Storage storage.Store
-	// Authenticator returns the user of a request, or an error.
-	Authenticator authenticator.Request
+	// Authentication configures the authenticators besides that of service accounts' tokens, which
+	// the server adds.
+	Authentication authn.Config
 	// AuthorizationMode is [authz.ModeRBAC], the default, or [authz.ModeAlwaysAllow].
 	AuthorizationMode string
 	// Admission chooses among the admission plugins.
@@ -58,6 +63,8 @@ type Options struct {
 // Server serves the API. It is an [http.Handler], and safe for concurrent use.
 type Server struct {
 	options   Options
+	users     authenticator.Request
+	tokens    *serviceaccount.Tokens
 	access    authz.Authorizer
 	catalog   *resource.Catalog
 	custom    *crd.Kinds
@@ -80,15 +87,24 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.tokens, err = serviceaccount.New(s.objects); err != nil {
+		return nil, fmt.Errorf("the key of service accounts: %w", err)
+	}
+	o.Authentication.ServiceAccounts = s.tokens
+	o.Authentication.Audiences = authenticator.Audiences{serviceaccount.Issuer}
+	s.users = authn.New(o.Authentication)
 	resources, err := kinds.Resources(kinds.Options{
-		Scheme:              builtin.Scheme(),
-		Codecs:              builtin.Codecs(),
-		Storage:             store.RESTOptions(o.Storage, builtin.StorageCodec),
-		TypeConverter:       kindschema.TypeConverter(builtin.Scheme()),
-		Authorizer:          s.access,
-		Guards:              guards,
+		Scheme:        builtin.Scheme(),
+		Codecs:        builtin.Codecs(),
+		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec),
+		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
+		Authorizer:    s.access,
+		Guards:        guards,
+		More: map[schema.GroupResource]map[string]rest.Storage{
+			corev1.Resource("serviceaccounts"): {"token": s.tokens.Requests()},
+		},
 		MaxRequestBodyBytes: maxRequestBody,
-	}, append(builtin.All(), builtin.Reviews(o.Authenticator, s.access)...))
+	}, append(builtin.All(), builtin.Reviews(s.users, o.Authentication.Audiences, s.access)...))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
@@ -157,6 +173,8 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET "+path, health)
 		mux.Handle("GET "+path+"/", health)
 	}
+	mux.HandleFunc("GET "+serviceaccount.ConfigurationPath, s.tokens.ServeConfiguration)
+	mux.HandleFunc("GET "+serviceaccount.KeysPath, s.tokens.ServeKeys)
 	mux.Handle("/", notFound)
 	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -77,7 +77,7 @@ func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.
 // authenticate adds the user to the context, and removes the credentials from the request.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response, ok, err := s.options.Authenticator.AuthenticateRequest(r)
+		response, ok, err := s.users.AuthenticateRequest(r)
 		if err != nil || !ok {
 			refuse(w, r, errors.NewUnauthorized("Unauthorized"))
 			return

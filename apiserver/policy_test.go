@@ -21,7 +21,7 @@ func TestPolicyIsReconciled(t *testing.T) {
 	defer store.Close()
 	serve := func() *Server {
 		t.Helper()
-		s, err := New(Options{Storage: store, Authenticator: authn.New(authn.Config{})})
+		s, err := New(Options{Storage: store, Authentication: authn.Config{}})
 		if err != nil {
 			t.Fatal(err)
 		}

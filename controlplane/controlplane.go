@@ -122,7 +122,7 @@ func (c *ControlPlane) start(o Options) error {
 	}
 	options := apiserver.Options{
 		Storage:                     c.storage,
-		Authenticator:               authn.New(authentication),
+		Authentication:              authentication,
 		AuthorizationMode:           o.AuthorizationMode,
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,

@@ -88,10 +88,10 @@ func newStack(t *testing.T) *stack {
 	}
 	s.api, err = apiserver.New(apiserver.Options{
 		Storage: store,
-		Authenticator: authn.New(authn.Config{
+		Authentication: authn.Config{
 			ClientCA: s.ca.pool(),
 			Tokens:   map[string]*user.DefaultInfo{guestToken: {Name: "guest"}},
-		}),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,6 @@ import (
 var notServed = []string{
 	"componentstatuses", "bindings", "nodes/proxy", "services/proxy",
 	"pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy", "pods/ephemeralcontainers", "pods/resize",
-	"serviceaccounts/token",
 }
 
 // verbOfAction is the verb behind an operation in kube-apiserver's documents.

@@ -49,6 +49,8 @@ type Options struct {
 	// Guards return an error if the user of a request may not write an object of a resource,
 	// because of what it contains. On create, old is nil or an empty object.
 	Guards map[schema.GroupResource]func(ctx context.Context, obj, old runtime.Object) error
+	// More are further subresources, by resource and name.
+	More map[schema.GroupResource]map[string]rest.Storage
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
@@ -249,15 +251,20 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 			return nil, err
 		}
 	}
+	more := maps.Clone(i.More[r.GroupVersionResource().GroupResource()])
 	if k.More != nil {
-		for name, storage := range k.More(newStored(store, s)) {
-			kind, err := i.subresourceKind(storage, served.GroupVersion())
-			if err != nil {
-				return nil, err
-			}
-			if err := sub(name, kind, kind.GroupVersion(), storage); err != nil {
-				return nil, err
-			}
+		if more == nil {
+			more = map[string]rest.Storage{}
+		}
+		maps.Copy(more, k.More(newStored(store, s)))
+	}
+	for name, storage := range more {
+		kind, err := i.subresourceKind(storage, served.GroupVersion())
+		if err != nil {
+			return nil, err
+		}
+		if err := sub(name, kind, kind.GroupVersion(), storage); err != nil {
+			return nil, err
 		}
 	}
 	return r, nil
