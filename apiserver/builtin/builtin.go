@@ -7,6 +7,7 @@ import (
 	"flyball.dev/apiserver/kinds/apps"
 	"flyball.dev/apiserver/kinds/autoscaling"
 	"flyball.dev/apiserver/kinds/batch"
+	"flyball.dev/apiserver/kinds/certificates"
 	"flyball.dev/apiserver/kinds/coordination"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/discovery"
@@ -28,6 +29,7 @@ func All() []kinds.Kind {
 		core.ResourceQuotas(), core.LimitRanges(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
 		batch.Jobs(), batch.CronJobs(),
+		certificates.CertificateSigningRequests(),
 		coordination.Leases(),
 		discovery.EndpointSlices(),
 		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(),

@@ -10,6 +10,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -51,6 +52,7 @@ func newScheme() *runtime.Scheme {
 		autoscalingv1.AddToScheme,
 		autoscalingv2.AddToScheme,
 		batchv1.AddToScheme,
+		certificatesv1.AddToScheme,
 		coordinationv1.AddToScheme,
 		corev1.AddToScheme,
 		discoveryv1.AddToScheme,

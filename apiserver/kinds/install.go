@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,6 +94,9 @@ func (k Of[T]) Register(scheme *runtime.Scheme) {
 			labels["metadata.name"], labels["metadata.namespace"] = "metadata.name", "metadata.namespace"
 		}
 		selectable(scheme, alias.Type, labels)
+		if alias.Default != nil {
+			scheme.AddTypeDefaultingFunc(alias.Type, func(obj any) { alias.Default(obj.(runtime.Object)) })
+		}
 	}
 }
 
@@ -128,7 +132,7 @@ func (k Of[T]) install(i *installer) error {
 	group := schema.GroupResource{Group: gvk.Group, Resource: k.Plural}
 	main := &strategy[T]{
 		ObjectTyper: i.Scheme, NameGenerator: names.SimpleNameGenerator,
-		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), reset: map[fieldpath.APIVersion]*fieldpath.Set{},
+		kind: &k, layout: layoutOf(reflect.TypeOf(k.Type).Elem()), version: gvk.GroupVersion(),
 	}
 	versions := []schema.GroupVersionKind{gvk}
 	for _, other := range k.AlsoServed {
@@ -139,11 +143,11 @@ func (k Of[T]) install(i *installer) error {
 		versions = append(versions, alias)
 		main.aliases = append(main.aliases, alias.GroupVersion())
 	}
+	reset := k.Reset
 	if k.Status {
-		for _, v := range versions {
-			main.reset[fieldpath.APIVersion(v.GroupVersion().String())] = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
-		}
+		reset = append(slices.Clone(reset), "status")
 	}
+	main.reset = main.resetFields(reset)
 	store, err := k.store(i, group, gvk.Kind, main)
 	if err != nil {
 		return fmt.Errorf("storage of %s: %w", group, err)
@@ -241,6 +245,11 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 	}
 	if k.Status {
 		if err := sub("status", served, stored.GroupVersion(), resource.NewStatus(store, statusStrategy[T]{s})); err != nil {
+			return nil, err
+		}
+	}
+	for name, part := range k.Parts {
+		if err := sub(name, served, stored.GroupVersion(), resource.NewStatus(store, partStrategy[T]{s, part})); err != nil {
 			return nil, err
 		}
 	}

@@ -67,6 +67,11 @@ type Of[T Object] struct {
 
 	// Scale adds the scale subresource.
 	Scale *ScaleOf[T]
+	// Parts are the subresources, by name, that update a part of the object.
+	Parts map[string]Part[T]
+	// Reset are the fields besides the status that only the server or a subresource changes, as paths
+	// in JSON. They get no manager.
+	Reset []string
 
 	// Generation counts the changes of the spec in metadata.generation.
 	Generation            bool
@@ -114,7 +119,7 @@ type Of[T Object] struct {
 	More func(s Stored[T]) map[string]rest.Storage
 
 	// AlsoServed are further group-versions under which the same stored objects are served, such as
-	// events.k8s.io/v1 for Event.
+	// events.k8s.io/v1 for Event, or autoscaling/v1 for HorizontalPodAutoscaler.
 	AlsoServed []Alias[T]
 }
 
@@ -123,6 +128,8 @@ type Of[T Object] struct {
 type Alias[T Object] struct {
 	// Type is a new, empty value. The scheme must convert between it and the kind's own type.
 	Type runtime.Object
+	// Default sets the defaults of an object of this Type, before it is converted.
+	Default func(obj runtime.Object)
 	// Name and Validate, if not nil, replace those of the kind.
 	Name     func(name string, prefix bool) []string
 	Validate func(obj T) field.ErrorList
@@ -133,6 +140,18 @@ type Alias[T Object] struct {
 	// Fields are the selectable fields by the names that they have here, each with its key in the
 	// kind's own Fields; nil for the same names.
 	Fields map[string]string
+}
+
+// Part describes a subresource that updates a part of an object, such as pods/resize. Its objects
+// are those of the kind.
+type Part[T Object] struct {
+	// Prepare copies all that the subresource does not update from old to obj, and sets what the
+	// server owns.
+	Prepare func(ctx context.Context, obj, old T)
+	// Validate returns the errors of an update besides those of the metadata.
+	Validate func(obj, old T) field.ErrorList
+	// Reset are the fields that the subresource does not update, as paths in JSON.
+	Reset []string
 }
 
 // ScaleOf maps the fields of a kind to those of the scale subresource.
@@ -164,7 +183,8 @@ type ResourceAllocator[T Object] interface {
 	Release(obj T)
 }
 
-// Kind is the description of a kind of any Go type; [Of] and [Review] implement it.
+// Kind is the description of a kind of any Go type; [Of], [Review] and
+// [Computed] implement it.
 type Kind interface {
 	// Register adds the defaults and selectable fields of the kind to the scheme that has its type.
 	Register(*runtime.Scheme)

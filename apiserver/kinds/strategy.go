@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -27,6 +28,7 @@ type strategy[T Object] struct {
 	kind    *Of[T]
 	layout  layout
 	reset   map[fieldpath.APIVersion]*fieldpath.Set
+	version schema.GroupVersion   // of kind.Type
 	aliases []schema.GroupVersion // of kind.AlsoServed
 }
 
@@ -75,6 +77,26 @@ func (s *strategy[T]) AllowUnconditionalUpdate(context.Context) bool {
 	return !s.kind.NoUnconditionalUpdate
 }
 func (s *strategy[T]) Canonicalize(runtime.Object) {}
+
+// resetFields returns the set of fields with these paths, in every version of the kind.
+func (s *strategy[T]) resetFields(paths []string) map[fieldpath.APIVersion]*fieldpath.Set {
+	reset := map[fieldpath.APIVersion]*fieldpath.Set{}
+	if len(paths) == 0 {
+		return reset
+	}
+	set := fieldpath.NewSet()
+	for _, path := range paths {
+		var elements []any
+		for name := range strings.SplitSeq(path, ".") {
+			elements = append(elements, name)
+		}
+		set.Insert(fieldpath.MakePathOrDie(elements...))
+	}
+	for _, v := range append([]schema.GroupVersion{s.version}, s.aliases...) {
+		reset[fieldpath.APIVersion(v.String())] = set
+	}
+	return reset
+}
 
 func (s *strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set { return s.reset }
 
@@ -165,7 +187,7 @@ func (s *strategy[T]) CheckGracefulDelete(_ context.Context, obj runtime.Object,
 type statusStrategy[T Object] struct{ *strategy[T] }
 
 func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return s.layout.resetForStatus(s.reset)
+	return s.resetFields(s.layout.desiredNames)
 }
 
 func (s statusStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
@@ -185,6 +207,28 @@ func (s statusStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Ob
 		errs = append(errs, s.kind.ValidateStatus(o, was)...)
 	}
 	return errs
+}
+
+// partStrategy updates a part of the object and leaves everything else as it is stored.
+type partStrategy[T Object] struct {
+	*strategy[T]
+	part Part[T]
+}
+
+func (s partStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.resetFields(s.part.Reset)
+}
+
+func (s partStrategy[T]) AllowCreateOnUpdate(context.Context) bool { return false }
+
+func (s partStrategy[T]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	s.part.Prepare(ctx, obj.(T), old.(T))
+}
+
+func (s partStrategy[T]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	o, was := obj.(T), old.(T)
+	errs := apivalidation.ValidateObjectMetaAccessorUpdate(o, was, metadataPath)
+	return append(errs, s.part.Validate(o, was)...)
 }
 
 // customStrategy is that of a kind's custom subresources, which may update all fields. Such an
@@ -244,19 +288,4 @@ func (l layout) keepAllButStatus(obj, old any) {
 	for _, i := range l.desired {
 		to.Field(i).Set(from.Field(i))
 	}
-}
-
-// resetForStatus returns the fields that an update of the status resets, in the given versions: all
-// of the desired state.
-func (l layout) resetForStatus(
-	versions map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]*fieldpath.Set {
-	set := fieldpath.NewSet()
-	for _, name := range l.desiredNames {
-		set.Insert(fieldpath.MakePathOrDie(name))
-	}
-	reset := map[fieldpath.APIVersion]*fieldpath.Set{}
-	for v := range versions {
-		reset[v] = set
-	}
-	return reset
 }

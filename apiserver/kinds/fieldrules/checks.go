@@ -302,3 +302,68 @@ func NameIsServiceName(name string, prefix bool) []string {
 	}
 	return validation.IsDNS1035Label(name)
 }
+
+// Supported checks that a value is one of the allowed ones; an empty one is unsupported too.
+func Supported[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorList {
+	if slices.Contains(allowed, s) {
+		return nil
+	}
+	return NotSupported(s, w, name, allowed)
+}
+
+// Limits of the name of a signer, in bytes: the domain, and the whole, whose path has room for a
+// label and a subdomain.
+const (
+	maxSignerDomain = validation.DNS1123SubdomainMaxLength
+	maxSigner       = maxSignerDomain + 1 + validation.DNS1123SubdomainMaxLength + validation.DNS1123LabelMaxLength + 1
+)
+
+// SignerName checks the name of a signer, such as example.com/signer.
+func SignerName(s string, w *Path, name string) field.ErrorList {
+	if s == "" {
+		return field.ErrorList{field.Required(w.ChildField(name), "")}
+	}
+	domain, path, ok := strings.Cut(s, "/")
+	if !ok || strings.Contains(path, "/") {
+		return field.ErrorList{field.Invalid(w.ChildField(name), s, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
+	}
+	var errs field.ErrorList
+	if len(domain) > maxSignerDomain {
+		errs = append(errs, field.TooLong(w.ChildField(name), "", maxSignerDomain))
+	}
+	errs = append(errs, signerLabels(domain, validation.IsDNS1123Label, w, name)...)
+	if !strings.Contains(domain, ".") {
+		errs = append(errs, field.Invalid(w.ChildField(name), domain, "should be a domain with at least two segments separated by dots"))
+	}
+	errs = append(errs, signerLabels(path, validation.IsDNS1123Subdomain, w, name)...)
+	if len(s) > maxSigner {
+		errs = append(errs, field.TooLong(w.ChildField(name), "", maxSigner))
+	}
+	return errs
+}
+
+// signerLabels returns the errors of the first invalid label of a signer's domain or path.
+func signerLabels(part string, check func(string) []string, w *Path, name string) field.ErrorList {
+	var errs field.ErrorList
+	for label := range strings.SplitSeq(part, ".") {
+		for _, m := range check(label) {
+			errs = append(errs, field.Invalid(w.ChildField(name), part, fmt.Sprintf("validating label %q: %s", label, m)))
+		}
+		if len(errs) > 0 {
+			return errs
+		}
+	}
+	return nil
+}
+
+// DriverName checks the name of a CSI driver.
+func DriverName(s string, w *Path, name string) field.ErrorList {
+	if s == "" {
+		return field.ErrorList{field.Required(w.ChildField(name), "")}
+	}
+	var errs field.ErrorList
+	if len(s) > validation.DNS1123LabelMaxLength {
+		errs = append(errs, field.TooLong(w.ChildField(name), "", validation.DNS1123LabelMaxLength))
+	}
+	return append(errs, Invalid(validation.IsDNS1123Subdomain(strings.ToLower(s)), s, w, name)...)
+}

@@ -1,0 +1,331 @@
+// Package certificates describes the kinds of the certificates.k8s.io API group.
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// CertificateSigningRequests describes the kind CertificateSigningRequest.
+func CertificateSigningRequests() kinds.Kind {
+	return kinds.Of[*certificatesv1.CertificateSigningRequest]{
+		Type: &certificatesv1.CertificateSigningRequest{}, List: &certificatesv1.CertificateSigningRequestList{},
+		Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, Cluster: true,
+		Name:           anyName,
+		Prepare:        prepareRequest,
+		Validate:       validateRequest,
+		ValidateUpdate: validateRequestUpdate,
+		Reset:          []string{"spec"},
+		Status:         true,
+		PrepareStatus:  prepareRequestStatus,
+		ValidateStatus: func(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
+			errs := append(validateRequestStatus(r, old), keepsConditions(r, old)...)
+			errs = append(errs, addsNoApproval(r, old)...)
+			if len(old.Status.Certificate) > 0 && !bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
+				errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("certificate"), "updates may not modify existing certificate content"))
+			}
+			return errs
+		},
+		Parts: map[string]kinds.Part[*certificatesv1.CertificateSigningRequest]{"approval": {
+			Prepare: prepareApproval,
+			Validate: func(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
+				return append(validateRequestStatus(r, old), keepsConditions(r, old)...)
+			},
+			Reset: []string{"spec", "status.certificate"},
+		}},
+		Fields: func(r *certificatesv1.CertificateSigningRequest) fields.Set {
+			return fields.Set{"spec.signerName": r.Spec.SignerName}
+		},
+		Bare: true,
+		Columns: []metav1.TableColumnDefinition{
+			columns.NameColumn,
+			columns.AgeColumn,
+			columns.Column("SignerName", "string", certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["signerName"]),
+			columns.Column("Requestor", "string", certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["request"]),
+			columns.Column("RequestedDuration", "string", certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"]),
+			columns.Column("Condition", "string", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+		},
+		Row: requestRow,
+	}
+}
+
+// anyName accepts every name.
+func anyName(string, bool) []string { return nil }
+
+// prepareRequest records the user who creates a request. Updates change neither spec nor status.
+func prepareRequest(ctx context.Context, r, old *certificatesv1.CertificateSigningRequest) {
+	if old != nil {
+		r.Spec = old.Spec
+		return
+	}
+	r.Spec.Username, r.Spec.UID, r.Spec.Groups, r.Spec.Extra = "", "", nil, nil
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return
+	}
+	r.Spec.Username, r.Spec.UID, r.Spec.Groups = u.GetName(), u.GetUID(), u.GetGroups()
+	for key, values := range u.GetExtra() {
+		if r.Spec.Extra == nil {
+			r.Spec.Extra = map[string]certificatesv1.ExtraValue{}
+		}
+		r.Spec.Extra[key] = values
+	}
+}
+
+// prepareRequestStatus keeps the approval, which only the subresource approval changes, and sets
+// the times of the conditions.
+func prepareRequestStatus(_ context.Context, r, old *certificatesv1.CertificateSigningRequest) {
+	for _, t := range approvals {
+		if was := conditionsOf(old, t); len(was) == len(conditionsOf(r, t)) {
+			for i := range r.Status.Conditions {
+				if c := &r.Status.Conditions[i]; c.Type == t {
+					*c, was = was[0], was[1:]
+				}
+			}
+		}
+	}
+	setConditionTimes(r, old)
+}
+
+// prepareApproval keeps everything but the conditions, whose times it sets.
+func prepareApproval(_ context.Context, r, old *certificatesv1.CertificateSigningRequest) {
+	setConditionTimes(r, old)
+	conditions := r.Status.Conditions
+	r.Spec, r.Status = old.Spec, old.Status
+	r.Status.Conditions = conditions
+}
+
+// setConditionTimes sets the times that are missing. The transition of a condition that was there
+// with the same status stays.
+func setConditionTimes(r, old *certificatesv1.CertificateSigningRequest) {
+	now := metav1.Now()
+	for i := range r.Status.Conditions {
+		c := &r.Status.Conditions[i]
+		if c.LastUpdateTime.IsZero() {
+			c.LastUpdateTime = now
+		}
+		if !c.LastTransitionTime.IsZero() {
+			continue
+		}
+		c.LastTransitionTime = now
+		for _, was := range old.Status.Conditions {
+			if was.Type == c.Type && was.Status == c.Status && !was.LastTransitionTime.IsZero() {
+				c.LastTransitionTime = was.LastTransitionTime
+				break
+			}
+		}
+	}
+}
+
+// approvals are the conditions that only the subresource approval sets.
+var approvals = []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied}
+
+// final are the conditions that can only be true, and are never removed.
+var final = append(slices.Clip(approvals), certificatesv1.CertificateFailed)
+
+func conditionsOf(r *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) []certificatesv1.CertificateSigningRequestCondition {
+	var list []certificatesv1.CertificateSigningRequestCondition
+	for _, c := range r.Status.Conditions {
+		if c.Type == t {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+var usages = []certificatesv1.KeyUsage{
+	certificatesv1.UsageSigning, certificatesv1.UsageDigitalSignature, certificatesv1.UsageContentCommitment,
+	certificatesv1.UsageKeyEncipherment, certificatesv1.UsageKeyAgreement, certificatesv1.UsageDataEncipherment,
+	certificatesv1.UsageCertSign, certificatesv1.UsageCRLSign, certificatesv1.UsageEncipherOnly, certificatesv1.UsageDecipherOnly,
+	certificatesv1.UsageAny, certificatesv1.UsageServerAuth, certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning,
+	certificatesv1.UsageEmailProtection, certificatesv1.UsageSMIME, certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel,
+	certificatesv1.UsageIPsecUser, certificatesv1.UsageTimestamping, certificatesv1.UsageOCSPSigning, certificatesv1.UsageMicrosoftSGC,
+	certificatesv1.UsageNetscapeSGC,
+}
+
+const (
+	legacySigner = "kubernetes.io/legacy-unknown"
+	// minExpiration is the shortest duration that can be requested, in seconds.
+	minExpiration = 600
+)
+
+// validateRequest checks the request, its usages and its signer.
+func validateRequest(r *certificatesv1.CertificateSigningRequest) field.ErrorList {
+	var errs field.ErrorList
+	if err := verifyRequest(r.Spec.Request); err != nil {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("request"), r.Spec.Request, err.Error()))
+	}
+	list := fieldrules.Spec.Child("usages")
+	if len(r.Spec.Usages) == 0 {
+		errs = append(errs, field.Required(list.Field(), ""))
+	}
+	for i, usage := range r.Spec.Usages {
+		at := list.Index(i)
+		errs = append(errs, fieldrules.Supported(usage, &at, "", usages...)...)
+		if slices.Contains(r.Spec.Usages[:i], usage) {
+			errs = append(errs, field.Duplicate(at.Field(), usage))
+		}
+	}
+	if r.Spec.SignerName == legacySigner {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("signerName"), r.Spec.SignerName, "the legacy signerName is not allowed via this API version"))
+	} else {
+		errs = append(errs, fieldrules.SignerName(r.Spec.SignerName, &fieldrules.Spec, "signerName")...)
+	}
+	if s := r.Spec.ExpirationSeconds; s != nil && *s < minExpiration {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("expirationSeconds"), *s, "may not specify a duration less than 600 seconds (10 minutes)"))
+	}
+	return errs
+}
+
+// verifyRequest checks that a PEM block is a certificate request with a valid signature.
+func verifyRequest(text []byte) error {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return errors.New("PEM block type must be CERTIFICATE REQUEST")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return err
+	}
+	return parsed.CheckSignature()
+}
+
+// validateRequestUpdate checks the status, which an update of the whole object cannot change.
+func validateRequestUpdate(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
+	errs := append(keepsConditions(r, old), addsNoApproval(r, old)...)
+	if !bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
+		errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("certificate"), "updates may not set certificate content"))
+	}
+	return errs
+}
+
+// validateRequestStatus checks the conditions, and the certificate if it is new.
+func validateRequestStatus(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
+	errs := validateConditions(r)
+	if bytes.Equal(r.Status.Certificate, old.Status.Certificate) {
+		return errs
+	}
+	if err := verifyCertificates(r.Status.Certificate); err != nil {
+		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("certificate"), "<certificate data>", err.Error()))
+	}
+	return errs
+}
+
+func validateConditions(r *certificatesv1.CertificateSigningRequest) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Status.Child("conditions")
+	seen := map[certificatesv1.RequestConditionType]bool{}
+	for i, c := range r.Status.Conditions {
+		at := list.Index(i)
+		errs = append(errs, fieldrules.Required(c.Type, &at, "type")...)
+		allowed := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
+		if slices.Contains(final, c.Type) {
+			allowed = []corev1.ConditionStatus{corev1.ConditionTrue}
+		}
+		errs = append(errs, fieldrules.OneOf(c.Status, &at, "status", allowed...)...)
+		if seen[c.Type] {
+			errs = append(errs, field.Duplicate(at.ChildField("type"), c.Type))
+		}
+		if other := slices.Index(approvals, c.Type); other >= 0 && !seen[c.Type] && seen[approvals[1-other]] {
+			errs = append(errs, field.Invalid(list.Field(), c.Type, "Approved and Denied conditions are mutually exclusive").WithOrigin("zeroOrOneOf"))
+		}
+		seen[c.Type] = true
+	}
+	return errs
+}
+
+// verifyCertificates checks that all PEM blocks are certificates, and that there is one.
+func verifyCertificates(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	n := 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("only CERTIFICATE PEM blocks are allowed, found %q", block.Type)
+		}
+		if len(block.Headers) > 0 {
+			return errors.New("no PEM block headers are permitted")
+		}
+		n++
+		switch parsed, err := x509.ParseCertificates(block.Bytes); {
+		case err != nil:
+			return err
+		case len(parsed) == 0:
+			return errors.New("found CERTIFICATE PEM block containing 0 certificates")
+		}
+	}
+	if n == 0 {
+		return errors.New("must contain at least one CERTIFICATE PEM block")
+	}
+	return nil
+}
+
+// keepsConditions checks that no final condition is removed.
+func keepsConditions(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
+	var errs field.ErrorList
+	for _, t := range final {
+		if len(conditionsOf(r, t)) < len(conditionsOf(old, t)) {
+			errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("conditions"), fmt.Sprintf("updates may not remove a condition of type %q", t)))
+		}
+	}
+	return errs
+}
+
+// addsNoApproval checks that the request is neither approved nor denied by the update.
+func addsNoApproval(r, old *certificatesv1.CertificateSigningRequest) field.ErrorList {
+	var errs field.ErrorList
+	for _, t := range approvals {
+		if len(conditionsOf(r, t)) > len(conditionsOf(old, t)) {
+			errs = append(errs, field.Forbidden(fieldrules.Status.ChildField("conditions"), fmt.Sprintf("updates may not add a condition of type %q", t)))
+		}
+	}
+	return errs
+}
+
+func requestRow(r *certificatesv1.CertificateSigningRequest) []any {
+	requested := columns.None
+	if s := r.Spec.ExpirationSeconds; s != nil {
+		requested = duration.HumanDuration(time.Duration(*s) * time.Second)
+	}
+	return []any{r.Name, columns.Age(r.CreationTimestamp), columns.OrNone(r.Spec.SignerName), r.Spec.Username, requested, requestCell(r)}
+}
+
+// requestCell returns what has been decided on a request.
+func requestCell(r *certificatesv1.CertificateSigningRequest) string {
+	var states []string
+	switch {
+	case len(conditionsOf(r, certificatesv1.CertificateDenied)) > 0:
+		states = append(states, "Denied")
+	case len(conditionsOf(r, certificatesv1.CertificateApproved)) > 0:
+		states = append(states, "Approved")
+	default:
+		states = append(states, "Pending")
+	}
+	if len(conditionsOf(r, certificatesv1.CertificateFailed)) > 0 {
+		states = append(states, "Failed")
+	}
+	if len(r.Status.Certificate) > 0 {
+		states = append(states, "Issued")
+	}
+	return strings.Join(states, ",")
+}
