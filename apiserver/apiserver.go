@@ -118,6 +118,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}
 	if s.admission, err = admission.New(o.Admission, s.objects); err == nil {
+		s.admission = upstream.NewChainHandler(s.admission, newCertificateChecks(s.access))
 		err = s.bootstrap()
 	}
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/certificates"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -45,7 +46,7 @@ type Options struct {
 	// and Start when it returns an error.
 	Storage storage.Store
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
-	// the certificate of the authority of this control plane.
+	// the certificate of the authority of this control plane, and its Signer that authority.
 	Controllers controllers.Options
 	// Admission selects the API server's admission plugins. ServiceAccount, which refuses pods in
 	// namespaces without a service account, is disabled without the controller that creates these.
@@ -175,6 +176,9 @@ func (o *Options) complete(ca *authority) {
 	}
 	if len(o.Controllers.RootCA) == 0 {
 		o.Controllers.RootCA = ca.pem()
+	}
+	if o.Controllers.Signer == nil {
+		o.Controllers.Signer = &certificates.Authority{Certificate: ca.cert, Key: ca.key}
 	}
 }
 
