@@ -60,7 +60,7 @@ func (e *Evaluator) Authorize(_ context.Context, a authorizer.Attributes) (autho
 	})
 	switch {
 	case allowed != nil:
-		return authorizer.DecisionAllow, "RBAC: allowed by " + allowed.String(), nil
+		return authorizer.DecisionAllow, allowed.reason, nil
 	case len(errs) > 0:
 		return authorizer.DecisionNoOpinion, fmt.Sprintf("RBAC: %v", utilerrors.NewAggregate(errs)), nil
 	}

@@ -99,20 +99,20 @@ type bindingKey struct{ namespace, name string }
 // grant is what a binding grants one of its subjects: a role.
 type grant struct {
 	bindingKey
-	role    rbacv1.RoleRef
-	subject rbacv1.Subject
+	role   rbacv1.RoleRef
+	reason string // for decisions to allow
 }
 
-// String describes the grant as the reason for a decision.
-func (g *grant) String() string {
-	kind, binding, who := "ClusterRoleBinding", g.name, g.subject.Name
-	if g.namespace != "" {
-		kind, binding = "RoleBinding", g.name+"/"+g.namespace
+func newGrant(key bindingKey, role rbacv1.RoleRef, s rbacv1.Subject) *grant {
+	kind, binding, who := "ClusterRoleBinding", key.name, s.Name
+	if key.namespace != "" {
+		kind, binding = "RoleBinding", key.name+"/"+key.namespace
 	}
-	if g.subject.Kind == rbacv1.ServiceAccountKind {
-		who += "/" + g.subject.Namespace
+	if s.Kind == rbacv1.ServiceAccountKind {
+		who += "/" + s.Namespace
 	}
-	return fmt.Sprintf("%s %q of %s %q to %s %q", kind, binding, g.role.Kind, g.role.Name, g.subject.Kind, who)
+	return &grant{key, role, fmt.Sprintf("RBAC: allowed by %s %q of %s %q to %s %q", kind, binding, role.Kind, role.Name,
+		s.Kind, who)}
 }
 
 // indexBindings indexes bindings by namespace and subject.
@@ -139,7 +139,7 @@ func indexBindings(bindings []runtime.Object) map[string]subjects {
 			default:
 				continue
 			}
-			granted[who] = append(granted[who], &grant{bindingKey: key, role: role, subject: s})
+			granted[who] = append(granted[who], newGrant(key, role, s))
 		}
 	}
 	for _, obj := range bindings {
