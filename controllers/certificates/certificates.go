@@ -174,7 +174,7 @@ func checkNode(r *x509.CertificateRequest) error {
 		return errors.New("subject organization is not system:nodes")
 	}
 	if !strings.HasPrefix(r.Subject.CommonName, "system:node:") {
-		return errors.New("subject common name does not begin with system:node:")
+		return errors.New("subject common name does not begin with the prefix system:node")
 	}
 	return nil
 }
