@@ -177,6 +177,7 @@ func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error 
 		select {
 		case <-ctx.Done():
 		case err := <-served:
+			_ = srv.Close()
 			return err
 		}
 	}
