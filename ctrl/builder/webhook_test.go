@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -382,6 +383,48 @@ func TestInstallingWithACertificateOfAnotherHost(t *testing.T) {
 	err := mgr.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "would refuse the certificate") || !strings.Contains(err.Error(), "webhooks.example.org") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// The certificate that is verified and installed is the one that clients are shown, however TLSOpts
+// choose it.
+func TestInstallingWithACertificateOfTLSOpts(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	for name, set := range map[string]func(*tls.Config){
+		"by the connection": func(c *tls.Config) {
+			c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				if _, ok := hello.Conn.RemoteAddr().(*net.TCPAddr); !ok {
+					return nil, errors.New("no connection")
+				}
+				return &pair, hello.SupportsCertificate(&pair)
+			}
+		},
+		"by a list": func(c *tls.Config) { c.Certificates = []tls.Certificate{pair} },
+		"for clients with a certificate": func(c *tls.Config) {
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+			c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mgr := webhookManager(t, plane(t), webhook.Options{
+				Install: &webhook.Install{Host: "example.com"}, CertDir: t.TempDir(), TLSOpts: []func(*tls.Config){set},
+			})
+			if err := builder.WebhookManagedBy(mgr, &Widget{}).WithValidator(widgetRules{}).Complete(); err != nil {
+				t.Fatal(err)
+			}
+			run(t, mgr)
+			var all admissionregistrationv1.ValidatingWebhookConfigurationList
+			if err := mgr.GetAPIReader().List(t.Context(), &all); err != nil || len(all.Items) != 1 {
+				t.Fatalf("got %v, %v", all.Items, err)
+			}
+			block, _ := pem.Decode(all.Items[0].Webhooks[0].ClientConfig.CABundle)
+			if block == nil || !bytes.Equal(block.Bytes, pair.Certificate[0]) {
+				t.Error("the CA bundle is not the certificate")
+			}
+		})
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *DefaultServer) install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("webhooks cannot be installed: %w", err)
 	}
-	i, err := s.newInstaller(c)
+	i, err := s.newInstaller(ctx, c)
 	if err != nil {
 		return fmt.Errorf("webhooks cannot be installed: %w", err)
 	}
@@ -116,7 +116,7 @@ func (s *DefaultServer) install(ctx context.Context) error {
 }
 
 // newInstaller returns an installer for the address and certificate that the server serves with.
-func (s *DefaultServer) newInstaller(c client.Client) (*installer, error) {
+func (s *DefaultServer) newInstaller(ctx context.Context, c client.Client) (*installer, error) {
 	s.mu.Lock()
 	address, certificate := s.address, s.certificate
 	s.mu.Unlock()
@@ -130,7 +130,12 @@ func (s *DefaultServer) newInstaller(c client.Client) (*installer, error) {
 	case unspecified(host):
 		host = "localhost"
 	}
-	ca, err := certificate.caFor(host)
+	// Only the server knows which certificate it shows to whom. The error may be that clients need one.
+	chain, err := handshake(ctx, address, host)
+	if len(chain) == 0 {
+		return nil, err
+	}
+	ca, err := certificate.bundle(host, chain)
 	if err != nil {
 		return nil, err
 	}

@@ -48,9 +48,7 @@ func selfSigned(hosts []string) (certificate, error) {
 		source: "the self-signed certificate",
 		get:    func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil },
 		watch:  noWatch,
-		ca: func(string) ([]byte, error) {
-			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil
-		},
+		ca:     func() []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) },
 	}, nil
 }
 

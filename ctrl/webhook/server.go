@@ -198,8 +198,6 @@ func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error 
 // StartedChecker returns a check that fails until the server accepts connections, and when its
 // certificate has expired.
 func (s *DefaultServer) StartedChecker() healthz.Checker {
-	// The check is about the connection, not about whose certificate it is.
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: checkTimeout}, Config: &tls.Config{InsecureSkipVerify: true}}
 	return func(req *http.Request) error {
 		s.complete()
 		s.mu.Lock()
@@ -215,15 +213,11 @@ func (s *DefaultServer) StartedChecker() healthz.Checker {
 		if req != nil {
 			ctx = req.Context()
 		}
-		conn, err := dialer.DialContext(ctx, "tcp", address)
+		chain, err := handshake(ctx, address, "")
 		if err != nil {
-			return fmt.Errorf("webhook server is not reachable: %w", err)
+			return err
 		}
-		served := conn.(*tls.Conn).ConnectionState().PeerCertificates
-		if err := conn.Close(); err != nil {
-			return fmt.Errorf("webhook server is not reachable: closing connection: %w", err)
-		}
-		return certificate.check(served[0], time.Now())
+		return certificate.check(chain[0], time.Now())
 	}
 }
 
