@@ -362,6 +362,44 @@ func TestInstallingForAMissingDefinition(t *testing.T) {
 	}
 }
 
+// The configuration of a deployed operator has the same webhook, by Service. Nothing is installed
+// then: without the operator, the webhooks would refuse all requests.
+func TestInstallingBesideManifests(t *testing.T) {
+	mgr := webhookManager(t, plane(t), webhook.Options{Install: &webhook.Install{}})
+	none := admissionregistrationv1.SideEffectClassNone
+	deployed := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "validating-webhook-configuration"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "vwidget-v1.kb.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: "system", Name: "webhook-service"},
+			},
+		}},
+	}
+	if err := mgr.GetClient().Create(t.Context(), deployed); err != nil {
+		t.Fatal(err)
+	}
+	widgets := builder.WebhookManagedBy(mgr, &Widget{}).WithDefaulter(widgetRules{}).WithValidator(widgetRules{})
+	if err := widgets.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	err := mgr.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "exactly one of url or service is required") {
+		t.Errorf("the error is %v", err)
+	}
+	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
+	if err := mgr.GetAPIReader().List(t.Context(), &mutating); err != nil || len(mutating.Items) > 0 {
+		t.Errorf("installed: %v, %v", mutating.Items, err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := mgr.GetAPIReader().Get(t.Context(), client.ObjectKey{Name: "widgets.shop.example.org"}, &crd); err != nil {
+		t.Fatal(err)
+	}
+	if crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+		t.Errorf("the conversion is %+v", crd.Spec.Conversion)
+	}
+}
+
 type Gadget struct{ Widget }
 
 func (g *Gadget) DeepCopyObject() runtime.Object { c := *g; return &c }
