@@ -222,7 +222,7 @@ func (i *installer) apply(ctx context.Context, hookType HookType, webhooks []any
 	if i.dryRun {
 		return nil
 	}
-	logger := log.WithValues("kind", obj.GetKind(), "name", obj.GetName())
+	logger := log().WithValues("kind", obj.GetKind(), "name", obj.GetName())
 	after := namesOfWebhooks(obj)
 	withdrawn := slices.DeleteFunc(namesOfWebhooks(before), func(name string) bool { return slices.Contains(after, name) })
 	if len(withdrawn) > 0 {
@@ -320,7 +320,7 @@ func (i *installer) convert(ctx context.Context, resource schema.GroupResource, 
 		return fmt.Errorf("%w: %s", err, createFirst)
 	}
 	if err == nil && !i.dryRun {
-		log.Info("Installed a conversion webhook", "crd", crd.GetName())
+		log().Info("Installed a conversion webhook", "crd", crd.GetName())
 	}
 	return err
 }
