@@ -130,7 +130,8 @@ func (s *DefaultServer) newInstaller(ctx context.Context, c client.Client) (*ins
 	case unspecified(host):
 		host = "localhost"
 	}
-	// Only the server knows which certificate it shows to whom. The error may be that clients need one.
+	// Only the server knows which certificate it shows to whom. The error may be that clients need
+	// one too.
 	chain, err := handshake(ctx, address, host)
 	if len(chain) == 0 {
 		return nil, err

@@ -30,8 +30,8 @@ func newAuthenticator(reviews authenticationclient.TokenReviewInterface) authent
 		unionauth.New(bearertoken.New(tokens), websocket.NewProtocolAuthenticator(tokens)))
 }
 
-// tokenReviewer authenticates tokens by TokenReviews. That of the API machinery does not distinguish
-// an answer that a token is not valid from a review that has failed.
+// tokenReviewer authenticates tokens by TokenReviews. That of the API machinery does not
+// distinguish an answer that a token is not valid from a review that has failed.
 type tokenReviewer struct {
 	authenticationclient.TokenReviewInterface
 }
