@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	ownlog "flyball.dev/ctrl/log"
@@ -18,6 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/authentication"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
 // set sets a variable until the test ends.
@@ -37,6 +42,26 @@ func TestLog(t *testing.T) {
 	}
 	if l := log.FromContext(logr.NewContext(t.Context(), logr.Discard())); l.GetSink() != nil {
 		t.Error("the logger in the context was not used")
+	}
+}
+
+func TestLogOfWebhooks(t *testing.T) {
+	var lines []string
+	set(t, &log.Log, funcr.New(func(prefix, _ string) { lines = append(lines, prefix) }, funcr.Options{}))
+	for name, hook := range map[string]http.Handler{
+		"admission": &admission.Webhook{}, "authentication": &authentication.Webhook{},
+		"conversion-webhook": conversion.NewWebhookHandler(runtime.NewScheme(), conversion.NewRegistry()),
+	} {
+		lines = nil
+		hook.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{")))
+		if !slices.Equal(lines, []string{name}) {
+			t.Errorf("%s: the lines are of %v", name, lines)
+		}
+	}
+	lines = nil
+	webhook.NewServer(webhook.Options{}).Register("/", http.NotFoundHandler())
+	if !slices.Equal(lines, []string{"webhook"}) {
+		t.Errorf("the server: the lines are of %v", lines)
 	}
 }
 

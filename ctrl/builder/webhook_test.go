@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -361,6 +362,44 @@ func TestInstallingForAMissingDefinition(t *testing.T) {
 	}
 }
 
+// The configuration of a deployed operator has the same webhook, by Service. Nothing is installed
+// then: without the operator, the webhooks would refuse all requests.
+func TestInstallingBesideManifests(t *testing.T) {
+	mgr := webhookManager(t, plane(t), webhook.Options{Install: &webhook.Install{}})
+	none := admissionregistrationv1.SideEffectClassNone
+	deployed := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "validating-webhook-configuration"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "vwidget-v1.kb.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none,
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: "system", Name: "webhook-service"},
+			},
+		}},
+	}
+	if err := mgr.GetClient().Create(t.Context(), deployed); err != nil {
+		t.Fatal(err)
+	}
+	widgets := builder.WebhookManagedBy(mgr, &Widget{}).WithDefaulter(widgetRules{}).WithValidator(widgetRules{})
+	if err := widgets.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	err := mgr.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "exactly one of url or service is required") {
+		t.Errorf("the error is %v", err)
+	}
+	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
+	if err := mgr.GetAPIReader().List(t.Context(), &mutating); err != nil || len(mutating.Items) > 0 {
+		t.Errorf("installed: %v, %v", mutating.Items, err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := mgr.GetAPIReader().Get(t.Context(), client.ObjectKey{Name: "widgets.shop.example.org"}, &crd); err != nil {
+		t.Fatal(err)
+	}
+	if crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+		t.Errorf("the conversion is %+v", crd.Spec.Conversion)
+	}
+}
+
 type Gadget struct{ Widget }
 
 func (g *Gadget) DeepCopyObject() runtime.Object { c := *g; return &c }
@@ -382,6 +421,48 @@ func TestInstallingWithACertificateOfAnotherHost(t *testing.T) {
 	err := mgr.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "would refuse the certificate") || !strings.Contains(err.Error(), "webhooks.example.org") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// The certificate that is verified and installed is the one that clients are shown, however TLSOpts
+// choose it.
+func TestInstallingWithACertificateOfTLSOpts(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	for name, set := range map[string]func(*tls.Config){
+		"by the connection": func(c *tls.Config) {
+			c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				if _, ok := hello.Conn.RemoteAddr().(*net.TCPAddr); !ok {
+					return nil, errors.New("no connection")
+				}
+				return &pair, hello.SupportsCertificate(&pair)
+			}
+		},
+		"by a list": func(c *tls.Config) { c.Certificates = []tls.Certificate{pair} },
+		"for clients with a certificate": func(c *tls.Config) {
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+			c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mgr := webhookManager(t, plane(t), webhook.Options{
+				Install: &webhook.Install{Host: "example.com"}, CertDir: t.TempDir(), TLSOpts: []func(*tls.Config){set},
+			})
+			if err := builder.WebhookManagedBy(mgr, &Widget{}).WithValidator(widgetRules{}).Complete(); err != nil {
+				t.Fatal(err)
+			}
+			run(t, mgr)
+			var all admissionregistrationv1.ValidatingWebhookConfigurationList
+			if err := mgr.GetAPIReader().List(t.Context(), &all); err != nil || len(all.Items) != 1 {
+				t.Fatalf("got %v, %v", all.Items, err)
+			}
+			block, _ := pem.Decode(all.Items[0].Webhooks[0].ClientConfig.CABundle)
+			if block == nil || !bytes.Equal(block.Bytes, pair.Certificate[0]) {
+				t.Error("the CA bundle is not the certificate")
+			}
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"sync"
@@ -144,6 +145,11 @@ func (cw *CertWatcher) load() (cert *tls.Certificate, keyPEM []byte, err error) 
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificate %s with key %s: %w", cw.certPath, cw.keyPath, err)
+	}
+	if pair.Leaf == nil { // GODEBUG=x509keypairleaf=0
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return nil, nil, fmt.Errorf("certificate %s: %w", cw.certPath, err)
+		}
 	}
 	return &pair, keyPEM, nil
 }

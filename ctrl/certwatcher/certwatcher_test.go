@@ -78,6 +78,16 @@ func want(t *testing.T, names <-chan string, name string) {
 	}
 }
 
+// Programs may opt out of what newer versions of Go do.
+func TestKeyPairsWithoutLeaf(t *testing.T) {
+	t.Setenv("GODEBUG", "x509keypairleaf=0")
+	directory := t.TempDir()
+	write(t, directory, "first.test")
+	_, names := start(t, directory, time.Millisecond)
+	write(t, directory, "second.test")
+	want(t, names, "second.test")
+}
+
 // start makes a watcher of the files in directory and runs it until the test ends.
 func start(t *testing.T, directory string, interval time.Duration) (*CertWatcher, <-chan string) {
 	t.Helper()

@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -112,6 +114,34 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+func TestRequestsDoNotHoldUpTheEnd(t *testing.T) {
+	m := newManager(t, Options{
+		Metrics: noMetrics, HealthProbeBindAddress: "127.0.0.1:0", GracefulShutdownTimeout: new(10 * time.Second),
+	})
+	arrived := make(chan struct{})
+	err := m.AddHealthzCheck("waits", func(r *http.Request) error {
+		close(arrived)
+		<-r.Context().Done()
+		return r.Context().Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := m.begin(t)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	var answered sync.WaitGroup
+	answered.Go(func() {
+		if resp, err := client.Get("http://" + m.health.Addr().String() + "/healthz"); err == nil {
+			_ = resp.Body.Close()
+		}
+	})
+	<-arrived
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	answered.Wait()
+}
+
 func TestMetricsServer(t *testing.T) {
 	m := newManager(t, Options{Metrics: metricsserver.Options{BindAddress: "127.0.0.1:0"}})
 	h := http.NotFoundHandler()
@@ -145,7 +175,7 @@ func TestPortsInUse(t *testing.T) {
 		}
 	}
 	m := newManager(t, Options{Metrics: metricsserver.Options{BindAddress: address}})
-	if err := m.Start(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "failed to start metrics server: listen tcp "+address) {
+	if err := m.Start(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "failed to start metrics server: failed to create listener: listen tcp "+address) {
 		t.Errorf("metrics: %v", err)
 	}
 }

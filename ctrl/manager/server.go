@@ -80,7 +80,7 @@ func (m *manager) addServers() error {
 			mux.Handle(path, http.StripPrefix(path, handler))
 			mux.Handle(path+"/", http.StripPrefix(path, handler))
 		}
-		if err := m.Add(&Server{Name: "health probes", Server: httpserver.New(mux), Listener: m.health}); err != nil {
+		if err := m.addServer("health probes", mux, m.health); err != nil {
 			return err
 		}
 	}
@@ -91,9 +91,19 @@ func (m *manager) addServers() error {
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-		if err := m.Add(&Server{Name: "pprof", Server: httpserver.New(mux), Listener: m.pprof}); err != nil {
+		if err := m.addServer("pprof", mux, m.pprof); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addServer adds a server of the manager. The contexts of its requests end with the server, so that
+// a profile or a check that waits does not hold up the end.
+func (m *manager) addServer(name string, handler http.Handler, listener net.Listener) error {
+	return m.lifecycle.servers.add(member{run: func(ctx context.Context) error {
+		server := httpserver.New(handler)
+		server.BaseContext = func(net.Listener) context.Context { return ctx }
+		return (&Server{Name: name, Server: server, Listener: listener}).Start(ctx)
+	}})
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,8 +22,9 @@ type certificate struct {
 	source string // file names, for messages
 	get    func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	watch  func(context.Context) error // keeps it up to date until the context ends
-	// ca returns the certificates, in PEM, that clients of host verify this one with.
-	ca func(host string) ([]byte, error)
+	// ca returns the certificates, in PEM, that clients verify a chain with, or nothing if it is not
+	// known who signed it.
+	ca func() []byte
 }
 
 // tlsConfig returns the configuration of TLS, with the certificate that it has: that of TLSOpts,
@@ -47,14 +49,15 @@ func (s *DefaultServer) tlsConfig() (*tls.Config, certificate, error) {
 // chooseCertificate returns where the certificate for config comes from.
 func (s *DefaultServer) chooseCertificate(config *tls.Config) (certificate, error) {
 	if config.GetCertificate != nil {
-		cert := certificate{source: "the certificate of TLSOpts", get: config.GetCertificate, watch: noWatch}
-		cert.ca = cert.issuer
-		return cert, nil
+		return certificateOfOptions(config), nil
 	}
 	certFile := filepath.Join(s.Options.CertDir, s.Options.CertName)
 	keyFile := filepath.Join(s.Options.CertDir, s.Options.KeyName)
 	err, keyErr := stat(certFile), stat(keyFile)
 	if errors.Is(err, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) && s.maySign() {
+		if len(config.Certificates) > 0 {
+			return certificateOfOptions(config), nil
+		}
 		return selfSigned(s.hosts())
 	}
 	if err == nil {
@@ -64,6 +67,13 @@ func (s *DefaultServer) chooseCertificate(config *tls.Config) (certificate, erro
 		return certificate{}, err
 	}
 	return certificateInFiles(certFile, keyFile, filepath.Join(s.Options.CertDir, "ca.crt"))
+}
+
+// certificateOfOptions returns the certificate that TLSOpts have set.
+func certificateOfOptions(config *tls.Config) certificate {
+	return certificate{
+		source: "the certificate of TLSOpts", get: config.GetCertificate, watch: noWatch, ca: func() []byte { return nil },
+	}
 }
 
 // stat returns an error with the remedy if a file of the certificate cannot be found. It is one
@@ -91,38 +101,22 @@ func certificateInFiles(certFile, keyFile, caFile string) (certificate, error) {
 		return certificate{}, fmt.Errorf("the webhook server cannot use its certificate: %w", err)
 	}
 	cert := certificate{source: certFile, get: watcher.GetCertificate, watch: watcher.Start}
-	cert.ca = func(host string) ([]byte, error) {
+	cert.ca = func() []byte {
 		// cert-manager writes the CA beside the certificate.
-		if ca, err := os.ReadFile(caFile); err == nil && len(bytes.TrimSpace(ca)) > 0 {
-			return ca, nil
+		ca, err := os.ReadFile(caFile)
+		if err != nil || len(bytes.TrimSpace(ca)) == 0 {
+			return nil
 		}
-		return cert.issuer(host)
+		return ca
 	}
-	_, leaf, err := cert.leaf("")
+	pair, err := watcher.GetCertificate(nil)
 	if err != nil {
 		return certificate{}, err
 	}
-	return cert, cert.check(leaf, time.Now())
+	return cert, cert.check(pair.Leaf, time.Now())
 }
 
 func noWatch(context.Context) error { return nil }
-
-// leaf returns the chain for clients that call the server by a name or address, and its first
-// certificate parsed.
-func (c certificate) leaf(host string) (*tls.Certificate, *x509.Certificate, error) {
-	chain, err := c.get(&tls.ClientHelloInfo{ServerName: host})
-	if err != nil {
-		return nil, nil, fmt.Errorf("the webhook server has no certificate: %s: %w", c.source, err)
-	}
-	if chain == nil || len(chain.Certificate) == 0 {
-		return nil, nil, fmt.Errorf("the webhook server has no certificate: %s is empty", c.source)
-	}
-	if chain.Leaf != nil {
-		return chain, chain.Leaf, nil
-	}
-	leaf, err := x509.ParseCertificate(chain.Certificate[0])
-	return chain, leaf, err
-}
 
 // check returns an error if leaf, which comes from c, is not valid at a time.
 func (c certificate) check(leaf *x509.Certificate, now time.Time) error {
@@ -138,40 +132,45 @@ func (c certificate) check(leaf *x509.Certificate, now time.Time) error {
 	}
 }
 
-// issuer returns the last certificate of the chain for host.
-func (c certificate) issuer(host string) ([]byte, error) {
-	chain, _, err := c.leaf(host)
-	if err != nil {
-		return nil, err
-	}
-	last := chain.Certificate[len(chain.Certificate)-1]
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: last}), nil
-}
-
-// caFor returns the CA bundle for clients that call the server by a name or address. It returns an
-// error if they would not accept the certificate.
-func (c certificate) caFor(host string) ([]byte, error) {
-	chain, leaf, err := c.leaf(host)
-	if err != nil {
-		return nil, err
-	}
-	bundle, err := c.ca(host)
-	if err != nil {
-		return nil, err
+// bundle returns the CA bundle for clients that call the server by a name or address and are shown
+// chain. It returns an error if they would not accept it.
+func (c certificate) bundle(host string, chain []*x509.Certificate) ([]byte, error) {
+	bundle := c.ca()
+	if bundle == nil {
+		bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[len(chain)-1].Raw})
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
-	for _, der := range chain.Certificate[1:] {
-		if cert, err := x509.ParseCertificate(der); err == nil {
-			intermediates.AddCert(cert)
-		}
+	for _, cert := range chain[1:] {
+		intermediates.AddCert(cert)
 	}
-	_, err = leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: intermediates})
+	_, err := chain[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: intermediates})
 	if err != nil {
 		return nil, fmt.Errorf("the API server would refuse the certificate of the webhook server, %s, for %s: %w",
 			c.source, host, err)
 	}
 	return bundle, nil
+}
+
+// handshake connects to the server at address as a client does that calls it by a name or address,
+// and returns the certificates that it is shown. If there are any, the error says why the
+// connection was not established.
+func handshake(ctx context.Context, address, host string) (chain []*x509.Certificate, err error) {
+	// The certificates are wanted whoever signed them.
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: host}
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		chain = state.PeerCertificates
+		return nil
+	}
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: checkTimeout}, Config: config}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return chain, fmt.Errorf("webhook server is not reachable: %w", err)
+	}
+	if err := conn.Close(); err != nil {
+		return chain, fmt.Errorf("webhook server is not reachable: closing connection: %w", err)
+	}
+	return chain, nil
 }
 
 // readPool returns the certificates in a file.

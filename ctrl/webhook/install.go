@@ -102,7 +102,7 @@ func (s *DefaultServer) install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("webhooks cannot be installed: %w", err)
 	}
-	i, err := s.newInstaller(c)
+	i, err := s.newInstaller(ctx, c)
 	if err != nil {
 		return fmt.Errorf("webhooks cannot be installed: %w", err)
 	}
@@ -116,7 +116,7 @@ func (s *DefaultServer) install(ctx context.Context) error {
 }
 
 // newInstaller returns an installer for the address and certificate that the server serves with.
-func (s *DefaultServer) newInstaller(c client.Client) (*installer, error) {
+func (s *DefaultServer) newInstaller(ctx context.Context, c client.Client) (*installer, error) {
 	s.mu.Lock()
 	address, certificate := s.address, s.certificate
 	s.mu.Unlock()
@@ -130,7 +130,13 @@ func (s *DefaultServer) newInstaller(c client.Client) (*installer, error) {
 	case unspecified(host):
 		host = "localhost"
 	}
-	ca, err := certificate.caFor(host)
+	// Only the server knows which certificate it shows to whom. The error may be that clients need
+	// one too.
+	chain, err := handshake(ctx, address, host)
+	if len(chain) == 0 {
+		return nil, err
+	}
+	ca, err := certificate.bundle(host, chain)
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +155,22 @@ type installer struct {
 	prefix string
 	url    string // without path
 	ca     []byte
+	dryRun bool
 }
 
-// install writes the objects for hooks.
+// install writes the objects for hooks. If the API server refuses one of them, it writes none:
+// webhooks of an operator that does not run would refuse every request that they are called for.
 func (i *installer) install(ctx context.Context, hooks []Hook) error {
+	trial := *i
+	trial.dryRun = true
+	if err := trial.write(ctx, hooks); err != nil {
+		return err
+	}
+	return i.write(ctx, hooks)
+}
+
+// write writes the objects for hooks.
+func (i *installer) write(ctx context.Context, hooks []Hook) error {
 	admission := map[HookType][]any{}
 	names := map[string]int{}
 	for _, h := range hooks {
@@ -187,20 +205,47 @@ func (i *installer) apply(ctx context.Context, hookType HookType, webhooks []any
 	obj.SetAPIVersion("admissionregistration.k8s.io/v1")
 	obj.SetKind(string(hookType) + "WebhookConfiguration")
 	obj.SetName(i.prefix + strings.ToLower(string(hookType)) + "-webhook-configuration")
-	if len(webhooks) == 0 {
-		applied, err := i.wasApplied(ctx, obj)
-		if err != nil || !applied {
-			return err
-		}
+	before, err := i.applied(ctx, obj)
+	if err != nil || before == nil && len(webhooks) == 0 {
+		return err
+	}
+	if webhooks == nil {
 		webhooks = []any{} // null would be no value
 	}
 	obj.Object["webhooks"] = webhooks
-	err := i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), i.owner(), client.ForceOwnership)
-	if err != nil {
+	opts := []client.ApplyOption{i.owner(), client.ForceOwnership}
+	if i.dryRun {
+		opts = append(opts, client.DryRunAll)
+	}
+	if err := i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), opts...); err != nil {
 		return fmt.Errorf("%s %s: %w", obj.GetKind(), obj.GetName(), err)
 	}
-	log.Info("Installed webhooks", "kind", obj.GetKind(), "name", obj.GetName(), "webhooks", len(webhooks))
+	if i.dryRun {
+		return nil
+	}
+	logger := log().WithValues("kind", obj.GetKind(), "name", obj.GetName())
+	after := namesOfWebhooks(obj)
+	withdrawn := slices.DeleteFunc(namesOfWebhooks(before), func(name string) bool { return slices.Contains(after, name) })
+	if len(withdrawn) > 0 {
+		logger.Info("Withdrew webhooks that were installed before; if they belong to another operator, "+
+			"set NamePrefix in webhook.Install", "webhooks", withdrawn)
+	}
+	logger.Info("Installed webhooks", "webhooks", len(webhooks))
 	return nil
+}
+
+// namesOfWebhooks returns the names of the webhooks in a configuration, which may be nil.
+func namesOfWebhooks(configuration *unstructured.Unstructured) (names []string) {
+	if configuration == nil {
+		return nil
+	}
+	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	for _, w := range webhooks {
+		if w, ok := w.(map[string]any); ok {
+			names = append(names, fmt.Sprint(w["name"]))
+		}
+	}
+	return names
 }
 
 // owner is the field manager of what is installed.
@@ -208,15 +253,18 @@ func (i *installer) owner() client.FieldOwner {
 	return client.FieldOwner(i.prefix + "flyball-webhooks")
 }
 
-// wasApplied reports whether obj exists and has fields that an installer has applied.
-func (i *installer) wasApplied(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
+// applied returns the stored state of obj if it has fields that an installer has applied, and
+// otherwise nil.
+func (i *installer) applied(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	existing := obj.DeepCopy()
 	if err := i.client.Get(ctx, client.ObjectKeyFromObject(obj), existing); err != nil {
-		return false, client.IgnoreNotFound(err)
+		return nil, client.IgnoreNotFound(err)
 	}
-	return slices.ContainsFunc(existing.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == string(i.owner())
-	}), nil
+	isOwner := func(f metav1.ManagedFieldsEntry) bool { return f.Manager == string(i.owner()) }
+	if !slices.ContainsFunc(existing.GetManagedFields(), isOwner) {
+		return nil, nil
+	}
+	return existing, nil
 }
 
 // webhook returns the entry of an admission webhook in its configuration.
@@ -264,12 +312,16 @@ func (i *installer) convert(ctx context.Context, resource schema.GroupResource, 
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
 	crd.SetName(resource.String())
-	err = i.client.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch), i.owner())
+	opts := []client.PatchOption{i.owner()}
+	if i.dryRun {
+		opts = append(opts, client.DryRunAll)
+	}
+	err = i.client.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch), opts...)
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: %s", err, createFirst)
 	}
-	if err == nil {
-		log.Info("Installed a conversion webhook", "crd", crd.GetName())
+	if err == nil && !i.dryRun {
+		log().Info("Installed a conversion webhook", "crd", crd.GetName())
 	}
 	return err
 }

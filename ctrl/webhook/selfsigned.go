@@ -43,14 +43,12 @@ func selfSigned(hosts []string) (certificate, error) {
 	if err != nil {
 		return certificate{}, fmt.Errorf("failed to sign a certificate for the webhook server: %w", err)
 	}
-	log.Info("Using a self-signed certificate", "hosts", hosts)
+	log().Info("Using a self-signed certificate", "hosts", hosts)
 	return certificate{
 		source: "the self-signed certificate",
 		get:    func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil },
 		watch:  noWatch,
-		ca: func(string) ([]byte, error) {
-			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil
-		},
+		ca:     func() []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}) },
 	}, nil
 }
 

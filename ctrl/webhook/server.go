@@ -11,13 +11,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/healthz"
 	logf "flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/webhook/internal/metrics"
 )
 
-var log = logf.Log.WithName("webhook")
+func log() logr.Logger { return logf.Current().WithName("webhook") }
 
 const (
 	shutdownTimeout = time.Minute
@@ -97,9 +99,9 @@ func (s *DefaultServer) Register(path string, hook http.Handler) {
 	s.paths[path] = true
 	s.Options.WebhookMux.Handle(path, metrics.InstrumentedHook(path, hook))
 	if s.Options.Port < 0 {
-		log.Info("Webhook is disabled", "path", path)
+		log().Info("Webhook is disabled", "path", path)
 	} else {
-		log.Info("Registering webhook", "path", path)
+		log().Info("Registering webhook", "path", path)
 	}
 }
 
@@ -107,11 +109,11 @@ func (s *DefaultServer) Register(path string, hook http.Handler) {
 func (s *DefaultServer) Start(ctx context.Context) error {
 	s.complete()
 	if s.Options.Port < 0 {
-		log.Info("Webhook server is disabled")
+		log().Info("Webhook server is disabled")
 		s.markReady()
 		return nil
 	}
-	log.Info("Starting webhook server")
+	log().Info("Starting webhook server")
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -126,7 +128,7 @@ func (s *DefaultServer) Start(ctx context.Context) error {
 	}
 	watching.Go(func() {
 		if err := certificate.watch(ctx); err != nil {
-			log.Error(err, "Certificate watcher error")
+			log().Error(err, "Certificate watcher error")
 		}
 	})
 	listener, err := s.listen(ctx)
@@ -136,7 +138,7 @@ func (s *DefaultServer) Start(ctx context.Context) error {
 	s.mu.Lock()
 	s.address, s.certificate = s.dialAddress(listener), certificate
 	s.mu.Unlock()
-	log.Info("Serving webhook server", "host", s.Options.Host, "address", listener.Addr().String())
+	log().Info("Serving webhook server", "host", s.Options.Host, "address", listener.Addr().String())
 	return s.serve(ctx, tls.NewListener(listener, config))
 }
 
@@ -177,17 +179,18 @@ func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error 
 		select {
 		case <-ctx.Done():
 		case err := <-served:
+			_ = srv.Close()
 			return err
 		}
 	}
 	if ctx.Err() != nil {
 		err = nil // what was not installed need not be
 	}
-	log.Info("Shutting down webhook server with timeout of 1 minute")
+	log().Info("Shutting down webhook server with timeout of 1 minute")
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := srv.Shutdown(limited); err != nil {
-		log.Error(err, "Could not shut down the webhook server")
+		log().Error(err, "Could not shut down the webhook server")
 		_ = srv.Close()
 	}
 	<-served
@@ -197,8 +200,6 @@ func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error 
 // StartedChecker returns a check that fails until the server accepts connections, and when its
 // certificate has expired.
 func (s *DefaultServer) StartedChecker() healthz.Checker {
-	// The check is about the connection, not about whose certificate it is.
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: checkTimeout}, Config: &tls.Config{InsecureSkipVerify: true}}
 	return func(req *http.Request) error {
 		s.complete()
 		s.mu.Lock()
@@ -214,15 +215,11 @@ func (s *DefaultServer) StartedChecker() healthz.Checker {
 		if req != nil {
 			ctx = req.Context()
 		}
-		conn, err := dialer.DialContext(ctx, "tcp", address)
+		chain, err := handshake(ctx, address, "")
 		if err != nil {
-			return fmt.Errorf("webhook server is not reachable: %w", err)
+			return err
 		}
-		served := conn.(*tls.Conn).ConnectionState().PeerCertificates
-		if err := conn.Close(); err != nil {
-			return fmt.Errorf("webhook server is not reachable: closing connection: %w", err)
-		}
-		return certificate.check(served[0], time.Now())
+		return certificate.check(chain[0], time.Now())
 	}
 }
 

@@ -418,6 +418,28 @@ func TestRequestsInFlightAreAnswered(t *testing.T) {
 	}
 }
 
+// Nothing is left of a server whose listener fails.
+func TestListenerFails(t *testing.T) {
+	listener, ended := listen(t), make(chan error, 1)
+	server := webhook.NewServer(webhook.Options{SelfSigned: &webhook.SelfSigned{}, CertDir: t.TempDir(), Listener: listener})
+	go func() { ended <- server.Start(t.Context()) }()
+	conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the error is %v", err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection is still open: %v", err)
+	}
+}
+
 func TestPort(t *testing.T) {
 	free := listen(t)
 	port := free.Addr().(*net.TCPAddr).Port

@@ -17,7 +17,8 @@ func New(handler http.Handler) *http.Server {
 }
 
 // Serve accepts connections of the listener until ctx ends, and then shuts the server down
-// gracefully, within the timeout if it is not nil. It returns an error if the listener fails.
+// gracefully, within the timeout if it is not nil. It returns an error if the listener fails. When
+// it returns, all connections are closed.
 func Serve(
 	ctx context.Context, logger logr.Logger, server *http.Server, listener net.Listener, timeout *time.Duration,
 ) error {
@@ -32,10 +33,12 @@ func Serve(
 		defer cancel()
 		if err := server.Shutdown(limited); err != nil {
 			logger.Error(err, "Could not shut down server")
+			_ = server.Close()
 		}
 	})
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		cancel()
+		_ = server.Close()
 		return err
 	}
 	<-stopped

@@ -4,17 +4,12 @@ package filters
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
@@ -42,10 +37,11 @@ func WithAuthenticationAndAuthorization(config *rest.Config, httpClient *http.Cl
 			return nil, err
 		}
 	}
-	authentication, err := newAuthenticator(config, httpClient)
+	reviews, err := authenticationv1.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create authenticator: %w", err)
 	}
+	authentication := newAuthenticator(reviews.TokenReviews())
 	authorization, err := newAuthorizer(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create authorizer: %w", err)
@@ -58,21 +54,6 @@ func WithAuthenticationAndAuthorization(config *rest.Config, httpClient *http.Cl
 // retries are those of Kubernetes' own servers for reviews: about 4 seconds.
 func retries() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
-}
-
-func newAuthenticator(config *rest.Config, httpClient *http.Client) (authenticator.Request, error) {
-	reviews, err := authenticationv1.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, err
-	}
-	delegating, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
-		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: false},
-		TokenAccessReviewClient:  reviews,
-		TokenAccessReviewTimeout: 10 * time.Second,
-		CacheTTL:                 time.Minute,
-		WebhookRetryBackoff:      retries(),
-	}.New()
-	return delegating, err
 }
 
 func newAuthorizer(config *rest.Config, httpClient *http.Client) (authorizer.UnconditionalAuthorizer, error) {
@@ -100,7 +81,7 @@ type filter struct {
 func (f *filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response, ok, err := f.authentication.AuthenticateRequest(r)
 	switch {
-	case err != nil && unanswered(err):
+	case err != nil && !rejected(err):
 		f.log.Error(err, "Authentication failed")
 		http.Error(w, "Authentication failed", http.StatusInternalServerError)
 		return
@@ -125,21 +106,4 @@ func (f *filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.handler.ServeHTTP(w, r)
 	}
-}
-
-// unanswered reports whether err is that of a review which the API server did not answer, unlike
-// that of an answer that the token is invalid.
-func unanswered(err error) bool {
-	switch err := err.(type) {
-	case utilerrors.Aggregate:
-		for _, one := range err.Errors() {
-			if unanswered(one) {
-				return true
-			}
-		}
-		return false
-	case apierrors.APIStatus, *url.Error:
-		return true
-	}
-	return false
 }

@@ -2,6 +2,7 @@ package filters
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,11 +21,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // reviews counts the reviews that pass it, by the last part of their path, and fails those that
-// fail has an error for.
+// fail has an error for, or answers those that page has a body for with it.
 type reviews struct {
 	http.RoundTripper
 	count map[string]int
 	fail  map[string]error
+	page  map[string]string
 }
 
 func (r *reviews) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -32,6 +34,12 @@ func (r *reviews) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.count[kind]++
 	if err := r.fail[kind]; err != nil {
 		return nil, err
+	}
+	if body, ok := r.page[kind]; ok {
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(body)), Request: request,
+		}, nil
 	}
 	return r.RoundTripper.RoundTrip(request)
 }
@@ -54,7 +62,7 @@ func start(t *testing.T) (send func(method, path, token string) (int, string), r
 		}
 	})
 	config := plane.Config()
-	r = &reviews{count: map[string]int{}, fail: map[string]error{}}
+	r = &reviews{count: map[string]int{}, fail: map[string]error{}, page: map[string]string{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		r.RoundTripper = next
 		return r
@@ -139,6 +147,27 @@ func TestAPIServerUnavailable(t *testing.T) {
 			t.Errorf("without an answer to the SubjectAccessReview: %d %q", code, body)
 		}
 		r.fail["subjectaccessreviews"] = nil
+		if code, _ := send("GET", "/metrics", "administrators-token"); code != 200 {
+			t.Errorf("after the API server is back: %d", code)
+		}
+	})
+}
+
+// A proxy may answer in place of the API server, and a client's own rate limit may be exceeded.
+func TestReviewsThatFailAreNotRejections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		send, r := start(t)
+		for _, page := range []string{"", "<html>maintenance</html>", `{"kind":"Status","apiVersion":"v1"}`, `[]`} {
+			r.page["tokenreviews"] = page
+			if code, body := send("GET", "/metrics", "administrators-token"); code != 500 {
+				t.Errorf("if the answer to a TokenReview is %q: %d %q", page, code, body)
+			}
+		}
+		r.page["tokenreviews"] = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":{}}`
+		if code, body := send("GET", "/metrics", "administrators-token"); code != 401 {
+			t.Errorf("if the answer is that a token is not valid: %d %q", code, body)
+		}
+		delete(r.page, "tokenreviews")
 		if code, _ := send("GET", "/metrics", "administrators-token"); code != 200 {
 			t.Errorf("after the API server is back: %d", code)
 		}

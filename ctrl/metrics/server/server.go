@@ -160,7 +160,7 @@ func (s *server) Start(ctx context.Context) error {
 	}
 	listener, watcher, err := s.listen(ctx)
 	if err != nil {
-		return fmt.Errorf("failed to start metrics server: %w", err)
+		return fmt.Errorf("failed to start metrics server: failed to create listener: %w", err)
 	}
 	if watcher != nil {
 		var watching sync.WaitGroup

@@ -220,7 +220,7 @@ func TestNewServerErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "failed to start metrics server: listen tcp "+taken.Addr().String()) {
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "failed to start metrics server: failed to create listener: listen tcp "+taken.Addr().String()) {
 		t.Errorf("on a port in use: %v", err)
 	}
 }

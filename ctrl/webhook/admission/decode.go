@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,15 +63,23 @@ func (d *decoder) DecodeRaw(rawObj runtime.RawExtension, into runtime.Object) er
 }
 
 // decodeKnown decodes JSON of the very kind that into is for in one pass. If it returns false, into
-// may have been written to, which decoding the same data again makes good.
+// is as it was.
 func (d *decoder) decodeKnown(data []byte, into runtime.Object) bool {
+	kinds, _, err := d.scheme.ObjectKinds(into)
+	if err != nil {
+		return false
+	}
 	kind, ok := into.GetObjectKind().(*metav1.TypeMeta)
 	if !ok {
 		return false // may not be what data says
 	}
-	kinds, _, err := d.scheme.ObjectKinds(into)
-	if err != nil || utiljson.Unmarshal(data, into) != nil {
-		return false
+	target := reflect.ValueOf(into).Elem()
+	if !target.IsZero() {
+		return false // could not be undone
 	}
-	return slices.Contains(kinds, kind.GroupVersionKind())
+	if utiljson.Unmarshal(data, into) == nil && slices.Contains(kinds, kind.GroupVersionKind()) {
+		return true
+	}
+	target.SetZero()
+	return false
 }

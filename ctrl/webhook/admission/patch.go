@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -157,7 +156,7 @@ func withFloats(value any) (_ any, err error) {
 		}
 	case json.Number:
 		f, err := v.Float64()
-		if i, notInteger := v.Int64(); notInteger == nil && (math.Abs(f) > 1<<53 || int64(f) != i) {
+		if err == nil && !strings.ContainsAny(v.String(), ".eE") && strconv.FormatFloat(f, 'f', -1, 64) != v.String() {
 			return v, nil
 		}
 		return f, err

@@ -161,6 +161,25 @@ func (r *rules[T]) Default(ctx context.Context, obj T) error {
 	return err
 }
 
+// A handler of several kinds tries one after the other.
+func TestDecoderLeavesObjectsOfOtherKindsAlone(t *testing.T) {
+	d := NewDecoder(clientgoscheme.Scheme)
+	for name, into := range map[string]runtime.Object{
+		"empty":     &corev1.Secret{},
+		"not empty": &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "before", Labels: map[string]string{"a": "b"}}},
+	} {
+		want := into.DeepCopyObject()
+		if err := d.DecodeRaw(raw(configMap), into); err == nil || !reflect.DeepEqual(into, want) {
+			t.Errorf("%s: %v, and the object is %v, want %v", name, err, into, want)
+		}
+	}
+	into := &corev1.ConfigMap{Data: map[string]string{"b": "2"}}
+	err := d.DecodeRaw(raw(configMap), into)
+	if want := map[string]string{"a": "1", "b": "2"}; err != nil || into.Name != "cm" || !reflect.DeepEqual(into.Data, want) {
+		t.Errorf("an object that is not empty: %v, %v", err, into)
+	}
+}
+
 func TestValidator(t *testing.T) {
 	const other = `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"2"}}`
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "cm", nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"gomodules.xyz/jsonpatch/v2"
@@ -21,8 +22,6 @@ import (
 )
 
 var errUnableToEncodeResponse = errors.New("unable to encode response")
-
-var defaultLog = logf.Log.WithName("admission")
 
 // Request is what the API server asks: who wants to do what to which object.
 type Request struct {
@@ -89,7 +88,8 @@ type Webhook struct {
 	// [DefaultLogConstructor] if nil. The request is nil outside of requests.
 	LogConstructor func(base logr.Logger, req *Request) logr.Logger
 
-	log logr.Logger
+	setLog sync.Once
+	log    logr.Logger
 }
 
 // WithRecoverPanic sets RecoverPanic and returns wh.
@@ -141,14 +141,16 @@ func failed(req Request, err error) Response {
 
 // getLogger returns the logger for req, or that of the webhook if req is nil.
 func (wh *Webhook) getLogger(req *Request) logr.Logger {
-	base, construct := wh.log, wh.LogConstructor
-	if base.GetSink() == nil {
-		base = defaultLog
-	}
+	wh.setLog.Do(func() {
+		if wh.log.GetSink() == nil {
+			wh.log = logf.Current().WithName("admission")
+		}
+	})
+	construct := wh.LogConstructor
 	if construct == nil {
 		construct = DefaultLogConstructor
 	}
-	return construct(base, req)
+	return construct(wh.log, req)
 }
 
 // DefaultLogConstructor adds the object, the resource, the user and the UID of req to base.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -13,8 +14,6 @@ import (
 )
 
 var errUnableToEncodeResponse = errors.New("unable to encode response")
-
-var defaultLog = logf.Log.WithName("authentication")
 
 // Request is a token that is to be reviewed.
 type Request struct {
@@ -53,7 +52,8 @@ type Webhook struct {
 	// can add what the handler needs to know of the HTTP request, such as headers.
 	WithContextFunc func(context.Context, *http.Request) context.Context
 
-	log logr.Logger
+	setLog sync.Once
+	log    logr.Logger
 }
 
 // Handle passes req to the handler and completes the response. Panics are not recovered.
@@ -68,14 +68,15 @@ func (wh *Webhook) Handle(ctx context.Context, req Request) Response {
 
 // getLogger returns the logger for req, or that of the webhook if req is nil.
 func (wh *Webhook) getLogger(req *Request) logr.Logger {
-	base := wh.log
-	if base.GetSink() == nil {
-		base = defaultLog
-	}
+	wh.setLog.Do(func() {
+		if wh.log.GetSink() == nil {
+			wh.log = logf.Current().WithName("authentication")
+		}
+	})
 	if req == nil {
-		return base
+		return wh.log
 	}
-	return base.WithValues(
+	return wh.log.WithValues(
 		"object", klog.KRef(req.Namespace, req.Name), "namespace", req.Namespace, "name", req.Name,
 		"user", req.Status.User.Username, "requestID", req.UID)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,7 @@ import (
 	"flyball.dev/ctrl/webhook/internal/review"
 )
 
-var log = logf.Log.WithName("conversion-webhook")
+func log() logr.Logger { return logf.Current().WithName("conversion-webhook") }
 
 // NewWebhookHandler returns a handler that answers ConversionReviews, in the version they come in.
 // A kind is converted by its converter in registry, or else by the methods of its types in scheme.
@@ -40,13 +41,13 @@ var errNoRequest = errors.New("conversion request is nil")
 func (wh *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := read(r)
 	if err != nil {
-		log.Error(err, "Failed to read a conversion request")
+		log().Error(err, "Failed to read a conversion request")
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	response, err := wh.convert(r.Context(), in.Request)
 	if err != nil {
-		log.Error(err, "Failed to convert", "request", in.Request.UID)
+		log().Error(err, "Failed to convert", "request", in.Request.UID)
 		response = failure(err)
 	}
 	response.UID = in.Request.UID
@@ -59,7 +60,7 @@ func (wh *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = errors.Join(err, review.Write(w, &out))
 	}
 	if err != nil {
-		log.Error(err, "Failed to write a response", "request", in.Request.UID)
+		log().Error(err, "Failed to write a response", "request", in.Request.UID)
 	}
 }
 
