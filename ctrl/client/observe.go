@@ -176,8 +176,11 @@ func versionOf(obj Object, uid types.UID) string {
 
 // deletedAll notifies of the deletion of a collection. The response may be the list of the objects
 // before the deletion.
-func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o *metav1.DeleteOptions) {
-	if len(o.DryRun) > 0 || c.writes == nil && !overlay.Observed(ctx) {
+func (c *client) deletedAll(
+	ctx context.Context, r *resource, res rest.Result, o *metav1.DeleteOptions, disabled bool,
+) {
+	notifies := c.writes != nil && !disabled
+	if len(o.DryRun) > 0 || !notifies && !overlay.Observed(ctx) {
 		return
 	}
 	list, err := res.Get()
@@ -190,7 +193,7 @@ func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o
 			t := target{resource: r, key: ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 			gone := t.metadata(obj.GetUID(), obj.GetResourceVersion())
 			overlay.Observe(ctx, gone)
-			if c.writes != nil {
+			if notifies {
 				c.writes.Deleting(ctx, gone)
 			}
 			return nil

@@ -33,6 +33,9 @@ func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTM
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
 	}
+	if cfg == nil {
+		return nil, errors.New("cfg must not be nil")
+	}
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, err
