@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/internal/testserver"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/webhook"
@@ -47,15 +47,7 @@ func (m *missingList) DeepCopyObject() runtime.Object { return &missingList{*m.D
 
 // Each mistake in setting up a manager is an error that has the name of what is wrong.
 func TestBadInput(t *testing.T) {
-	cp, err := controlplane.Start(context.Background(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	config := testserver.Start(t)
 	s := runtime.NewScheme()
 	if err := scheme.AddToScheme(s); err != nil {
 		t.Fatal(err)
@@ -215,7 +207,7 @@ func TestBadInput(t *testing.T) {
 			if test.options.Metrics.BindAddress == "" && test.options.MetricsBindAddress == "" {
 				test.options.Metrics.BindAddress = "0"
 			}
-			mgr, err := ctrl.NewManager(cp.Config(), test.options)
+			mgr, err := ctrl.NewManager(config, test.options)
 			if err == nil && test.use != nil {
 				err = test.use(t, mgr)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 // events collects the objects of events.
@@ -53,7 +54,7 @@ func TestEventsEqualResponses(t *testing.T) {
 	for name, obj := range newSecret {
 		for _, listed := range []bool{true, false} {
 			t.Run(map[bool]string{true: name + ", listed", false: name + ", watched"}[listed], func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				testserver.Test(t, func(t *testing.T) {
 					testEventsEqualResponses(t, obj(), listed)
 				})
 			})

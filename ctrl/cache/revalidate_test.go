@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,6 +23,7 @@ import (
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 // lists returns the names in a list from the cache and from the server.
@@ -355,7 +355,7 @@ func TestOverlayExpires(t *testing.T) {
 			t.Errorf("the overlay has not expired after five minutes without an event: %v", err)
 		}
 		p.release()
-		synctest.Wait()
+		testserver.Wait()
 		if err := get(); err != nil {
 			t.Error(err)
 		}
@@ -400,7 +400,7 @@ func TestWrappedCache(t *testing.T) {
 		if _, err := c.GetCache().GetInformer(ctx, cm); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
+		testserver.Wait()
 		p.gate.shut()
 		if err := c.GetClient().Create(ctx, cm); err != nil {
 			t.Fatal(err)
