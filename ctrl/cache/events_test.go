@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +86,7 @@ func testEventsEqualResponses(t *testing.T, obj client.Object, listed bool) {
 		t.Fatal(err)
 	}
 	same(<-objs)
-	synctest.Wait()
+	testserver.Wait()
 	same(<-events(t, informers, obj)) // of a handler that is added later
 
 	read := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
