@@ -71,19 +71,19 @@ cache/internal/store: cache/internal/compact client ../internal/invariants
 cache/internal/wire: client
 certwatcher: certwatcher/metrics log metrics
 certwatcher/metrics: metrics
-client: cache/cacheapi client/apiutil internal/overlay internal/representation log
+client: cache/cacheapi client/apiutil internal/overlay internal/reflectutil internal/representation log
 client/apiutil:
 client/config:
 client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
-controller: client config controller/priorityqueue internal/cause internal/names internal/overlay internal/queue log manager metrics reconcile source
+controller: client config controller/priorityqueue internal/cause internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
 controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
 event: client
-finalizer: client controller/controllerutil
+finalizer: client controller/controllerutil internal/reflectutil
 handler: client event internal/cause internal/queue internal/reflectutil log reconcile
 healthz: log
 internal/aliasvar:
@@ -97,6 +97,7 @@ internal/queue: internal/cause metrics
 internal/recorder: recorder
 internal/reflectutil:
 internal/representation:
+internal/testserver: client ../controlplane
 leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log: internal/aliasvar

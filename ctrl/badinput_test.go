@@ -5,6 +5,7 @@ package ctrl_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,13 +16,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/internal/testserver"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/webhook"
@@ -43,15 +47,7 @@ func (m *missingList) DeepCopyObject() runtime.Object { return &missingList{*m.D
 
 // Each mistake in setting up a manager is an error that has the name of what is wrong.
 func TestBadInput(t *testing.T) {
-	cp, err := controlplane.Start(context.Background(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	config := testserver.Start(t)
 	s := runtime.NewScheme()
 	if err := scheme.AddToScheme(s); err != nil {
 		t.Fatal(err)
@@ -64,7 +60,10 @@ func TestBadInput(t *testing.T) {
 	noop := reconcile.Func(func(context.Context, ctrl.Request) (ctrl.Result, error) { return ctrl.Result{}, nil })
 	build := func(mgr ctrl.Manager, name string, obj client.Object, r reconcile.Reconciler) error {
 		return ctrl.NewControllerManagedBy(mgr).Named(name).For(obj).
-			WithOptions(controller.Options{CacheSyncTimeout: 100 * time.Millisecond}).Complete(r)
+			WithOptions(controller.Options{CacheSyncTimeout: time.Second}).Complete(r)
+	}
+	noQueue := func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+		return nil
 	}
 	start := func(t *testing.T, mgr ctrl.Manager) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -83,6 +82,15 @@ func TestBadInput(t *testing.T) {
 		want    []string
 	}{
 		{"no ID for the leader election", ctrl.Options{LeaderElection: true}, nil, []string{"LeaderElectionID"}},
+		{"a lease shorter than its renewal", ctrl.Options{LeaderElection: true, LeaderElectionID: "x",
+			LeaderElectionNamespace: "default", LeaseDuration: ptr.To(time.Second),
+		}, nil, []string{"LeaseDuration", "RenewDeadline", "1s", "10s"}},
+		{"a renewal shorter than its retries", ctrl.Options{LeaderElection: true, LeaderElectionID: "x",
+			LeaderElectionNamespace: "default", RetryPeriod: ptr.To(time.Minute),
+		}, nil, []string{"RenewDeadline", "RetryPeriod", "1m0s"}},
+		{"namespaces of a cluster-scoped kind", ctrl.Options{Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Namespaces: map[string]cache.Config{"a": {}}}},
+		}}, nil, []string{"Node", "ByObject.Namespaces"}},
 		{"an address that is none", ctrl.Options{HealthProbeBindAddress: "here"}, nil, []string{"here"}},
 		{"both bind addresses", ctrl.Options{MetricsBindAddress: ":1", Metrics: metricsserver.Options{BindAddress: ":2"}}, nil,
 			[]string{"MetricsBindAddress", "set only"}},
@@ -92,6 +100,50 @@ func TestBadInput(t *testing.T) {
 		{"no reconciler", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
 			return build(mgr, "none", &corev1.Pod{}, nil)
 		}, []string{"Reconciler"}},
+		{"a nil function as the reconciler", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return build(mgr, "none", &corev1.Pod{}, reconcile.Func(nil))
+		}, []string{"Reconciler"}},
+		{"a nil event filter", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).WithEventFilter(nil).Complete(noop)
+		}, []string{"WithEventFilter"}},
+		{"a nil predicate", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).
+				Owns(&corev1.Secret{}, builder.WithPredicates(nil)).Complete(noop)
+		}, []string{"WithPredicates", "Secret"}},
+		{"a nil source of a controller", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
+			c, err := controller.New("sourceless", mgr, controller.Options{Reconciler: noop})
+			if err != nil {
+				return err
+			}
+			return c.Watch(nil)
+		}, []string{"sourceless", "source"}},
+		{"a nil queue", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			_, err := controller.New("queueless", mgr, controller.Options{Reconciler: noop, NewQueue: noQueue})
+			if err != nil {
+				return err
+			}
+			return start(t, mgr)
+		}, []string{"queueless", "NewQueue"}},
+		{"an index without a function", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			return mgr.GetFieldIndexer().IndexField(t.Context(), &corev1.Pod{}, "by-node", nil)
+		}, []string{"by-node", "Pod", "function"}},
+		{"a nil patch", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+			return mgr.GetClient().Patch(t.Context(), pod, nil)
+		}, []string{"Pod default/web", "patch"}},
+		{"an owned kind that is not in the scheme", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			err := ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Owns(&unknown{}).Complete(noop)
+			if err != nil {
+				return err
+			}
+			return start(t, mgr) // does not wait for CacheSyncTimeout, which is two minutes
+		}, []string{"unknown", "Scheme"}},
+		{"a kind that is read and not installed", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			return mgr.GetAPIReader().Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "x"}, &missing{})
+		}, []string{"Missing", "CRD", "should be installed"}},
+		{"a kind that is created and not installed", ctrl.Options{}, func(t *testing.T, mgr ctrl.Manager) error {
+			return mgr.GetClient().Create(t.Context(), &missing{})
+		}, []string{"Missing", "CRD", "should be installed"}},
 		{"no kind", ctrl.Options{}, func(_ *testing.T, mgr ctrl.Manager) error {
 			return ctrl.NewControllerManagedBy(mgr).Complete(noop)
 		}, []string{"For"}},
@@ -155,7 +207,7 @@ func TestBadInput(t *testing.T) {
 			if test.options.Metrics.BindAddress == "" && test.options.MetricsBindAddress == "" {
 				test.options.Metrics.BindAddress = "0"
 			}
-			mgr, err := ctrl.NewManager(cp.Config(), test.options)
+			mgr, err := ctrl.NewManager(config, test.options)
 			if err == nil && test.use != nil {
 				err = test.use(t, mgr)
 			}
@@ -187,5 +239,11 @@ func TestBadKubeconfig(t *testing.T) {
 	}
 	if _, err := ctrl.NewManager(nil, ctrl.Options{}); err == nil || errors.Unwrap(err) != nil {
 		t.Errorf("without a configuration: %v", err)
+	}
+	if _, err := cache.New(nil, cache.Options{}); err == nil {
+		t.Error("a cache without a configuration")
+	}
+	if _, err := apiutil.NewDynamicRESTMapper(nil, http.DefaultClient); err == nil {
+		t.Error("a RESTMapper without a configuration")
 	}
 }

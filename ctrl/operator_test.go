@@ -8,9 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/testserver"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 )
 
@@ -40,16 +41,10 @@ func (l labeler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 }
 
 func TestOperator(t *testing.T) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	mgr, err := ctrl.NewManager(cp.Config(), ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(testserver.Start(t), ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{"default": {}}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -178,7 +178,9 @@ func (blder *TypedBuilder[request]) Build(
 	return c, nil
 }
 
-// checkNil returns an error if one of the kinds, handlers and sources is nil.
+func isNil(p predicate.Predicate) bool { return reflectutil.IsNil(p) }
+
+// checkNil returns an error if one of the kinds, handlers, predicates and sources is nil.
 func (blder *TypedBuilder[request]) checkNil() error {
 	if blder.primary != nil && reflectutil.IsNil(blder.primary.object) {
 		return errors.New("For() must be called with a non-nil object")
@@ -195,6 +197,24 @@ func (blder *TypedBuilder[request]) checkNil() error {
 		if reflectutil.IsNil(input.handler) {
 			return fmt.Errorf("Watches() must be called with a non-nil handler for %T", input.object)
 		}
+	}
+	watches := make([]watch, 0, 1+len(blder.owned)+len(blder.watched))
+	if blder.primary != nil {
+		watches = append(watches, blder.primary.watch)
+	}
+	for _, input := range blder.owned {
+		watches = append(watches, input.watch)
+	}
+	for _, input := range blder.watched {
+		watches = append(watches, input.watch)
+	}
+	for _, w := range watches {
+		if slices.ContainsFunc(w.predicates, isNil) {
+			return fmt.Errorf("WithPredicates() must be called with non-nil predicates for %T", w.object)
+		}
+	}
+	if slices.ContainsFunc(blder.filters, isNil) {
+		return errors.New("WithEventFilter() must be called with a non-nil predicate")
 	}
 	for _, src := range blder.sources {
 		if reflectutil.IsNil(src) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,14 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/controller/controllerutil"
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/testserver"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics"
 	metricsserver "flyball.dev/ctrl/metrics/server"
@@ -30,20 +30,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newManager returns a manager for a control plane of its own, without controllers.
+// newManager returns a manager of the default namespace of an API server.
 func newManager(t *testing.T, options manager.Options) manager.Manager {
 	t.Helper()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	options.Cache.DefaultNamespaces = map[string]cache.Config{"default": {}}
 	options.Metrics = metricsserver.Options{BindAddress: "0"}
-	mgr, err := manager.New(cp.Config(), options)
+	mgr, err := manager.New(testserver.Start(t), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +186,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) { synctest.Test(t, testOptions) }
+func TestOptions(t *testing.T) { testserver.Test(t, testOptions) }
 
 func testOptions(t *testing.T) {
 	mgr := newManager(t, manager.Options{Controller: config.Controller{
@@ -216,7 +208,7 @@ func testOptions(t *testing.T) {
 		}
 	}
 	run(t, mgr)
-	synctest.Wait()
+	testserver.Wait()
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -28,11 +28,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/conversion"
+	"flyball.dev/ctrl/internal/testserver"
 	"flyball.dev/ctrl/manager"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 	"flyball.dev/ctrl/webhook"
@@ -149,30 +150,26 @@ func (r anyRules) ValidateDelete(context.Context, runtime.Object) (admission.War
 	return nil, r.err
 }
 
-// plane starts a control plane with the definition of widgets.
-func plane(t *testing.T) *controlplane.ControlPlane {
+// plane returns the configuration of an API server with the definition of widgets.
+func plane(t *testing.T) *rest.Config {
 	t.Helper()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.New(cp.Config(), client.Options{Scheme: widgetScheme(t)})
+	config := testserver.Start(t)
+	c, err := client.New(config, client.Options{Scheme: widgetScheme(t)})
 	if err == nil {
 		err = c.Create(t.Context(), widgetDefinition())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cp
+	testserver.Eventually(t, func() error {
+		_, err := c.RESTMapper().RESTMapping(widgetVersion("v1").GroupKind(), "v1")
+		return err
+	})
+	return config
 }
 
 // webhookManager returns a manager whose webhook server has a free port.
-func webhookManager(t *testing.T, cp *controlplane.ControlPlane, o webhook.Options) manager.Manager {
+func webhookManager(t *testing.T, config *rest.Config, o webhook.Options) manager.Manager {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -180,7 +177,7 @@ func webhookManager(t *testing.T, cp *controlplane.ControlPlane, o webhook.Optio
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	o.Listener = listener
-	mgr, err := manager.New(cp.Config(), manager.Options{
+	mgr, err := manager.New(config, manager.Options{
 		Scheme: widgetScheme(t), Metrics: metricsserver.Options{BindAddress: "0"}, WebhookServer: webhook.NewServer(o),
 	})
 	if err != nil {
@@ -230,9 +227,9 @@ func review(operation admissionv1.Operation, size int) *admissionv1.AdmissionRev
 
 // TestWebhooksAreInstalled reads back what a manager has installed, and calls the webhooks by it.
 func TestWebhooksAreInstalled(t *testing.T) {
-	cp := plane(t)
+	config := plane(t)
 	t.Run("first", func(t *testing.T) {
-		mgr := webhookManager(t, cp, webhook.Options{Install: &webhook.Install{NamePrefix: "shop-"}})
+		mgr := webhookManager(t, config, webhook.Options{Install: &webhook.Install{NamePrefix: "shop-"}})
 		widgets := builder.WebhookManagedBy(mgr, &Widget{}).WithDefaulter(widgetRules{}).WithValidator(widgetRules{})
 		second := builder.WebhookManagedBy(mgr, &Widget{}).WithCustomValidator(anyRules{}).WithValidatorCustomPath("/second")
 		pods := builder.WebhookManagedBy(mgr, &corev1.Pod{}).WithCustomDefaulter(anyRules{})
@@ -318,7 +315,7 @@ func TestWebhooksAreInstalled(t *testing.T) {
 	})
 
 	t.Run("again, with fewer", func(t *testing.T) {
-		mgr := webhookManager(t, cp, webhook.Options{Install: &webhook.Install{NamePrefix: "shop-"}})
+		mgr := webhookManager(t, config, webhook.Options{Install: &webhook.Install{NamePrefix: "shop-"}})
 		if err := builder.WebhookManagedBy(mgr, &Widget{}).WithDefaulter(widgetRules{}).Complete(); err != nil {
 			t.Fatal(err)
 		}
@@ -344,8 +341,8 @@ func TestWebhooksAreInstalled(t *testing.T) {
 }
 
 func TestInstallingForAMissingDefinition(t *testing.T) {
-	cp := plane(t)
-	mgr := webhookManager(t, cp, webhook.Options{Install: &webhook.Install{}})
+	config := plane(t)
+	mgr := webhookManager(t, config, webhook.Options{Install: &webhook.Install{}})
 	missing := schema.GroupVersionKind{Group: "shop.example.org", Version: "v1", Kind: "Gadget"}
 	mgr.GetScheme().AddKnownTypeWithName(missing, &Gadget{})
 	if err := builder.WebhookManagedBy(mgr, &Gadget{}).WithCustomValidator(anyRules{}).Complete(); err != nil {
@@ -467,8 +464,11 @@ func TestInstallingWithACertificateOfTLSOpts(t *testing.T) {
 }
 
 func TestCertificateMakesItselfInProcess(t *testing.T) {
-	cp := plane(t)
-	mgr := webhookManager(t, cp, webhook.Options{})
+	if testserver.External() {
+		t.Skip("the API server is another process")
+	}
+	config := plane(t)
+	mgr := webhookManager(t, config, webhook.Options{})
 	if err := builder.WebhookManagedBy(mgr, &Widget{}).WithValidator(widgetRules{}).Complete(); err != nil {
 		t.Fatal(err)
 	}

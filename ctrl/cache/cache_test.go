@@ -503,12 +503,21 @@ func TestInvalidByObject(t *testing.T) {
 	if _, err := New(&rest.Config{}, Options{Mapper: mapper(), ByObject: twice}); err == nil {
 		t.Error("no error")
 	}
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestCache(t, newServer(), Options{ByObject: map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}})
-		if _, err := c.GetInformer(t.Context(), &corev1.Node{}); err == nil {
-			t.Error("namespaces were accepted for a cluster-scoped kind")
-		}
-	})
+	namespaced := map[client.Object]ByObject{&corev1.Node{}: {Namespaces: map[string]Config{"a": {}}}}
+	_, err := New(&rest.Config{}, Options{Mapper: mapper(), ByObject: namespaced})
+	if err == nil || !strings.Contains(err.Error(), "Node") {
+		t.Errorf("namespaces of a cluster-scoped kind: %v", err)
+	}
+	// While the kind is not installed, its scope is not known.
+	late := meta.NewDefaultRESTMapper(nil)
+	c, err := New(&rest.Config{}, Options{Mapper: late, ByObject: namespaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	if _, err := c.GetInformer(t.Context(), &corev1.Node{}); !errors.Is(err, errNamespacesOfClusterScoped) {
+		t.Errorf("when it is: %v", err)
+	}
 }
 
 // The error of a read into another type names both as the caller has them: pointers.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,13 +29,21 @@ const (
 // byKind is Options.ByObject by kind.
 type byKind map[schema.GroupVersionKind]ByObject
 
+var errNamespacesOfClusterScoped = errors.New("ByObject.Namespaces must be nil for a cluster-scoped kind")
+
 // newByKind indexes Options.ByObject by kind.
-func newByKind(byObject map[client.Object]ByObject, scheme *runtime.Scheme) (byKind, error) {
+func newByKind(byObject map[client.Object]ByObject, scheme *runtime.Scheme, mapper meta.RESTMapper) (byKind, error) {
 	kinds := byKind{}
 	for obj, settings := range byObject {
 		gvk, err := apiutil.GVKForObject(obj, scheme)
 		if err != nil {
 			return nil, fmt.Errorf("unable to get the kind of %T in ByObject: %w", obj, err)
+		}
+		if settings.Namespaces != nil {
+			// If discovery fails or does not find the kind, its first use returns the error.
+			if namespaced, err := apiutil.IsGVKNamespaced(gvk, mapper); err == nil && !namespaced {
+				return nil, fmt.Errorf("%s: %w", gvk.Kind, errNamespacesOfClusterScoped)
+			}
 		}
 		if _, ok := kinds[gvk]; ok {
 			return nil, fmt.Errorf("ByObject has several entries for %s", gvk)
@@ -47,7 +56,7 @@ func newByKind(byObject map[client.Object]ByObject, scheme *runtime.Scheme) (byK
 // configs returns the settings of a kind for each namespace in which it is cached.
 func (o *Options) configs(settings ByObject, namespaced bool) (map[string]Config, error) {
 	if !namespaced && settings.Namespaces != nil {
-		return nil, errors.New("ByObject.Namespaces must be nil for a cluster-scoped kind")
+		return nil, errNamespacesOfClusterScoped
 	}
 	kind := Config{
 		LabelSelector:         settings.Label,

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -25,10 +24,10 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/client-go/rest"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/fakeapi"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 // gate holds back the responses of watches while it is shut.
@@ -140,24 +139,22 @@ func (p *fixture) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// withFixture runs a test in virtual time.
+// withFixture runs a test in virtual time, or on an external cluster.
 func withFixture(t *testing.T, opts cache.Options, f func(t *testing.T, p *fixture)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &fixture{gate: newGate(), config: cp.Config()}
+	testserver.Test(t, func(t *testing.T) {
+		p := &fixture{gate: newGate(), config: testserver.Start(t)}
+		uncached := rest.CopyConfig(p.config)
 		p.config.Wrap(p.gate.wrap)
 		p.config.Wrap(p.wrap)
+		var err error
 		if p.cache, err = cache.New(p.config, opts); err != nil {
 			t.Fatal(err)
 		}
 		if p.Client, err = client.New(p.config, client.Options{Cache: &client.CacheOptions{Reader: p.cache, Unstructured: true}}); err != nil {
 			t.Fatal(err)
 		}
-		if p.live, err = client.New(cp.Config(), client.Options{}); err != nil {
+		if p.live, err = client.New(uncached, client.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -165,7 +162,7 @@ func withFixture(t *testing.T, opts cache.Options, f func(t *testing.T, p *fixtu
 		go func() { done <- p.cache.Start(ctx) }()
 		defer func() {
 			cancel()
-			if err := errors.Join(<-done, cp.Stop()); err != nil {
+			if err := <-done; err != nil {
 				t.Error(err)
 			}
 		}()
@@ -186,14 +183,14 @@ func (p *fixture) hold(t *testing.T, objs ...client.Object) {
 			t.Fatal(err)
 		}
 	}
-	synctest.Wait()
+	testserver.Wait()
 	p.gate.shut()
 }
 
 // release lets the watches catch up.
 func (p *fixture) release() {
 	p.gate.lift()
-	synctest.Wait()
+	testserver.Wait()
 }
 
 func deployment(name string) *appsv1.Deployment {

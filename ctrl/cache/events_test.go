@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 // events collects the objects of events.
@@ -53,7 +53,7 @@ func TestEventsEqualResponses(t *testing.T) {
 	for name, obj := range newSecret {
 		for _, listed := range []bool{true, false} {
 			t.Run(map[bool]string{true: name + ", listed", false: name + ", watched"}[listed], func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				testserver.Test(t, func(t *testing.T) {
 					testEventsEqualResponses(t, obj(), listed)
 				})
 			})
@@ -86,7 +86,7 @@ func testEventsEqualResponses(t *testing.T, obj client.Object, listed bool) {
 		t.Fatal(err)
 	}
 	same(<-objs)
-	synctest.Wait()
+	testserver.Wait()
 	same(<-events(t, informers, obj)) // of a handler that is added later
 
 	read := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)

@@ -41,7 +41,8 @@ type informerKey struct {
 	representation representation.Representation
 }
 
-// New returns a cache of the server of config. It makes no requests before the first use.
+// New returns a cache of the server of config. It makes no requests before the first use, except for
+// discovery if ByObject restricts kinds to namespaces.
 func New(config *rest.Config, opts Options) (Cache, error) {
 	applyMutationVariable(&opts)
 	c, err := newInformerCache(config, opts)
@@ -56,6 +57,9 @@ func New(config *rest.Config, opts Options) (Cache, error) {
 
 // newInformerCache returns a cache with the defaults of opts filled in.
 func newInformerCache(config *rest.Config, opts Options) (*informerCache, error) {
+	if config == nil {
+		return nil, errors.New("must specify Config")
+	}
 	config = rest.CopyConfig(config)
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
@@ -80,7 +84,7 @@ func newInformerCache(config *rest.Config, opts Options) (*informerCache, error)
 		}
 		opts.Mapper = mapper
 	}
-	kinds, err := newByKind(opts.ByObject, opts.Scheme)
+	kinds, err := newByKind(opts.ByObject, opts.Scheme, opts.Mapper)
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +216,9 @@ func (c *informerCache) IndexField(
 	gvk, err := apiutil.GVKForObject(obj, c.opts.Scheme)
 	if err != nil {
 		return err
+	}
+	if extractValue == nil {
+		return fmt.Errorf("the index %q of %s must have a non-nil function", field, gvk.Kind)
 	}
 	i, _, err := c.informer(informerKey{gvk, representation.Of(obj)}, false)
 	if err != nil {

@@ -2,11 +2,9 @@ package cache_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,23 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
-// startControlPlane starts a control plane, a cache of it and a client that reads from the cache.
+// startControlPlane starts a control plane, a cache of its default namespace and a client that reads from the cache.
 func startControlPlane(t *testing.T) (client.Client, cache.Cache) {
 	t.Helper()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+	config := testserver.Start(t)
+	c, err := cache.New(config, cache.Options{
+		DefaultNamespaces: map[string]cache.Config{"default": {}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cache.New(cp.Config(), cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := client.New(cp.Config(), client.Options{Cache: &client.CacheOptions{Reader: c}})
+	live, err := client.New(config, client.Options{Cache: &client.CacheOptions{Reader: c}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +36,7 @@ func startControlPlane(t *testing.T) (client.Client, cache.Cache) {
 	go func() { done <- c.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-done, cp.Stop()); err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
@@ -71,7 +68,7 @@ func TestReadYourWritesOnControlPlane(t *testing.T) {
 		writers.Wait()
 	}
 	t.Run("in real time", write)
-	t.Run("in virtual time", func(t *testing.T) { synctest.Test(t, write) })
+	t.Run("in virtual time", func(t *testing.T) { testserver.Test(t, write) })
 }
 
 // runLifecycle creates, changes and deletes a config map, and reads it after each step.

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,8 +16,30 @@ import (
 // informerStats collects the stats of all running informers of the process.
 var informerStats = &collector{stats: map[informerKey]*stats{}}
 
+// consistencyWait measures how long reads wait for this process's own writes. Reads that need not
+// wait, which is almost all of them, are not counted.
+var consistencyWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	Name:                            "controller_runtime_client_consistency_wait_duration_seconds",
+	Help:                            "Time that reads from the cache wait for own writes, if they have to wait.",
+	Buckets:                         []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10},
+	NativeHistogramBucketFactor:     1.1,
+	NativeHistogramMaxBucketNumber:  100,
+	NativeHistogramMinResetDuration: time.Hour,
+}, []string{"operation", "result"})
+
+// observeConsistencyWait records a read that has waited since began.
+func observeConsistencyWait(operation string, began time.Time, err error) {
+	result := "success"
+	if errors.Is(err, context.DeadlineExceeded) {
+		result = "timeout"
+	} else if err != nil {
+		result = "error"
+	}
+	consistencyWait.WithLabelValues(operation, result).Observe(time.Since(began).Seconds())
+}
+
 func init() {
-	metrics.Registry.MustRegister(informerStats)
+	metrics.Registry.MustRegister(informerStats, consistencyWait)
 }
 
 // stats are the stats of a kind in one representation. All caches of the process share them, and

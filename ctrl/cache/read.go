@@ -51,7 +51,7 @@ func (i *informer) get(ctx context.Context, key client.ObjectKey, out client.Obj
 		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 	}
 	if !options.DisableReadYourWritesConsistency {
-		if err := i.revalidate(ctx, key.Namespace, key.Name); err != nil {
+		if err := i.revalidate(ctx, "get", key.Namespace, key.Name); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func (i *informer) list(ctx context.Context, out client.ObjectList, options *cli
 		}
 	}
 	if !query.Watched {
-		if err := i.revalidate(ctx, query.Namespace, ""); err != nil {
+		if err := i.revalidate(ctx, "list", query.Namespace, ""); err != nil {
 			return err
 		}
 	}

@@ -25,12 +25,22 @@ import (
 const maxReadsByName = 8
 
 // revalidate updates the invalid objects with a name, or all of a namespace if name is empty, or
-// all of the informer if namespace is empty too.
-func (i *informer) revalidate(ctx context.Context, namespace, name string) error {
+// all of the informer if namespace is empty too. The operation is get or list.
+func (i *informer) revalidate(ctx context.Context, operation, namespace, name string) error {
 	invalid := i.store.Invalid(namespace, name)
 	if len(invalid) == 0 {
 		return nil
 	}
+	began := time.Now()
+	err := i.revalidateEach(ctx, namespace, name, invalid)
+	observeConsistencyWait(operation, began, err)
+	return err
+}
+
+// revalidateEach updates invalid objects, few of them one by one.
+func (i *informer) revalidateEach(
+	ctx context.Context, namespace, name string, invalid []*store.Invalidation,
+) error {
 	byPartition := map[*partition][]*store.Invalidation{}
 	for _, v := range invalid {
 		p := i.partitionFor(v.Key.Namespace)

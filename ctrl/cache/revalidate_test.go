@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,6 +23,8 @@ import (
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
+	"flyball.dev/ctrl/internal/testserver"
+	"flyball.dev/ctrl/metrics"
 )
 
 // lists returns the names in a list from the cache and from the server.
@@ -355,7 +356,7 @@ func TestOverlayExpires(t *testing.T) {
 			t.Errorf("the overlay has not expired after five minutes without an event: %v", err)
 		}
 		p.release()
-		synctest.Wait()
+		testserver.Wait()
 		if err := get(); err != nil {
 			t.Error(err)
 		}
@@ -400,7 +401,7 @@ func TestWrappedCache(t *testing.T) {
 		if _, err := c.GetCache().GetInformer(ctx, cm); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
+		testserver.Wait()
 		p.gate.shut()
 		if err := c.GetClient().Create(ctx, cm); err != nil {
 			t.Fatal(err)
@@ -408,5 +409,71 @@ func TestWrappedCache(t *testing.T) {
 		if err := c.GetClient().Get(ctx, client.ObjectKeyFromObject(cm), cm); err != nil || own.reads != 1 {
 			t.Errorf("error %v after %d reads of the wrapper", err, own.reads)
 		}
+	})
+}
+
+// Reads that wait for own writes are measured, and only those.
+func TestMetricsOfLiveReads(t *testing.T) {
+	count := func(operation, result string) (n uint64) {
+		families, err := metrics.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() != "controller_runtime_client_consistency_wait_duration_seconds" {
+				continue
+			}
+			for _, m := range f.Metric { // labels are sorted by name
+				if m.Label[0].GetValue() == operation && m.Label[1].GetValue() == result {
+					n += m.GetHistogram().GetSampleCount()
+				}
+			}
+		}
+		return n
+	}
+	withFixture(t, cache.Options{}, func(t *testing.T, p *fixture) {
+		d := deployment("measured")
+		if err := p.live.Create(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		p.hold(t, &appsv1.Deployment{})
+		key := client.ObjectKeyFromObject(d)
+		get := func(ctx context.Context) error { return p.Get(ctx, key, &appsv1.Deployment{}) }
+		list := func(ctx context.Context) error { return p.List(ctx, &appsv1.DeploymentList{}) }
+		ended, cancel := context.WithDeadline(t.Context(), time.Now())
+		defer cancel()
+		for n, step := range []struct {
+			operation, result string
+			read              func(context.Context) error
+			ctx               context.Context
+			status            int
+		}{
+			{"get", "success", get, t.Context(), 0},
+			{"list", "success", list, t.Context(), 0},
+			{"get", "error", get, t.Context(), http.StatusInternalServerError},
+			{"get", "timeout", get, ended, 0},
+		} {
+			if err := p.SubResource("scale").Patch(t.Context(), d, merge(`{"spec":{"replicas":%d}}`, n+2)); err != nil {
+				t.Fatal(err)
+			}
+			before := count(step.operation, step.result)
+			p.fail(step.status)
+			err := step.read(step.ctx)
+			p.fail(0)
+			if (err == nil) != (step.result == "success") {
+				t.Errorf("%s, %s: %v", step.operation, step.result, err)
+			}
+			if n := count(step.operation, step.result) - before; n != 1 {
+				t.Errorf("%s, %s: measured %d times", step.operation, step.result, n)
+			}
+			if err := get(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before = count("get", "success")
+			if err := get(t.Context()); err != nil || count("get", "success") != before {
+				t.Errorf("a read that does not wait is measured, or fails: %v", err)
+			}
+		}
+		p.release()
 	})
 }

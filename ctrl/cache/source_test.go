@@ -2,24 +2,22 @@ package cache_test
 
 import (
 	"testing"
-	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/internal/testserver"
 	"flyball.dev/ctrl/reconcile"
 	"flyball.dev/ctrl/source"
 )
 
 // The typed objects of events have no kind, but the causes of requests do.
 func TestCausesNameTheKind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testserver.Test(t, func(t *testing.T) {
 		c, informers := startControlPlane(t)
 		q := priorityqueue.New[reconcile.Request]("")
 		defer q.ShutDown()
@@ -42,13 +40,8 @@ func TestCausesNameTheKind(t *testing.T) {
 
 // A source does not wait for an informer that was removed before it has synced.
 func TestSourceOfRemovedInformer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cp.Stop()
-		c, err := cache.New(rest.CopyConfig(cp.Config()), cache.Options{})
+	testserver.Test(t, func(t *testing.T) {
+		c, err := cache.New(testserver.Start(t), cache.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +49,7 @@ func TestSourceOfRemovedInformer(t *testing.T) {
 		if err := s.Start(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // for the informer, which will not sync as the cache is not started
+		testserver.Wait() // for the informer, which will not sync as the cache is not started
 		if err := c.RemoveInformer(t.Context(), &corev1.Secret{}); err != nil {
 			t.Fatal(err)
 		}

@@ -2,11 +2,11 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,9 +25,9 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/interceptor"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,16 +78,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 // start starts a control plane and returns a client for it.
 func start(t *testing.T) client.WithWatch {
 	t.Helper()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.NewWithWatch(cp.Config(), client.Options{Scheme: testScheme(t)})
+	c, err := client.NewWithWatch(testserver.Start(t), client.Options{Scheme: testScheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +105,8 @@ func define(t *testing.T, c client.Client) *apiextensionsv1.CustomResourceDefini
 			}))},
 		}},
 	}
-	if err := c.Create(context.Background(), crd); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, c.Create(context.Background(), crd))
+	testserver.Eventually(t, func() error { return c.List(context.Background(), &WidgetList{}) })
 	return crd
 }
 
@@ -452,7 +442,7 @@ func TestWatch(t *testing.T) {
 // TestRecreatedCustomResourceDefinition checks that a client works after a definition was created,
 // deleted, and created again with another scope.
 func TestRecreatedCustomResourceDefinition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testserver.Test(t, func(t *testing.T) {
 		c := start(t)
 		ctx := context.Background()
 		w := &Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
@@ -462,7 +452,12 @@ func TestRecreatedCustomResourceDefinition(t *testing.T) {
 		crd := define(t, c)
 		expectNoError(t, c.Create(ctx, w))
 		expectNoError(t, c.Delete(ctx, crd))
-		synctest.Wait() // the server takes it down in the background
+		testserver.Eventually(t, func() error { // the server takes it down in the background
+			if err := c.Get(ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the definition is still there: %w", err)
+			}
+			return nil
+		})
 		if err := c.Get(ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
 			t.Fatalf("after it is gone: %v", err)
 		}
@@ -470,7 +465,9 @@ func TestRecreatedCustomResourceDefinition(t *testing.T) {
 		anew := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}, Spec: crd.Spec}
 		anew.Spec.Scope = apiextensionsv1.ClusterScoped
 		expectNoError(t, c.Create(ctx, anew))
-		expectNoError(t, c.Create(ctx, &Widget{ObjectMeta: metav1.ObjectMeta{Name: "x"}}))
+		testserver.Eventually(t, func() error {
+			return c.Create(ctx, &Widget{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
+		})
 		if namespaced, err := c.IsObjectNamespaced(w); err != nil || namespaced {
 			t.Errorf("namespaced: %v, %v", namespaced, err)
 		}

@@ -176,8 +176,11 @@ func versionOf(obj Object, uid types.UID) string {
 
 // deletedAll notifies of the deletion of a collection. The response may be the list of the objects
 // before the deletion.
-func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o *metav1.DeleteOptions) {
-	if c.writes == nil || len(o.DryRun) > 0 {
+func (c *client) deletedAll(
+	ctx context.Context, r *resource, res rest.Result, o *metav1.DeleteOptions, disabled bool,
+) {
+	notifies := c.writes != nil && !disabled
+	if len(o.DryRun) > 0 || !notifies && !overlay.Observed(ctx) {
 		return
 	}
 	list, err := res.Get()
@@ -188,7 +191,11 @@ func (c *client) deletedAll(ctx context.Context, r *resource, res rest.Result, o
 				return err
 			}
 			t := target{resource: r, key: ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-			c.writes.Deleting(ctx, t.metadata(obj.GetUID(), obj.GetResourceVersion()))
+			gone := t.metadata(obj.GetUID(), obj.GetResourceVersion())
+			overlay.Observe(ctx, gone)
+			if notifies {
+				c.writes.Deleting(ctx, gone)
+			}
 			return nil
 		})
 	}

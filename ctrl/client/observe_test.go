@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -30,6 +31,9 @@ func TestWritesAreObserved(t *testing.T) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x", ResourceVersion: "6"},
 	}
+	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	list.Items = []corev1.Pod{*stored, *pod("a", "y")}
+	list.Items[1].ResourceVersion = "7"
 	config := func() *corev1ac.PodApplyConfiguration { return corev1ac.Pod("x", "a") }
 	for name, tt := range map[string]struct {
 		write    func(ctx context.Context, c client.Client) error
@@ -60,6 +64,12 @@ func TestWritesAreObserved(t *testing.T) {
 		"delete": {func(ctx context.Context, c client.Client) error {
 			return c.Delete(ctx, stored.DeepCopy())
 		}, stored, []string{"x@5"}},
+		"delete of a collection": {func(ctx context.Context, c client.Client) error {
+			return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a"))
+		}, list, []string{"x@5", "y@7"}},
+		"dry run of the delete of a collection": {func(ctx context.Context, c client.Client) error {
+			return c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("a"), client.DryRunAll)
+		}, list, nil},
 	} {
 		for cache, options := range map[string][]func(*client.Options){
 			"without a cache": nil,

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -19,9 +18,9 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 // ConfigMap is a Go type of a program's own for a kind that is built in. It does not implement
@@ -63,15 +62,13 @@ func ownTypes() *runtime.Scheme {
 func TestOwnTypesOfBuiltInKinds(t *testing.T) {
 	for name, contentType := range map[string]string{"by default": "", "protobuf preferred": protobufType} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testOwnTypes(t, contentType) })
+			testserver.Test(t, func(t *testing.T) { testOwnTypes(t, contentType) })
 		})
 	}
 }
 
 func testOwnTypes(t *testing.T, contentType string) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	expectNoError(t, err)
-	cfg := cp.Config()
+	cfg := testserver.Start(t)
 	cfg.ContentType = contentType
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, err := cache.New(cfg, cache.Options{Scheme: ownTypes()})
@@ -81,7 +78,6 @@ func testOwnTypes(t *testing.T, contentType string) {
 	t.Cleanup(func() {
 		cancel()
 		expectNoError(t, <-stopped)
-		expectNoError(t, cp.Stop())
 	})
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: ownTypes()})
 	expectNoError(t, err)
@@ -135,7 +131,7 @@ func testOwnTypes(t *testing.T, contentType string) {
 	next(watch.Modified, "3")
 	expectNoError(t, c.Apply(ctx, corev1ac.ConfigMap("own", "default").WithData(map[string]string{"a": "4"}), client.FieldOwner("me"), client.ForceOwnership))
 	next(watch.Modified, "4")
-	synctest.Wait()
+	testserver.Wait()
 	expectNoError(t, reader.Get(ctx, key, cm)) // what the watch brought
 	if cm.Data["a"] != "4" {
 		t.Errorf("the cache has %+v", cm)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,6 +80,9 @@ func (c *client) resource(key resourceKey) (*resource, error) {
 	}
 	gvk := key.gvk
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("%w: if it is a CRD, it should be installed, and serve this version", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/internal/representation"
 )
 
@@ -72,6 +73,9 @@ func (c *client) Patch(ctx context.Context, obj Object, patch Patch, opts ...Pat
 
 // patch patches the target with the patch that is computed from body.
 func (c *client) patch(ctx context.Context, t target, body Object, patch Patch, o *PatchOptions) error {
+	if reflectutil.IsNil(patch) {
+		return fmt.Errorf("the patch of %s %s must not be nil", t.gvk.Kind, t.key)
+	}
 	data, err := patch.Data(body)
 	if err != nil {
 		return fmt.Errorf("failed to create the patch: %w", err)
@@ -195,7 +199,7 @@ func (c *client) DeleteAllOf(ctx context.Context, obj Object, opts ...DeleteAllO
 	if err := r.check(res.Error()); err != nil {
 		return err
 	}
-	c.deletedAll(ctx, r, res, raw)
+	c.deletedAll(ctx, r, res, raw, o.DeleteOptions.DisableReadYourWritesConsistency)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -13,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,17 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // run runs f with a started cluster of a control plane of its own, in virtual
 // time, and then stops both.
 func run(t *testing.T, f func(t *testing.T, ctx context.Context, c cluster.Cluster)) {
-	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := cp.Stop(); err != nil {
-				t.Error(err)
-			}
-		}()
-		c, err := cluster.New(cp.Config())
+	testserver.Test(t, func(t *testing.T) {
+		c, err := cluster.New(testserver.Start(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +36,7 @@ func run(t *testing.T, f func(t *testing.T, ctx context.Context, c cluster.Clust
 				t.Error(err)
 			}
 		}()
-		synctest.Wait()
+		testserver.Wait()
 		f(t, ctx, c)
 	})
 }
@@ -107,7 +97,7 @@ func TestEvents(t *testing.T) {
 			c.GetEventRecorder("new").Eventf(about, nil, "Warning", "New", "Say", "said")
 			time.Sleep(time.Second)
 		}
-		synctest.Wait()
+		testserver.Wait()
 
 		var core corev1.EventList
 		var events eventsv1.EventList

@@ -37,6 +37,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
@@ -247,7 +248,7 @@ func NewTypedUnmanaged[request comparable](
 func newController[request comparable](
 	name string, options TypedOptions[request], scope *names.Set,
 ) (TypedController[request], error) {
-	if options.Reconciler == nil {
+	if f := reflect.ValueOf(options.Reconciler); !f.IsValid() || f.Kind() == reflect.Func && f.IsNil() {
 		return nil, errors.New("must specify Reconciler")
 	}
 	if name == "" {

@@ -6,19 +6,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/controller/controllerutil"
+	"flyball.dev/ctrl/internal/testserver"
 	"flyball.dev/ctrl/manager"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 	"flyball.dev/ctrl/reconcile"
@@ -29,26 +29,18 @@ import (
 func TestAnOperatorAndItsOwnWrites(t *testing.T) {
 	for _, restless := range []bool{false, true} {
 		t.Run(fmt.Sprint("restless=", restless), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { operate(t, restless) })
+			testserver.Test(t, func(t *testing.T) { operate(t, restless) })
 		})
 	}
 }
 
 func operate(t *testing.T, restless bool) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
 	var mu sync.Mutex
 	var found []controller.HotLoop
 	var seen []string
-	mgr, err := manager.New(cp.Config(), manager.Options{
+	mgr, err := manager.New(testserver.Start(t), manager.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{"default": {}}},
 		Controller: config.Controller{OnHotLoop: func(h controller.HotLoop) {
 			mu.Lock()
 			defer mu.Unlock()

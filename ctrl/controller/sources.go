@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
 
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/source"
 )
 
@@ -19,6 +20,9 @@ type eventSources[request comparable] struct {
 }
 
 func (c *controller[request]) Watch(src source.TypedSource[request]) error {
+	if reflectutil.IsNil(src) {
+		return fmt.Errorf("controller %s must watch a non-nil source", c.name)
+	}
 	c.mu.Lock()
 	s := c.sources
 	if s == nil {
@@ -47,6 +51,10 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 	}
 	s := &eventSources[request]{ctx: ctx, synced: make(chan struct{})}
 	s.queue = c.options.NewQueue(c.name, c.options.RateLimiter)
+	if s.queue == nil {
+		c.mu.Unlock()
+		return nil, fmt.Errorf("NewQueue of controller %s must return a non-nil queue", c.name)
+	}
 	sources := c.pending
 	c.sources, c.pending = s, nil
 	c.mu.Unlock()

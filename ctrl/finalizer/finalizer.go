@@ -16,6 +16,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/controllerutil"
+	"flyball.dev/ctrl/internal/reflectutil"
 )
 
 // Result has the parts of the object that were changed and have to be written.
@@ -33,7 +34,8 @@ type Finalizer interface {
 
 // Registerer registers finalizers.
 type Registerer interface {
-	// Register adds a finalizer under a key. It returns an error if the key is registered.
+	// Register adds a finalizer under a key. It returns an error if the key is registered or the
+	// finalizer is nil.
 	Register(key string, f Finalizer) error
 }
 
@@ -52,6 +54,9 @@ func NewFinalizers() Finalizers {
 type finalizers map[string]Finalizer
 
 func (f finalizers) Register(key string, finalizer Finalizer) error {
+	if reflectutil.IsNil(finalizer) {
+		return fmt.Errorf("finalizer for key %q must not be nil", key)
+	}
 	if _, taken := f[key]; taken {
 		return fmt.Errorf("finalizer for key %q already registered", key)
 	}

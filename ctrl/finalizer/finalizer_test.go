@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +69,13 @@ func TestFinalize(t *testing.T) {
 				t.Errorf("called: %v", called)
 			}
 		})
+	}
+}
+
+func TestRegisterNil(t *testing.T) {
+	err := NewFinalizers().Register("example.com/nil", nil)
+	if err == nil || !strings.Contains(err.Error(), "example.com/nil") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/testserver"
 	"flyball.dev/ctrl/manager"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 )
@@ -51,19 +50,11 @@ func start(t *testing.T, config *rest.Config, lead func()) *replica {
 	return r
 }
 
-// TestElection lets replicas elect a leader over a Lease in a control plane, in virtual time.
+// TestElection lets replicas elect a leader over a Lease in a control plane.
 func TestElection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			synctest.Wait() // a manager that lost its lease still records that
-			if err := cp.Stop(); err != nil {
-				t.Error(err)
-			}
-		}()
+	testserver.Test(t, func(t *testing.T) {
+		config := testserver.Start(t)
+		defer testserver.Wait() // a manager that lost its lease still records that
 		var mu sync.Mutex
 		var led []string
 		lead := func(name string) func() {
@@ -75,14 +66,14 @@ func TestElection(t *testing.T) {
 		}
 		expect := func(want ...string) {
 			t.Helper()
-			synctest.Wait()
+			testserver.Wait()
 			mu.Lock()
 			defer mu.Unlock()
 			if fmt.Sprint(led) != fmt.Sprint(want) {
 				t.Errorf("led: %v, want %v", led, want)
 			}
 		}
-		c, err := client.New(cp.Config(), client.Options{})
+		c, err := client.New(config, client.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,10 +86,14 @@ func TestElection(t *testing.T) {
 			return ptr.Deref(lease.Spec.HolderIdentity, "")
 		}
 
-		a := start(t, cp.Config(), lead("a"))
+		a := start(t, config, lead("a"))
 		<-a.Elected()
-		b := start(t, cp.Config(), lead("b"))
-		time.Sleep(10 * time.Minute)
+		b := start(t, config, lead("b"))
+		long := 10 * time.Minute
+		if testserver.External() {
+			long = 5 * time.Second
+		}
+		time.Sleep(long)
 		expect("a")
 		first := holder()
 

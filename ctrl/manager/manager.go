@@ -158,6 +158,9 @@ func New(config *rest.Config, options Options) (Manager, error) {
 		return nil, err
 	}
 	options.complete()
+	if err := options.checkLeaseDurations(); err != nil {
+		return nil, err
+	}
 	cl, err := cluster.New(config, options.cluster)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
@@ -164,6 +166,26 @@ func (o *Options) complete() {
 	}
 	if o.Controller.Logger.GetSink() == nil {
 		o.Controller.Logger = o.Logger
+	}
+}
+
+// checkLeaseDurations returns an error if the durations of the leader election contradict each
+// other. The elector has the same rules, but it is created only when the manager is started.
+func (o *Options) checkLeaseDurations() error {
+	lease, deadline, retry := *o.LeaseDuration, *o.RenewDeadline, *o.RetryPeriod
+	switch {
+	case !o.LeaderElection:
+		return nil
+	case retry < 1:
+		return fmt.Errorf("the leader election needs a RetryPeriod greater than zero, not %v", retry)
+	case deadline <= time.Duration(leaderelection.JitterFactor*float64(retry)):
+		return fmt.Errorf("the leader election needs a RenewDeadline greater than %v times RetryPeriod: it is %v, and RetryPeriod is %v",
+			leaderelection.JitterFactor, deadline, retry)
+	case lease <= deadline:
+		return fmt.Errorf("the leader election needs a LeaseDuration greater than RenewDeadline: it is %v, and RenewDeadline is %v",
+			lease, deadline)
+	default:
+		return nil
 	}
 }
 

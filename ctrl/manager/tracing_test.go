@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -16,11 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/internal/fakeapi"
+	"flyball.dev/ctrl/internal/testserver"
 	"flyball.dev/ctrl/manager"
 	metricsserver "flyball.dev/ctrl/metrics/server"
 	"flyball.dev/ctrl/reconcile"
@@ -29,21 +29,13 @@ import (
 // TestTrace follows a reconcile to the requests that it makes: reads from the
 // server and writes are spans below its own, and the server receives the trace context.
 func TestTrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := cp.Stop(); err != nil {
-				t.Error(err)
-			}
-		}()
+	testserver.Test(t, func(t *testing.T) {
 		received := &parents{}
-		cfg := cp.Config()
+		cfg := testserver.Start(t)
 		cfg.Wrap(received.record)
 		recorder := tracetest.NewSpanRecorder()
 		mgr, err := manager.New(cfg, manager.Options{
+			Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{"default": {}}},
 			Metrics:    metricsserver.Options{BindAddress: "0"},
 			Controller: config.Controller{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))},
 		})
@@ -67,11 +59,11 @@ func TestTrace(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- mgr.Start(ctx) }()
-		synctest.Wait()
+		testserver.Wait()
 		if err := mgr.GetClient().Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
+		testserver.Wait()
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,6 +85,9 @@ func (c *channel[object, request]) Start(
 	}
 	if reflectutil.IsNil(c.handler) {
 		return errors.New("must specify Channel.Handler")
+	}
+	if slices.ContainsFunc(c.predicates, isNil[object]) {
+		return errors.New("must specify non-nil predicates of Channel")
 	}
 	s := subscriber[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize)}
 

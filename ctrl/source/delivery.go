@@ -12,6 +12,7 @@ import (
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/reflectutil"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/predicate"
 )
@@ -26,6 +27,9 @@ type delivery[object any, request comparable] struct {
 	// do not carry it.
 	gvk schema.GroupVersionKind
 }
+
+// isNil reports whether a predicate is nil.
+func isNil[object any](p predicate.TypedPredicate[object]) bool { return reflectutil.IsNil(p) }
 
 func newDelivery[object any, request comparable](
 	ctx context.Context,

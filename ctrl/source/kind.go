@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,7 @@ const retryInterval = 10 * time.Second
 
 // Kind is a source of the events of the objects of obj's kind, from a cache. If the cache cannot
 // provide an informer, as while the CRD is missing, it retries until the controller's
-// CacheSyncTimeout.
+// CacheSyncTimeout, unless the kind is not in the scheme.
 func Kind[object client.Object](
 	cache cache.Cache,
 	obj object,
@@ -73,6 +74,8 @@ func (k *kind[object, request]) Start(ctx context.Context, queue workqueue.Typed
 		return errors.New("must create Kind with a non-nil cache")
 	case reflectutil.IsNil(k.handler):
 		return errors.New("must create Kind with non-nil handler")
+	case slices.ContainsFunc(k.predicates, isNil[object]):
+		return errors.New("must create Kind with non-nil predicates")
 	case k.started != nil:
 		return fmt.Errorf("%s was started before", k)
 	}
@@ -117,7 +120,8 @@ func (k *kind[object, request]) waitForInformer(ctx context.Context, informer ca
 	return k.cache.WaitForCacheSync(ctx)
 }
 
-// informer gets the informer, and retries until ctx is done.
+// informer gets the informer, and retries until ctx is done. A kind that is not in the scheme is an
+// error at once.
 func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, error) {
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
@@ -126,6 +130,9 @@ func (k *kind[object, request]) informer(ctx context.Context) (cache.Informer, e
 		informer, err := k.cache.GetInformer(ctx, k.of, cache.BlockUntilSynced(false))
 		if err == nil {
 			return informer, nil
+		}
+		if runtime.IsNotRegisteredError(err) {
+			return nil, fmt.Errorf("%s: %s: %w", k, informerErrorMessage(err), err)
 		}
 		log.Current().WithName("source").Error(err, informerErrorMessage(err))
 		k.failure.Store(&err)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -80,6 +81,9 @@ func (s *TypedInformer[object, request]) Start(
 	}
 	if reflectutil.IsNil(s.Handler) {
 		return errors.New("must specify Informer.Handler")
+	}
+	if slices.ContainsFunc(s.Predicates, isNil[object]) {
+		return errors.New("must specify non-nil Informer.Predicates")
 	}
 	_, err := subscribe(ctx, s.Informer, newDelivery(ctx, queue, s.Informer, s.Handler, s.Predicates))
 	return err

@@ -3,6 +3,7 @@ package apiutil
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -17,8 +18,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewDynamicRESTMapper returns a RESTMapper that discovers the server's resources on demand, one
-// group and version at a time. It makes no request before it is first used.
+// NewDynamicRESTMapper returns a RESTMapper that discovers the server's resources on demand. It makes
+// no request before it is first used.
+//
+// The first use discovers all resources with two requests if the server has aggregated discovery, as
+// Kubernetes has by default since 1.27. Of other servers it discovers the groups, and then the
+// versions that are asked for, one at a time.
 //
 // A kind that is not found is looked up on the server again, so that kinds which are installed
 // later are found; for each group this is limited to once a second, with bursts of ten. Results are
@@ -27,6 +32,9 @@ import (
 func NewDynamicRESTMapper(cfg *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	if httpClient == nil {
 		return nil, errors.New("httpClient must not be nil, consider using rest.HTTPClientFor(c) to create a client")
+	}
+	if cfg == nil {
+		return nil, errors.New("cfg must not be nil")
 	}
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
@@ -60,7 +68,7 @@ type query struct {
 func (m *mapper) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.current.Store(newSnapshot(nil, false))
+	m.current.Store(newSnapshot(nil))
 }
 
 func (m *mapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
@@ -132,14 +140,16 @@ func lookUp[T any](m *mapper, q query, find func(*snapshot) (T, error)) (T, erro
 			return found, err
 		}
 	}
-	s, failure := m.refresh(q, s)
-	if s == nil {
+	s, err := m.refresh(q, s)
+	if err != nil {
 		var none T
-		return none, failure
+		return none, err
 	}
 	found, err := find(s)
-	if err != nil && failure != nil {
-		err = failure // it may be in the part whose discovery failed
+	if meta.IsNoMatchError(err) {
+		if failure := s.failure(q); failure != nil {
+			err = failure // it may be in the part whose discovery failed
+		}
 	}
 	return found, err
 }
@@ -154,10 +164,11 @@ func (m *mapper) refresh(q query, seen *snapshot) (*snapshot, error) {
 		return now, nil
 	}
 	next, err := m.fetch(q, now)
-	if next != nil {
-		m.current.Store(next)
+	if err != nil {
+		return nil, err
 	}
-	return next, err
+	m.current.Store(next)
+	return next, nil
 }
 
 // allowRetry reports whether a group may be discovered again now.
@@ -170,30 +181,82 @@ func (m *mapper) allowRetry(group string) bool {
 	return l.Allow()
 }
 
-// fetch discovers what the query needs and returns the extended snapshot. The error has the groups
-// and versions whose discovery failed; the snapshot has the others.
+// fetch discovers what the query needs and returns the extended snapshot.
 func (m *mapper) fetch(q query, from *snapshot) (*snapshot, error) {
 	switch {
-	case q.all:
-		return m.fetchAll()
+	case !from.discovered, q.all, q.version == "" && from.aggregated:
+		next, err := m.discover(from)
+		if err != nil {
+			return nil, err
+		}
+		return m.extend(next, q), nil
 	case q.version != "":
-		g := from.group(q.group).clone(q.group)
-		// The order of a version that is new to the group is not known.
-		g.complete = g.complete && slices.Contains(g.versions, q.version)
-		failed := ErrResourceDiscoveryFailed{}
-		m.fetchVersion(g, q.version, failed)
-		return from.with(g), failed.orNil()
+		return from.with(m.fetchVersion(from.group(q.group).clone(q.group), q.version)), nil
 	default:
 		g, err := m.fetchGroup(q.group)
 		if err != nil {
 			return nil, &ErrResourceDiscoveryFailed{schema.GroupVersion{Group: q.group}: err}
 		}
-		failed := ErrResourceDiscoveryFailed{}
-		for _, v := range g.versions {
-			m.fetchVersion(g, v, failed)
-		}
-		return from.with(g), failed.orNil()
+		return from.with(m.fetchVersions(g)), nil
 	}
+}
+
+// discover returns the groups of the server, with their resources if it has aggregated discovery.
+// Resources whose server is unavailable are those of the snapshot from, if it has them.
+func (m *mapper) discover(from *snapshot) (*snapshot, error) {
+	list, resources, failed, err := m.client.GroupsAndMaybeResources()
+	if err != nil {
+		return nil, fmt.Errorf("failed to get server groups: %w", err)
+	}
+	if len(list.Groups) == 0 {
+		return nil, errors.New("received an empty API groups list")
+	}
+	groups := make([]*group, 0, len(list.Groups))
+	for i := range list.Groups {
+		g := groupOf(&list.Groups[i])
+		g.complete = resources != nil
+		for _, v := range g.versions {
+			if got, ok := resources[schema.GroupVersion{Group: g.name, Version: v}]; ok {
+				g.resources[v] = got.APIResources
+			}
+		}
+		for gv, err := range failed {
+			if gv.Group == g.name {
+				g.addStale(gv.Version, err, from.group(g.name))
+			}
+		}
+		groups = append(groups, g)
+	}
+	s := newSnapshot(groups)
+	s.discovered, s.aggregated, s.all = true, resources != nil, resources != nil
+	return s, nil
+}
+
+// extend adds to a snapshot that was just discovered what the query needs. If discovery was
+// aggregated, what the snapshot does not have does not exist.
+func (m *mapper) extend(s *snapshot, q query) *snapshot {
+	switch {
+	case s.covers(q) || s.aggregated && s.failure(q) != nil:
+		return s
+	case q.all:
+		groups := make([]*group, len(s.groups))
+		for i, g := range s.groups {
+			groups[i] = m.fetchVersions(g.clone(g.name))
+		}
+		next := newSnapshot(groups)
+		next.discovered, next.all = true, true
+		return next
+	}
+	g := s.group(q.group).clone(q.group)
+	switch {
+	case q.version == "":
+		g = m.fetchVersions(g)
+	case s.aggregated:
+		g.add(q.version, nil)
+	default:
+		g = m.fetchVersion(g, q.version)
+	}
+	return s.with(g)
 }
 
 // fetchGroup returns a group with its versions but without their resources.
@@ -204,7 +267,7 @@ func (m *mapper) fetchGroup(name string) (*group, error) {
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
-		return &group{complete: true, versions: doc.Versions, resources: map[string][]metav1.APIResource{}}, nil
+		return &group{versions: doc.Versions, ordered: true, resources: map[string][]metav1.APIResource{}}, nil
 	}
 	var doc metav1.APIGroup
 	err := m.client.RESTClient().Get().AbsPath("/apis", name).Do(context.Background()).Into(&doc)
@@ -215,41 +278,29 @@ func (m *mapper) fetchGroup(name string) (*group, error) {
 	return groupOf(&doc), nil
 }
 
-// fetchVersion adds the resources of a version to g. A version that does not exist has none.
-func (m *mapper) fetchVersion(g *group, version string, failed ErrResourceDiscoveryFailed) {
-	gv := schema.GroupVersion{Group: g.name, Version: version}
-	list, err := m.client.ServerResourcesForGroupVersion(gv.String())
-	switch {
-	case apierrors.IsNotFound(err):
-		g.resources[version] = nil
-	case err != nil:
-		failed[gv] = err
-	default:
-		g.resources[version] = list.APIResources
+// fetchVersions adds the resources of all versions of g, and returns it.
+func (m *mapper) fetchVersions(g *group) *group {
+	for _, v := range g.versions {
+		m.fetchVersion(g, v)
 	}
+	g.complete = true
+	return g
 }
 
-// fetchAll discovers all groups.
-func (m *mapper) fetchAll() (*snapshot, error) {
-	list, resources, failed, err := m.client.GroupsAndMaybeResources()
-	if err != nil {
-		return nil, err
-	}
-	problems := ErrResourceDiscoveryFailed{}
-	groups := make([]*group, 0, len(list.Groups))
-	for i := range list.Groups {
-		g := groupOf(&list.Groups[i])
-		for _, v := range g.versions {
-			gv := schema.GroupVersion{Group: g.name, Version: v}
-			if got, ok := resources[gv]; ok {
-				g.resources[v] = got.APIResources
-			} else if err, ok := failed[gv]; ok {
-				problems[gv] = err
-			} else {
-				m.fetchVersion(g, v, problems)
-			}
+// fetchVersion adds the resources of a version to g, and returns it. A version that does not exist
+// has none.
+func (m *mapper) fetchVersion(g *group, version string) *group {
+	list, err := m.client.ServerResourcesForGroupVersion(schema.GroupVersion{Group: g.name, Version: version}.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		g.add(version, nil)
+	case err != nil:
+		g.fail(version, err)
+	default:
+		g.add(version, list.APIResources)
+		if !slices.Contains(g.versions, version) {
+			g.ordered, g.complete = false, false // its place among the others is not known
 		}
-		groups = append(groups, g)
 	}
-	return newSnapshot(groups, true), problems.orNil()
+	return g
 }

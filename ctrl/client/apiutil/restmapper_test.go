@@ -2,6 +2,7 @@ package apiutil_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -46,41 +48,141 @@ var (
 	widget     = schema.GroupKind{Group: "example.com", Kind: "Widget"}
 )
 
-// TestMapperDiscoversOnDemand checks the results and the requests that they took.
+// TestMapperDiscoversOnDemand checks the results and the requests that they took: of a server with
+// aggregated discovery the first lookup needs two, of another one those of what is looked up as
+// well.
 func TestMapperDiscoversOnDemand(t *testing.T) {
 	tests := []struct {
 		name  string
 		call  func(m meta.RESTMapper) (any, error)
 		want  any
-		paths []string
+		paths []string // after the groups, if discovery is not aggregated
 	}{
-		{"a kind in a version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(deployment, "v1")) }, "deployments", []string{"/apis/apps/v1"}},
-		{"a kind in any version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(widget)) }, "widgets", []string{"/apis/example.com", "/apis/example.com/v1beta1"}},
-		{"a kind in no version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(widget, "")) }, "widgets", []string{"/apis/example.com", "/apis/example.com/v1beta1"}},
+		{"a kind in a version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(deployment, "v1")) },
+			"deployments", []string{"/apis/apps/v1"}},
+		{"a kind in any version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(widget)) },
+			"widgets", []string{"/apis/example.com/v1beta1"}},
+		{"a kind in no version", func(m meta.RESTMapper) (any, error) { return plural(m.RESTMapping(widget, "")) },
+			"widgets", []string{"/apis/example.com/v1beta1"}},
 		{"a resource", func(m meta.RESTMapper) (any, error) {
 			return m.KindFor(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"})
 		}, deployment.WithVersion("v1"), []string{"/apis/apps/v1"}},
 		{"a resource of the core group", func(m meta.RESTMapper) (any, error) {
 			return m.ResourceFor(schema.GroupVersionResource{Resource: "pods"})
-		}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, []string{"/api", "/api/v1"}},
+		}, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, []string{"/api/v1"}},
 		{"a resource of some group", func(m meta.RESTMapper) (any, error) {
 			return m.KindFor(schema.GroupVersionResource{Resource: "widgets"})
-		}, widget.WithVersion("v1beta1"), []string{"/api", "/api/v1", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/apis/example.com/v1beta1"}},
+		}, widget.WithVersion("v1beta1"),
+			[]string{"/api/v1", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/apis/example.com/v1beta1"}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newDiscovery()
-			m := newMapper(t, s)
-			for range 2 { // the second call makes no request
-				got, err := tt.call(m)
-				if err != nil || got != tt.want {
-					t.Fatalf("got %v, %v; want %v", got, err, tt.want)
+		for _, aggregated := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/aggregated=%v", tt.name, aggregated), func(t *testing.T) {
+				s := newDiscovery()
+				s.Aggregated = aggregated
+				m := newMapper(t, s)
+				for range 2 { // the second call makes no request
+					got, err := tt.call(m)
+					if err != nil || got != tt.want {
+						t.Fatalf("got %v, %v; want %v", got, err, tt.want)
+					}
 				}
+				want := []string{"/api", "/apis"}
+				if !aggregated {
+					want = append(want, tt.paths...)
+				}
+				if got := paths(s); !slices.Equal(got, want) {
+					t.Errorf("requests %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestMapperAggregated looks up kinds of all groups with two requests, and after that makes one for
+// a version that is not there, and two for a group in any version.
+func TestMapperAggregated(t *testing.T) {
+	s := newDiscovery()
+	s.Aggregated = true
+	m := newMapper(t, s)
+	lookUp := func(gk schema.GroupKind, versions ...string) error {
+		_, err := m.RESTMapping(gk, versions...)
+		return err
+	}
+	none := schema.GroupKind{Group: "none", Kind: "None"}
+	for _, step := range []struct {
+		name     string
+		gk       schema.GroupKind
+		versions []string
+		found    bool
+		paths    []string
+	}{
+		{"first lookup", deployment, []string{"v1"}, true, []string{"/api", "/apis"}},
+		{"another group", widget, []string{"v1beta1"}, true, nil},
+		{"several versions", widget, []string{"v1", "v1beta1"}, true, nil},
+		{"any version", schema.GroupKind{Kind: "Pod"}, nil, true, nil},
+		{"no such kind", schema.GroupKind{Group: "apps", Kind: "None"}, []string{"v1"}, false, []string{"/apis/apps/v1"}},
+		{"no such version", deployment, []string{"v9"}, false, []string{"/apis/apps/v9"}},
+		{"no such kind in any version", schema.GroupKind{Group: "apps", Kind: "None"}, nil, false, []string{"/api", "/apis"}},
+		{"no such group", none, []string{"v1"}, false, []string{"/apis/none/v1"}},
+		{"no such group in any version", none, nil, false, []string{"/api", "/apis"}},
+	} {
+		err := lookUp(step.gk, step.versions...)
+		if step.found && err != nil || !step.found && !meta.IsNoMatchError(err) {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		if got := paths(s); !slices.Equal(got, step.paths) {
+			t.Errorf("%s: requests %q, want %q", step.name, got, step.paths)
+		}
+	}
+	// The first lookup of a version that is not there needs no more than the discovery.
+	m = newMapper(t, s)
+	if err := lookUp(deployment, "v9"); !meta.IsNoMatchError(err) {
+		t.Error(err)
+	}
+	if got := paths(s); !slices.Equal(got, []string{"/api", "/apis"}) {
+		t.Errorf("requests %q", got)
+	}
+}
+
+// TestMapperStaleGroup checks that a group whose server is unavailable is not mistaken for one that
+// does not exist, and that resources which are known already stay known.
+func TestMapperStaleGroup(t *testing.T) {
+	s := newDiscovery()
+	s.Aggregated = true
+	known := newMapper(t, s)
+	if _, err := known.RESTMapping(widget); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(func() {
+		s.Stale = []schema.GroupVersion{{Group: "example.com", Version: "v1beta1"}}
+		s.Respond = func(r fakeapi.Request) (*http.Response, error) {
+			if r.Path == "/apis/example.com/v1beta1" {
+				return nil, apierrors.NewServiceUnavailable("no endpoints")
 			}
-			if got := paths(s); !slices.Equal(got, tt.paths) {
-				t.Errorf("requests %q, want %q", got, tt.paths)
-			}
-		})
+			return nil, nil
+		}
+	})
+	if _, err := known.RESTMapping(schema.GroupKind{Group: "apps", Kind: "None"}); !meta.IsNoMatchError(err) {
+		t.Error(err) // this has discovered the groups again
+	}
+	if _, err := known.RESTMapping(widget); err != nil {
+		t.Errorf("a resource that was known: %v", err)
+	}
+	m := newMapper(t, s)
+	for _, versions := range [][]string{{"v1beta1"}, {"v1beta1"}, nil} {
+		_, err := m.RESTMapping(widget, versions...)
+		var failed *apiutil.ErrResourceDiscoveryFailed
+		if !errors.As(err, &failed) || meta.IsNoMatchError(err) {
+			t.Errorf("%v: %v", versions, err)
+		}
+	}
+	if _, err := m.RESTMapping(deployment); err != nil {
+		t.Errorf("another group: %v", err)
+	}
+	s.Do(func() { s.Stale, s.Respond = nil, nil })
+	if _, err := m.RESTMapping(widget, "v1beta1"); err != nil {
+		t.Errorf("when its server is available again: %v", err)
 	}
 }
 
@@ -113,7 +215,7 @@ func TestMapperFindsNewKinds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := len(paths(s)); n > 12 {
+		if n := len(paths(s)); n > 13 {
 			t.Errorf("%d requests for a missing kind", n)
 		}
 		// The limit is per group.

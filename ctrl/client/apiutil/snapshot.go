@@ -16,8 +16,10 @@ import (
 type snapshot struct {
 	meta.RESTMapper // of groups
 
-	groups []*group // in the server's order of preference, if all
-	all    bool     // all groups were discovered
+	groups     []*group // in the server's order of preference, if discovered
+	discovered bool     // groups are those of the server
+	aggregated bool     // discovery returned the resources as well
+	all        bool     // the resources of all groups were discovered
 
 	mappings sync.Map // GroupVersionKind → *meta.RESTMapping, a cache
 }
@@ -26,16 +28,18 @@ type snapshot struct {
 type group struct {
 	name      string
 	preferred string
-	// versions are all versions in the server's order of preference, if complete; otherwise those
-	// that were queried.
+	// versions are all versions in the server's order of preference, if ordered.
 	versions []string
+	ordered  bool
+	// complete is set when all versions were queried.
 	complete bool
-	// resources are those of each version that was queried.
+	// resources are those of each version that was queried, and failures the errors of queries.
 	resources map[string][]metav1.APIResource
+	failures  map[string]error
 }
 
 func groupOf(doc *metav1.APIGroup) *group {
-	g := &group{name: doc.Name, preferred: doc.PreferredVersion.Version, complete: true,
+	g := &group{name: doc.Name, preferred: doc.PreferredVersion.Version, ordered: true,
 		resources: map[string][]metav1.APIResource{}}
 	for _, v := range doc.Versions {
 		g.versions = append(g.versions, v.Version)
@@ -49,14 +53,44 @@ func (g *group) clone(name string) *group {
 		return &group{name: name, resources: map[string][]metav1.APIResource{}}
 	}
 	c := *g
-	c.resources = maps.Clone(g.resources)
+	c.resources, c.failures = maps.Clone(g.resources), maps.Clone(g.failures)
 	return &c
+}
+
+// add sets the resources of a version.
+func (g *group) add(version string, resources []metav1.APIResource) {
+	g.resources[version] = resources
+	delete(g.failures, version)
+}
+
+// fail sets the error of the discovery of a version. Its resources that are known already are kept.
+func (g *group) fail(version string, err error) {
+	if g.failures == nil {
+		g.failures = map[string]error{}
+	}
+	g.failures[version] = err
+}
+
+// addStale adds a version that the server lists among the others without its resources. If the group
+// was known before, the version's resources and the order of the versions are taken from there.
+func (g *group) addStale(version string, err error, before *group) {
+	g.fail(version, err)
+	if before != nil && before.resources[version] != nil {
+		g.resources[version] = before.resources[version]
+	}
+	g.versions = append(g.versions, version)
+	if before != nil && before.ordered && slices.Contains(before.versions, version) {
+		place := func(v string) int { return slices.Index(before.versions, v) }
+		slices.SortStableFunc(g.versions, func(a, b string) int { return place(a) - place(b) })
+	} else {
+		g.ordered = false
+	}
 }
 
 // forMapper returns the group in the type of client-go's mapper.
 func (g *group) forMapper() *restmapper.APIGroupResources {
 	versions := g.versions
-	if !g.complete {
+	if !g.ordered {
 		// The server's order is not known: newest and most stable first.
 		versions = slices.SortedFunc(maps.Keys(g.resources), func(a, b string) int {
 			return version.CompareKubeAwareVersionStrings(b, a)
@@ -70,12 +104,12 @@ func (g *group) forMapper() *restmapper.APIGroupResources {
 	return &restmapper.APIGroupResources{Group: doc, VersionedResources: g.resources}
 }
 
-func newSnapshot(groups []*group, all bool) *snapshot {
+func newSnapshot(groups []*group) *snapshot {
 	docs := make([]*restmapper.APIGroupResources, len(groups))
 	for i, g := range groups {
 		docs[i] = g.forMapper()
 	}
-	return &snapshot{RESTMapper: restmapper.NewDiscoveryRESTMapper(docs), groups: groups, all: all}
+	return &snapshot{RESTMapper: restmapper.NewDiscoveryRESTMapper(docs), groups: groups}
 }
 
 func (s *snapshot) group(name string) *group {
@@ -94,7 +128,9 @@ func (s *snapshot) with(g *group) *snapshot {
 	} else {
 		groups = append(groups, g)
 	}
-	return newSnapshot(groups, s.all)
+	next := newSnapshot(groups)
+	next.discovered, next.aggregated, next.all = s.discovered, s.aggregated, s.all
+	return next
 }
 
 // covers reports whether what the query needs was discovered.
@@ -111,6 +147,19 @@ func (s *snapshot) covers(q query) bool {
 	}
 	_, ok := g.resources[q.version]
 	return ok
+}
+
+// failure returns the errors of the discovery of what the query needs, or nil.
+func (s *snapshot) failure(q query) error {
+	failed := ErrResourceDiscoveryFailed{}
+	for _, g := range s.groups {
+		for v, err := range g.failures {
+			if q.all || g.name == q.group && (q.version == "" || q.version == v) {
+				failed[schema.GroupVersion{Group: g.name, Version: v}] = err
+			}
+		}
+	}
+	return failed.orNil()
 }
 
 // mapping returns the mapping of a kind. It caches the result, as programs look up a few kinds

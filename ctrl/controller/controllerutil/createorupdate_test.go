@@ -11,24 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller/controllerutil"
+	"flyball.dev/ctrl/internal/testserver"
 )
 
 // server starts a control plane without controllers and returns a client of it.
 func server(t *testing.T) client.Client {
 	t.Helper()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.New(cp.Config(), client.Options{})
+	c, err := client.New(testserver.Start(t), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

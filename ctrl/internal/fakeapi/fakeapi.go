@@ -76,6 +76,10 @@ type Server struct {
 	NoWatchList bool
 	// NoInitialEventsEnd leaves out the bookmark that ends the initial events of a streaming list.
 	NoInitialEventsEnd bool
+	// Aggregated makes discovery aggregated, as of Kubernetes 1.27. The resources of a version that is
+	// Stale are then left out, as of an aggregated API server that is unavailable.
+	Aggregated bool
+	Stale      []schema.GroupVersion
 	// NoHistory expires each change at once: watches can only start from the latest version.
 	NoHistory bool
 	// Version is the latest version, and Oldest the first from which watches and pages can continue.

@@ -61,7 +61,7 @@ func encode(serializer runtime.Encoder, obj runtime.Object) []byte {
 // handle answers a request for discovery or for objects of a resource.
 func (s *Server) handle(r *http.Request, req Request) (*http.Response, error) {
 	if document := s.discovery(req.Path); document != nil {
-		return JSON(http.StatusOK, document), nil
+		return s.aggregate(req, document), nil
 	}
 	gv, namespace, plural, name := split(req.Path)
 	i := slices.IndexFunc(s.resources, func(r resource) bool { return r.kind.GroupVersion() == gv && r.plural == plural })
@@ -214,45 +214,4 @@ func (f *filter) new(suffix string, metadata runtime.Object) runtime.Object {
 		panic(err)
 	}
 	return obj
-}
-
-// discovery returns the document at a path, if it is one of discovery. None is aggregated.
-func (s *Server) discovery(path string) any {
-	var groups []metav1.APIGroup
-	lists := map[string]*metav1.APIResourceList{}
-	for _, r := range s.resources {
-		gv, prefix := r.kind.GroupVersion(), "/api/"
-		if gv.Group != "" {
-			prefix = "/apis/"
-			version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-			i := slices.IndexFunc(groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
-			if i < 0 {
-				i = len(groups)
-				groups = append(groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: version})
-			}
-			if !slices.Contains(groups[i].Versions, version) {
-				groups[i].Versions = append(groups[i].Versions, version)
-			}
-		}
-		if lists[prefix+gv.String()] == nil {
-			lists[prefix+gv.String()] = &metav1.APIResourceList{GroupVersion: gv.String()}
-		}
-		list := lists[prefix+gv.String()]
-		list.APIResources = append(list.APIResources,
-			metav1.APIResource{
-				Kind: r.kind.Kind, Name: r.plural, Namespaced: r.namespaced, Verbs: metav1.Verbs{"get"}},
-			metav1.APIResource{
-				Kind: r.kind.Kind, Name: r.plural + "/status", Namespaced: r.namespaced, Verbs: metav1.Verbs{"get"}})
-	}
-	switch i := slices.IndexFunc(groups, func(g metav1.APIGroup) bool { return path == "/apis/"+g.Name }); {
-	case path == "/api":
-		return metav1.APIVersions{Versions: []string{"v1"}}
-	case path == "/apis":
-		return metav1.APIGroupList{Groups: groups}
-	case i >= 0:
-		return groups[i]
-	case lists[path] != nil:
-		return lists[path]
-	}
-	return nil
 }
