@@ -34,7 +34,7 @@ type childOptions struct {
 func isChild() bool { return os.Getenv(childVariable) != "" }
 
 // runChild runs a control plane until the standard input ends. It writes its kubeconfig, and then
-// the bytes of the live heap for every line that it reads.
+// the sizes of the live heap and of the stacks for every line that it reads.
 func runChild(ctx context.Context) error {
 	var o childOptions
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &o); err != nil {
@@ -65,19 +65,24 @@ func runChild(ctx context.Context) error {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		if err := out.Encode(m.HeapAlloc); err != nil {
+		if o.Heap != "" {
+			file, err := os.Create(o.Heap)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close()); err != nil {
+				return err
+			}
+		}
+		if err := out.Encode(memory{m.HeapAlloc, m.StackInuse}); err != nil {
 			return err
 		}
-	}
-	if o.Heap != "" {
-		file, err := os.Create(o.Heap)
-		if err != nil {
-			return err
-		}
-		return errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
 	}
 	return nil
 }
+
+// memory is what a child process writes about its memory.
+type memory struct{ Heap, Stacks uint64 }
 
 // server is a control plane in a child process.
 type server struct {
@@ -164,16 +169,22 @@ func (s *server) stop() error {
 	return errors.Join(err, s.cmd.Wait(), os.RemoveAll(s.dir))
 }
 
-// heap returns the bytes of the live heap.
-func (s *server) heap() (int64, error) {
+// memory returns the sizes of the live heap and of the stacks.
+func (s *server) memory() (memory, error) {
 	if s.out == nil {
-		return 0, errors.New("the live heap of a binary is not known")
+		return memory{}, errors.New("the live heap of a binary is not known")
 	}
 	if _, err := fmt.Fprintln(s.stdin); err != nil {
-		return 0, err
+		return memory{}, err
 	}
-	var bytes int64
-	return bytes, s.out.Decode(&bytes)
+	var m memory
+	return m, s.out.Decode(&m)
+}
+
+// heap returns the size of the live heap.
+func (s *server) heap() (int64, error) {
+	m, err := s.memory()
+	return int64(m.Heap), err
 }
 
 // resident returns the resident memory in bytes, as Linux reports it.

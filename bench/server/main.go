@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	var o childOptions
 	flags.BoolVar(&o.Controllers, "controllers", false, "run all controllers")
 	flags.StringVar(&o.Profile, "profile", "", "write a CPU profile of the control plane to this `file`")
-	flags.StringVar(&o.Heap, "heap", "", "write a heap profile of the control plane to this `file` at the end")
+	flags.StringVar(&o.Heap, "heap", "", "write a heap profile of the control plane to this `file` whenever its heap is measured")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}

@@ -55,6 +55,13 @@ func idleWatchers(ctx context.Context, s *server, n int) error {
 	}
 	fmt.Printf("%.1f MiB resident, %.1f MiB of which for %d watchers: %.1f KiB each\n",
 		float64(after)/mib, float64(after-before)/mib, n, float64(after-before)/float64(n)/kib)
+	if s.out != nil {
+		m, err := s.memory()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%.1f MiB of live heap, %.1f MiB of stacks\n", float64(m.Heap)/mib, float64(m.Stacks)/mib)
+	}
 	for _, w := range watches {
 		w.Stop()
 	}

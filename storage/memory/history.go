@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -85,12 +86,20 @@ func (s *Store) append(event *storage.Event) {
 // compactByTime compacts the events that are too old, or old and too many, and drops the cached
 // values of the old ones. The timer calls it.
 func (s *Store) compactByTime() {
+	if s.tick() >= returnSize {
+		debug.FreeOSMemory()
+	}
+}
+
+// tick does what compactByTime does, and returns the cost of the events that it has compacted.
+func (s *Store) tick() (compacted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return
+		return 0
 	}
 	h := &s.history
+	bytes := h.bytes
 	if revision := h.expired(); revision > h.compacted {
 		s.compact(revision)
 	}
@@ -99,10 +108,11 @@ func (s *Store) compactByTime() {
 	}
 	if len(h.log) == 0 {
 		h.timer, h.marks = nil, nil
-		return
+		return bytes
 	}
 	h.marks = append(h.marks, s.revision)
 	h.timer.Reset(h.retention / ticks)
+	return bytes - h.bytes
 }
 
 // expired returns the revision up to which events are too old, or old and too many.
