@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"time"
 
@@ -202,6 +204,22 @@ func (s *server) status(name string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("/proc/%d/status has no %s", s.cmd.Process.Pid, name)
+}
+
+// cpu returns the CPU time that the server has taken, as Linux reports it.
+func (s *server) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	const tick = 10 * time.Millisecond
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * tick, err
 }
 
 // sleep waits for a time to pass.

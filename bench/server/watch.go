@@ -96,6 +96,10 @@ func watchLatency(ctx context.Context, s *server, writes int) error {
 			}
 		})
 	}
+	spent, err := s.cpu()
+	if err != nil {
+		return err
+	}
 	var each, last []time.Duration
 	for i := range writes {
 		began := time.Now()
@@ -113,10 +117,15 @@ func watchLatency(ctx context.Context, s *server, writes int) error {
 		}
 		last = append(last, time.Since(began))
 	}
+	total, err := s.cpu()
+	if err != nil {
+		return err
+	}
 	for _, w := range watches {
 		w.Stop()
 	}
 	running.Wait()
+	fmt.Printf("the server takes %.1f µs of CPU for each of them\n", float64((total-spent).Microseconds())/float64(writes*watchers))
 	fmt.Printf("until a watcher has received a write: p50 %.1f ms, p99 %.1f ms\n", measure.Quantile(each, 0.5)/1e6, measure.Quantile(each, 0.99)/1e6)
 	fmt.Printf("until all %d have: p50 %.1f ms, p99 %.1f ms\n", watchers, measure.Quantile(last, 0.5)/1e6, measure.Quantile(last, 0.99)/1e6)
 	return nil
