@@ -28,6 +28,10 @@ const (
 
 	// responseTimeout is how long a client may take to read a response after the longest request.
 	responseTimeout = 10 * time.Second
+
+	// maxStreams is how many requests a connection may have at a time, as in kube-apiserver: writing
+	// to one of them costs the more the more there are. Clients open a further connection then.
+	maxStreams = 100
 )
 
 // httpsServer serves HTTPS for clients with certificates or tokens.
@@ -84,6 +88,7 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, handler ht
 		ReadTimeout:       apiserver.RequestTimeout,
 		WriteTimeout:      apiserver.RequestTimeout + responseTimeout,
 		IdleTimeout:       2 * time.Minute,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnState:         s.connections.stateChanged,
 		ErrorLog:          log.New(io.Discard, "", 0), // it would log connections that clients close
 		TLSConfig: &tls.Config{

@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"sync"
 	"testing"
+
+	"flyball.dev/storage/internal/dictionary"
 )
 
 func TestCached(t *testing.T) {
@@ -37,6 +40,63 @@ func TestCached(t *testing.T) {
 	}
 	if got := r.SetCached("b", 2); got != 2 || r.Cached("b") != nil || len(maps.Collect(r.AllCached())) != 0 {
 		t.Errorf("SetCached after DropCached: %v, and cached %v", got, r.Cached("b"))
+	}
+}
+
+func TestRest(t *testing.T) {
+	r := NewRecord("a", []byte("value"))
+	r.SetCached("a", 1)
+	if r.Wake() {
+		t.Error("a new record was at rest")
+	}
+	if r.Unused() || !r.Unused() {
+		t.Error("the record was used once")
+	}
+	if r.Cached("a"); r.Unused() {
+		t.Error("the record was used by reading its cached value")
+	}
+	if !r.Rest() || r.Cached("a") != nil || len(maps.Collect(r.AllCached())) != 0 {
+		t.Error("the record at rest has a cached value")
+	}
+	if got := r.SetCached("a", 2); got != 2 || r.Cached("a") != nil {
+		t.Errorf("SetCached at rest: %v, and cached %v", got, r.Cached("a"))
+	}
+	if !r.Wake() || r.Wake() {
+		t.Error("the record must be woken by one call")
+	}
+	if r.SetCached("a", 3); r.Cached("a") != 3 {
+		t.Error("nothing was cached when the record was awake again")
+	}
+	r.Rest()
+	r.Retire()
+	if r.SetCached("a", 4); r.Cached("a") != 4 || r.Rest() || r.Wake() || !r.Retired() {
+		t.Error("a retired record is at rest")
+	}
+	r.DropCached()
+	if r.Rest() || r.Wake() {
+		t.Error("a record whose values were dropped is at rest")
+	}
+}
+
+func TestCompress(t *testing.T) {
+	text := bytes.Repeat([]byte("abcdefghij"), 10)
+	r := NewRecord("a", text)
+	e := dictionary.Train([][]byte{text})
+	for range 2 {
+		if r.Compress(e); !r.Compressed() || !bytes.Equal(r.Value(), text) || r.Size() != len(text) {
+			t.Errorf("compressed %v, %q of %d bytes", r.Compressed(), r.Value(), r.Size())
+		}
+	}
+	c := r.Copy()
+	if c.Key != "a" || !bytes.Equal(c.Value(), text) {
+		t.Errorf("the copy is %q: %q", c.Key, c.Value())
+	}
+	short := NewRecord("b", []byte("b"))
+	if short.Compress(e); short.Compressed() || string(short.Value()) != "b" {
+		t.Errorf("a short value: compressed %v, %q", short.Compressed(), short.Value())
+	}
+	if empty := new(Record); empty.Value() != nil || empty.Size() != 0 || empty.Compressed() {
+		t.Error("a record without a value has one")
 	}
 }
 

@@ -27,7 +27,7 @@ func corrupt(r *storage.Record, err error) error {
 // finalizers and preconditions.
 func (s *Store) deletable(r *storage.Record, expectCorrupt bool) (runtime.Object, error) {
 	if expectCorrupt {
-		if _, err := s.decode(r.Value); err == nil {
+		if _, err := s.decode(r.Value()); err == nil {
 			return nil, apistorage.NewInvalidObjError(r.Key,
 				"unsafe deletion is not allowed because the object is decodable from storage")
 		}

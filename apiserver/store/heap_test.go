@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	apistorage "k8s.io/apiserver/pkg/storage"
@@ -19,7 +21,7 @@ import (
 
 // TestHeapAfterDelete creates and deletes 100,000 objects, some with a lifetime, with a watch that
 // lags far behind and lists in pages, and measures what is left of it: within the bounds of the
-// history at first, and nothing when that is too old.
+// history at first, and next to nothing two minutes later.
 func TestHeapAfterDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects, size = 100_000, 3000
@@ -61,7 +63,7 @@ func TestHeapAfterDelete(t *testing.T) {
 			t.Errorf("%d MiB are left at once", left>>20)
 		}
 		newest.Stop()
-		time.Sleep(10 * time.Minute)
+		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if left := liveHeap() - empty; left > 10<<20 {
 			t.Errorf("%d MiB are left in the end", left>>20)
@@ -77,4 +79,42 @@ func liveHeap() int64 {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// TestHeapAtRest bounds what a stored pod takes of the live heap when it has not been used for a
+// while, and checks that all pods are read as they were written.
+func TestHeapAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pods, limit = 2000, 1 << 10
+		backend := memory.New(memory.Options{})
+		defer backend.Close()
+		s, empty := podStoreOn(backend), liveHeap()
+		for i := range pods {
+			createPod(t, s, newPod(i))
+		}
+		awake := (liveHeap() - empty) / pods
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if size := (liveHeap() - empty) / pods; size > limit {
+			t.Errorf("a pod at rest takes %d bytes, and awake %d", size, awake)
+		}
+		list := listPods(t, s, "/core/pods", apistorage.ListOptions{})
+		if len(list.Items) != pods {
+			t.Fatalf("%d pods are listed, want %d", len(list.Items), pods)
+		}
+		for i := range pods {
+			got := &corev1.Pod{}
+			if err := s.Get(t.Context(), podKey(newPod(i)), apistorage.GetOptions{}, got); err != nil {
+				t.Fatal(err)
+			}
+			want := newPod(i)
+			want.ResourceVersion, want.TypeMeta = got.ResourceVersion, got.TypeMeta
+			if !equality.Semantic.DeepEqual(got, want) {
+				t.Fatalf("a pod at rest differs from what was written: %s", cmp.Diff(want, got))
+			}
+		}
+		if err := store.Verify(t.Context(), backend); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -27,7 +27,7 @@ func (s *Store) object(r *storage.Record) (*object, error) {
 	if o, ok := r.Cached(s).(*object); ok {
 		return o, nil
 	}
-	decoded, err := s.decode(r.Value)
+	decoded, err := s.decode(r.Value())
 	if err != nil {
 		return nil, corrupt(r, err)
 	}
@@ -74,7 +74,7 @@ func (s *Store) extract(r *storage.Record, out runtime.Object) error {
 		to.Elem().Set(reflect.ValueOf(o.DeepCopyObject()).Elem())
 		return nil
 	}
-	if _, _, err := s.codec.Decode(r.Value, nil, out); err != nil {
+	if _, _, err := s.codec.Decode(r.Value(), nil, out); err != nil {
 		return err
 	}
 	s.setVersion(out, r.Revision)

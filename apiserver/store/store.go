@@ -184,7 +184,7 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 		if err := s.extract(record, input); err != nil {
 			return nil, nil, err
 		}
-		meta.ResourceVersion, expect, before = record.Revision, record.Revision, record.Value
+		meta.ResourceVersion, expect, before = record.Revision, record.Revision, record.Value()
 	}
 	if err := preconditions.Check(key, input); err != nil {
 		return nil, nil, err

@@ -167,7 +167,7 @@ func stored(backend storage.Store) storagetesting.KeyValidation {
 		if err != nil {
 			t.Fatal(err)
 		}
-		obj, err := runtime.Decode(codecs.UniversalDecoder(), r.Value)
+		obj, err := runtime.Decode(codecs.UniversalDecoder(), r.Value())
 		if err != nil {
 			t.Fatal(err)
 		}

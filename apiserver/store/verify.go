@@ -22,7 +22,7 @@ func Verify(ctx context.Context, backend storage.Store) error {
 			if !ok {
 				continue
 			}
-			want, err := s.decode(record.Value)
+			want, err := s.decode(record.Value())
 			if err != nil {
 				return fmt.Errorf("%s: %w", record.Key, err)
 			}

@@ -19,7 +19,7 @@ const (
 	bookmarkFrequency = time.Minute
 	finalBookmark     = 2 * time.Second
 	// resultBuffer is how many events are buffered for a slow client.
-	resultBuffer = 64
+	resultBuffer = 16
 )
 
 // drainKey is the key of WithDrain's channel in a context.
@@ -245,13 +245,17 @@ func (w *watcher) bookmark() runtime.Object {
 
 // send sends an event, and reports whether it did so before the watch ended.
 func (w *watcher) send(t watch.EventType, obj runtime.Object) bool {
-	select {
-	case <-w.ctx.Done():
+	if w.ctx.Err() != nil {
 		return false
+	}
+	e := watch.Event{Type: t, Object: obj}
+	select { // cheaper than the other one
+	case w.results <- e:
+		return true
 	default:
 	}
 	select {
-	case w.results <- watch.Event{Type: t, Object: obj}:
+	case w.results <- e:
 		return true
 	case <-w.ctx.Done():
 		return false

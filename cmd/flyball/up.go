@@ -72,6 +72,8 @@ func runUp(ctx context.Context, out io.Writer, file, listen, mode string) error 
 	}
 	fmt.Fprintf(out, "ready in %d ms at %s; try: kubectl --kubeconfig %s get namespaces\n",
 		time.Since(start).Milliseconds(), plane.URL(), file)
+	release := time.AfterFunc(startTime, releaseMemory)
+	defer release.Stop()
 	<-plane.Done()
 	return plane.Err()
 }

@@ -60,6 +60,8 @@ func (n *node) canOwnIn(namespace string) bool {
 type graph struct {
 	mu        sync.Mutex
 	uidToNode map[types.UID]*node
+	// most is how many nodes uidToNode has had room for since it was made, as maps do not shrink.
+	most int
 	// dependents has the nodes that refer to an owner, whether or not that is in the graph.
 	dependents map[types.UID]map[types.UID]*node
 	// tombstones are those of owners, kept as long as an object refers to them.
@@ -96,6 +98,7 @@ func (g *graph) updateLocked(n *node) []types.UID {
 		return nil
 	}
 	g.uidToNode[n.uid] = n
+	g.most = max(g.most, len(g.uidToNode))
 	delete(g.tombstones, n.uid)
 
 	affected := newOrderedSet()
@@ -137,10 +140,24 @@ func (g *graph) remove(uid types.UID) []types.UID {
 	}
 	if n != nil {
 		delete(g.uidToNode, uid)
+		g.shrink()
 		g.removeDependentFromOwners(n, nil)
 		affected.addAll(g.waitingOwners(n))
 	}
 	return affected.list
+}
+
+// minShrunk is the number of nodes up to which the map keeps its size.
+const minShrunk = 1024
+
+// shrink makes the map anew when it has less than an eighth of the nodes it has had.
+func (g *graph) shrink() {
+	if g.most <= minShrunk || len(g.uidToNode) >= g.most/8 {
+		return
+	}
+	nodes := make(map[types.UID]*node, len(g.uidToNode))
+	maps.Copy(nodes, g.uidToNode)
+	g.uidToNode, g.most = nodes, len(nodes)
 }
 
 // updateExisting is update for a node that is in the graph. Any other is ignored, because its

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"flyball.dev/internal/invariants"
@@ -15,6 +17,12 @@ const (
 	// history. Cached values are several times as large as encoded ones.
 	cachedEvents = 1024
 	cachedShare  = 8
+	// The age of events is measured in ticks, of which the retention has some. Events older than
+	// youngTicks may take one oldShare-th of the size of the history, and have no cached values, so
+	// that a burst of writes is soon forgotten, and some writes are remembered for long.
+	ticks      = 10
+	youngTicks = 2
+	oldShare   = 8
 )
 
 // history is the log of writes. It is guarded by the store's lock.
@@ -33,10 +41,10 @@ type history struct {
 	dropped     uint64
 	cachedBytes int
 
-	// The timer is running while log is not empty. When it fires, the events up to timerRevision are
-	// compacted, which was the latest revision when it was set.
-	timer         *time.Timer
-	timerRevision uint64
+	// The timer is running while log is not empty. It fires at each tick. marks are the latest
+	// revisions at the last ticks, the oldest first.
+	timer *time.Timer
+	marks []uint64
 }
 
 // after returns the events after a revision that is not compacted.
@@ -49,7 +57,7 @@ func cost(e *storage.Event) int {
 	if e.Prev == nil {
 		return overhead
 	}
-	return overhead + len(e.Prev.Value)
+	return overhead + e.Prev.Size()
 }
 
 // append adds the event of the latest write to the log, and compacts the log if it is too large.
@@ -57,8 +65,8 @@ func cost(e *storage.Event) int {
 func (s *Store) append(event *storage.Event) {
 	h := &s.history
 	if h.timer == nil {
-		h.timerRevision = s.revision - 1
-		h.timer = time.AfterFunc(h.retention, s.compactByTime)
+		h.marks = []uint64{s.revision - 1}
+		h.timer = time.AfterFunc(h.retention/ticks, s.compactByTime)
 	}
 	h.log = append(h.log, event)
 	h.bytes += cost(event)
@@ -75,24 +83,56 @@ func (s *Store) append(event *storage.Event) {
 	}
 }
 
-// compactByTime compacts the events that were in the log when the timer was set. The timer calls
-// it.
+// compactByTime compacts the events that are too old, or old and too many, and drops the cached
+// values of the old ones. The timer calls it.
 func (s *Store) compactByTime() {
+	if s.tick() >= returnSize {
+		debug.FreeOSMemory()
+	}
+}
+
+// tick does what compactByTime does, and returns the cost of the events that it has compacted.
+func (s *Store) tick() (compacted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return
+		return 0
 	}
 	h := &s.history
-	if h.timerRevision > h.compacted {
-		s.compact(h.timerRevision)
+	bytes := h.bytes
+	if revision := h.expired(); revision > h.compacted {
+		s.compact(revision)
+	}
+	if n := len(h.marks); n >= youngTicks {
+		h.dropCached(h.marks[n-youngTicks])
 	}
 	if len(h.log) == 0 {
-		h.timer = nil
-		return
+		h.timer, h.marks = nil, nil
+		return bytes
 	}
-	h.timerRevision = s.revision
-	h.timer.Reset(h.retention)
+	h.marks = append(h.marks, s.revision)
+	h.timer.Reset(h.retention / ticks)
+	return bytes - h.bytes
+}
+
+// expired returns the revision up to which events are too old, or old and too many.
+func (h *history) expired() uint64 {
+	expired := h.compacted
+	if len(h.marks) >= ticks {
+		expired = max(expired, h.marks[0])
+		h.marks = slices.Delete(h.marks, 0, 1)
+	}
+	if len(h.marks) < youngTicks {
+		return expired
+	}
+	old := max(expired, h.marks[len(h.marks)-youngTicks])
+	bytes := 0
+	for revision := old; revision > expired; revision-- {
+		if bytes += cost(h.after(revision - 1)[0]); bytes > h.size/oldShare {
+			return revision
+		}
+	}
+	return expired
 }
 
 // compact drops the events up to a revision, and the snapshots before it. The rest is copied,

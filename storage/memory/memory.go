@@ -7,8 +7,11 @@
 // watcher that has not read a compacted event gets [storage.ErrCompacted]. A snapshot at a revision
 // within the log is made by undoing the writes since, and kept for the pages that follow.
 //
-// A store has no goroutines. It has a timer while any record expires, and one while its log is not
-// empty.
+// A record that has not been used for a while is put to rest: its cached values are dropped, and
+// its value is compressed with a dictionary of what the values of its collection have in common.
+//
+// A store has no goroutines. It has a timer while any record expires, one while its log is not
+// empty, and one while any record is awake.
 package memory
 
 import (
@@ -26,9 +29,12 @@ type Options struct {
 	// take before they are compacted, which happens at twice as many. They are there for watchers
 	// and for reads at old revisions. By default 32 MiB, which is some 15,000 changes of pods.
 	History int
-	// Retention is the age up to which events are not compacted by time; at twice that age they
-	// are. By default 5 minutes.
+	// Retention is the age up to which events are not compacted by time; a tenth of that later they
+	// are. From a fifth of that age on they may take an eighth of History. By default 5 minutes.
 	Retention time.Duration
+	// Rest is for how long a record must not be used to be put to rest; at twice that it is. By
+	// default 10 seconds.
+	Rest time.Duration
 }
 
 // Store is a [storage.Store] in memory.
@@ -41,6 +47,7 @@ type Store struct {
 	history   history
 	topics    map[string]*topic // by path
 	expiry    expiry
+	rest      rest
 }
 
 // New returns an empty store.
@@ -51,10 +58,14 @@ func New(o Options) *Store {
 	if o.Retention <= 0 {
 		o.Retention = 5 * time.Minute
 	}
+	if o.Rest <= 0 {
+		o.Rest = 10 * time.Second
+	}
 	return &Store{
 		revision: storage.First,
 		history:  history{size: o.History, retention: o.Retention, compacted: storage.First, dropped: storage.First},
 		topics:   map[string]*topic{},
+		rest:     rest{interval: o.Rest},
 	}
 }
 
@@ -76,6 +87,7 @@ func (s *Store) Get(_ context.Context, key string) (*storage.Record, error) {
 		return nil, storage.ErrClosed
 	}
 	if r := s.tree.root.get(key); r != nil {
+		s.wake(r)
 		return r, nil
 	}
 	return nil, storage.ErrNotFound
@@ -86,7 +98,8 @@ func (s *Store) Put(_ context.Context, w storage.Write) (*storage.Record, error)
 	if err := storage.CheckKey(w.Key); err != nil {
 		return nil, err
 	}
-	record := &storage.Record{Key: w.Key, Value: w.Value, Expires: w.Expires}
+	record := storage.NewRecord(w.Key, w.Value)
+	record.Expires = w.Expires
 	event := &storage.Event{Type: storage.Created, Record: record}
 
 	s.mu.Lock()
@@ -96,6 +109,7 @@ func (s *Store) Put(_ context.Context, w storage.Write) (*storage.Record, error)
 	}
 	old := s.tree.root.get(w.Key)
 	if w.If != storage.Any && w.If != revisionOf(old) {
+		s.wake(old)
 		return old, storage.ErrConflict
 	}
 	record.Revision = s.revision + 1
@@ -108,6 +122,7 @@ func (s *Store) Put(_ context.Context, w storage.Write) (*storage.Record, error)
 		w.BeforeCommit(record)
 	}
 	s.tree.put(w.Key, record)
+	s.rest.add(s, record)
 	s.commit(event)
 	return record, nil
 }
@@ -124,6 +139,7 @@ func (s *Store) Delete(_ context.Context, key string, revision uint64) (*storage
 		return nil, storage.ErrNotFound
 	}
 	if revision != storage.Any && revision != old.Revision {
+		s.wake(old)
 		return old, storage.ErrConflict
 	}
 	return s.remove(old), nil
@@ -146,9 +162,11 @@ func (s *Store) Compact(_ context.Context, revision uint64) error {
 
 // Close implements [storage.Store].
 func (s *Store) Close() error {
+	defer s.rest.wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.rest.stop()
 	s.expiry.stop()
 	s.history.stop()
 	for _, t := range s.topics {
@@ -160,9 +178,8 @@ func (s *Store) Close() error {
 
 // remove deletes a record that is in the tree. The lock is held.
 func (s *Store) remove(old *storage.Record) *storage.Record {
-	tombstone := &storage.Record{
-		Key: old.Key, Value: old.Value, Created: old.Created, Revision: s.revision + 1, Expires: old.Expires,
-	}
+	tombstone := old.Copy()
+	tombstone.Revision = s.revision + 1
 	s.tree.remove(old.Key)
 	s.commit(&storage.Event{Type: storage.Deleted, Record: tombstone, Prev: old})
 	return tombstone
@@ -175,6 +192,10 @@ func (s *Store) commit(event *storage.Event) {
 		s.checkCommit(event)
 	}
 	s.revision = event.Record.Revision
+	if event.Prev != nil {
+		event.Prev.Retire() // from now on the history drops what it caches
+		s.rest.prune(s.tree.root.len())
+	}
 	s.append(event)
 	s.expiry.replace(s, event)
 	s.publish(event.Record)

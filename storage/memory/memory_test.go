@@ -80,7 +80,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestRetention checks in virtual time that events are kept for 5 to 10 minutes, and that the
+// TestRetention checks in virtual time that events are kept for 5 minutes, and that the
 // history of a quiet store becomes empty.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRetention(t *testing.T) {
 			r := put(t, s, storage.Write{Key: "a", If: storage.Any})
 			at[r.Revision] = time.Now()
 			time.Sleep(time.Minute - time.Second)
-			if age := time.Since(at[oldest()+1]); age > 10*time.Minute {
+			if age := time.Since(at[oldest()+1]); age > 6*time.Minute {
 				t.Errorf("revision %d is kept for %v", oldest()+1, age)
 			}
 			if age := time.Since(at[oldest()]); oldest() > storage.First && age < 5*time.Minute {
@@ -118,6 +118,40 @@ func TestRetention(t *testing.T) {
 		put(t, s, storage.Write{Key: "b"})
 		if events, _, err := idle.Next(); err != nil || len(events) != 1 {
 			t.Errorf("a watcher of a quiet path: %d events, %v", len(events), err)
+		}
+	})
+}
+
+// TestBurst checks in virtual time that many writes are remembered for a minute, and after that
+// only the latest of them.
+func TestBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		const writes, kept = 10_000, 1000 // how many there are, and how many may be old
+		s := memory.New(memory.Options{History: 8 * 256 * kept})
+		defer s.Close()
+		for range writes {
+			put(t, s, storage.Write{Key: "a", If: storage.Any})
+		}
+		events := func() int {
+			synctest.Wait()
+			latest, oldest, err := s.Revisions(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(latest - oldest)
+		}
+		for _, test := range []struct {
+			after    time.Duration
+			min, max int
+		}{
+			{0, writes, writes}, {59 * time.Second, writes, writes}, {91 * time.Second, kept - 1, kept},
+			{4 * time.Minute, kept - 1, kept}, {331 * time.Second, 0, 0},
+		} {
+			time.Sleep(time.Until(start.Add(test.after)))
+			if n := events(); n < test.min || n > test.max {
+				t.Errorf("%d events after %v, want %d to %d", n, test.after, test.min, test.max)
+			}
 		}
 	})
 }

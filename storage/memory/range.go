@@ -25,6 +25,7 @@ func (s *Store) Range(_ context.Context, q storage.Query) (storage.Page, error) 
 	}
 	if from < to {
 		page.Records = v.root.collect(make([]*storage.Record, 0, to-from), from, to)
+		s.wakeAll(page.Records)
 	}
 	return page, nil
 }

@@ -47,7 +47,7 @@ func testConcurrent(t *testing.T, s storage.Store) {
 	m := model{events: seen[0]}
 	total := 0
 	for _, r := range m.at(m.revision()) {
-		n, _ := strconv.Atoi(string(r.Value))
+		n, _ := strconv.Atoi(string(r.Value()))
 		total += n
 	}
 	if total != writers*rounds {
@@ -73,7 +73,7 @@ func increment(s storage.Store, key string) error {
 		w := storage.Write{Key: key, Value: []byte("1")}
 		switch {
 		case err == nil && record != nil:
-			n, _ := strconv.Atoi(string(record.Value))
+			n, _ := strconv.Atoi(string(record.Value()))
 			w.Value, w.If = []byte(strconv.Itoa(n+1)), record.Revision
 		case err != nil && !errors.Is(err, storage.ErrNotFound):
 			return err

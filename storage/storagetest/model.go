@@ -49,7 +49,8 @@ func (m *model) put(key, value string, expect uint64) error {
 	if expect != storage.Any && (old == nil && expect != storage.Absent || old != nil && expect != old.Revision) {
 		return storage.ErrConflict
 	}
-	r := &storage.Record{Key: key, Value: []byte(value), Revision: m.revision() + 1, Created: m.revision() + 1}
+	r := storage.NewRecord(key, []byte(value))
+	r.Revision, r.Created = m.revision()+1, m.revision()+1
 	e := &storage.Event{Type: storage.Created, Record: r, Prev: old}
 	if old != nil {
 		e.Type, r.Created = storage.Modified, old.Created
@@ -66,7 +67,8 @@ func (m *model) delete(key string, expect uint64) error {
 	case expect != storage.Any && expect != old.Revision:
 		return storage.ErrConflict
 	}
-	r := &storage.Record{Key: key, Value: old.Value, Revision: m.revision() + 1, Created: old.Created}
+	r := old.Copy()
+	r.Revision = m.revision() + 1
 	m.events = append(m.events, &storage.Event{Type: storage.Deleted, Record: r, Prev: old})
 	return nil
 }

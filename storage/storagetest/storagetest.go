@@ -135,18 +135,18 @@ func testEmpty(t *testing.T, s storage.Store) {
 
 func testWrite(t *testing.T, s storage.Store) {
 	a := put(t, s, "a", "1")
-	if a.Key != "a" || string(a.Value) != "1" || a.Revision != storage.First+1 || a.Created != a.Revision {
+	if a.Key != "a" || string(a.Value()) != "1" || a.Revision != storage.First+1 || a.Created != a.Revision {
 		t.Errorf("created: %+v", a)
 	}
 	b := put(t, s, "a", "2")
-	if string(b.Value) != "2" || b.Revision <= a.Revision || b.Created != a.Revision {
+	if string(b.Value()) != "2" || b.Revision <= a.Revision || b.Created != a.Revision {
 		t.Errorf("modified: %+v", b)
 	}
-	if got, err := s.Get(ctx, "a"); err != nil || got.Revision != b.Revision || string(got.Value) != "2" {
+	if got, err := s.Get(ctx, "a"); err != nil || got.Revision != b.Revision || string(got.Value()) != "2" {
 		t.Errorf("Get: %+v, %v", got, err)
 	}
 	gone, err := s.Delete(ctx, "a", b.Revision)
-	if err != nil || string(gone.Value) != "2" || gone.Revision <= b.Revision || gone.Created != a.Revision {
+	if err != nil || string(gone.Value()) != "2" || gone.Revision <= b.Revision || gone.Created != a.Revision {
 		t.Errorf("Delete: %+v, %v", gone, err)
 	}
 	_, err = s.Get(ctx, "a")
@@ -277,8 +277,8 @@ func testOldRevision(t *testing.T, s storage.Store) {
 		t.Fatalf("Range: %q at %d, %v", got, page.Revision, err)
 	}
 	for _, r := range page.Records {
-		if string(r.Value) != "1" || r.Revision > then {
-			t.Errorf("%s is %q of revision %d", r.Key, r.Value, r.Revision)
+		if string(r.Value()) != "1" || r.Revision > then {
+			t.Errorf("%s is %q of revision %d", r.Key, r.Value(), r.Revision)
 		}
 	}
 	latest, _, _ := s.Revisions(ctx)

@@ -11,9 +11,9 @@ import (
 
 // describe returns a description of an event that can be compared.
 func describe(e *storage.Event) string {
-	s := fmt.Sprintf("%d %d %s=%s since %d", e.Record.Revision, e.Type, e.Record.Key, e.Record.Value, e.Record.Created)
+	s := fmt.Sprintf("%d %d %s=%s since %d", e.Record.Revision, e.Type, e.Record.Key, e.Record.Value(), e.Record.Created)
 	if e.Prev != nil {
-		s += fmt.Sprintf(", was %s of %d", e.Prev.Value, e.Prev.Revision)
+		s += fmt.Sprintf(", was %s of %d", e.Prev.Value(), e.Prev.Revision)
 	}
 	return s
 }

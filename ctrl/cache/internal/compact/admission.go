@@ -152,6 +152,9 @@ func (a *admission) added(v Value) {
 func (a *admission) removed(v Value) {
 	a.values -= v.Size()
 	a.count--
+	if n := len(a.sketch); n > minCounters && a.count < n/countersPerValue/shrinkShare {
+		a.sketch = a.sketch.shrunk()
+	}
 	a.table.Free(a.freed)
 }
 

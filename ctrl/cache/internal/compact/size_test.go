@@ -77,3 +77,33 @@ func TestGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestShrink expects that a packer of many values takes little when they are released, and that it
+// still interns.
+func TestShrink(t *testing.T) {
+	p := NewPacker()
+	before := heapInUse()
+	var values []Value
+	for n := range 20_000 {
+		values = append(values, packOne(p, podOf(n, n)))
+	}
+	largest := len(p.sketch)
+	for _, v := range values {
+		p.Release(v)
+	}
+	values = nil
+	if largest <= minCounters || len(p.sketch) != minCounters {
+		t.Errorf("there are %d counters, and were %d", len(p.sketch), largest)
+	}
+	if left := heapInUse() - before; left > 1<<20 {
+		t.Errorf("%d bytes are left", left)
+	}
+	first := packOne(p, podOf(1, 1)).Size()
+	for n := range 100 {
+		values = append(values, packOne(p, podOf(1, n+2)))
+	}
+	if last := values[len(values)-1].Size(); last > first/2 {
+		t.Errorf("the first pod takes %d bytes, and the last of its template %d", first, last)
+	}
+	runtime.KeepAlive(p)
+}

@@ -1,5 +1,7 @@
 package compact
 
+import "slices"
+
 // frequencySketch counts, in fixed memory, how often strings and subtrees that are not interned
 // occurred recently. A counter consists of upper bits of their hash, a few bits of the hash of the
 // object in which they occurred last, and the number of other objects. On a collision the counter
@@ -10,6 +12,8 @@ const (
 	minCounters = 4096
 	// countersPerValue is the least number of counters per value.
 	countersPerValue = 4
+	// shrinkShare is how many times as many counters as that there may be.
+	shrinkShare = 8
 
 	countMask        = 1<<6 - 1
 	ownerShift       = 6
@@ -39,3 +43,6 @@ func (s frequencySketch) count(hash uint64, owner uint8) int {
 // grown returns a sketch with twice the counters. A hash may belong to either of two of these, so
 // both get the old count.
 func (s frequencySketch) grown() frequencySketch { return append(s[:len(s):len(s)], s...) }
+
+// shrunk returns a sketch with half the counters, of those whose hashes belong to one.
+func (s frequencySketch) shrunk() frequencySketch { return slices.Clone(s[:len(s)/2]) }

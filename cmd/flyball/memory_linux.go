@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// releasePages unmaps the pages of the program file, which are mapped again from the page cache
+// when they are used. The kernel maps 16 pages around each one that is used, so a start that runs
+// through much code leaves most of the file mapped.
+func releasePages() {
+	program, err := os.Executable()
+	if err != nil {
+		return
+	}
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return
+	}
+	for _, m := range mappingsOf(string(text), program) {
+		// What fails stays mapped.
+		syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED)
+	}
+}
+
+// mapping is a range of addresses.
+type mapping struct{ start, end uintptr }
+
+// mappingsOf returns the mappings of a file, according to an smaps file, that cannot be written to
+// and have not been, such as by the dynamic linker: what was written would be lost.
+func mappingsOf(smaps, file string) []mapping {
+	var found []mapping
+	var last mapping
+	ours := false
+	for line := range strings.Lines(smaps) {
+		var permissions, offset, device string
+		var inode, anonymous int
+		var m mapping
+		if n, _ := fmt.Sscanf(line, "%x-%x %s %s %s %d", &m.start, &m.end, &permissions, &offset, &device, &inode); n == 6 {
+			last = m
+			ours = strings.HasSuffix(strings.TrimSpace(line), " "+file) && !strings.Contains(permissions, "w")
+		}
+		if n, _ := fmt.Sscanf(line, "Anonymous: %d kB", &anonymous); n == 1 && ours && anonymous == 0 {
+			found = append(found, last)
+		}
+	}
+	return found
+}

@@ -1,0 +1,190 @@
+// Package dictionary compresses many small values that resemble each other, each by itself. What
+// they have in common is in a dictionary, which is made from samples of them, and a compressed
+// value refers to it.
+//
+// A compressed value is the length of the value, and then, in turn, the length of a literal, the
+// literal, the length of a match and its position: in the dictionary, or in the value, which are
+// numbered as if the value followed the dictionary. All numbers are varints. It ends with a literal
+// or with a match.
+package dictionary
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+const (
+	// maxSize is the largest size of a dictionary, so that a position in it plus one is 16 bits.
+	maxSize = 48 << 10
+	// minMatch is the length of the shortest match: a reference to a match takes up to five bytes.
+	minMatch = 7
+	// tableBits and recentBits are the sizes of the encoder's tables.
+	tableBits, recentBits = 14, 11
+	// minSample is the shortest literal of a sample that a dictionary gets.
+	minSample = 8
+	// skipShift makes the encoder skip faster the longer there was no match.
+	skipShift = 6
+)
+
+// Dictionary decompresses values. It is immutable.
+type Dictionary struct{ data []byte }
+
+// Decode returns a value that an encoder of this dictionary has compressed. The caller owns it.
+func (d *Dictionary) Decode(packed []byte) []byte {
+	size, packed := uvarint(packed)
+	value := make([]byte, 0, size)
+	for {
+		n, rest := uvarint(packed)
+		value, packed = append(value, rest[:n]...), rest[n:]
+		if len(packed) == 0 {
+			return value
+		}
+		var length, at int
+		length, packed = uvarint(packed)
+		at, packed = uvarint(packed)
+		if at < len(d.data) {
+			value = append(value, d.data[at:at+length]...)
+		} else {
+			value = repeat(value, at-len(d.data), length)
+		}
+		if len(packed) == 0 {
+			return value
+		}
+	}
+}
+
+// repeat appends to a value what it has from a position on. If that is as long as what is appended
+// at least, it is copied at once, and else what is appended is its own source.
+func repeat(value []byte, from, length int) []byte {
+	if from+length <= len(value) {
+		return append(value, value[from:from+length]...)
+	}
+	for i := range length {
+		value = append(value, value[from+i])
+	}
+	return value
+}
+
+// Size returns the length of the value that was compressed.
+func Size(packed []byte) int {
+	size, _ := uvarint(packed)
+	return size
+}
+
+// uvarint reads a varint.
+func uvarint(b []byte) (int, []byte) {
+	x, n := binary.Uvarint(b)
+	return int(x), b[n:]
+}
+
+// Encoder compresses values with a dictionary. It is used by one goroutine at a time.
+type Encoder struct {
+	dictionary *Dictionary
+	// table and recent have the position plus one of what a hash was last computed of: in the
+	// dictionary, and in the value that is being compressed.
+	table  [1 << tableBits]uint16
+	recent [1 << recentBits]uint32
+	packed []byte
+}
+
+// Train returns an encoder whose dictionary has what occurs in the samples, each part once, up to
+// a maximum.
+func Train(samples [][]byte) *Encoder {
+	e := &Encoder{dictionary: &Dictionary{}}
+	for _, sample := range samples {
+		var added []byte
+		e.scan(sample, func(literal []byte, _, _ int) {
+			if len(literal) >= minSample {
+				added = append(added, literal...)
+			}
+		})
+		e.add(added)
+	}
+	return e
+}
+
+// add appends to the dictionary, as far as there is room.
+func (e *Encoder) add(data []byte) {
+	d := e.dictionary
+	from := max(0, len(d.data)-minMatch)
+	d.data = append(d.data, data[:min(len(data), maxSize-len(d.data))]...)
+	for i := from; i+8 <= len(d.data); i++ {
+		if slot := &e.table[hash(d.data[i:])>>(64-tableBits)]; *slot == 0 {
+			*slot = uint16(i + 1)
+		}
+	}
+}
+
+// Dictionary returns the dictionary, which decompresses what the encoder compresses.
+func (e *Encoder) Dictionary() *Dictionary { return e.dictionary }
+
+// Encode returns a value compressed, or nil if that saves less than an eighth of it. The caller
+// owns what is returned.
+func (e *Encoder) Encode(value []byte) []byte {
+	e.packed = binary.AppendUvarint(e.packed[:0], uint64(len(value)))
+	e.scan(value, func(literal []byte, length, at int) {
+		e.packed = binary.AppendUvarint(e.packed, uint64(len(literal)))
+		e.packed = append(e.packed, literal...)
+		if length > 0 {
+			e.packed = binary.AppendUvarint(e.packed, uint64(length))
+			e.packed = binary.AppendUvarint(e.packed, uint64(at))
+		}
+	})
+	if len(e.packed) > len(value)-len(value)/8 {
+		return nil
+	}
+	return slices.Clone(e.packed)
+}
+
+// scan calls emit with each literal of a value and the match that follows it, whose length is zero
+// after the last literal.
+func (e *Encoder) scan(value []byte, emit func(literal []byte, length, at int)) {
+	clear(e.recent[:])
+	base := e.dictionary.data
+	start := 0 // of the literal
+	for i := 0; i+8 <= len(value); {
+		h := hash(value[i:])
+		recent := &e.recent[h>>(64-recentBits)]
+		length, at := 0, 0
+		if slot := e.table[h>>(64-tableBits)]; slot > 0 {
+			at = int(slot - 1)
+			length = common(base[at:], value[i:])
+		}
+		if *recent > 0 {
+			if n := common(value[*recent-1:], value[i:]); n > length {
+				length, at = n, len(base)+int(*recent-1)
+			}
+		}
+		*recent = uint32(i + 1)
+		if length < minMatch {
+			i += 1 + (i-start)>>skipShift
+			continue
+		}
+		for i > start && at > 0 && at < len(base) && base[at-1] == value[i-1] {
+			i, at, length = i-1, at-1, length+1
+		}
+		emit(value[start:i], length, at)
+		i += length
+		start = i
+	}
+	if start < len(value) {
+		emit(value[start:], 0, 0)
+	}
+}
+
+// hash returns a hash of the first six bytes, whose high bits are the best.
+func hash(b []byte) uint64 {
+	return binary.LittleEndian.Uint64(b) << 16 * 0x9e3779b97f4a7c15
+}
+
+// common returns the length of the common prefix.
+func common(a, b []byte) int {
+	n, limit := 0, min(len(a), len(b))
+	for n+8 <= limit && binary.LittleEndian.Uint64(a[n:]) == binary.LittleEndian.Uint64(b[n:]) {
+		n += 8
+	}
+	for n < limit && a[n] == b[n] {
+		n++
+	}
+	return n
+}

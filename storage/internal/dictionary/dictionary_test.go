@@ -1,0 +1,113 @@
+package dictionary
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// similar returns values that resemble each other.
+func similar(n int) [][]byte {
+	values := make([][]byte, n)
+	for i := range values {
+		values[i] = fmt.Appendf(nil, `{"metadata":{"name":"web-%05d","namespace":"team-%d","uid":"%032x","labels":{"app":"app-%02d"}},"spec":%s}`,
+			i, i%10, i*7919, i%100, strings.Repeat(`{"image":"registry.example.org/team/web:1.24.3","args":["--port=8080"]}`, 1+i%3))
+	}
+	return values
+}
+
+func check(t *testing.T, e *Encoder, value []byte) {
+	t.Helper()
+	packed := e.Encode(value)
+	if packed == nil {
+		return
+	}
+	if got := e.Dictionary().Decode(packed); !bytes.Equal(got, value) {
+		t.Fatalf("%.100q of %d bytes was compressed and is %.100q of %d", value, len(value), got, len(got))
+	}
+}
+
+func TestEncode(t *testing.T) {
+	values := similar(1000)
+	e := Train(values[:100])
+	raw, compressed := 0, 0
+	for _, v := range values {
+		check(t, e, v)
+		raw, compressed = raw+len(v), compressed+len(e.Encode(v))
+	}
+	if compressed > raw/4 {
+		t.Errorf("%d bytes were compressed to %d", raw, compressed)
+	}
+	if n := len(e.dictionary.data); n > 8<<10 {
+		t.Errorf("the dictionary of samples that resemble each other has %d bytes", n)
+	}
+}
+
+// TestEncodeRandom compresses values that are cut from, and mixed with, what is in the dictionary.
+func TestEncodeRandom(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		text := func(n, alphabet int) []byte {
+			b := make([]byte, random.IntN(n))
+			for i := range b {
+				b[i] = byte(random.IntN(alphabet))
+			}
+			return b
+		}
+		samples := [][]byte{text(60<<10, 256), text(100, 2), text(3000, 4)}
+		e := Train(samples)
+		for range 50 {
+			var value []byte
+			for range random.IntN(6) {
+				sample := samples[random.IntN(len(samples))]
+				from := random.IntN(len(sample) + 1)
+				value = append(value, sample[from:from+random.IntN(len(sample)-from+1)]...)
+				value = append(value, text(30, 256)...)
+			}
+			check(t, e, value)
+			check(t, Train(nil), value)
+		}
+	}
+}
+
+// TestEncodeIncompressible expects that what cannot be compressed is left as it is.
+func TestEncodeIncompressible(t *testing.T) {
+	random := rand.NewChaCha8([32]byte{})
+	for _, n := range []int{0, 1, 8, 1000} {
+		value := make([]byte, n)
+		random.Read(value)
+		if packed := Train(similar(10)).Encode(value); packed != nil {
+			t.Errorf("%d random bytes were compressed to %d", n, len(packed))
+		}
+	}
+}
+
+func FuzzEncode(f *testing.F) {
+	f.Add([]byte("abcdefghijklmnopqrstuvwxyz"), []byte("ghijklmnopqrstuvwxyzabcdefghijklmnop"))
+	f.Add([]byte(nil), bytes.Repeat([]byte("abcdefg"), 100))
+	f.Fuzz(func(t *testing.T, sample, value []byte) {
+		check(t, Train([][]byte{sample}), value)
+		check(t, Train([][]byte{sample, value}), value)
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	values := similar(1000)
+	e := Train(values[:100])
+	b.SetBytes(int64(len(values[0])))
+	for i := 0; b.Loop(); i++ {
+		e.Encode(values[i%len(values)])
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	values := similar(1000)
+	e := Train(values[:100])
+	packed := e.Encode(values[0])
+	b.SetBytes(int64(len(values[0])))
+	for b.Loop() {
+		e.Dictionary().Decode(packed)
+	}
+}
