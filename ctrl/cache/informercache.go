@@ -138,15 +138,20 @@ func (c *informerCache) start(i *informer) {
 }
 
 // syncedInformer returns the informer as informer does. If the cache is started, it waits until the
-// informer has synced.
+// informer has synced. If ctx is done and it has not synced before, that is an error, however soon it
+// syncs.
 func (c *informerCache) syncedInformer(
 	ctx context.Context, key informerKey, onlyExisting bool,
 ) (i *informer, started bool, err error) {
+	if i, started := c.existingInformer(key); i != nil && started && i.HasSynced() {
+		return i, true, nil
+	}
+	done := ctx.Err() != nil
 	i, started, err = c.informer(key, onlyExisting)
 	if err != nil || !started {
 		return i, started, err
 	}
-	if !i.WaitForSync(ctx) {
+	if done || !i.WaitForSync(ctx) {
 		return nil, true, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync", key.gvk), 0)
 	}
 	return i, true, nil

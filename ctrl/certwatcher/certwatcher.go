@@ -194,9 +194,9 @@ func (cw *CertWatcher) Start(ctx context.Context) error {
 	cw.log.Info("Starting certificate poll+watcher", "interval", cw.interval)
 	ticker := time.NewTicker(cw.interval)
 	defer ticker.Stop()
-	var expired *tls.Certificate
+	var logged expiryLog
 	for {
-		expired = cw.logExpired(expired)
+		logged = cw.logExpiry(logged)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -216,14 +216,29 @@ func (cw *CertWatcher) reload() {
 	}
 }
 
-// logExpired logs that the current certificate has expired, unless it is the one logged last, which
-// it is given and returns.
-func (cw *CertWatcher) logExpired(logged *tls.Certificate) *tls.Certificate {
+// expiryLog is the certificate whose expiry was logged last, and whether as imminent or as past.
+type expiryLog struct {
+	cert    *tls.Certificate
+	expired bool
+}
+
+// logExpiry logs when only a tenth of the validity of the current certificate is left, which is
+// later than its files are usually replaced, and when it has expired: each once, as last says.
+func (cw *CertWatcher) logExpiry(last expiryLog) expiryLog {
 	cert, _ := cw.GetCertificate(nil)
-	if cert == logged || time.Now().Before(cert.Leaf.NotAfter) {
-		return logged
+	now, end := time.Now(), cert.Leaf.NotAfter
+	expired := !now.Before(end)
+	switch {
+	case cert == last.cert && expired == last.expired:
+		return last
+	case expired:
+		cw.log.Error(nil, "Certificate has expired; clients will refuse it until its files are replaced",
+			"notAfter", end)
+	case end.Sub(now) < end.Sub(cert.Leaf.NotBefore)/10:
+		cw.log.Info("Certificate will expire soon; clients will refuse it unless its files are replaced before",
+			"notAfter", end)
+	default:
+		return last
 	}
-	cw.log.Error(nil, "Certificate has expired; clients will refuse it until its files are replaced",
-		"notAfter", cert.Leaf.NotAfter)
-	return cert
+	return expiryLog{cert, expired}
 }

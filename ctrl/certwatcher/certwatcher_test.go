@@ -302,21 +302,39 @@ func TestInvalidInterval(t *testing.T) {
 	}
 }
 
-func TestExpired(t *testing.T) {
+// TestExpiry checks that the expiry of a certificate is logged before and after it, each once.
+func TestExpiry(t *testing.T) {
 	directory := t.TempDir()
 	write(t, directory, "first.test")
 	cw, err := New(filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key"))
 	must(t, err)
 	var logged []string
 	cw.log = funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
-	last := cw.logExpired(nil)
-	if len(logged) > 0 {
-		t.Errorf("a valid certificate is logged: %s", logged)
+	var last expiryLog
+	for _, step := range []struct {
+		left time.Duration // of 10 hours
+		want string
+	}{
+		{2 * time.Hour, ""},
+		{59 * time.Minute, "will expire soon"},
+		{time.Minute, ""},
+		{-time.Minute, "has expired"},
+		{-time.Hour, ""},
+	} {
+		logged = nil
+		end := time.Now().Add(step.left)
+		cw.current.Leaf.NotAfter, cw.current.Leaf.NotBefore = end, end.Add(-10*time.Hour)
+		last = cw.logExpiry(last)
+		if step.want == "" && len(logged) > 0 ||
+			step.want != "" && (len(logged) != 1 || !strings.Contains(logged[0], step.want)) {
+			t.Errorf("with %v left: logged %q", step.left, logged)
+		}
 	}
-	cw.current.Leaf.NotAfter = time.Now().Add(-time.Minute)
-	last = cw.logExpired(last)
-	last = cw.logExpired(last)
-	if len(logged) != 1 || !strings.Contains(logged[0], "expired") || last != cw.current {
-		t.Errorf("an expired certificate: %q", logged)
+	// A new certificate is logged again.
+	write(t, directory, "second.test")
+	must(t, cw.ReadCertificate())
+	logged, cw.current.Leaf.NotAfter = nil, time.Now().Add(-time.Minute)
+	if cw.logExpiry(last); len(logged) != 1 {
+		t.Errorf("another one that has expired: %q", logged)
 	}
 }
