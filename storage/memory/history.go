@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -87,7 +86,7 @@ func (s *Store) append(event *storage.Event) {
 // values of the old ones. The timer calls it.
 func (s *Store) compactByTime() {
 	if s.tick() >= returnSize {
-		debug.FreeOSMemory()
+		returnMemory()
 	}
 }
 

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -149,8 +150,15 @@ func (s *Store) sweep() {
 	s.mu.Unlock()
 	if r.bytes >= returnSize && r.records >= awakeShare*left {
 		r.bytes, r.records = 0, 0
-		debug.FreeOSMemory()
+		returnMemory()
 	}
+}
+
+// returnMemory returns free memory to the operating system. It collects garbage twice, because what
+// is in a sync.Pool, such as the buffer of a long list, outlives one collection.
+func returnMemory() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // rested compresses a record that is at rest, as soon as there is a dictionary.
