@@ -51,7 +51,7 @@ func (s *Server) reconcileAPIServices(snapshot *resource.Snapshot) error {
 				continue
 			}
 			served[local.Name] = true
-			if err := s.create(apiServices, local); err != nil {
+			if _, err := s.seed(apiServices, local); err != nil {
 				return fmt.Errorf("APIService %s: %w", local.Name, err)
 			}
 		}

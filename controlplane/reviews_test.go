@@ -64,6 +64,48 @@ func TestReviews(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("selectors", func(t *testing.T) {
+		requirement := metav1.FieldSelectorRequirement{Key: "spec.nodeName", Operator: metav1.FieldSelectorOpIn, Values: []string{"n"}}
+		for _, tc := range []struct {
+			name       string
+			selector   authorizationv1.FieldSelectorAttributes
+			labels     *authorizationv1.LabelSelectorAttributes
+			metadata   metav1.ObjectMeta
+			invalid    string
+			evaluation string
+		}{
+			{name: "valid", selector: authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{requirement}}},
+			{name: "raw", selector: authorizationv1.FieldSelectorAttributes{RawSelector: "a=b"}},
+			{name: "bad raw", selector: authorizationv1.FieldSelectorAttributes{RawSelector: "a"},
+				evaluation: "spec.resourceAttributes.fieldSelector ignored due to parse error"},
+			{name: "unknown operator", selector: authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{
+				requirement, {Key: "a", Operator: "Foo", Values: []string{"b"}}}},
+				evaluation: "spec.resourceAttributes.fieldSelector partially ignored due to parse error"},
+			{name: "both", selector: authorizationv1.FieldSelectorAttributes{RawSelector: "a=b", Requirements: []metav1.FieldSelectorRequirement{requirement}},
+				invalid: `spec.resourceAttributes.fieldSelector.rawSelector: Invalid value: "a=b": may not specified at the same time as requirements`},
+			{name: "neither", invalid: `spec.resourceAttributes.fieldSelector.requirements: Required value: ` +
+				`when spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required`},
+			{name: "labels", selector: authorizationv1.FieldSelectorAttributes{RawSelector: "a=b"},
+				labels: &authorizationv1.LabelSelectorAttributes{Requirements: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "In"}}},
+				invalid: `spec.resourceAttributes.labelSelector.requirements[0].values: Required value: ` +
+					`must be specified when ` + "`operator`" + ` is 'In' or 'NotIn'`},
+			{name: "metadata", selector: authorizationv1.FieldSelectorAttributes{RawSelector: "a=b"},
+				metadata: metav1.ObjectMeta{Name: "x"}, invalid: `must be empty`},
+		} {
+			on := pods.DeepCopy()
+			on.FieldSelector, on.LabelSelector = &tc.selector, tc.labels
+			got, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{ObjectMeta: tc.metadata,
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: "x", ResourceAttributes: on}}, metav1.CreateOptions{})
+			switch {
+			case tc.invalid != "":
+				if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.invalid) {
+					t.Errorf("%s: %v", tc.name, err)
+				}
+			case err != nil || got.Status.EvaluationError != tc.evaluation:
+				t.Errorf("%s: %q, %v", tc.name, got.Status.EvaluationError, err)
+			}
+		}
+	})
 	t.Run("TokenReview", func(t *testing.T) {
 		for token, want := range map[string]string{"secret": "guest", "unknown": ""} {
 			got, err := admin.AuthenticationV1().TokenReviews().Create(ctx,

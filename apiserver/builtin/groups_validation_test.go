@@ -74,10 +74,36 @@ func TestPolicyValidation(t *testing.T) {
 	forbiddenWhen(t, class, map[string]change{"value": {`value: 1`, []string{"value: Forbidden: may not be changed in an update."}}})
 	invalidWhen(t, `{apiVersion: v1, kind: LimitRange, metadata: {name: l}, spec: {limits: [{type: Container, max: {cpu: "2"}, min: {cpu: "1"}}]}}`, map[string]change{
 		"order": {`spec: {limits: [{type: Pod, max: {cpu: "1"}, min: {cpu: "2"}}]}`, []string{"spec.limits[0].min[cpu]: Invalid value: \"2\": min value 2 is greater than max value 1"}},
+		"default": {`spec: {limits: [{type: Container, max: {cpu: "1"}, default: {cpu: "2"}}]}`, []string{
+			`spec.limits[0].defaultRequest[cpu]: Invalid value: "2": default request value 2 is greater than max value 1`,
+			`spec.limits[0].default[cpu]: Invalid value: "1": default value 2 is greater than max value 1`}},
+		"defaults": {`spec: {limits: [{type: Container, min: {cpu: "3"}, default: {cpu: "1"}, defaultRequest: {cpu: "2"}}]}`, []string{
+			`spec.limits[0].defaultRequest[cpu]: Invalid value: "2": default request value 2 is greater than default limit value 1`,
+			`spec.limits[0].defaultRequest[cpu]: Invalid value: "2": min value 3 is greater than default request value 2`,
+			`spec.limits[0].default[cpu]: Invalid value: "3": min value 3 is greater than default value 1`}},
+		"ratio": {`spec: {limits: [{type: Container, max: {cpu: "2"}, min: {cpu: "1"}, maxLimitRequestRatio: {cpu: "0.5", memory: 1, foo: 1}}, {type: Pod, max: {cpu: "2"}, min: {cpu: "1"}, maxLimitRequestRatio: {cpu: 3}}]}`, []string{
+			`spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "500m": ratio 500m is less than 1`,
+			`spec.limits[0].maxLimitRequestRatio[foo]: Invalid value: "foo": must be a standard resource for containers`,
+			`spec.limits[1].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = 2.000000`}},
+		"types": {`spec: {limits: [{type: Foo}, {type: PersistentVolumeClaim}, {type: x.io/y}]}`, []string{
+			`spec.limits[0].type: Invalid value: "Foo": must be a standard limit type or fully qualified`,
+			`spec.limits[1].limits: Required value: either minimum or maximum storage value is required, but neither was provided`}},
+		"pages": {`spec: {limits: [{type: Container, default: {hugepages-2Mi: 4Mi}, defaultRequest: {hugepages-2Mi: 2Mi}}]}`, []string{
+			`spec.limits[0].defaultRequest[hugepages-2Mi]: Invalid value: "2Mi": default value 4Mi must equal to defaultRequest value 2Mi in hugepages-2Mi`}},
 	})
 	invalidWhen(t, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 5, requests.cpu: 1500m}}}`, map[string]change{
-		"parts":  {`spec: {hard: {pods: 500m}}`, []string{`spec.hard[pods]: Invalid value: "500m": must be an integer`}},
-		"scopes": {`spec: {scopes: [BestEffort, NotBestEffort]}`, []string{`spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting scopes`}},
+		"parts": {`spec: {hard: {pods: 500m}}`, []string{`spec.hard[pods]: Invalid value: "500m": must be an integer`}},
+		"scopes": {`spec: {hard: {requests.cpu: null}, scopes: [BestEffort, NotBestEffort, Foo]}`, []string{
+			`spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Foo"]: conflicting scopes`,
+			`spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Foo"]: unsupported scope`}},
+		"scope of a resource": {`spec: {scopes: [BestEffort]}`, []string{`spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource`}},
+		"resource":            {`spec: {hard: {foo: 1, x.io/foo: 1, count/foo: 1}}`, []string{`spec.hard[foo]: Invalid value: "foo": must be a standard resource for quota`}},
+		"selector": {`spec: {scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In}, {scopeName: Terminating, operator: DoesNotExist, values: [a]}, {scopeName: Foo, operator: Bar}]}}`, []string{
+			`spec.scopeSelector.matchExpressions.operator: Invalid value: "Bar": not a valid selector operator`,
+			`spec.scopeSelector.matchExpressions.operator: Invalid value: …`,
+			`spec.scopeSelector.matchExpressions.scopeName: Invalid value: "Foo": unsupported scope`,
+			`spec.scopeSelector.matchExpressions.values: Invalid value: ["a"]: must be no value when ` + "`operator` is 'Exist' or 'DoesNotExist' for scope selector",
+			"spec.scopeSelector.matchExpressions.values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"}},
 	})
 	invalidWhen(t, `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h}, spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}}`, map[string]change{
 		"order": {`spec: {minReplicas: 4}`, []string{"spec.maxReplicas: Invalid value: 3: must be greater than or equal to `minReplicas`"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -90,7 +91,8 @@ func describeUser(u user.Info) authenticationv1.UserInfo {
 
 func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.SelfSubjectAccessReview) error {
 	u, _ := request.UserFrom(ctx)
-	if errs := oneKindOfAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes); len(errs) > 0 {
+	errs := append(validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), emptyMetadata(r.ObjectMeta, "must be empty")...)
+	if len(errs) > 0 {
 		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview").GroupKind(), "", errs)
 	}
 	r.Status = a.decide(ctx, u, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
@@ -98,7 +100,8 @@ func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.Self
 }
 
 func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
-	if errs := validateSubject(r.Spec); len(errs) > 0 {
+	errs := append(validateSubject(r.Spec), emptyMetadata(r.ObjectMeta, "must be empty")...)
+	if len(errs) > 0 {
 		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview").GroupKind(), "", errs)
 	}
 	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
@@ -106,7 +109,9 @@ func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectA
 }
 
 func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.LocalSubjectAccessReview) error {
-	errs := validateSubject(r.Spec)
+	named := r.ObjectMeta
+	named.Namespace = ""
+	errs := append(validateSubject(r.Spec), emptyMetadata(named, "must be empty except for namespace")...)
 	if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace,
 			"must match metadata.namespace"))
@@ -171,13 +176,18 @@ func (a reviewer) decide(ctx context.Context, u user.Info, on *authorizationv1.R
 	} else {
 		attributes.Verb, attributes.Path = path.Verb, path.Path
 	}
+	var ignored []string
+	if on != nil {
+		ignored = addSelectors(&attributes, on)
+	}
 	decision, reason, err := a.Authorizer.Authorize(ctx, attributes)
 	status := authorizationv1.SubjectAccessReviewStatus{
 		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny, Reason: reason,
 	}
 	if err != nil {
-		status.EvaluationError = err.Error()
+		ignored = append([]string{err.Error()}, ignored...)
 	}
+	status.EvaluationError = strings.Join(ignored, "; ")
 	return status
 }
 
@@ -193,7 +203,7 @@ func subject(spec authorizationv1.SubjectAccessReviewSpec) user.Info {
 }
 
 func validateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
-	errs := oneKindOfAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
+	errs := validateAttributes(spec.ResourceAttributes, spec.NonResourceAttributes)
 	if spec.User == "" && len(spec.Groups) == 0 {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User,
 			"at least one of user or group must be specified"))
@@ -201,7 +211,8 @@ func validateSubject(spec authorizationv1.SubjectAccessReviewSpec) field.ErrorLi
 	return errs
 }
 
-func oneKindOfAttributes(on *authorizationv1.ResourceAttributes,
+// validateAttributes checks that there is either a resource, whose selectors are valid, or a path.
+func validateAttributes(on *authorizationv1.ResourceAttributes,
 	path *authorizationv1.NonResourceAttributes) field.ErrorList {
 	switch at := field.NewPath("spec"); {
 	case on != nil && path != nil:
@@ -211,5 +222,5 @@ func oneKindOfAttributes(on *authorizationv1.ResourceAttributes,
 		return field.ErrorList{field.Invalid(at.Child("resourceAttributes"), on,
 			"exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 	}
-	return nil
+	return validateSelectors(on)
 }

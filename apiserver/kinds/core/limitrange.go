@@ -3,8 +3,10 @@ package core
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -51,50 +53,150 @@ func defaultLimitRange(l *corev1.LimitRange) {
 	}
 }
 
+// limitTypes are the types of limits that Kubernetes itself has.
+var limitTypes = []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim}
+
 func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("limits")
 	for i := range l.Spec.Limits {
 		item, at := &l.Spec.Limits[i], list.Index(i)
-		errs = append(errs, fieldrules.QualifiedName(string(item.Type), &at, "type")...)
+		named := fieldrules.QualifiedName(string(item.Type), &at, "type")
+		if len(named) == 0 && !strings.Contains(string(item.Type), "/") && !slices.Contains(limitTypes, item.Type) {
+			named = field.ErrorList{field.Invalid(at.ChildField("type"), item.Type, "must be a standard limit type or fully qualified")}
+		}
+		errs = append(errs, named...)
 		if slices.ContainsFunc(l.Spec.Limits[:i], func(o corev1.LimitRangeItem) bool { return o.Type == item.Type }) {
 			errs = append(errs, field.Duplicate(at.ChildField("type"), item.Type))
 		}
-		if item.Type == corev1.LimitTypePod {
-			if len(item.Default) > 0 {
-				errs = append(errs, field.Forbidden(at.ChildField("default"), "may not be specified when `type` is 'Pod'"))
-			}
-			if len(item.DefaultRequest) > 0 {
-				errs = append(errs, field.Forbidden(at.ChildField("defaultRequest"), "may not be specified when `type` is 'Pod'"))
-			}
-		}
-		errs = append(errs, limitOrder(item, &at)...)
+		errs = append(errs, limitItem(item, &at)...)
 	}
 	return errs
 }
 
-// limitOrder checks for each resource that min <= defaultRequest <= default <= max.
-func limitOrder(item *corev1.LimitRangeItem, fldPath *fieldrules.Path) field.ErrorList {
+// limitItem checks the limits of one type.
+func limitItem(item *corev1.LimitRangeItem, at *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	rising := []struct {
-		name string
-		list corev1.ResourceList
-		is   string
-	}{{"min", item.Min, "min value"}, {"defaultRequest", item.DefaultRequest, "default request value"},
-		{"default", item.Default, "default value"}, {"max", item.Max, "max value"}}
-	for i, low := range rising {
-		at := fldPath.Child(low.name)
-		for _, k := range fieldrules.SortedKeys(low.list) {
-			entry := at.Key(string(k))
-			errs = append(errs, fieldrules.QualifiedName(string(k), &entry, "")...)
-			for _, high := range rising[i+1:] {
-				a := low.list[k]
-				if b, ok := high.list[k]; ok && a.Cmp(b) > 0 {
-					errs = append(errs, field.Invalid(entry.Field(), a.String(),
-						fmt.Sprintf("%s %s is greater than %s %s", low.is, a.String(), high.is, b.String())))
-				}
-			}
+	defaults, requests := item.Default, item.DefaultRequest
+	switch item.Type {
+	case corev1.LimitTypePod:
+		if len(defaults) > 0 {
+			errs = append(errs, field.Forbidden(at.ChildField("default"), "may not be specified when `type` is 'Pod'"))
 		}
+		if len(requests) > 0 {
+			errs = append(errs, field.Forbidden(at.ChildField("defaultRequest"), "may not be specified when `type` is 'Pod'"))
+		}
+		defaults, requests = nil, nil
+	case corev1.LimitTypePersistentVolumeClaim:
+		_, low := item.Min[corev1.ResourceStorage]
+		_, high := item.Max[corev1.ResourceStorage]
+		if !low && !high {
+			errs = append(errs, field.Required(at.ChildField("limits"),
+				"either minimum or maximum storage value is required, but neither was provided"))
+		}
+	}
+	bounds := []bound{{"min", "min", item.Min}, {"defaultRequest", "default request", requests},
+		{"default", "default", defaults}, {"max", "max", item.Max}}
+	keys := map[corev1.ResourceName]bool{}
+	for _, b := range append(slices.Clip(bounds), bound{field: "maxLimitRequestRatio", amounts: item.MaxLimitRequestRatio}) {
+		list := at.Child(b.field)
+		for _, k := range fieldrules.SortedKeys(b.amounts) {
+			entry := list.Key(string(k))
+			errs = append(errs, limitResource(item.Type, k, &entry)...)
+			keys[k] = true
+		}
+	}
+	for _, k := range fieldrules.SortedKeys(keys) {
+		errs = append(errs, limitOrder(k, bounds, at)...)
+		errs = append(errs, limitRatio(k, item, at)...)
+	}
+	return errs
+}
+
+// limitResource checks the name of a resource that limits are for.
+func limitResource(t corev1.LimitType, k corev1.ResourceName, at *fieldrules.Path) field.ErrorList {
+	if t == corev1.LimitTypePod || t == corev1.LimitTypeContainer {
+		return fieldrules.ContainerResource(k, at)
+	}
+	return fieldrules.QualifiedName(string(k), at, "")
+}
+
+// bound is one of the fields of a limit that must not decrease in their order.
+type bound struct {
+	field, name string
+	amounts     corev1.ResourceList
+}
+
+// limitOrder checks for one resource that min <= defaultRequest <= default <= max, and that the
+// defaults of a resource that cannot be overcommitted are equal. An error is that of the default if
+// there is one in the pair, and has the lower value if it is that of "default".
+func limitOrder(k corev1.ResourceName, bounds []bound, at *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, low := range bounds {
+		for _, high := range bounds[i+1:] {
+			a, found := low.amounts[k]
+			b, both := high.amounts[k]
+			if !found || !both || a.Cmp(b) <= 0 {
+				continue
+			}
+			of, value := low.field, a
+			switch {
+			case low.field == "min" && high.field == "defaultRequest":
+				of, value = high.field, b
+			case low.field == "min" && high.field == "default":
+				of = high.field
+			case low.field == "default":
+				value = b
+			}
+			name := high.name
+			if low.field == "defaultRequest" && high.field == "default" {
+				name = "default limit"
+			}
+			list := at.Child(of)
+			entry := list.Key(string(k))
+			errs = append(errs, field.Invalid(entry.Field(), value.String(),
+				fmt.Sprintf("%s value %s is greater than %s value %s", low.name, a.String(), name, b.String())))
+		}
+	}
+	request, found := bounds[1].amounts[k]
+	limit, both := bounds[2].amounts[k]
+	if found && both && !overcommitted(k) && limit.Cmp(request) != 0 {
+		list := at.Child("defaultRequest")
+		entry := list.Key(string(k))
+		errs = append(errs, field.Invalid(entry.Field(), request.String(),
+			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), k)))
+	}
+	return errs
+}
+
+// overcommitted reports whether the limit of a resource may be greater than the request: that is so
+// for Kubernetes' own, except for huge pages.
+func overcommitted(k corev1.ResourceName) bool {
+	native := !strings.Contains(string(k), "/") || strings.Contains(string(k), corev1.ResourceDefaultNamespacePrefix)
+	return native && !strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix)
+}
+
+// limitRatio checks the ratio of limit and request of one resource: it is at least 1, and no greater
+// than that of max and min.
+func limitRatio(k corev1.ResourceName, item *corev1.LimitRangeItem, at *fieldrules.Path) field.ErrorList {
+	ratio, ok := item.MaxLimitRequestRatio[k]
+	if !ok {
+		return nil
+	}
+	var errs field.ErrorList
+	list := at.Child("maxLimitRequestRatio")
+	entry := list.Key(string(k))
+	if ratio.Cmp(resource.MustParse("1")) < 0 {
+		errs = append(errs, field.Invalid(entry.Field(), ratio.String(), fmt.Sprintf("ratio %s is less than 1", ratio.String())))
+	}
+	low, found := item.Min[k]
+	high, both := item.Max[k]
+	if !found || !both {
+		return errs
+	}
+	if most := high.AsApproximateFloat64() / low.AsApproximateFloat64(); ratio.AsApproximateFloat64() > most {
+		errs = append(errs, field.Invalid(entry.Field(), ratio.String(),
+			fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), most)))
 	}
 	return errs
 }

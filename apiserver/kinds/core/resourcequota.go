@@ -48,24 +48,111 @@ func ResourceQuotas() kinds.Kind {
 
 func validateQuota(q *corev1.ResourceQuota) field.ErrorList {
 	errs := quotaAmounts(q.Spec.Hard, &fieldrules.Spec, "hard")
-	known := []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating,
-		corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeBestEffort,
-		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopePriorityClass,
-		corev1.ResourceQuotaScopeCrossNamespacePodAffinity}
-	for _, s := range q.Spec.Scopes {
-		if !slices.Contains(known, s) {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("scopes"), q.Spec.Scopes, "unsupported scope"))
+	if len(q.Spec.Scopes) > 0 {
+		at := fieldrules.Spec.ChildField("scopes")
+		errs = append(errs, quotaScopes(q, q.Spec.Scopes, at, at, q.Spec.Scopes)...)
+	}
+	if q.Spec.ScopeSelector == nil {
+		return errs
+	}
+	at := fieldrules.Spec.ChildField("scopeSelector").Child("matchExpressions")
+	var scopes []corev1.ResourceQuotaScope
+	for _, r := range q.Spec.ScopeSelector.MatchExpressions {
+		scopes = append(scopes, r.ScopeName)
+		errs = append(errs, quotaScopeRequirement(&r, at)...)
+	}
+	return append(errs, quotaScopes(q, scopes, at, at.Child("scopeName"), q.Spec.ScopeSelector)...)
+}
+
+// quotaScopes checks that the scopes of a quota are known, apply to its resources, and do not
+// exclude each other. value is that of the field which the scopes are from.
+func quotaScopes(q *corev1.ResourceQuota, scopes []corev1.ResourceQuotaScope, at, name *field.Path, value any) field.ErrorList {
+	var errs field.ErrorList
+	for _, s := range scopes {
+		applies, known := quotaScopeResources[s]
+		if !known {
+			var bad any = s
+			if name == at {
+				bad = value
+			}
+			errs = append(errs, field.Invalid(name, bad, "unsupported scope"))
+			continue
+		}
+		for _, k := range fieldrules.SortedKeys(q.Spec.Hard) {
+			if standardQuotaResource(k) && !slices.Contains(applies, k) {
+				errs = append(errs, field.Invalid(at, value, "unsupported scope applied to resource"))
+			}
 		}
 	}
 	for _, pair := range [][2]corev1.ResourceQuotaScope{
 		{corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort},
 		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
 	} {
-		if slices.Contains(q.Spec.Scopes, pair[0]) && slices.Contains(q.Spec.Scopes, pair[1]) {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("scopes"), q.Spec.Scopes, "conflicting scopes"))
+		if slices.Contains(scopes, pair[0]) && slices.Contains(scopes, pair[1]) {
+			errs = append(errs, field.Invalid(at, q.Spec.Scopes, "conflicting scopes"))
 		}
 	}
 	return errs
+}
+
+// quotaScopeRequirement checks the operator and the values of a requirement of a scope selector.
+func quotaScopeRequirement(r *corev1.ScopedResourceSelectorRequirement, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch r.ScopeName {
+	case corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass:
+	default:
+		if _, known := quotaScopeResources[r.ScopeName]; known && r.Operator != corev1.ScopeSelectorOpExists {
+			errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "must be 'Exists' when scope is any of "+
+				"ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "+
+				"ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"))
+		}
+	}
+	switch r.Operator {
+	case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
+		if len(r.Values) == 0 {
+			errs = append(errs, field.Required(at.Child("values"),
+				"must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"))
+		}
+	case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
+		if len(r.Values) != 0 {
+			errs = append(errs, field.Invalid(at.Child("values"), r.Values,
+				"must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"))
+		}
+	default:
+		errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
+	}
+	return errs
+}
+
+var (
+	podQuotaResources = []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory,
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory}
+
+	// quotaScopeResources are the scopes, with the standard resources that each applies to.
+	quotaScopeResources = map[corev1.ResourceQuotaScope][]corev1.ResourceName{
+		corev1.ResourceQuotaScopeTerminating:               podQuotaResources,
+		corev1.ResourceQuotaScopeNotTerminating:            podQuotaResources,
+		corev1.ResourceQuotaScopeNotBestEffort:             podQuotaResources,
+		corev1.ResourceQuotaScopePriorityClass:             podQuotaResources,
+		corev1.ResourceQuotaScopeCrossNamespacePodAffinity: podQuotaResources,
+		corev1.ResourceQuotaScopeBestEffort:                {corev1.ResourcePods},
+		corev1.ResourceQuotaScopeVolumeAttributesClass: {corev1.ResourcePersistentVolumeClaims,
+			corev1.ResourceRequestsStorage},
+	}
+
+	// otherQuotaResources are the standard resources of quotas that are not those of pods.
+	otherQuotaResources = []corev1.ResourceName{corev1.ResourceEphemeralStorage, corev1.ResourceRequestsStorage,
+		corev1.ResourceRequestsEphemeralStorage, corev1.ResourceLimitsEphemeralStorage, corev1.ResourceQuotas,
+		corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
+		corev1.ResourcePersistentVolumeClaims, corev1.ResourceConfigMaps, corev1.ResourceServicesNodePorts,
+		corev1.ResourceServicesLoadBalancers}
+)
+
+// standardQuotaResource reports whether a resource is one of Kubernetes' own that quotas can have.
+func standardQuotaResource(k corev1.ResourceName) bool {
+	return slices.Contains(podQuotaResources, k) || slices.Contains(otherQuotaResources, k) ||
+		strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix) ||
+		strings.HasPrefix(string(k), corev1.ResourceRequestsHugePagesPrefix)
 }
 
 func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name string) field.ErrorList {
@@ -74,6 +161,9 @@ func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name strin
 	for _, k := range fieldrules.SortedKeys(list) {
 		item := at.Key(string(k))
 		errs = append(errs, fieldrules.QualifiedName(string(k), &item, "")...)
+		if !strings.Contains(string(k), "/") && !standardQuotaResource(k) {
+			errs = append(errs, field.Invalid(item.Field(), k, "must be a standard resource for quota"))
+		}
 		errs = append(errs, fieldrules.ResourceQuantity(k, list[k], &item)...)
 	}
 	return errs

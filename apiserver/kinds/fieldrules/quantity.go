@@ -42,9 +42,7 @@ func ResourceList(list corev1.ResourceList, fldPath *Path) field.ErrorList {
 	var errs field.ErrorList
 	for name, q := range list {
 		at := fldPath.Key(string(name))
-		if !native(name) {
-			errs = append(errs, extendedName(name, &at)...)
-		}
+		errs = append(errs, ContainerResource(name, &at)...)
 		errs = append(errs, ResourceQuantity(name, q, &at)...)
 	}
 	return ordered(errs)
@@ -58,6 +56,14 @@ func ResourceQuantity(name corev1.ResourceName, q resource.Quantity, fldPath *Pa
 		errs = append(errs, field.Invalid(fldPath.Field(), q.String(), "must be an integer"))
 	}
 	return errs
+}
+
+// ContainerResource checks the name of a resource of a container.
+func ContainerResource(name corev1.ResourceName, fldPath *Path) field.ErrorList {
+	if native(name) {
+		return nil
+	}
+	return extendedName(name, fldPath)
 }
 
 // native reports whether a container resource is one of Kubernetes.

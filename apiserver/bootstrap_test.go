@@ -1,0 +1,84 @@
+package apiserver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/authn"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// TestSeed: what the server creates in an empty storage is valid, and the same as if it were created
+// with validation.
+func TestSeed(t *testing.T) {
+	serve := func() (*Server, storage.Store) {
+		store := memory.New(memory.Options{})
+		s, err := New(Options{Storage: store, Authentication: authn.Config{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			s.Stop()
+			store.Close()
+		})
+		return s, store
+	}
+	get := func(s *Server, o bootstrapObject) metav1.Object {
+		t.Helper()
+		ctx := request.WithNamespace(context.Background(), o.object.GetNamespace())
+		obj, err := s.objects.Storage(o.resource).(rest.Getter).Get(ctx, o.object.GetName(), &metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", o.resource.Resource, err)
+		}
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	seeded, _ := serve()
+	validated, store := serve()
+	page, err := store.Range(t.Context(), storage.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range page.Records {
+		if _, err := store.Delete(t.Context(), record.Key, storage.Any); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects := validated.bootstrapObjects()
+	if len(objects) < 150 {
+		t.Errorf("there are %d objects", len(objects))
+	}
+	for _, o := range objects {
+		if err := validated.create(o.resource, o.object); err != nil {
+			t.Fatalf("%s %s: %v", o.resource.Resource, o.object.GetName(), err)
+		}
+		got, want := get(seeded, o), get(validated, o)
+		if got.GetUID() == "" || got.GetResourceVersion() == "" || time.Since(got.GetCreationTimestamp().Time) > time.Minute {
+			t.Errorf("%s %s lacks metadata", o.resource.Resource, o.object.GetName())
+		}
+		for _, m := range []metav1.Object{got, want} {
+			m.SetUID("")
+			m.SetResourceVersion("")
+			m.SetCreationTimestamp(metav1.Time{})
+			fields := m.GetManagedFields()
+			for i := range fields {
+				fields[i].Time = nil
+			}
+		}
+		if !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%s %s: %s", o.resource.Resource, o.object.GetName(), diff.Diff(want, got))
+		}
+	}
+}
