@@ -237,4 +237,3 @@ func BenchmarkCreatePodsWithControllers(b *testing.B) {
 		return err
 	})
 }
-

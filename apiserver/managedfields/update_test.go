@@ -134,7 +134,7 @@ func age(obj metav1.Object, random *rand.Rand) {
 }
 
 func TestManagedFieldsOfUpdates(t *testing.T) {
-	const rounds, writes = 6, 6
+	const rounds, writes = 2, 6
 	objects, words := randomObjects(3), rand.New(rand.NewSource(4))
 	supported := 0
 	all := comparisons(t)
