@@ -133,12 +133,14 @@ func set(x reflect.Value, v any) bool {
 	return true
 }
 
-// isExact reports whether a JSON value is encoded as it was before it was decoded: it has no numbers
-// that are not integers.
+// isExact reports whether a JSON value is encoded as it was before it was decoded, whatever decodes
+// it: it has no numbers but integers that a float64 can hold.
 func isExact(v any) bool {
 	switch v := v.(type) {
 	case float64:
 		return false
+	case int64:
+		return -1<<53 <= v && v <= 1<<53
 	case []any:
 		return !slices.ContainsFunc(v, func(v any) bool { return !isExact(v) })
 	case map[string]any:

@@ -1,9 +1,13 @@
 package endpoints
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,40 +16,88 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/registry/rest"
 	kjson "sigs.k8s.io/json"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
-// patch serves a usual patch: a merge patch or a strategic merge patch.
+// patch serves a usual patch: a merge patch, a strategic merge patch, or an apply of an object that
+// exists.
 func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
 	contentType, _, _ := strings.Cut(w.request.Header.Get("Content-Type"), ";")
-	strategic := false
+	if !slices.Contains(w.resource.PatchTypes, contentType) {
+		return nil, errUnusual
+	}
+	var change func(old object) (object, error)
+	var err error
 	switch types.PatchType(contentType) {
 	case types.MergePatchType:
+		change, err = w.mergePatch(false)
 	case types.StrategicMergePatchType:
-		strategic = true
+		change, err = w.mergePatch(true)
+	case types.ApplyYAMLPatchType:
+		change, err = w.apply()
 	default:
-		return nil, errUnusual
+		err = errUnusual
 	}
-	patch, err := w.parsePatch()
-	if err != nil || !w.accepts(contentType) {
-		return nil, errUnusual
+	if err != nil {
+		return nil, err
 	}
 	audit.LogRequestPatch(ctx, w.body)
-	return w.replace(ctx, storage, "", func(old object) (object, error) {
-		if strategic && !isMergePatch(patch) {
-			return w.strategicMerge(old)
-		}
-		return w.merge(old, patch)
-	})
+	result, err := w.replace(ctx, storage, "", change)
+	if errors.IsNotFound(err) {
+		return nil, errUnusual // an apply creates it
+	}
+	return result, err
 }
 
-// accepts reports whether the resource can be patched with a content type.
-func (w *write) accepts(contentType string) bool {
-	for _, accepted := range w.resource.PatchTypes {
-		if accepted == contentType {
-			return true
-		}
+// mergePatch returns the change by a merge patch or a strategic merge patch.
+func (w *write) mergePatch(strategic bool) (func(old object) (object, error), error) {
+	patch, err := w.parsePatch()
+	if err != nil {
+		return nil, err
 	}
-	return false
+	return func(old object) (object, error) {
+		merge := w.merge
+		if strategic && !isMergePatch(patch) {
+			merge = w.strategicMerge
+		}
+		obj, err := merge(old, patch)
+		if err != nil {
+			return nil, err
+		}
+		return obj, w.track(old, obj)
+	}, nil
+}
+
+// apply returns the change by an apply. YAML that is not JSON is not usual, nor are numbers that JSON
+// decoders do not agree about, nor kubectl, which keeps a copy of the configuration.
+func (w *write) apply() (func(old object) (object, error), error) {
+	var config map[string]any
+	if w.parameters.fieldManager == "" || w.parameters.fieldManager == "kubectl" || bytes.ContainsAny(w.body, "\t\\") {
+		return nil, errUnusual
+	}
+	strict, err := kjson.UnmarshalStrict(w.body, &config)
+	if err != nil || len(strict) > 0 || !isExact(config) || hasNull(config) {
+		return nil, errUnusual
+	}
+	u := unstructured.Unstructured{Object: config}
+	if u.GroupVersionKind() != w.resource.Scope.Kind {
+		return nil, errUnusual
+	}
+	one := managedfields.Write{Manager: w.parameters.fieldManager, Operation: metav1.ManagedFieldsOperationApply,
+		Subresource: w.resource.Scope.Subresource}
+	force := w.parameters.force != nil && *w.parameters.force
+	return func(old object) (object, error) {
+		merged, ok := w.resource.ManagedFields.Apply(old, config, one, force)
+		if !ok {
+			return nil, errUnusual
+		}
+		obj, ok := merged.(object)
+		if !ok {
+			return nil, errUnusual
+		}
+		return w.decodeWith(parsed{obj, w.resource.Kind}, nil)
+	}, nil
 }
 
 // parsePatch returns the patch in the body. One that has a field twice, or says of what kind it is, or
@@ -77,12 +129,9 @@ func (w *write) merge(old object, patch map[string]any) (object, error) {
 	return w.decodeWith(parsed{obj, w.resource.Kind}, nil)
 }
 
-// strategicMerge returns an object with the strategic merge patch in the body applied.
-func (w *write) strategicMerge(old object) (object, error) {
-	patch, err := w.parsePatch() // its own, since it is changed
-	if err != nil {
-		return nil, err
-	}
+// strategicMerge returns an object with a strategic merge patch applied.
+func (w *write) strategicMerge(old object, patch map[string]any) (object, error) {
+	patch = runtime.DeepCopyJSON(patch) // it is changed
 	scope := w.resource.Scope
 	if scope.Kind.GroupVersion() != scope.HubGroupVersion || !retainsStrings(patch) {
 		return nil, errUnusual

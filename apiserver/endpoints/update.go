@@ -18,19 +18,21 @@ func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Objec
 	}
 	w.logRequest(ctx, obj)
 	uid := obj.GetUID()
-	return w.replace(ctx, storage, uid, func(object) (object, error) {
+	return w.replace(ctx, storage, uid, func(old object) (object, error) {
 		next := obj
 		obj = nil // the storage changes it, and asks again after a conflict
-		if next != nil {
-			return next, nil
+		if next == nil {
+			if next, err = w.decode(); err != nil {
+				return nil, err
+			}
 		}
-		return w.decode()
+		return next, w.track(old, next)
 	})
 }
 
-// replace replaces an object that exists by what change returns for it, through all stages that
-// follow. change is called again if the object was written meanwhile; any error of it leaves the
-// request to upstream. A uid that is not empty must be the object's.
+// replace replaces an object that exists by what change returns for it, with its managed fields,
+// through all stages that follow. change is called again if the object was written meanwhile; any
+// error of it leaves the request to upstream. A uid that is not empty must be the object's.
 func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID,
 	change func(old object) (object, error)) (runtime.Object, error) {
 	options := &metav1.UpdateOptions{FieldManager: w.parameters.fieldManager, FieldValidation: w.parameters.fieldValidation}
@@ -76,9 +78,6 @@ func (r *replacement) UpdatedObject(ctx context.Context, current runtime.Object)
 	}
 	if obj.GetName() != r.name {
 		return nil, errUnusual
-	}
-	if err := r.track(old, obj); err != nil {
-		return nil, err
 	}
 	if err := r.admit(ctx, obj, r.attributes(ctx, obj, old, admission.Update, r.options)); err != nil {
 		return nil, err

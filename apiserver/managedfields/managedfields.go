@@ -18,6 +18,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Write describes a write of an object.
@@ -36,6 +37,18 @@ type Updater interface {
 	// is nil for a creation. It does what upstream's field manager would do, or it returns false and
 	// has changed nothing: then the field manager must do it. It does not change old.
 	Update(old, obj metav1.Object, w Write) bool
+
+	// Apply returns a copy of a live object with the fields of a configuration, which is JSON with
+	// integers, and with the managed fields that a server-side apply of it leaves. The object has
+	// not been defaulted. With force, w's manager takes the fields that others own with other values.
+	// It returns false for what the field manager must do: among others for conflicts, and if the
+	// manager applied fields before that are not in this configuration.
+	Apply(live metav1.Object, config map[string]any, w Write, force bool) (obj metav1.Object, ok bool)
+}
+
+// copyOf returns a deep copy of an object.
+func copyOf(obj metav1.Object) metav1.Object {
+	return obj.(runtime.Object).DeepCopyObject().(metav1.Object)
 }
 
 // creates reports whether the write is a creation of the whole object by an update.

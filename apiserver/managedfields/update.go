@@ -112,6 +112,10 @@ func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpat
 		}
 		switch {
 		case sameManager(&entries[i], &owner) && !own.Empty():
+			if own.Difference(set).Empty() && set.Intersection(difference.Removed).Empty() {
+				owner.FieldsV1 = entries[i].FieldsV1 // owns it already
+				continue
+			}
 			own = own.Union(taken)
 		case taken.Empty():
 		case taken == set:
@@ -125,7 +129,7 @@ func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpat
 		}
 	}
 	if !own.Empty() {
-		if !u.encode(&owner, own) {
+		if owner.FieldsV1.GetRawString() == "" && !u.encode(&owner, own) {
 			return nil, false
 		}
 		out = append(out, owner)

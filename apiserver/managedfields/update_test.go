@@ -1,16 +1,21 @@
 package managedfields
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/randfill"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -23,6 +28,7 @@ type history struct {
 	objects *randfill.Filler
 	words   *rand.Rand
 	stored  runtime.Object
+	configs map[string]map[string]any // last applied, by manager
 }
 
 // create stores a first object; it returns false if the field manager cannot.
@@ -133,6 +139,149 @@ func age(obj metav1.Object, random *rand.Rand) {
 	obj.SetManagedFields(entries)
 }
 
+// apply applies a part of a random object by a manager that applies, and reports whether the updater
+// supported it.
+func (h *history) apply() bool {
+	h.t.Helper()
+	manager := "applier-" + strconv.Itoa(h.words.Intn(2))
+	config := h.configs[manager]
+	if config == nil || h.words.Intn(2) == 0 {
+		more := thinned(h.t, h.random(), h.words)
+		if config = withFields(config, more); h.words.Intn(6) == 0 {
+			config = more
+		}
+	}
+	apiVersion, kind := h.gvk.ToAPIVersionAndKind()
+	config["apiVersion"], config["kind"] = apiVersion, kind
+	metadata, _ := config["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		config["metadata"] = metadata
+	}
+	for _, name := range serverMetadata {
+		delete(metadata, name)
+	}
+	metadata["name"] = h.stored.(metav1.Object).GetName()
+	force := h.words.Intn(3) > 0
+	old := h.stored.DeepCopyObject()
+	mine, supported := h.updater.Apply(old.(metav1.Object), runtime.DeepCopyJSON(config),
+		Write{Manager: manager, Operation: metav1.ManagedFieldsOperationApply}, force)
+	if !reflect.DeepEqual(old, h.stored) {
+		h.t.Fatal("the old object was changed")
+	}
+	theirs, err := h.manager.Apply(h.stored.DeepCopyObject(), &unstructured.Unstructured{Object: runtime.DeepCopyJSON(config)}, manager, force)
+	if err != nil {
+		if supported {
+			h.t.Fatalf("upstream refuses %v: %v", config, err)
+		}
+		return false
+	}
+	if supported {
+		want, got := theirs.DeepCopyObject().(metav1.Object), copyOf(mine)
+		if diff := cmp.Diff(show(want.GetManagedFields()), show(got.GetManagedFields())); diff != "" {
+			h.t.Fatalf("%s: %v by %s (-upstream +ours):\n%s", h.gvk, config, manager, diff)
+		}
+		want.SetManagedFields(nil)
+		got.SetManagedFields(nil)
+		if diff := cmp.Diff(asJSON(h.t, want), asJSON(h.t, got)); diff != "" {
+			h.t.Fatalf("%s: %v (-upstream +ours):\n%s", h.gvk, config, diff)
+		}
+	}
+	h.configs[manager] = config
+	h.stored = theirs
+	h.stored.GetObjectKind().SetGroupVersionKind(h.gvk)
+	age(theirs.(metav1.Object), h.words)
+	return supported
+}
+
+// asJSON returns the JSON of an object with all keys in order, also those of raw JSON in it.
+func asJSON(t testing.TB, obj any) string {
+	t.Helper()
+	text, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var content any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &content); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = json.MarshalIndent(content, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// thinned returns a part of the JSON of an object.
+func thinned(t testing.TB, obj runtime.Object, random *rand.Rand) map[string]any {
+	t.Helper()
+	var content map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(asJSON(t, obj)), &content); err != nil {
+		t.Fatal(err)
+	}
+	var thin func(fields map[string]any)
+	thin = func(fields map[string]any) {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			inner, ok := fields[name].(map[string]any)
+			switch {
+			case fields[name] == nil || random.Intn(4) > 0 && !ok:
+				delete(fields, name)
+			case ok:
+				thin(inner)
+				if len(inner) == 0 {
+					delete(fields, name)
+				}
+			}
+		}
+	}
+	thin(content)
+	return content
+}
+
+// withFields returns a copy of a configuration with more fields.
+func withFields(config, more map[string]any) map[string]any {
+	config = runtime.DeepCopyJSON(config)
+	if config == nil {
+		config = map[string]any{}
+	}
+	for name, value := range more {
+		inner, ok := config[name].(map[string]any)
+		other, isToo := value.(map[string]any)
+		if ok && isToo {
+			config[name] = withFields(inner, other)
+		} else {
+			config[name] = value
+		}
+	}
+	return config
+}
+
+// TestApply compares applies among updates of objects of all kinds with upstream's.
+func TestApply(t *testing.T) {
+	const rounds, writes = 1, 8
+	objects, words := randomObjects(5), rand.New(rand.NewSource(6))
+	supported, all := 0, comparisons(t)
+	for _, r := range all {
+		for range rounds {
+			h := &history{comparison: r, t: t, objects: objects, words: words, configs: map[string]map[string]any{}}
+			if !h.create() {
+				continue
+			}
+			for range writes {
+				if words.Intn(5) == 0 {
+					h.write()
+				} else if h.apply() {
+					supported++
+				}
+			}
+		}
+	}
+	of := rounds * writes * len(all) * 4 / 5
+	t.Logf("%d of %d applies supported", supported, of)
+	if supported < of/20 {
+		t.Errorf("only %d of %d applies supported", supported, of)
+	}
+}
+
 func TestManagedFieldsOfUpdates(t *testing.T) {
 	const rounds, writes = 2, 6
 	objects, words := randomObjects(3), rand.New(rand.NewSource(4))
@@ -162,12 +311,13 @@ func FuzzUpdate(f *testing.F) {
 	all := comparisons(f)
 	f.Add(int64(1), uint(7))
 	f.Fuzz(func(t *testing.T, seed int64, kind uint) {
-		h := &history{comparison: all[kind%uint(len(all))], t: t, objects: randomObjects(seed), words: rand.New(rand.NewSource(seed))}
+		h := &history{comparison: all[kind%uint(len(all))], t: t, objects: randomObjects(seed), words: rand.New(rand.NewSource(seed)), configs: map[string]map[string]any{}}
 		if !h.create() {
 			return
 		}
 		for range 5 {
 			h.write()
+			h.apply()
 		}
 	})
 }
