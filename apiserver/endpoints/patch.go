@@ -96,7 +96,7 @@ func (w *write) apply() (func(old object) (object, error), error) {
 		if !ok {
 			return nil, errUnusual
 		}
-		return w.decodeWith(parsed{obj, w.resource.Kind}, nil)
+		return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 	}, nil
 }
 
@@ -126,7 +126,7 @@ func (w *write) merge(old object, patch map[string]any) (object, error) {
 	} else if !mergeValue(obj, patch) {
 		return nil, errUnusual
 	}
-	return w.decodeWith(parsed{obj, w.resource.Kind}, nil)
+	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 }
 
 // strategicMerge returns an object with a strategic merge patch applied.
@@ -148,11 +148,11 @@ func (w *write) strategicMerge(old object, patch map[string]any) (object, error)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(patched, obj, true); err != nil {
 		return nil, err
 	}
-	return w.decodeWith(parsed{obj, w.resource.Kind}, nil)
+	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 }
 
 // parsed is a decoder whose document is an object already. What a negotiated serializer puts around
-// it defaults and converts the object as if it had been decoded.
+// it prunes and defaults the object, in place, as if it had been decoded.
 type parsed struct {
 	object runtime.Object
 	kind   schema.GroupVersionKind
@@ -160,6 +160,7 @@ type parsed struct {
 
 // Decode implements [runtime.Decoder].
 func (p parsed) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	p.object.GetObjectKind().SetGroupVersionKind(p.kind)
 	return p.object, &p.kind, nil
 }
 

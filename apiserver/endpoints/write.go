@@ -13,6 +13,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
@@ -240,14 +241,25 @@ func (w *write) admit(ctx context.Context, obj object, attributes admission.Attr
 	if !ok || !mutating.Handles(attributes.GetOperation()) {
 		return nil
 	}
-	managed := obj.GetManagedFields()
+	restore := managedFieldsOf(obj)
 	if err := mutating.Admit(ctx, attributes, w.resource.Scope); err != nil {
 		return err
 	}
 	if attributes.GetReinvocationContext().ShouldReinvoke() {
-		repairMetadata(ctx, obj, managed)
+		repairMetadata(ctx, obj, restore)
 	}
 	return nil
+}
+
+// managedFieldsOf returns a function that sets the managed fields of an object to what they are now.
+// Those of unstructured objects are costly to convert, and rarely needed.
+func managedFieldsOf(obj object) func() {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		managed, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
+		return func() { _ = unstructured.SetNestedField(u.Object, managed, "metadata", "managedFields") }
+	}
+	managed := obj.GetManagedFields()
+	return func() { obj.SetManagedFields(managed) }
 }
 
 // logRequest records the object of the request for the audit log.
@@ -259,9 +271,9 @@ func (w *write) logRequest(ctx context.Context, obj runtime.Object) {
 
 // repairMetadata corrects what a webhook has done to the metadata, as upstream's handlers do: it
 // restores the managed fields if they are invalid, and removes duplicate owner references.
-func repairMetadata(ctx context.Context, obj object, managed []metav1.ManagedFieldsEntry) {
+func repairMetadata(ctx context.Context, obj object, restore func()) {
 	if err := upstream.ValidateManagedFields(obj.GetManagedFields()); err != nil {
-		obj.SetManagedFields(managed)
+		restore()
 		warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat, err))
 	}
 	removeDuplicateOwners(ctx, obj)
