@@ -114,8 +114,8 @@ func overBoth(b *testing.B, run func(*testing.B, *rest.Config)) {
 	}
 }
 
-// eightWriters calls create with 1 to b.N from 8 goroutines.
-func eightWriters(b *testing.B, create func(n int) error) {
+// eightWriters calls request with 1 to b.N from 8 goroutines.
+func eightWriters(b *testing.B, request func(n int) error) {
 	var next atomic.Int64
 	var writers sync.WaitGroup
 	b.ReportAllocs()
@@ -123,7 +123,7 @@ func eightWriters(b *testing.B, create func(n int) error) {
 	for range 8 {
 		writers.Go(func() {
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-				if err := create(int(n)); err != nil {
+				if err := request(int(n)); err != nil {
 					b.Error(err)
 					return
 				}
@@ -132,7 +132,7 @@ func eightWriters(b *testing.B, create func(n int) error) {
 	}
 	writers.Wait()
 	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }
 
 func overHTTPS(b *testing.B, c *controlplane.ControlPlane) *rest.Config {

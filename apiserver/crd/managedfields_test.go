@@ -126,6 +126,89 @@ func TestManagedFieldsOfCreations(t *testing.T) {
 	}
 }
 
+// TestManagedFieldsOfUpdates compares the managed fields of resources that several managers write
+// again and again with upstream's.
+func TestManagedFieldsOfUpdates(t *testing.T) {
+	types, gvk := customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
+	for _, subresource := range []string{"", "status"} {
+		t.Run("through "+subresource, func(t *testing.T) {
+			reset := fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
+			if subresource != "" {
+				reset = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata", "labels"))
+			}
+			general, err := upstream.NewDefaultCRDFieldManager(types, oneVersion{scheme()}, scheme(), creator{}, gvk, gvk.GroupVersion(), subresource,
+				fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{"example.com/v1": reset}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, random, done := managedfields.ForUnstructured(types, gvk, reset), rand.New(rand.NewSource(1)), 0
+			const rounds, writes = 60, 6
+			for range rounds {
+				stored := chosen(t, random)
+				stored.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "first", Operation: metav1.ManagedFieldsOperationUpdate,
+					APIVersion: "example.com/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{}}}`)}})
+				for range writes {
+					stored.SetUID("1")
+					next := mixed(stored, chosen(t, random), random)
+					manager := string(rune('a' + random.Intn(3)))
+					mine, old := next.DeepCopy(), stored.DeepCopy()
+					supported := u.Update(old, mine, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: subresource})
+					if diff := cmp.Diff(stored, old); diff != "" {
+						t.Fatalf("changed the old resource:\n%s", diff)
+					}
+					theirs, err := general.Update(stored.DeepCopy(), next.DeepCopy(), manager)
+					if err != nil {
+						continue // an element without a key
+					}
+					if supported {
+						done++
+						if diff := cmp.Diff(timeless(theirs.DeepCopyObject().(*unstructured.Unstructured)), timeless(mine.DeepCopy())); diff != "" {
+							t.Fatalf("of %v\nafter %v (-upstream +ours):\n%s", next.Object, stored.Object, diff)
+						}
+					}
+					stored = theirs.(*unstructured.Unstructured)
+					entries := stored.GetManagedFields()
+					for i := range entries {
+						entries[i].Time = nil
+					}
+					stored.SetManagedFields(entries)
+				}
+			}
+			if done < rounds*writes/3 {
+				t.Errorf("%d of %d updates supported", done, rounds*writes)
+			}
+		})
+	}
+}
+
+// mixed returns a copy of a resource with some fields of another one.
+func mixed(u, other *unstructured.Unstructured, random *rand.Rand) *unstructured.Unstructured {
+	u = u.DeepCopy()
+	for _, part := range []string{"metadata", "spec", "status"} {
+		from, _ := other.Object[part].(map[string]any)
+		to, _ := u.Object[part].(map[string]any)
+		if from == nil || to == nil {
+			if random.Intn(2) == 0 && part != "metadata" {
+				u.Object[part] = other.Object[part]
+				if other.Object[part] == nil {
+					delete(u.Object, part)
+				}
+			}
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(choices[part])) {
+			switch value, ok := from[name]; {
+			case random.Intn(3) > 0 || name == "uid":
+			case ok:
+				to[name] = value
+			default:
+				delete(to, name)
+			}
+		}
+	}
+	return u
+}
+
 // oneVersion is a convertor of a kind with one version.
 type oneVersion struct{ *runtime.Scheme }
 

@@ -156,6 +156,8 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 			return nil, err
 		}
 		addSubresource(r, status, v.status)
+		r.Subresource("status").ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
+			reset[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	}
 	if v.scale != nil {
 		scale, err := scaleScope(scope)

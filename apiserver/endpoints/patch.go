@@ -3,98 +3,166 @@ package endpoints
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	stderrors "errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/registry/rest"
+	kjson "sigs.k8s.io/json"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
-// patchStorage is storage whose objects are patched. Upstream's patches report a patch that cannot
-// be applied, such as an apply with an unknown field, as a plain error, for which the response
-// would be 500.
-type patchStorage struct{ rest.Patcher }
-
-func (p patchStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
-	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, orCreate bool,
-	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return p.Patcher.Update(ctx, name, patchInfo{info}, create, update, orCreate, options)
+// patch serves a usual patch: a merge patch, a strategic merge patch, or an apply of an object that
+// exists.
+func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
+	contentType, _, _ := strings.Cut(w.request.Header.Get("Content-Type"), ";")
+	if !slices.Contains(w.resource.PatchTypes, contentType) {
+		return nil, errUnusual
+	}
+	var change func(old object) (object, error)
+	var err error
+	switch types.PatchType(contentType) {
+	case types.MergePatchType:
+		change, err = w.mergePatch(false)
+	case types.StrategicMergePatchType:
+		change, err = w.mergePatch(true)
+	case types.ApplyYAMLPatchType:
+		change, err = w.apply()
+	default:
+		err = errUnusual
+	}
+	if err != nil {
+		return nil, err
+	}
+	audit.LogRequestPatch(ctx, w.body)
+	result, err := w.replace(ctx, storage, "", change)
+	if errors.IsNotFound(err) {
+		return nil, errUnusual // an apply creates it
+	}
+	return result, err
 }
 
-// patchInfo translates the errors of upstream's patches.
-type patchInfo struct{ rest.UpdatedObjectInfo }
-
-func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
-	obj, err := p.UpdatedObjectInfo.UpdatedObject(ctx, old)
-	if err != nil && ctx.Err() == nil && !stderrors.As(err, new(errors.APIStatus)) {
-		err = errors.NewBadRequest(err.Error())
+// mergePatch returns the change by a merge patch or a strategic merge patch.
+func (w *write) mergePatch(strategic bool) (func(old object) (object, error), error) {
+	patch, err := w.parsePatch()
+	if err != nil {
+		return nil, err
 	}
-	return obj, err
-}
-
-const retainKeys = "$retainKeys"
-
-// checkDirectives refuses a strategic merge patch on which upstream would panic: one that retains a
-// key that is not a string.
-func checkDirectives(r *http.Request) error {
-	body, ok := r.Body.(*bufferedBody)
-	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if !ok || mediaType != string(types.StrategicMergePatchType) || !bytes.Contains(body.bytes, []byte(retainKeys)) {
-		return nil
-	}
-	var patch any
-	if err := json.Unmarshal(body.bytes, &patch); err != nil {
-		return nil // upstream's error is more specific
-	}
-	if !retainsStrings(patch) {
-		return errors.NewBadRequest(mergepatch.ErrBadPatchFormatForRetainKeys.Error())
-	}
-	return nil
-}
-
-func retainsStrings(patch any) bool {
-	switch patch := patch.(type) {
-	case map[string]any:
-		for key, value := range patch {
-			list, ok := value.([]any)
-			if ok && key == retainKeys && slices.ContainsFunc(list, func(v any) bool { _, text := v.(string); return !text }) {
-				return false
-			}
-			if !retainsStrings(value) {
-				return false
-			}
+	return func(old object) (object, error) {
+		merge := w.merge
+		if strategic && !isMergePatch(patch) {
+			merge = w.strategicMerge
 		}
-	case []any:
-		return !slices.ContainsFunc(patch, func(v any) bool { return !retainsStrings(v) })
+		obj, err := merge(old, patch)
+		if err != nil {
+			return nil, err
+		}
+		return obj, w.track(old, obj)
+	}, nil
+}
+
+// apply returns the change by an apply. YAML that is not JSON is not usual, nor are numbers that JSON
+// decoders do not agree about, nor kubectl, which keeps a copy of the configuration.
+func (w *write) apply() (func(old object) (object, error), error) {
+	var config map[string]any
+	if w.parameters.fieldManager == "" || w.parameters.fieldManager == "kubectl" || bytes.ContainsAny(w.body, "\t\\") {
+		return nil, errUnusual
 	}
-	return true
-}
-
-// depthLimitedSerializer is a serializer that refuses documents that are nested too deep. It is for
-// the results of patches, which are JSON and may be deeper than the object and the patch; bodies
-// are checked by readBody.
-type depthLimitedSerializer struct{ runtime.NegotiatedSerializer }
-
-func (s depthLimitedSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
-	return depthLimitedDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
-}
-
-// depthLimitedDecoder refuses documents that are nested too deep.
-type depthLimitedDecoder struct{ runtime.Decoder }
-
-func (d depthLimitedDecoder) Decode(data []byte, defaults *schema.GroupVersionKind,
-	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if jsonTooDeep(data) {
-		return nil, nil, fmt.Errorf("the object would be nested more than %d levels deep", maxDepth)
+	strict, err := kjson.UnmarshalStrict(w.body, &config)
+	if err != nil || len(strict) > 0 || !isExact(config) || hasNull(config) {
+		return nil, errUnusual
 	}
-	return d.Decoder.Decode(data, defaults, into)
+	u := unstructured.Unstructured{Object: config}
+	if u.GroupVersionKind() != w.resource.Scope.Kind {
+		return nil, errUnusual
+	}
+	one := managedfields.Write{Manager: w.parameters.fieldManager, Operation: metav1.ManagedFieldsOperationApply,
+		Subresource: w.resource.Scope.Subresource}
+	force := w.parameters.force != nil && *w.parameters.force
+	return func(old object) (object, error) {
+		merged, ok := w.resource.ManagedFields.Apply(old, config, one, force)
+		if !ok {
+			return nil, errUnusual
+		}
+		obj, ok := merged.(object)
+		if !ok {
+			return nil, errUnusual
+		}
+		return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
+	}, nil
 }
+
+// parsePatch returns the patch in the body. One that has a field twice, or says of what kind it is, or
+// who manages the object, is not usual.
+func (w *write) parsePatch() (map[string]any, error) {
+	var patch map[string]any
+	strict, err := kjson.UnmarshalStrict(w.body, &patch)
+	if err != nil || len(strict) > 0 || w.parameters.force != nil || patch == nil {
+		return nil, errUnusual
+	}
+	metadata, _ := patch["metadata"].(map[string]any)
+	_, managed := metadata["managedFields"]
+	_, version := patch["apiVersion"]
+	_, kind := patch["kind"]
+	if managed || version || kind || hasNullInList(patch) {
+		return nil, errUnusual
+	}
+	return patch, nil
+}
+
+// merge returns a copy of an object with a merge patch applied.
+func (w *write) merge(old object, patch map[string]any) (object, error) {
+	obj := old.DeepCopyObject()
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		mergeJSON(u.Object, patch)
+	} else if !mergeValue(obj, patch) {
+		return nil, errUnusual
+	}
+	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
+}
+
+// strategicMerge returns an object with a strategic merge patch applied.
+func (w *write) strategicMerge(old object, patch map[string]any) (object, error) {
+	patch = runtime.DeepCopyJSON(patch) // it is changed
+	scope := w.resource.Scope
+	if scope.Kind.GroupVersion() != scope.HubGroupVersion || !retainsStrings(patch) {
+		return nil, errUnusual
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(old)
+	if err != nil {
+		return nil, err
+	}
+	patched, err := strategicpatch.StrategicMergeMapPatch(content, patch, w.new())
+	if err != nil {
+		return nil, err
+	}
+	obj := w.new()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(patched, obj, true); err != nil {
+		return nil, err
+	}
+	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
+}
+
+// parsed is a decoder whose document is an object already. What a negotiated serializer puts around
+// it prunes and defaults the object, in place, as if it had been decoded.
+type parsed struct {
+	object runtime.Object
+	kind   schema.GroupVersionKind
+}
+
+// Decode implements [runtime.Decoder].
+func (p parsed) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	p.object.GetObjectKind().SetGroupVersionKind(p.kind)
+	return p.object, &p.kind, nil
+}
+
+// IsStrict makes unknown fields an error.
+func (p parsed) IsStrict() bool { return true }

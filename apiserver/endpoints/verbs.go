@@ -1,10 +1,12 @@
 package endpoints
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -27,16 +29,18 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	each := func(verb string, handler func() http.HandlerFunc) {
 		v[verb] = func(w http.ResponseWriter, req *http.Request) { handler()(w, req) }
 	}
+	own := writer{resource: r, admission: admission.WithAudit(admit)}
+	usual := func(verb string, status int, serve func(context.Context, *write) (runtime.Object, error)) {
+		if r.ManagedFields != nil {
+			v[verb] = own.serve(status, serve, v[verb])
+		}
+	}
 	switch storage := r.Storage.(type) {
 	case rest.NamedCreater:
 		each("create", func() http.HandlerFunc { return handlers.CreateNamedResource(storage, r.Scope, admit) })
 	case rest.Creater:
-		upstream := func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) }
-		if r.ManagedFields == nil {
-			each("create", upstream)
-			break
-		}
-		v["create"] = (&creator{resource: r, storage: storage, admission: admission.WithAudit(admit), upstream: upstream}).ServeHTTP
+		each("create", func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) })
+		usual("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, storage) })
 	}
 	switch storage := r.Storage.(type) {
 	case rest.GetterWithOptions:
@@ -46,6 +50,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	}
 	if storage, ok := r.Storage.(rest.Updater); ok {
 		each("update", func() http.HandlerFunc { return handlers.UpdateResource(storage, r.Scope, admit) })
+		usual("update", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.update(ctx, storage) })
 	}
 	if storage, ok := r.Storage.(rest.Patcher); ok {
 		scope := *r.Scope
@@ -57,6 +62,7 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 			}
 			handlers.PatchResource(patchStorage{storage}, &scope, admit, r.PatchTypes)(w, req)
 		}
+		usual("patch", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.patch(ctx, storage) })
 	}
 	if storage, ok := r.Storage.(rest.GracefulDeleter); ok {
 		each("delete", func() http.HandlerFunc { return handlers.DeleteResource(storage, true, r.Scope, admit) })

@@ -244,6 +244,11 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		if err := sub("status", served, stored.GroupVersion(), resource.NewStatus(store, status), fieldpath.NewExcludeFilterSetMap(status.GetResetFields())); err != nil {
 			return nil, err
 		}
+		if served == stored {
+			apiVersion := served.GroupVersion().String()
+			r.Subresource("status").ManagedFields = managedfields.ForType(reflect.TypeOf(k.Type).Elem(), apiVersion,
+				status.GetResetFields()[fieldpath.APIVersion(apiVersion)])
+		}
 	}
 	for name, part := range k.Parts {
 		filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(served.GroupVersion().String()): part.Filter}

@@ -272,7 +272,7 @@ func (l layout) status(obj any) reflect.Value {
 func (l layout) sameSpec(a, b any) bool {
 	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for _, i := range l.desired {
-		if !apiequality.Semantic.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+		if !apiequality.Semantic.DeepEqual(x.Field(i).Addr().Interface(), y.Field(i).Addr().Interface()) {
 			return false
 		}
 	}

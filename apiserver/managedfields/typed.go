@@ -1,20 +1,26 @@
 package managedfields
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"flyball.dev/apiserver/schema"
 )
 
 // typedUpdater finds the fields of a new object of a Go type in one walk over it, instead of
 // comparing it with an empty one.
 type typedUpdater struct {
-	typ        reflect.Type
-	apiVersion string
-	root       func() *mergeType // nil if the type is not supported
+	updates
+	typ  reflect.Type
+	skip []string          // top-level fields that have no manager
+	root func() *mergeType // the fields that have; nil if the type is not supported
 }
 
 // ForType returns the updater for objects of a Go type, in an API version, whose strategy resets
@@ -22,12 +28,14 @@ type typedUpdater struct {
 // anything but top-level fields, or if something in the type has no schema. What it must know of
 // the type it finds out with the first object.
 func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
-	u := &typedUpdater{typ: t, apiVersion: apiVersion, root: func() *mergeType { return nil }}
+	u := &typedUpdater{typ: t, root: func() *mergeType { return nil }}
+	u.updates = updates{apiVersion: apiVersion, compare: u.compare, current: u.current}
 	skip, ok := topLevel(reset)
 	if !ok {
 		return u
 	}
 	skip = append(skip, "apiVersion", "kind")
+	u.skip = skip
 	u.root = sync.OnceValue(func() *mergeType {
 		whole := mergeTypeOf(t)
 		if whole == nil {
@@ -72,14 +80,77 @@ func without(m *mergeType, names []string) *mergeType {
 // Update implements [Updater]. It leaves to the field manager what the walk cannot write, such as a
 // list with two elements of the same key, or a key that has to be escaped.
 func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
+	if old != nil {
+		return u.root() != nil && u.update(old, obj, w)
+	}
 	if !w.creates(old) || obj.GetManagedFields() != nil {
 		return false
 	}
 	fields, ok := u.created(obj)
 	if fields != nil {
-		setOwner(obj, u.apiVersion, w, fields)
+		obj.SetManagedFields([]metav1.ManagedFieldsEntry{w.owner(u.apiVersion, fields)})
 	}
 	return ok
+}
+
+// compare compares what has a manager and differs. The field manager's schema does it.
+func (u *typedUpdater) compare(old, obj metav1.Object) (*typed.Comparison, error) {
+	a, err := u.managed(old)
+	if err != nil {
+		return nil, err
+	}
+	b, err := u.managed(obj)
+	if err != nil {
+		return nil, err
+	}
+	u.root().reduce(a.Elem(), b.Elem())
+	schema := schema.Mergeable(u.typ)
+	x, err := schema.FromStructured(a.Interface(), typed.AllowDuplicates)
+	if err != nil {
+		return nil, err
+	}
+	y, err := schema.FromStructured(b.Interface(), typed.AllowDuplicates)
+	if err != nil {
+		return nil, err
+	}
+	return x.Compare(y)
+}
+
+// managed returns a pointer to a shallow copy of obj without the fields that have no manager.
+func (u *typedUpdater) managed(obj metav1.Object) (reflect.Value, error) {
+	v := reflect.ValueOf(obj)
+	if v.Kind() != reflect.Pointer || v.Type().Elem() != u.typ {
+		return reflect.Value{}, fmt.Errorf("%T is no %s", obj, u.typ)
+	}
+	c := reflect.New(u.typ)
+	c.Elem().Set(v.Elem())
+	whole := mergeTypeOf(u.typ)
+	for _, f := range whole.fields {
+		switch {
+		case slices.Contains(u.skip, f.JsonName):
+			f.GetFrom(c.Elem()).SetZero()
+		case f.JsonName == "metadata":
+			metadata := f.GetFrom(c.Elem())
+			for _, inner := range f.typ.fields {
+				if slices.Contains(serverMetadata, inner.JsonName) {
+					inner.GetFrom(metadata).SetZero()
+				}
+			}
+		}
+	}
+	return c, nil
+}
+
+// current implements updates.current.
+func (u *typedUpdater) current(set *fieldpath.Set) bool {
+	return isCurrent(set, schema.Mergeable(u.typ))
+}
+
+// isCurrent reports whether a set fits a schema. The schema decides that alone, without an object.
+func isCurrent(set *fieldpath.Set, of *typed.ParseableType) bool {
+	empty := typed.AsTypedUnvalidated(value.NewValueInterface(map[string]any{}), of.Schema, of.TypeRef)
+	migrated, err := typed.ReconcileFieldSetWithSchema(set, empty)
+	return err == nil && migrated == nil
 }
 
 // created returns the fields that the creation of obj sets, nil if there are none. It returns false

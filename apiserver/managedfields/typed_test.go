@@ -265,8 +265,8 @@ func TestUnusualObjects(t *testing.T) {
 func TestWritesLeftToTheFieldManager(t *testing.T) {
 	u := ForType(reflect.TypeFor[corev1.Pod](), "v1", nil)
 	for name, leaves := range map[string]bool{
-		"another kind":  !u.Update(nil, &corev1.ConfigMap{}, byTester),
-		"an update":     !u.Update(simplePod(), simplePod(), byTester),
+		"another kind": !u.Update(nil, &corev1.ConfigMap{}, byTester),
+		"an update of an object without managers": !u.Update(simplePod(), simplePod(), byTester),
 		"an apply":      !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationApply}),
 		"a subresource": !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"}),
 		"no manager":    !u.Update(nil, simplePod(), Write{Operation: metav1.ManagedFieldsOperationUpdate}),

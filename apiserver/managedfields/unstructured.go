@@ -1,6 +1,7 @@
 package managedfields
 
 import (
+	"fmt"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +16,11 @@ import (
 // the conversions between versions and without the steps that matter only if a field has an owner
 // already.
 type unstructuredUpdater struct {
-	types      upstream.TypeConverter
-	apiVersion string
-	empty      func() (*typed.TypedValue, error)
-	reset      *fieldpath.Set // with all below its members
+	updates
+	types upstream.TypeConverter
+	kind  schema.GroupVersionKind
+	empty func() (*typed.TypedValue, error)
+	reset *fieldpath.Set // with all below its members
 }
 
 // ForUnstructured returns the updater for unstructured objects of a kind whose strategy resets some
@@ -27,25 +29,21 @@ func ForUnstructured(types upstream.TypeConverter, kind schema.GroupVersionKind,
 	if reset == nil {
 		reset = fieldpath.NewSet()
 	}
-	return &unstructuredUpdater{types: types, apiVersion: kind.GroupVersion().String(), reset: reset,
+	u := &unstructuredUpdater{types: types, kind: kind, reset: reset,
 		empty: sync.OnceValues(func() (*typed.TypedValue, error) {
 			u := &unstructured.Unstructured{}
 			u.SetGroupVersionKind(kind)
 			return types.ObjectToTyped(u, typed.AllowDuplicates)
 		})}
+	u.updates = updates{apiVersion: kind.GroupVersion().String(), filter: fieldpath.NewExcludeSetFilter(reset),
+		compare: u.compare, current: u.current}
+	return u
 }
 
-// serverFields are the fields that have no manager.
-var serverFields = func() *fieldpath.Set {
-	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
-		fieldpath.MakePathOrDie("metadata"))
-	for _, name := range serverMetadata {
-		set.Insert(fieldpath.MakePathOrDie("metadata", name))
-	}
-	return set
-}()
-
 func (c *unstructuredUpdater) Update(old, obj metav1.Object, w Write) bool {
+	if old != nil {
+		return c.update(old, obj, w)
+	}
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || !w.creates(old) {
 		return false
@@ -65,7 +63,7 @@ func (c *unstructuredUpdater) Update(old, obj metav1.Object, w Write) bool {
 	if err != nil {
 		return false
 	}
-	setOwner(u, c.apiVersion, w, fields)
+	u.SetManagedFields([]metav1.ManagedFieldsEntry{w.owner(c.apiVersion, fields)})
 	return true
 }
 
@@ -84,4 +82,42 @@ func (c *unstructuredUpdater) created(u *unstructured.Unstructured) (*fieldpath.
 		return nil, err
 	}
 	return difference.Added.Union(difference.Modified).RecursiveDifference(c.reset).Difference(serverFields), nil
+}
+
+// compare compares what differs.
+func (c *unstructuredUpdater) compare(old, obj metav1.Object) (*typed.Comparison, error) {
+	a, ok := old.(*unstructured.Unstructured)
+	b, isToo := obj.(*unstructured.Unstructured)
+	if !ok || !isToo {
+		return nil, fmt.Errorf("%T and %T are not both unstructured", old, obj)
+	}
+	x, y := reduceMaps(a.Object, b.Object, []string{"metadata"})
+	before, _ := a.Object["metadata"].(map[string]any)
+	after, _ := b.Object["metadata"].(map[string]any)
+	x["metadata"], y["metadata"] = reduceMaps(before, after, serverMetadata)
+	from, err := c.typed(x)
+	if err != nil {
+		return nil, err
+	}
+	to, err := c.typed(y)
+	if err != nil {
+		return nil, err
+	}
+	return from.Compare(to)
+}
+
+func (c *unstructuredUpdater) typed(content map[string]any) (*typed.TypedValue, error) {
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(c.kind)
+	return c.types.ObjectToTyped(u, typed.AllowDuplicates)
+}
+
+// current implements updates.current.
+func (c *unstructuredUpdater) current(set *fieldpath.Set) bool {
+	empty, err := c.empty()
+	if err != nil {
+		return false
+	}
+	migrated, err := typed.ReconcileFieldSetWithSchema(set, empty)
+	return err == nil && migrated == nil
 }

@@ -1,0 +1,89 @@
+package endpoints
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// update serves a usual update of an object that exists.
+func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Object, error) {
+	obj, err := w.decode()
+	if err != nil || w.parameters.force != nil || obj.GetName() != w.name || len(obj.GetOwnerReferences()) > 1 {
+		return nil, errUnusual
+	}
+	w.logRequest(ctx, obj)
+	uid := obj.GetUID()
+	return w.replace(ctx, storage, uid, func(old object) (object, error) {
+		next := obj
+		obj = nil // the storage changes it, and asks again after a conflict
+		if next == nil {
+			if next, err = w.decode(); err != nil {
+				return nil, err
+			}
+		}
+		return next, w.track(old, next)
+	})
+}
+
+// replace replaces an object that exists by what change returns for it, with its managed fields,
+// through all stages that follow. change is called again if the object was written meanwhile; any
+// error of it leaves the request to upstream. A uid that is not empty must be the object's.
+func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID,
+	change func(old object) (object, error)) (runtime.Object, error) {
+	options := &metav1.UpdateOptions{FieldManager: w.parameters.fieldManager, FieldValidation: w.parameters.fieldValidation}
+	options.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("UpdateOptions"))
+	var validate rest.ValidateObjectUpdateFunc
+	if v, ok := w.admission.(admission.ValidationInterface); ok && v.Handles(admission.Update) {
+		validate = rest.AdmissionToValidateObjectUpdateFunc(w.admission,
+			w.attributes(ctx, nil, nil, admission.Update, options), w.resource.Scope)
+	}
+	refuse := func(context.Context, runtime.Object) error { return errUnusual }
+	result, _, err := storage.Update(ctx, w.name, &replacement{w, uid, options, change}, refuse, validate, false, options)
+	return result, err
+}
+
+// replacement is the object that a write stores. It implements [rest.UpdatedObjectInfo].
+type replacement struct {
+	*write
+	uid     types.UID
+	options *metav1.UpdateOptions
+	change  func(old object) (object, error)
+}
+
+// Preconditions implements [rest.UpdatedObjectInfo].
+func (r *replacement) Preconditions() *metav1.Preconditions {
+	if r.uid == "" {
+		return nil
+	}
+	return &metav1.Preconditions{UID: &r.uid}
+}
+
+// UpdatedObject implements [rest.UpdatedObjectInfo].
+func (r *replacement) UpdatedObject(ctx context.Context, current runtime.Object) (runtime.Object, error) {
+	old, ok := current.(object)
+	if !ok || old.GetUID() == "" {
+		return nil, errUnusual
+	}
+	obj, err := r.change(old)
+	if err != nil {
+		return nil, errUnusual
+	}
+	if err := r.inNamespace(obj); err != nil {
+		return nil, err
+	}
+	if obj.GetName() != r.name {
+		return nil, errUnusual
+	}
+	if err := r.admit(ctx, obj, r.attributes(ctx, obj, old, admission.Update, r.options)); err != nil {
+		return nil, err
+	}
+	if len(obj.GetOwnerReferences()) > 1 {
+		removeDuplicateOwners(ctx, obj)
+	}
+	return obj, nil
+}

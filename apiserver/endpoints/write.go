@@ -1,0 +1,318 @@
+package endpoints
+
+import (
+	"context"
+	stderrors "errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+
+	"flyball.dev/apiserver/managedfields"
+	"flyball.dev/apiserver/resource"
+)
+
+// writer serves the usual writes of a resource itself, on the goroutine of the request and with the
+// managed fields of [resource.Resource.ManagedFields]. All writes pass the same stages:
+//
+//	accept → decode → change → managed fields → admit → storage (strategy, validating admission) → respond
+//
+// A create has no object to change: it begins with the decoded one. An update replaces the object
+// by the decoded one, a patch changes a copy of it.
+//
+// The stages up to admission have no effect. If a request is unusual there, or invalid, it is left
+// to upstream's handler, which starts again; it would come to the same result for all of them.
+type writer struct {
+	resource  *resource.Resource
+	admission admission.Interface
+}
+
+// errUnusual is returned by stages that leave a request to upstream's handler.
+var errUnusual = stderrors.New("left to upstream's handler")
+
+// object is a typed or unstructured object.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// write is one request.
+type write struct {
+	writer
+	request    *http.Request
+	body       []byte
+	namespace  string
+	name       string // empty for a create
+	parameters parameters
+}
+
+// parameters are those of usual writes.
+type parameters struct {
+	fieldManager, fieldValidation string
+	force                         *bool
+}
+
+// serve returns a handler that serves usual requests with usual, and leaves others to upstream's.
+// status is that of a successful response.
+func (w writer) serve(status int, usual func(context.Context, *write) (runtime.Object, error),
+	upstream http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		one, err := w.accept(r)
+		if err != nil {
+			upstream(rw, r)
+			return
+		}
+		result, err := usual(request.WithNamespace(r.Context(), one.namespace), one)
+		scope := w.resource.Scope
+		gv := scope.Kind.GroupVersion()
+		switch {
+		case stderrors.Is(err, errUnusual):
+			upstream(rw, r)
+		case err != nil:
+			responsewriters.ErrorNegotiated(err, scope.Serializer, gv, rw, r)
+		default:
+			responsewriters.WriteObjectNegotiated(scope.Serializer, scope, gv, rw, r, status, result, false)
+		}
+	}
+}
+
+// accept returns the write of a request. It leaves to upstream those that ask for anything but the
+// object in return, or have parameters that are not usual.
+func (w writer) accept(r *http.Request) (*write, error) {
+	scope := w.resource.Scope
+	body, ok := r.Body.(*bufferedBody)
+	if !ok || len(body.bytes) == 0 {
+		return nil, errUnusual
+	}
+	one := &write{writer: w, request: r, body: body.bytes}
+	if one.parameters, ok = parametersOf(r); !ok {
+		return nil, errUnusual
+	}
+	out, _, err := negotiation.NegotiateOutputMediaType(r, scope.Serializer, scope)
+	if err != nil || out.Convert != nil {
+		return nil, errUnusual
+	}
+	if r.Method == http.MethodPost {
+		one.namespace, err = scope.Namer.Namespace(r)
+	} else {
+		one.namespace, one.name, err = scope.Namer.Name(r)
+	}
+	if err != nil {
+		return nil, errUnusual
+	}
+	return one, nil
+}
+
+// parametersOf returns the parameters of a request, or false if there are unusual ones.
+func parametersOf(r *http.Request) (p parameters, ok bool) {
+	if r.URL.RawQuery == "" {
+		return p, true
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return p, false
+	}
+	for name, values := range query {
+		if len(values) != 1 {
+			return p, false
+		}
+		switch value := values[0]; name {
+		case "fieldManager":
+			if len(validation.ValidateFieldManager(value, field.NewPath(name))) > 0 {
+				return p, false
+			}
+			p.fieldManager = value
+		case "fieldValidation":
+			if value != metav1.FieldValidationWarn && value != metav1.FieldValidationStrict {
+				return p, false
+			}
+			p.fieldValidation = value
+		case "force":
+			force := value == "true"
+			if !force && value != "false" {
+				return p, false
+			}
+			p.force = &force
+		default:
+			return p, false
+		}
+	}
+	return p, true
+}
+
+// manager returns the field manager of the request.
+func (w *write) manager() string {
+	if w.parameters.fieldManager != "" {
+		return w.parameters.fieldManager
+	}
+	return defaultManager(w.request.UserAgent())
+}
+
+// decode decodes the body strictly.
+func (w *write) decode() (object, error) {
+	scope := w.resource.Scope
+	in, err := negotiation.NegotiateInputSerializer(w.request, false, scope.Serializer)
+	if err != nil {
+		return nil, errUnusual
+	}
+	return w.decodeWith(in.StrictSerializer, w.new())
+}
+
+// decodeWith decodes, defaults and converts an object.
+func (w *write) decodeWith(d runtime.Decoder, into runtime.Object) (object, error) {
+	scope := w.resource.Scope
+	kind := scope.Kind
+	decoded, gvk, err := scope.Serializer.DecoderToVersion(d, scope.HubGroupVersion).Decode(w.body, &kind, into)
+	if err != nil || !scope.AcceptsGroupVersion(gvk.GroupVersion()) {
+		return nil, errUnusual
+	}
+	obj, ok := decoded.(object)
+	if !ok {
+		return nil, errUnusual
+	}
+	return obj, nil
+}
+
+// new returns a new, empty object of the storage.
+func (w *write) new() runtime.Object { return w.resource.Storage.New() }
+
+// inNamespace sets the namespace of an object to that of the request. An object of another one is
+// left to upstream.
+func (w *write) inNamespace(obj object) error {
+	expected := rest.ExpectedNamespaceForResource(w.namespace, w.resource.Scope.Resource)
+	if rest.EnsureObjectNamespaceMatchesRequestNamespace(expected, obj) != nil {
+		return errUnusual
+	}
+	return nil
+}
+
+// track sets the managed fields of obj, which replaces old; old is nil for a create.
+func (w *write) track(old, obj object) error {
+	one := managedfields.Write{Manager: w.manager(), Operation: metav1.ManagedFieldsOperationUpdate,
+		Subresource: w.resource.Scope.Subresource}
+	if old == nil {
+		if !w.resource.ManagedFields.Update(nil, obj, one) {
+			return errUnusual
+		}
+		return nil
+	}
+	if w.resource.ManagedFields.Update(old, obj, one) {
+		return nil
+	}
+	if w.resource.Scope.FieldManager.UpdateNoErrors(old, obj, one.Manager) != obj {
+		return errUnusual
+	}
+	return nil
+}
+
+// attributes returns the attributes of the write for admission; old is nil for a create.
+func (w *write) attributes(ctx context.Context, obj, old runtime.Object, operation admission.Operation,
+	options runtime.Object) admission.Attributes {
+	scope := w.resource.Scope
+	user, _ := request.UserFrom(ctx)
+	return admission.NewAttributesRecord(obj, old, scope.Kind, w.namespace, w.name, scope.Resource,
+		scope.Subresource, operation, options, false, user)
+}
+
+// admit runs the mutating admission of an object, and corrects what webhooks have done to its
+// metadata.
+func (w *write) admit(ctx context.Context, obj object, attributes admission.Attributes) error {
+	mutating, ok := w.admission.(admission.MutationInterface)
+	if !ok || !mutating.Handles(attributes.GetOperation()) {
+		return nil
+	}
+	restore := managedFieldsOf(obj)
+	if err := mutating.Admit(ctx, attributes, w.resource.Scope); err != nil {
+		return err
+	}
+	if attributes.GetReinvocationContext().ShouldReinvoke() {
+		repairMetadata(ctx, obj, restore)
+	}
+	return nil
+}
+
+// managedFieldsOf returns a function that sets the managed fields of an object to what they are now.
+// Those of unstructured objects are costly to convert, and rarely needed.
+func managedFieldsOf(obj object) func() {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		managed, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
+		return func() { _ = unstructured.SetNestedField(u.Object, managed, "metadata", "managedFields") }
+	}
+	managed := obj.GetManagedFields()
+	return func() { obj.SetManagedFields(managed) }
+}
+
+// logRequest records the object of the request for the audit log.
+func (w *write) logRequest(ctx context.Context, obj runtime.Object) {
+	scope := w.resource.Scope
+	audit.LogRequestObject(ctx, obj, obj.GetObjectKind().GroupVersionKind().GroupVersion(), scope.Resource,
+		scope.Subresource, scope.Serializer)
+}
+
+// repairMetadata corrects what a webhook has done to the metadata, as upstream's handlers do: it
+// restores the managed fields if they are invalid, and removes duplicate owner references.
+func repairMetadata(ctx context.Context, obj object, restore func()) {
+	if err := upstream.ValidateManagedFields(obj.GetManagedFields()); err != nil {
+		restore()
+		warning.AddWarning(ctx, "", fmt.Sprintf(fieldmanager.InvalidManagedFieldsAfterMutatingAdmissionWarningFormat, err))
+	}
+	removeDuplicateOwners(ctx, obj)
+}
+
+// removeDuplicateOwners removes owner references that an object has twice after admission.
+func removeDuplicateOwners(ctx context.Context, obj object) {
+	var owners []metav1.OwnerReference
+	var duplicates []string
+	for _, owner := range obj.GetOwnerReferences() {
+		switch same := func(o metav1.OwnerReference) bool { return apiequality.Semantic.DeepEqual(o, owner) }; {
+		case !slices.ContainsFunc(owners, same):
+			owners = append(owners, owner)
+		default:
+			duplicates = append(duplicates, string(owner.UID))
+		}
+	}
+	if len(duplicates) > 0 {
+		obj.SetOwnerReferences(owners)
+		warning.AddWarning(ctx, "", fmt.Sprintf(handlers.DuplicateOwnerReferencesAfterMutatingAdmissionWarningFormat, strings.Join(duplicates, ", ")))
+	}
+}
+
+// defaultManager returns the field manager of a request that names none: the client's user agent up
+// to the first slash, without what is not printable, cut to the longest name that is valid.
+func defaultManager(agent string) string {
+	agent, _, _ = strings.Cut(agent, "/")
+	var name strings.Builder
+	for _, r := range agent {
+		if !unicode.IsPrint(r) {
+			continue
+		}
+		if name.Len()+utf8.RuneLen(r) > validation.FieldManagerMaxLength {
+			break
+		}
+		name.WriteRune(r)
+	}
+	if name.Len() == 0 {
+		return "unknown"
+	}
+	return name.String()
+}

@@ -1,0 +1,123 @@
+package endpoints
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/schema"
+	"flyball.dev/apiserver/store"
+	"flyball.dev/storage/memory"
+)
+
+// allow allows everything.
+type allow struct{}
+
+func (allow) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
+// podsOf returns the pods of a server.
+func podsOf(t *testing.T) *resource.Resource {
+	t.Helper()
+	backend := memory.New(memory.Options{})
+	t.Cleanup(func() { backend.Close() })
+	resources, err := kinds.Resources(kinds.Options{
+		Scheme: builtin.Scheme(), Codecs: builtin.Codecs(), Storage: store.RESTOptions(backend, builtin.StorageCodec),
+		TypeConverter: schema.TypeConverter(builtin.Scheme()), Authorizer: allow{}, MaxRequestBodyBytes: 1 << 20,
+	}, builtin.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resources {
+		if r.Name == "pods" && r.GroupVersion.Version == "v1" && r.GroupVersion.Group == "" {
+			return r
+		}
+	}
+	t.Fatal("no pods")
+	return nil
+}
+
+// TestUsualAndUnusualWrites checks which requests are served here, and which are left to upstream's
+// handler.
+func TestUsualAndUnusualWrites(t *testing.T) {
+	pods := podsOf(t)
+	const manifest = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	const labels = `{"metadata":{"labels":{"c":"d"}}}`
+	const config = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"e":"f"}}}`
+	for _, test := range []struct {
+		name, method, subresource, query, contentType, body string
+		usual                                               bool
+	}{
+		{"create", http.MethodPost, "", "", "application/json", manifest, true},
+		{"update", http.MethodPut, "", "", "application/json", manifest, true},
+		{"update by a manager", http.MethodPut, "", "fieldManager=me&fieldValidation=Strict", "application/json", manifest, true},
+		{"status", http.MethodPut, "status", "", "application/json", manifest, true},
+		{"merge patch", http.MethodPatch, "", "", "application/merge-patch+json", labels, true},
+		{"merge patch of the status", http.MethodPatch, "status", "", "application/merge-patch+json", `{"status":{"phase":"Running"}}`, true},
+		{"strategic merge patch", http.MethodPatch, "", "", "application/strategic-merge-patch+json", labels, true},
+		{"strategic merge patch of a list", http.MethodPatch, "status", "", "application/strategic-merge-patch+json",
+			`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, true},
+		{"apply", http.MethodPatch, "", "fieldManager=me&force=true", "application/apply-patch+yaml", config, true},
+		{"apply again", http.MethodPatch, "", "fieldManager=me", "application/apply-patch+yaml", config, true},
+		{"apply of a conflicting value", http.MethodPatch, "", "fieldManager=you", "application/apply-patch+yaml",
+			strings.Replace(config, `"f"`, `"g"`, 1), false},
+		{"apply without a label", http.MethodPatch, "", "fieldManager=me", "application/apply-patch+yaml",
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"}}`, false},
+		{"apply in YAML", http.MethodPatch, "", "fieldManager=me", "application/apply-patch+yaml", "apiVersion: v1\nkind: Pod\n", false},
+		{"JSON patch", http.MethodPatch, "", "", "application/json-patch+json", `[]`, false},
+		{"dry run", http.MethodPut, "", "dryRun=All", "application/json", manifest, false},
+		{"no validation of fields", http.MethodPut, "", "fieldValidation=Ignore", "application/json", manifest, false},
+		{"an unknown field", http.MethodPatch, "", "", "application/merge-patch+json", `{"spek":1}`, false},
+		{"another name", http.MethodPatch, "", "", "application/merge-patch+json", `{"metadata":{"name":"y"}}`, false},
+		{"managed fields", http.MethodPatch, "", "", "application/merge-patch+json", `{"metadata":{"managedFields":[]}}`, false},
+		{"nothing", http.MethodPut, "", "", "application/json", "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := pods
+			if test.subresource != "" {
+				r = pods.Subresource(test.subresource)
+			}
+			w := writer{resource: r}
+			left := false
+			upstream := func(http.ResponseWriter, *http.Request) { left = true }
+			serve := w.serve(http.StatusOK, func(ctx context.Context, one *write) (runtime.Object, error) {
+				switch test.method {
+				case http.MethodPost:
+					return one.create(ctx, r.Storage.(rest.Creater))
+				case http.MethodPut:
+					return one.update(ctx, r.Storage.(rest.Updater))
+				default:
+					return one.patch(ctx, r.Storage.(rest.Updater))
+				}
+			}, upstream)
+			req := httptest.NewRequestWithContext(t.Context(), test.method, "/api/v1/namespaces/default/pods/x?"+test.query, strings.NewReader(test.body))
+			req.Header.Set("Content-Type", test.contentType)
+			if err := readBody(req, 0); err != nil {
+				t.Fatal(err)
+			}
+			ctx := request.WithRequestInfo(audit.WithAuditContext(req.Context()), &request.RequestInfo{IsResourceRequest: true,
+				APIVersion: "v1", Resource: "pods", Subresource: test.subresource, Namespace: "default", Name: "x"})
+			rec := httptest.NewRecorder()
+			serve(rec, req.WithContext(request.WithUser(ctx, &user.DefaultInfo{Name: "me"})))
+			if left == test.usual {
+				t.Errorf("left to upstream: %v: %s", left, rec.Body)
+			}
+			if test.usual && rec.Code != http.StatusOK {
+				t.Errorf("%d %s", rec.Code, rec.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,351 @@
+package managedfields
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"flyball.dev/apiserver/schema"
+)
+
+// apply sets the managed fields of obj, which is live with the fields of a configuration merged
+// into it. configured are the fields of the configuration. It returns false if others own some of
+// them with other values, unless force is true; if the manager has left out fields that it applied
+// before; and for all that [Updater.Update] leaves to the field manager.
+func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Write, force bool) bool {
+	entries := live.GetManagedFields()
+	sets, ok := u.sets(entries)
+	if !ok || live.GetUID() == "" {
+		return false
+	}
+	difference, err := u.compare(live, obj)
+	if err != nil || !difference.Removed.Empty() {
+		return false
+	}
+	changed := !difference.IsSame()
+	if u.filter != nil {
+		difference = difference.FilterFields(u.filter)
+		configured = u.filter.Filter(configured)
+	}
+	written := difference.Modified.Union(difference.Added)
+	owned := configured.Difference(serverFields)
+	owner := w.owner(u.apiVersion, nil)
+	if !changed {
+		owner.Time = nil
+	}
+	out := make([]metav1.ManagedFieldsEntry, 0, len(entries)+1)
+	for i, entry := range entries {
+		if sameManager(&entry, &owner) {
+			if !sets[i].Difference(configured).Empty() {
+				return false
+			}
+			if owned.Difference(sets[i]).Empty() {
+				owner.FieldsV1 = entry.FieldsV1
+			}
+			if !changed {
+				owner.Time = entry.Time
+			}
+			continue
+		}
+		if left := sets[i]; !left.Intersection(written).Empty() {
+			left = left.Difference(written)
+			if !force || !u.encode(&entry, left) {
+				return false
+			}
+			if left.Empty() {
+				continue
+			}
+		}
+		out = append(out, entry)
+	}
+	if !owned.Empty() {
+		if owner.FieldsV1.GetRawString() == "" && !u.encode(&owner, owned) {
+			return false
+		}
+		out = append(out, owner)
+	}
+	slices.SortFunc(out, compareEntries)
+	obj.SetManagedFields(out)
+	return true
+}
+
+// Apply implements [Updater].
+func (u *typedUpdater) Apply(live metav1.Object, config map[string]any, w Write, force bool) (metav1.Object, bool) {
+	root := u.root()
+	if root == nil || !appliesTo(live, config) {
+		return nil, false
+	}
+	fields := make(map[string]any, len(config))
+	for name, value := range config {
+		switch {
+		case name == "apiVersion" || name == "kind":
+		case slices.Contains(u.skip, name):
+			return nil, false
+		case name == "metadata":
+			fields[name] = ownMetadata(value)
+		default:
+			fields[name] = value
+		}
+	}
+	if len(fields) == 0 {
+		return nil, false
+	}
+	configuration, err := schema.Mergeable(u.typ).FromUnstructured(config)
+	if err != nil {
+		return nil, false
+	}
+	configured, err := configuration.ToFieldSet()
+	if err != nil {
+		return nil, false
+	}
+	v := reflect.ValueOf(live)
+	if v.Kind() != reflect.Pointer || v.Type().Elem() != u.typ {
+		return nil, false
+	}
+	obj := copyOf(live)
+	if !root.merge(reflect.ValueOf(obj).Elem(), fields) || !u.apply(live, obj, configured, w, force) {
+		return nil, false
+	}
+	return obj, true
+}
+
+// appliesTo reports whether a configuration is one of the live object that sets none of the fields
+// that belong to the server.
+func appliesTo(live metav1.Object, config map[string]any) bool {
+	metadata, ok := config["metadata"].(map[string]any)
+	if !ok || metadata["name"] != live.GetName() || live.GetName() == "" {
+		return false
+	}
+	for _, name := range serverMetadata {
+		value, ok := metadata[name]
+		if ok && name != "name" && (name != "namespace" || value != live.GetNamespace()) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownMetadata returns the metadata of a configuration without the fields that have no manager.
+func ownMetadata(metadata any) map[string]any {
+	own := map[string]any{}
+	for name, value := range metadata.(map[string]any) {
+		if !slices.Contains(serverMetadata, name) {
+			own[name] = value
+		}
+	}
+	return own
+}
+
+// merge merges a configuration into a value. It returns false for what it cannot merge as
+// structured-merge-diff does: nulls, values that are empty or not in the form in which they are
+// encoded again, and list elements that are new beside others or in another order.
+func (m *mergeType) merge(x reflect.Value, config any) bool {
+	if m.granularity == atomic {
+		return setExactly(x, config)
+	}
+	if x.Kind() == reflect.Pointer {
+		if x.IsNil() {
+			x.Set(reflect.New(x.Type().Elem()))
+		}
+		x = x.Elem()
+	}
+	switch config := config.(type) {
+	case map[string]any:
+		switch m.granularity {
+		case granularStruct:
+			return m.mergeFields(x, config)
+		case granularMap:
+			return m.mergeEntries(x, config)
+		}
+	case []any:
+		return (m.granularity == listSet || m.granularity == listMap) && m.mergeElements(x, config)
+	}
+	return false
+}
+
+func (m *mergeType) mergeFields(x reflect.Value, config map[string]any) bool {
+	for name, value := range config {
+		i, ok := slices.BinarySearchFunc(m.fields, name, func(f *structField, name string) int {
+			switch {
+			case f.JsonName < name:
+				return -1
+			case f.JsonName > name:
+				return 1
+			}
+			return 0
+		})
+		if !ok {
+			return false
+		}
+		field := m.fields[i]
+		v := field.GetFrom(x)
+		if !v.CanSet() || !field.typ.merge(v, value) || field.CanOmit(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *mergeType) mergeEntries(x reflect.Value, config map[string]any) bool {
+	if len(config) == 0 || x.Type().Key().Kind() != reflect.String {
+		return false
+	}
+	if x.IsNil() {
+		x.Set(reflect.MakeMap(x.Type()))
+	}
+	for name, value := range config {
+		key := reflect.ValueOf(name).Convert(x.Type().Key())
+		element := reflect.New(x.Type().Elem()).Elem()
+		if old := x.MapIndex(key); old.IsValid() {
+			element.Set(old)
+		}
+		if !m.element.merge(element, value) {
+			return false
+		}
+		x.SetMapIndex(key, element)
+	}
+	return true
+}
+
+func (m *mergeType) mergeElements(x reflect.Value, config []any) bool {
+	if len(config) == 0 {
+		return false
+	}
+	if x.Len() == 0 {
+		x.Set(reflect.MakeSlice(x.Type(), len(config), len(config)))
+		for i, value := range config {
+			if !m.element.merge(x.Index(i), value) {
+				return false
+			}
+		}
+		return true
+	}
+	next := 0
+	for _, value := range config {
+		i := m.find(x, value)
+		if i < next {
+			return false
+		}
+		next = i + 1
+		if m.granularity == listMap && !m.element.merge(x.Index(i), value) {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the index of the one element of a list that has the key of an element of a
+// configuration, or -1.
+func (m *mergeType) find(list reflect.Value, config any) int {
+	found := -1
+	for i := range list.Len() {
+		if !m.matches(list.Index(i), config) {
+			continue
+		}
+		if found >= 0 {
+			return -1
+		}
+		found = i
+	}
+	return found
+}
+
+func (m *mergeType) matches(element reflect.Value, config any) bool {
+	if m.granularity == listSet {
+		return isScalar(element, config)
+	}
+	fields, ok := config.(map[string]any)
+	if !ok {
+		return false
+	}
+	var w writer
+	for _, key := range m.keys {
+		v := w.keyValue(key, element)
+		value, ok := fields[key.JsonName]
+		switch {
+		case w.failed:
+			return false
+		case ok && !isScalar(v, value):
+			return false
+		case !ok && (!key.fallback.IsValid() || compareScalars(v, key.fallback) != 0):
+			return false
+		}
+	}
+	return true
+}
+
+// isScalar reports whether a Go value is the string or integer of a configuration.
+func isScalar(v reflect.Value, config any) bool {
+	switch config := config.(type) {
+	case string:
+		return v.Kind() == reflect.String && v.String() == config
+	case int64:
+		return v.CanInt() && v.Int() == config
+	}
+	return false
+}
+
+// setExactly sets a value that merges as a whole, if encoding it again gives what was configured.
+func setExactly(x reflect.Value, config any) bool {
+	if text, ok := config.(string); ok && x.Kind() == reflect.String && x.Type().NumMethod() == 0 {
+		x.SetString(text)
+		return true
+	}
+	data, err := json.Marshal(config)
+	if err != nil || config == nil {
+		return false
+	}
+	v := reflect.New(x.Type())
+	if strict, err := kjson.UnmarshalStrict(data, v.Interface()); err != nil || len(strict) > 0 {
+		return false
+	}
+	again, err := json.Marshal(v.Interface())
+	if err != nil {
+		return false
+	}
+	var value any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(again, &value); err != nil || !equalJSON(value, config) {
+		return false
+	}
+	x.Set(v.Elem())
+	return true
+}
+
+// Apply implements [Updater].
+func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w Write, force bool) (metav1.Object, bool) {
+	u, ok := live.(*unstructured.Unstructured)
+	if !ok || !appliesTo(live, config) {
+		return nil, false
+	}
+	configuration, err := c.types.ObjectToTyped(&unstructured.Unstructured{Object: config})
+	if err != nil {
+		return nil, false
+	}
+	configured, err := configuration.ToFieldSet()
+	if err != nil {
+		return nil, false
+	}
+	before, err := c.types.ObjectToTyped(u, typed.AllowDuplicates)
+	if err != nil {
+		return nil, false
+	}
+	merged, err := before.Merge(configuration)
+	if err != nil {
+		return nil, false
+	}
+	after, err := c.types.TypedToObject(merged)
+	if err != nil {
+		return nil, false
+	}
+	obj, ok := after.DeepCopyObject().(metav1.Object) // it shares parts of both
+	if !ok || !c.apply(live, obj, configured, w, force) {
+		return nil, false
+	}
+	return obj, true
+}

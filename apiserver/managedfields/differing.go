@@ -1,0 +1,117 @@
+package managedfields
+
+import (
+	"reflect"
+	"slices"
+)
+
+// reduce removes from two structs of one type what is equal in both, so that comparing them costs
+// as much as they differ. It goes into structs only; a list or map stays whole if it differs. The
+// structs are shallow copies: what they refer to is copied before it is changed.
+func (m *mergeType) reduce(a, b reflect.Value) {
+	for _, f := range m.fields {
+		x, y := f.GetFrom(a), f.GetFrom(b)
+		if !x.CanSet() || !y.CanSet() {
+			continue
+		}
+		switch {
+		case f.typ.granularity == granularStruct && x.Kind() == reflect.Struct && !f.absentEmpty:
+			f.typ.reduce(x, y)
+		case equal(x, y):
+			x.SetZero()
+			y.SetZero()
+		case f.typ.granularity == granularStruct && x.Kind() == reflect.Pointer && !x.IsNil() && !y.IsNil():
+			f.typ.reduce(copyPointee(x), copyPointee(y))
+		}
+	}
+}
+
+// copyPointee makes a pointer refer to a copy, which it returns.
+func copyPointee(p reflect.Value) reflect.Value {
+	c := reflect.New(p.Type().Elem())
+	c.Elem().Set(p.Elem())
+	p.Set(c)
+	return c.Elem()
+}
+
+// equal reports whether two values of one type are equal. It may return false for some that have the
+// same JSON.
+func equal(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.String:
+		return a.String() == b.String()
+	case reflect.Bool:
+		return a.Bool() == b.Bool()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return a.Int() == b.Int()
+	case reflect.Slice, reflect.Map:
+		if a.Len() == 0 && b.Len() == 0 {
+			return a.IsNil() == b.IsNil()
+		}
+		if a.Len() != b.Len() {
+			return false
+		}
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() && b.IsNil()
+		}
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+// reduceMaps returns copies of two JSON objects without what is equal in both and without the keys
+// of skip. It does not go into lists.
+func reduceMaps(a, b map[string]any, skip []string) (x, y map[string]any) {
+	x, y = map[string]any{}, map[string]any{}
+	for key, old := range a {
+		if slices.Contains(skip, key) {
+			continue
+		}
+		now, both := b[key]
+		switch {
+		case !both:
+			x[key] = old
+		case !equalJSON(old, now):
+			inner, isMap := old.(map[string]any)
+			other, isMapToo := now.(map[string]any)
+			if isMap && isMapToo {
+				x[key], y[key] = reduceMaps(inner, other, nil)
+			} else {
+				x[key], y[key] = old, now
+			}
+		}
+	}
+	for key, now := range b {
+		if _, both := a[key]; !both && !slices.Contains(skip, key) {
+			y[key] = now
+		}
+	}
+	return x, y
+}
+
+// equalJSON reports whether two JSON values are equal, numbers by their types too.
+func equalJSON(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+			return false
+		}
+		for key, value := range a {
+			other, ok := b[key]
+			if !ok || !equalJSON(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equalJSON)
+	default:
+		switch b.(type) {
+		case map[string]any, []any:
+			return false
+		}
+		return a == b
+	}
+}

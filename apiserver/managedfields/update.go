@@ -1,0 +1,171 @@
+package managedfields
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// maxUpdaters is how many managers of updates an object keeps. The field manager merges the
+// oldest if there are more.
+const maxUpdaters = 10
+
+// serverFields are the fields that have no manager.
+var serverFields = func() *fieldpath.Set {
+	set := fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
+		fieldpath.MakePathOrDie("metadata"))
+	for _, name := range serverMetadata {
+		set.Insert(fieldpath.MakePathOrDie("metadata", name))
+	}
+	return set
+}()
+
+// updates sets the managed fields of updates of existing objects. It does not depend on how the
+// objects are represented: that is up to compare.
+type updates struct {
+	apiVersion string
+	filter     fieldpath.Filter // removes the fields that the strategy resets; nil if there are none
+	// compare returns the fields in which two objects differ. It may leave out those of
+	// serverFields and those that filter removes.
+	compare func(old, obj metav1.Object) (*typed.Comparison, error)
+	// current reports whether a set of fields fits the schema, and need not be migrated to it.
+	current func(*fieldpath.Set) bool
+}
+
+// update does what [Updater.Update] does for an update of old.
+func (u *updates) update(old, obj metav1.Object, w Write) bool {
+	if w.Operation != metav1.ManagedFieldsOperationUpdate || w.Manager == "" || old.GetUID() == "" {
+		return false
+	}
+	entries := obj.GetManagedFields()
+	switch {
+	case w.Subresource != "" || entries == nil:
+		entries = old.GetManagedFields()
+	case len(entries) == 0:
+		return false // resets them
+	}
+	sets, ok := u.sets(entries)
+	if !ok {
+		return false
+	}
+	difference, err := u.compare(old, obj)
+	if err != nil {
+		return false
+	}
+	if u.filter != nil {
+		difference = difference.FilterFields(u.filter)
+	}
+	entries, ok = u.transfer(entries, sets, difference, w)
+	if ok {
+		obj.SetManagedFields(entries)
+	}
+	return ok
+}
+
+// sets returns the fields of each entry. It returns false for entries that the field manager has to
+// convert, migrate, normalize or merge, and for none, which it does not track.
+func (u *updates) sets(entries []metav1.ManagedFieldsEntry) ([]*fieldpath.Set, bool) {
+	updaters := 0
+	sets := make([]*fieldpath.Set, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		if e.APIVersion != u.apiVersion || e.FieldsType != fieldsType || e.FieldsV1 == nil || e.Manager == "" {
+			return nil, false
+		}
+		switch e.Operation {
+		case metav1.ManagedFieldsOperationUpdate:
+			updaters++
+		case metav1.ManagedFieldsOperationApply:
+		default:
+			return nil, false
+		}
+		if slices.ContainsFunc(entries[:i], func(other metav1.ManagedFieldsEntry) bool { return sameManager(&other, e) }) {
+			return nil, false
+		}
+		if sets[i] = decoded.get(u, e.FieldsV1.GetRawString()); sets[i] == nil {
+			return nil, false
+		}
+	}
+	return sets, len(entries) > 0 && updaters < maxUpdaters
+}
+
+// transfer returns the entries after a write: the manager of the write owns what it has changed or
+// added, others do not any more, and what it has removed has no owner.
+func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpath.Set, difference *typed.Comparison,
+	w Write) ([]metav1.ManagedFieldsEntry, bool) {
+	written := difference.Modified.Union(difference.Added)
+	lost := written
+	if !difference.Removed.Empty() {
+		lost = written.Union(difference.Removed)
+	}
+	own := written.Difference(serverFields)
+	owner := w.owner(u.apiVersion, nil)
+	out := make([]metav1.ManagedFieldsEntry, 0, len(entries)+1)
+	for i := range entries {
+		set := sets[i]
+		taken := set
+		if !set.Intersection(lost).Empty() {
+			taken = set.Difference(lost)
+		}
+		switch {
+		case sameManager(&entries[i], &owner) && !own.Empty():
+			if own.Difference(set).Empty() && set.Intersection(difference.Removed).Empty() {
+				owner.FieldsV1 = entries[i].FieldsV1 // owns it already
+				continue
+			}
+			own = own.Union(taken)
+		case taken.Empty():
+		case taken == set:
+			out = append(out, entries[i])
+		default:
+			entry := entries[i]
+			if !u.encode(&entry, taken) {
+				return nil, false
+			}
+			out = append(out, entry)
+		}
+	}
+	if !own.Empty() {
+		if owner.FieldsV1.GetRawString() == "" && !u.encode(&owner, own) {
+			return nil, false
+		}
+		out = append(out, owner)
+	}
+	slices.SortFunc(out, compareEntries)
+	if len(out) == 0 {
+		out = nil
+	}
+	return out, true
+}
+
+// encode sets the fields of an entry.
+func (u *updates) encode(entry *metav1.ManagedFieldsEntry, set *fieldpath.Set) bool {
+	fields, err := set.ToJSON()
+	if err != nil {
+		return false
+	}
+	entry.FieldsV1 = metav1.NewFieldsV1(string(fields))
+	return true
+}
+
+// sameManager reports whether two entries are those of one manager. That of an apply does not
+// depend on the version.
+func sameManager(a, b *metav1.ManagedFieldsEntry) bool {
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource
+}
+
+// compareEntries orders entries as the field manager does, which compares times in seconds.
+func compareEntries(a, b metav1.ManagedFieldsEntry) int {
+	return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(seconds(a.Time), seconds(b.Time)),
+		cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Subresource, b.Subresource))
+}
+
+func seconds(t *metav1.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return t.Unix()
+}
