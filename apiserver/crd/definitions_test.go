@@ -89,6 +89,35 @@ func TestEstablishedAtOnce(t *testing.T) {
 	}
 }
 
+// TestInvalidCABundle has a conversion webhook with certificates that cannot be parsed, which is
+// refused only of an established definition.
+func TestInvalidCABundle(t *testing.T) {
+	s := newServer(t)
+	webhook := func(bundle string) string {
+		return strings.Replace(minimal, "  versions:", `  conversion:
+    strategy: Webhook
+    webhook: {conversionReviewVersions: [v1], clientConfig: {url: "https://127.0.0.1:1", caBundle: `+bundle+`}}
+  versions:`, 1)
+	}
+	crd := s.define(webhook("Cg=="))
+	if got := condition(crd, "NamesAccepted"); got != "True NoConflicts" {
+		t.Errorf("NamesAccepted: %q", got)
+	}
+	if got := condition(crd, "Established"); got != "False InvalidCABundle" {
+		t.Errorf("Established: %q", got)
+	}
+	s.want(404, "GET", widgetsPath, "")
+
+	crd.Object = s.want(200, "PATCH", widgetDefinition, `{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}`,
+		mergePatch...).object
+	if got := condition(crd, "Established"); got != "True InitialNamesAccepted" {
+		t.Errorf("Established: %q", got)
+	}
+	s.want(200, "GET", widgetsPath, "")
+	s.refused(422, []string{"caBundle: Invalid value"}, "PATCH", widgetDefinition,
+		`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":"Cg=="}}}}}`, mergePatch...)
+}
+
 func TestInvalidDefinitions(t *testing.T) {
 	for name, test := range map[string]struct {
 		old, new string

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 )
 
 // scheme returns the types of definitions, and those in responses for custom resources, such as
@@ -25,11 +26,15 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 })
 
 // codecs are the encodings of the types in scheme.
-var codecs = sync.OnceValue(func() serializer.CodecFactory { return codecsFor(scheme()) })
+var codecs = onceByCBOR(func(withCBOR bool) serializer.CodecFactory { return codecsFor(scheme(), withCBOR) })
 
-func codecsFor(s *runtime.Scheme) serializer.CodecFactory {
-	return serializer.NewCodecFactory(s, serializer.WithStreamingCollectionEncodingToJSON(),
-		serializer.WithStreamingCollectionEncodingToProtobuf())
+func codecsFor(s *runtime.Scheme, withCBOR bool) serializer.CodecFactory {
+	options := []serializer.CodecFactoryOptionsMutator{serializer.WithStreamingCollectionEncodingToJSON(),
+		serializer.WithStreamingCollectionEncodingToProtobuf()}
+	if withCBOR {
+		options = append(options, serializer.WithSerializer(cbor.NewSerializerInfo))
+	}
+	return serializer.NewCodecFactory(s, options...)
 }
 
 // definitionCodec reads and writes definitions as they are stored: JSON in v1.
