@@ -18,6 +18,8 @@ var (
 const (
 	list     = "failing.txt"
 	unstated = "to be replaced by the reason"
+	// notRun begins the reasons of tests that cannot apply.
+	notRun = "not run"
 )
 
 func TestAPIExtensions(t *testing.T) {
@@ -25,20 +27,26 @@ func TestAPIExtensions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran, err := s.run(*only)
+	known := readList(t)
+	var without []string
+	for test, reason := range known {
+		if strings.HasPrefix(reason, notRun) {
+			without = append(without, test)
+		}
+	}
+	ran, err := s.run(*only, without)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *only == "" && len(ran) < 100 {
+	if *only == "" && len(ran) < 500 {
 		t.Fatalf("only %d tests were found", len(ran))
 	}
-	compare(t, ran)
+	compare(t, known, ran)
 }
 
 // compare reports the differences between the results and failing.txt, or with -update writes it.
-func compare(t *testing.T, ran results) {
+func compare(t *testing.T, known map[string]string, ran results) {
 	t.Helper()
-	known := readList(t)
 	current := map[string]string{} // reasons by test
 	failed := 0
 	for _, test := range slices.Sorted(maps.Keys(ran)) {
@@ -67,10 +75,10 @@ func compare(t *testing.T, ran results) {
 		if _, ok := ran[test]; ok {
 			continue
 		}
-		if *only == "" && !*update {
-			t.Errorf("there is no such test: %s", test)
-		} else if *only != "" {
+		if *only != "" || strings.HasPrefix(reason, notRun) {
 			current[test] = reason
+		} else if !*update {
+			t.Errorf("there is no such test: %s", test)
 		}
 	}
 	t.Logf("%d tests, of which %d fail", len(ran), failed)

@@ -10,5 +10,6 @@
 // failing.txt lists each test that fails, below its reason, a line that begins with #. It may only
 // shrink: the test fails when a test fails that is not listed, and when one that is listed passes.
 // With -update the test rewrites the list, and new lines come below a reason that says so, which is
-// to be replaced. A reason that begins with "# flaky" permits both results.
+// to be replaced. A reason that begins with "# flaky" permits both results; tests below one
+// that begins with "# not run" are not run.
 package apiextensions

@@ -20,6 +20,8 @@ const (
 	// replaced is the file of upstream that starts the server.
 	replaced  = "fixtures/server.go"
 	ownModule = "flyball.dev"
+	// folder has the tests. Its name is also that of their field manager.
+	folder = ownModule + "/scratch/integration"
 )
 
 // scratch is a module with the tests of upstream and our fixtures.
@@ -48,10 +50,10 @@ func newScratch() (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.copy(filepath.Join(dir, filepath.FromSlash(tests)), "", replaced); err != nil {
+	if err := s.copy(filepath.Join(dir, filepath.FromSlash(tests)), "integration", replaced); err != nil {
 		return nil, err
 	}
-	if err := s.copy("fixtures", "fixtures", ""); err != nil {
+	if err := s.copy("fixtures", filepath.Join("integration", "fixtures"), ""); err != nil {
 		return nil, err
 	}
 	return s, s.copyModFile()
@@ -83,7 +85,7 @@ func moduleDir(path string) (string, error) {
 }
 
 // copy copies a tree into a folder of the module, without one file, and rewrites import paths.
-func (s *scratch) copy(from, folder, except string) error {
+func (s *scratch) copy(from, below, except string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -92,7 +94,7 @@ func (s *scratch) copy(from, folder, except string) error {
 		if err != nil || filepath.ToSlash(relative) == except {
 			return err
 		}
-		to := filepath.Join(s.dir, folder, relative)
+		to := filepath.Join(s.dir, below, relative)
 		if entry.IsDir() {
 			return os.MkdirAll(to, 0o755)
 		}
@@ -100,7 +102,7 @@ func (s *scratch) copy(from, folder, except string) error {
 		if err != nil {
 			return err
 		}
-		content = bytes.ReplaceAll(content, []byte(`"`+upstream+"/"+tests+"/"), []byte(`"`+ownModule+"/scratch/"))
+		content = bytes.ReplaceAll(content, []byte(`"`+upstream+"/"+tests+"/"), []byte(`"`+folder+"/"))
 		return os.WriteFile(to, content, 0o644)
 	})
 }
@@ -108,9 +110,13 @@ func (s *scratch) copy(from, folder, except string) error {
 // results are what became of tests: nothing of one that passed or was skipped, else the failure.
 type results map[string]string
 
-// run runs the tests that match a pattern, or all if it is empty.
-func (s *scratch) run(pattern string) (results, error) {
-	cmd := exec.Command("go", "test", "-json", "-vet=off", "-timeout=8m", "-run="+pattern, "./...")
+// run runs the tests that match a pattern, or all if it is empty, without some.
+func (s *scratch) run(pattern string, without []string) (results, error) {
+	args := []string{"test", "-json", "-vet=off", "-timeout=8m", "-run=" + pattern}
+	if len(without) > 0 {
+		args = append(args, "-skip=^("+strings.Join(without, "|")+")$")
+	}
+	cmd := exec.Command("go", append(args, "./...")...)
 	cmd.Dir, cmd.Env = s.dir, s.env
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -121,10 +127,10 @@ func (s *scratch) run(pattern string) (results, error) {
 }
 
 // add adds the results in the output of go test -json: of each test without subtests that failed,
-// and of each package whose tests could not be built or ended early.
+// of each that did not end, and of each package whose tests could not be built.
 func (r results) add(output []byte) error {
 	type event struct{ Action, Package, ImportPath, Test, Output string }
-	texts, parents := map[string]*strings.Builder{}, map[string]bool{}
+	texts, parents, running := map[string]*strings.Builder{}, map[string]bool{}, map[string]bool{}
 	var ended []event
 	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
 		var e event
@@ -143,12 +149,18 @@ func (r results) add(output []byte) error {
 		switch e.Action {
 		case "output", "build-output":
 			texts[id].WriteString(e.Output)
+		case "run":
+			running[id] = true
 		case "pass", "fail", "skip":
+			delete(running, id)
 			ended = append(ended, e)
 			if i := strings.LastIndex(e.Test, "/"); i > 0 && e.Action == "fail" {
 				parents[testID(e.Package, e.Test[:i])] = true
 			}
 		}
+	}
+	for id := range running {
+		r[id] = "ended the process\n" + tail(texts[id].String())
 	}
 	for _, e := range ended {
 		id := testID(e.Package, e.Test)
@@ -164,13 +176,11 @@ func (r results) add(output []byte) error {
 	return nil
 }
 
-// testID is how failing.txt names a test: by the folder below test/integration, and its name.
+// testID is how failing.txt names a test: by the folder below test/integration, if any, and its
+// name.
 func testID(importPath, test string) string {
-	folder := strings.TrimPrefix(strings.TrimPrefix(importPath, ownModule+"/scratch"), "/")
-	if folder == "" {
-		folder = "."
-	}
-	return strings.TrimSpace(folder + " " + strings.ReplaceAll(test, " ", "_"))
+	name := strings.TrimPrefix(strings.TrimPrefix(importPath, folder), "/")
+	return strings.TrimSpace(name + " " + strings.ReplaceAll(test, " ", "_"))
 }
 
 func tail(s string) string {
