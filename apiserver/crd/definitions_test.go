@@ -9,9 +9,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage/memory"
@@ -191,6 +195,39 @@ func TestDefinitionEncodings(t *testing.T) {
 		t.Errorf("applied: %s", a.body)
 	}
 	s.want(200, "PATCH", path, `{"metadata":{"labels":{"a":null}}}`, "Content-Type", "application/strategic-merge-patch+json")
+}
+
+// TestDefinitionInProtobuf has a schema for additional properties which, unlike in JSON, does not
+// say that they are allowed.
+func TestDefinitionInProtobuf(t *testing.T) {
+	s := newServer(t)
+	client, err := clientset.NewForConfig(&rest.Config{Host: "http://test", Transport: inProcess{s.handler}, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	crd := &v1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(minimal), crd); err != nil {
+		t.Fatal(err)
+	}
+	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	sizes := v1.JSONSchemaProps{Type: "object", AdditionalProperties: &v1.JSONSchemaPropsOrBool{Schema: &v1.JSONSchemaProps{Type: "integer"}}}
+	schema.Properties["sizes"] = sizes
+	if crd, err = crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["sizes"].AdditionalProperties.Allows {
+		t.Error("read in protobuf, the additional properties are not allowed")
+	}
+	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, sizes: {x: 1}}")
+	s.refused(422, []string{"sizes.x: Invalid value"}, "POST", widgetsPath,
+		"{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, sizes: {x: big}}")
+
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["more"] = sizes
+	if _, err = crds.Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, more: {x: 1}}")
 }
 
 func TestDefinitionFieldValidation(t *testing.T) {

@@ -165,7 +165,7 @@ func (r results) add(output []byte) error {
 	for _, e := range ended {
 		id := testID(e.Package, e.Test)
 		switch {
-		case e.Test == "" && (e.Action != "fail" || strings.Contains(texts[id].String(), "\nFAIL\n")):
+		case e.Test == "" && (e.Action != "fail" || strings.Contains("\n"+texts[id].String(), "\nFAIL\n")):
 			// Its tests say why.
 		case e.Action == "fail" && !parents[id]:
 			r[id] = "failed\n" + tail(texts[id].String())
