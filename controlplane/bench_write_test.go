@@ -35,8 +35,8 @@ type verb struct {
 func BenchmarkPodVerbs(b *testing.B) {
 	overBoth(b, func(b *testing.B, cfg *rest.Config) {
 		pods := clientFor(b, cfg).CoreV1().Pods("default")
-		labeling := clientFor(b, as(cfg, "labeler")).CoreV1().Pods("default")
-		kubelet := clientFor(b, as(cfg, "kubelet")).CoreV1().Pods("default")
+		labeling := clientFor(b, asManager(cfg, "labeler")).CoreV1().Pods("default")
+		kubelet := clientFor(b, asManager(cfg, "kubelet")).CoreV1().Pods("default")
 		benchmarkVerbs(b, func(ctx context.Context, n int) error {
 			pod, err := pods.Create(ctx, examplePod(n), metav1.CreateOptions{})
 			if err == nil {
@@ -125,7 +125,7 @@ func BenchmarkCustomVerbs(b *testing.B) {
 			b.Fatal(err)
 		}
 		resources := client.Resource(gvr).Namespace("default")
-		controller := dynamic.NewForConfigOrDie(as(cfg, "controller")).Resource(gvr).Namespace("default")
+		controller := dynamic.NewForConfigOrDie(asManager(cfg, "controller")).Resource(gvr).Namespace("default")
 		example := decoded(b, exampleWidget)
 		benchmarkVerbs(b, func(ctx context.Context, n int) error {
 			widget := example.DeepCopy()
@@ -216,8 +216,8 @@ func benchmarkVerbs(b *testing.B, create func(ctx context.Context, n int) error,
 	}
 }
 
-// as returns a copy of a configuration whose requests have a field manager of their own.
-func as(cfg *rest.Config, manager string) *rest.Config {
+// asManager returns a copy of a configuration whose requests have a field manager of their own.
+func asManager(cfg *rest.Config, manager string) *rest.Config {
 	c := rest.CopyConfig(cfg)
 	c.UserAgent = manager + "/v1"
 	return c

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -20,8 +21,14 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// retryCleanup is the time after which a failed cleanup is retried.
-const retryCleanup = time.Second
+const (
+	// retryCleanup is the time after which a failed cleanup is retried.
+	retryCleanup = time.Second
+	// terminatingPeriod is how long the condition Terminating stays true of a definition that remains
+	// after its resources, because of other finalizers. Without it, clients that poll would not
+	// observe the condition.
+	terminatingPeriod = time.Second
+)
 
 // beginCleanup starts the cleanup of a definition if it has not begun. The lock is held.
 func (k *Kinds) beginCleanup(name string, uid types.UID, g *instanceGate) {
@@ -96,9 +103,26 @@ func (k *Kinds) setTerminating(ctx context.Context, name string, uid types.UID,
 
 // removeFinalizer removes the finalizer of a definition that has no resources any more.
 func (k *Kinds) removeFinalizer(ctx context.Context, name string, uid types.UID, reason, message string) error {
+	if k.hasOtherFinalizers(name) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(terminatingPeriod):
+		}
+	}
 	return k.update(ctx, name, uid, func(crd *apiextensions.CustomResourceDefinition) {
 		setCondition(crd, apiextensions.Terminating, apiextensions.ConditionFalse, reason, message)
 		apiextensions.CRDRemoveFinalizer(crd, apiextensions.CustomResourceCleanupFinalizer)
+	})
+}
+
+// hasOtherFinalizers reports whether a definition has finalizers besides that of the cleanup.
+func (k *Kinds) hasOtherFinalizers(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := k.definitions[name]
+	return d != nil && slices.ContainsFunc(d.crd.Finalizers, func(f string) bool {
+		return f != apiextensions.CustomResourceCleanupFinalizer
 	})
 }
 

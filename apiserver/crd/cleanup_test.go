@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -125,6 +126,14 @@ func TestFinalizerOfTheDefinition(t *testing.T) {
 		s.want(200, "DELETE", path, "")
 		synctest.Wait()
 		crd := &unstructured.Unstructured{Object: s.want(200, "GET", path, "").object}
+		if got := condition(crd, "Terminating"); got != "True InstanceDeletionInProgress" {
+			t.Errorf("Terminating at first: %q", got)
+		}
+		s.refused(403, []string{"create not allowed while custom resource definition is terminating"},
+			"POST", widgetsPath, widget("a"))
+		time.Sleep(time.Second) // virtual
+		synctest.Wait()
+		crd = &unstructured.Unstructured{Object: s.want(200, "GET", path, "").object}
 		if got := condition(crd, "Terminating"); got != "False InstanceDeletionCompleted" {
 			t.Errorf("Terminating: %q", got)
 		}

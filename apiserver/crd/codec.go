@@ -7,17 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // storageCodec is the storage encoding for one version of a custom kind: objects are stored as JSON
-// in the storage version, and decoded to the served version.
+// or CBOR in the storage version, and decoded from either to the served version.
 type storageCodec struct {
 	shape          *shape
 	stored, served schema.GroupVersion
 	convertor      runtime.ObjectConvertor // copies its input
 	unsafe         runtime.ObjectConvertor
+	cbor           bool // encode as CBOR
 }
+
+// binary reads and writes stored objects as CBOR.
+var binary = cbor.NewSerializer(creator{}, typer{})
 
 // Encode implements [runtime.Encoder].
 func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
@@ -31,11 +36,17 @@ func (c *storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 			return err
 		}
 	}
+	if c.cbor {
+		return binary.Encode(u, w)
+	}
 	return encodeObject(u, w)
 }
 
 // Identifier implements [runtime.Encoder].
 func (c *storageCodec) Identifier() runtime.Identifier {
+	if c.cbor {
+		return runtime.Identifier("custom-cbor:" + c.stored.String())
+	}
 	return runtime.Identifier("custom:" + c.stored.String())
 }
 
@@ -43,7 +54,11 @@ func (c *storageCodec) Identifier() runtime.Identifier {
 func (c *storageCodec) Decode(data []byte, _ *schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal(data, &u.Object); err != nil {
+	if isCBOR, _, _ := binary.RecognizesData(data); isCBOR {
+		if _, _, err := binary.Decode(data, nil, u); err != nil {
+			return nil, nil, err
+		}
+	} else if err := json.Unmarshal(data, &u.Object); err != nil {
 		return nil, nil, err
 	}
 	gvk := u.GroupVersionKind()

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -51,7 +52,7 @@ func (k *Kinds) definitionsResource() (*resource.Resource, error) {
 		Singular:           "customresourcedefinition",
 		ShortNames:         r.ShortNames(),
 		Categories:         r.Categories(),
-		StorageVersionHash: discovery.StorageVersionHash(kind.Group, kind.Version, kind.Kind),
+		StorageVersionHash: discovery.StorageVersionHash(kind.Group, v1beta1.SchemeGroupVersion.Version, kind.Kind),
 		Storage:            main,
 		PatchTypes:         definitionPatchTypes,
 		Subresources: []*resource.Resource{{

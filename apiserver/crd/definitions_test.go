@@ -9,9 +9,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/storage/memory"
@@ -89,6 +93,35 @@ func TestEstablishedAtOnce(t *testing.T) {
 	}
 }
 
+// TestInvalidCABundle has a conversion webhook with certificates that cannot be parsed, which is
+// refused only of an established definition.
+func TestInvalidCABundle(t *testing.T) {
+	s := newServer(t)
+	webhook := func(bundle string) string {
+		return strings.Replace(minimal, "  versions:", `  conversion:
+    strategy: Webhook
+    webhook: {conversionReviewVersions: [v1], clientConfig: {url: "https://127.0.0.1:1", caBundle: `+bundle+`}}
+  versions:`, 1)
+	}
+	crd := s.define(webhook("Cg=="))
+	if got := condition(crd, "NamesAccepted"); got != "True NoConflicts" {
+		t.Errorf("NamesAccepted: %q", got)
+	}
+	if got := condition(crd, "Established"); got != "False InvalidCABundle" {
+		t.Errorf("Established: %q", got)
+	}
+	s.want(404, "GET", widgetsPath, "")
+
+	crd.Object = s.want(200, "PATCH", widgetDefinition, `{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}`,
+		mergePatch...).object
+	if got := condition(crd, "Established"); got != "True InitialNamesAccepted" {
+		t.Errorf("Established: %q", got)
+	}
+	s.want(200, "GET", widgetsPath, "")
+	s.refused(422, []string{"caBundle: Invalid value"}, "PATCH", widgetDefinition,
+		`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":"Cg=="}}}}}`, mergePatch...)
+}
+
 func TestInvalidDefinitions(t *testing.T) {
 	for name, test := range map[string]struct {
 		old, new string
@@ -162,6 +195,39 @@ func TestDefinitionEncodings(t *testing.T) {
 		t.Errorf("applied: %s", a.body)
 	}
 	s.want(200, "PATCH", path, `{"metadata":{"labels":{"a":null}}}`, "Content-Type", "application/strategic-merge-patch+json")
+}
+
+// TestDefinitionInProtobuf has a schema for additional properties which, unlike in JSON, does not
+// say that they are allowed.
+func TestDefinitionInProtobuf(t *testing.T) {
+	s := newServer(t)
+	client, err := clientset.NewForConfig(&rest.Config{Host: "http://test", Transport: inProcess{s.handler}, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	crd := &v1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(minimal), crd); err != nil {
+		t.Fatal(err)
+	}
+	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	sizes := v1.JSONSchemaProps{Type: "object", AdditionalProperties: &v1.JSONSchemaPropsOrBool{Schema: &v1.JSONSchemaProps{Type: "integer"}}}
+	schema.Properties["sizes"] = sizes
+	if crd, err = crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["sizes"].AdditionalProperties.Allows {
+		t.Error("read in protobuf, the additional properties are not allowed")
+	}
+	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, sizes: {x: 1}}")
+	s.refused(422, []string{"sizes.x: Invalid value"}, "POST", widgetsPath,
+		"{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, sizes: {x: big}}")
+
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["more"] = sizes
+	if _, err = crds.Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.want(201, "POST", widgetsPath, "{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, more: {x: 1}}")
 }
 
 func TestDefinitionFieldValidation(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/util/webhook"
 )
 
 // names are the names in use in one group. Plurals, singulars and short names share one space,
@@ -29,14 +30,19 @@ func (n names) add(accepted apiextensions.CustomResourceDefinitionNames) {
 }
 
 // updateStatus accepts the names in a definition's spec that it has already or that are not taken,
-// and sets its conditions. A definition is established when all its names are accepted, and stays
-// so.
+// and sets its conditions. A definition is established when all its names are accepted and its
+// conversion webhook can be called, and stays so.
 func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 	accepted, conflict := accept(crd.Spec.Names, crd.Status.AcceptedNames, taken)
 	crd.Status.AcceptedNames = accepted
 	if conflict == nil {
 		setCondition(crd, apiextensions.NamesAccepted, apiextensions.ConditionTrue, "NoConflicts", "no conflicts found")
-		if !apiextensions.IsCRDConditionTrue(crd, apiextensions.Established) {
+		switch {
+		case established(crd):
+		case hasInvalidCABundle(crd):
+			setCondition(crd, apiextensions.Established, apiextensions.ConditionFalse, "InvalidCABundle",
+				"The conversion webhook CABundle is invalid")
+		default:
 			setCondition(crd, apiextensions.Established, apiextensions.ConditionTrue, "InitialNamesAccepted",
 				"the initial names have been accepted")
 		}
@@ -48,6 +54,14 @@ func updateStatus(crd *apiextensions.CustomResourceDefinition, taken names) {
 		}
 	}
 	approve(crd)
+}
+
+// hasInvalidCABundle reports whether a definition has a conversion webhook with certificates that
+// cannot be parsed. Validation refuses them only once the definition is established.
+func hasInvalidCABundle(crd *apiextensions.CustomResourceDefinition) bool {
+	c := crd.Spec.Conversion
+	return c != nil && c.WebhookClientConfig != nil &&
+		len(webhook.ValidateCABundle(nil, c.WebhookClientConfig.CABundle)) > 0
 }
 
 // conflict is why a name was not accepted, for the condition NamesAccepted.

@@ -373,6 +373,22 @@ func TestClusterScoped(t *testing.T) {
 	s.want(404, "GET", widgetsPath+"/a", "")
 }
 
+// TestPathsThatDoNotExist has paths of the wrong scope and of subresources that a definition does
+// not have.
+func TestPathsThatDoNotExist(t *testing.T) {
+	s := newServer(t)
+	s.define(minimal)
+	s.want(201, "POST", widgetsPath, widget("a"))
+	s.want(200, "GET", "/apis/example.com/v1/widgets", "")
+	s.want(404, "POST", "/apis/example.com/v1/widgets", widget("b"))
+	s.want(404, "DELETE", "/apis/example.com/v1/widgets", "")
+	s.want(404, "GET", "/apis/example.com/v1/widgets/a", "")
+	s.refused(404, []string{`widgets.example.com "a" not found`}, "GET", widgetsPath+"/a/status", "")
+	s.refused(404, []string{`widgets.example.com "a" not found`}, "PUT", widgetsPath+"/a/scale", widget("a"))
+	s.want(404, "GET", widgetsPath+"/a/status/more", "")
+	s.want(405, "POST", widgetsPath+"/a", widget("a"))
+}
+
 func TestOldStoredResource(t *testing.T) {
 	s := newServer(t)
 	s.define(minimal)

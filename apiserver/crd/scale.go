@@ -49,7 +49,7 @@ var scaleScheme = sync.OnceValue(func() *runtime.Scheme {
 	return s
 })
 
-var scaleCodecs = sync.OnceValue(func() serializer.CodecFactory { return codecsFor(scaleScheme()) })
+var scaleCodecs = onceByCBOR(func(withCBOR bool) serializer.CodecFactory { return codecsFor(scaleScheme(), withCBOR) })
 
 var scaleTypes = libraryKind(autoscalingv1.Scale{}.OpenAPIModelName(), scaleKind)
 

@@ -6,10 +6,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 )
 
 // scheme returns the types of definitions, and those in responses for custom resources, such as
@@ -25,15 +27,22 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 })
 
 // codecs are the encodings of the types in scheme.
-var codecs = sync.OnceValue(func() serializer.CodecFactory { return codecsFor(scheme()) })
+var codecs = onceByCBOR(func(withCBOR bool) serializer.CodecFactory { return codecsFor(scheme(), withCBOR) })
 
-func codecsFor(s *runtime.Scheme) serializer.CodecFactory {
-	return serializer.NewCodecFactory(s, serializer.WithStreamingCollectionEncodingToJSON(),
-		serializer.WithStreamingCollectionEncodingToProtobuf())
+func codecsFor(s *runtime.Scheme, withCBOR bool) serializer.CodecFactory {
+	options := []serializer.CodecFactoryOptionsMutator{serializer.WithStreamingCollectionEncodingToJSON(),
+		serializer.WithStreamingCollectionEncodingToProtobuf()}
+	if withCBOR {
+		options = append(options, serializer.WithSerializer(cbor.NewSerializerInfo))
+	}
+	return serializer.NewCodecFactory(s, options...)
 }
 
-// definitionCodec reads and writes definitions as they are stored: JSON in v1.
-var definitionCodec = sync.OnceValue(func() runtime.Codec { return codecs().LegacyCodec(v1.SchemeGroupVersion) })
+// definitionCodec reads and writes definitions as they are stored: as JSON in v1beta1, like those of
+// kube-apiserver, since that is shorter.
+var definitionCodec = sync.OnceValue(func() runtime.Codec {
+	return codecs().LegacyCodec(v1beta1.SchemeGroupVersion, v1.SchemeGroupVersion)
+})
 
 // external returns a definition in version v1. It shares memory with the one passed.
 func external(crd *apiextensions.CustomResourceDefinition) (*v1.CustomResourceDefinition, error) {

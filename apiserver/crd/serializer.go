@@ -20,9 +20,10 @@ import (
 type negotiated struct {
 	shape     *shape
 	convertor runtime.ObjectConvertor
+	types     []runtime.SerializerInfo
 }
 
-func (n *negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return mediaTypes() }
+func (n *negotiated) SupportedMediaTypes() []runtime.SerializerInfo { return n.types }
 
 func (n *negotiated) EncoderForVersion(e runtime.Encoder, gv runtime.GroupVersioner) runtime.Encoder {
 	return versioning.NewCodec(e, nil, n.convertor, scheme(), scheme(), scheme(), gv, nil, "custom")
@@ -34,8 +35,23 @@ func (n *negotiated) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersion
 		nil, gv, "custom")
 }
 
+// servesCBOR reports whether CBOR is served and stored.
+func servesCBOR() bool { return utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) }
+
+// onceByCBOR returns a function that calls make once with CBOR and once without, and returns the
+// result for the present state of the feature gate.
+func onceByCBOR[T any](make func(withCBOR bool) T) func() T {
+	with, without := sync.OnceValue(func() T { return make(true) }), sync.OnceValue(func() T { return make(false) })
+	return func() T {
+		if servesCBOR() {
+			return with()
+		}
+		return without()
+	}
+}
+
 // mediaTypes are those of all custom resources.
-var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
+var mediaTypes = onceByCBOR(func(withCBOR bool) []runtime.SerializerInfo {
 	text := func(o json.SerializerOptions) runtime.Serializer {
 		s := json.NewSerializerWithOptions(json.DefaultMetaFactory, creator{}, typer{}, o)
 		if o.Yaml || o.Pretty {
@@ -72,18 +88,18 @@ var mediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
 			},
 		},
 	}
-	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
+	if withCBOR {
 		types = append(types, cbor.NewSerializerInfo(creator{}, typer{}))
 	}
 	return types
 })
 
-// objectMediaTypes are the media types of the resources.
-var objectMediaTypes = sync.OnceValue(func() []runtime.SerializerInfo {
-	return slices.DeleteFunc(slices.Clone(mediaTypes()), func(i runtime.SerializerInfo) bool {
+// withoutProtobuf returns the media types of the resources themselves.
+func withoutProtobuf(types []runtime.SerializerInfo) []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(types), func(i runtime.SerializerInfo) bool {
 		return i.MediaType == runtime.ContentTypeProtobuf
 	})
-})
+}
 
 // creator creates empty custom resources.
 type creator struct{}

@@ -24,9 +24,24 @@ type definitionStore struct {
 // errStale is the outcome of a commit of what was computed from a version that is no longer stored.
 var errStale = errors.New("the definition has changed")
 
+// asStored returns a definition as it will be read from the storage, from which one in protobuf
+// differs: there, additional properties with a schema may be disallowed.
+func asStored(crd *apiextensions.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
+	data, err := runtime.Encode(definitionCodec(), crd)
+	if err != nil {
+		return nil, err
+	}
+	stored := &apiextensions.CustomResourceDefinition{}
+	return stored, runtime.DecodeInto(definitionCodec(), data, stored)
+}
+
 // Create implements [storage.Interface].
 func (s *definitionStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	k, crd := s.kinds, obj.(*apiextensions.CustomResourceDefinition)
+	k := s.kinds
+	crd, err := asStored(obj.(*apiextensions.CustomResourceDefinition))
+	if err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.definitions[crd.Name] != nil {
@@ -59,7 +74,11 @@ func (s *definitionStore) GuaranteedUpdate(ctx context.Context, key string, out 
 		if err != nil {
 			return err
 		}
-		err = s.commitUpdate(ctx, key, version, obj.(*apiextensions.CustomResourceDefinition), out)
+		crd, err := asStored(obj.(*apiextensions.CustomResourceDefinition))
+		if err != nil {
+			return err
+		}
+		err = s.commitUpdate(ctx, key, version, crd, out)
 		if !errors.Is(err, errStale) {
 			return err
 		}

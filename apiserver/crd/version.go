@@ -17,9 +17,7 @@ import (
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
-	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/rest"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/managedfields"
@@ -82,7 +80,8 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition,
 
 // codec returns the storage encoding for one version.
 func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
-	return &storageCodec{shape: c.shape, stored: c.stored, served: gv, convertor: c.convertor, unsafe: c.unsafe}
+	return &storageCodec{shape: c.shape, stored: c.stored, served: gv, convertor: c.convertor, unsafe: c.unsafe,
+		cbor: servesCBOR()}
 }
 
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
@@ -184,10 +183,11 @@ func addSubresource(r *resource.Resource, scope *handlers.RequestScope, storage 
 
 // scope returns the scope for upstream's handlers, without the field manager.
 func (v *customVersion) scope(r *resource.Resource) handlers.RequestScope {
+	mediaTypes := mediaTypes()
 	return handlers.RequestScope{
 		Namer:                    handlers.ContextBasedNaming{Namer: meta.NewAccessor(), ClusterScoped: !r.Namespaced},
-		Serializer:               &negotiated{shape: v.shape, convertor: v.convertor},
-		StandardSerializers:      objectMediaTypes(),
+		Serializer:               &negotiated{shape: v.shape, convertor: v.convertor, types: mediaTypes},
+		StandardSerializers:      withoutProtobuf(mediaTypes),
 		ParameterCodec:           metav1.ParameterCodec,
 		Creater:                  creator{},
 		Convertor:                v.convertor,
@@ -216,7 +216,7 @@ func (v *customVersion) withFieldManager(scope handlers.RequestScope,
 
 func patchTypes() []string {
 	kinds := []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)}
-	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
+	if servesCBOR() {
 		kinds = append(kinds, string(types.ApplyCBORPatchType))
 	}
 	return kinds

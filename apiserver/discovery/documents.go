@@ -109,7 +109,11 @@ func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav
 	return entry
 }
 
+// subresources returns the subresources sorted by name, but those of custom resources as they are.
 func subresources(r *resource.Resource) []*resource.Resource {
+	if r.OpenAPI != nil {
+		return r.Subresources
+	}
 	return slices.SortedFunc(slices.Values(r.Subresources), func(a, b *resource.Resource) int {
 		return strings.Compare(a.Name, b.Name)
 	})

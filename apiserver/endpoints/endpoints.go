@@ -53,12 +53,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 	snapshot := h.catalog.Snapshot()
 	served, ok := snapshot.Lookup(gvr)
-	if ok && info.Subresource != "" {
-		served = served.Subresource(info.Subresource)
-	}
-	if served == nil || !scopeMatches(served, info) {
+	if !ok || !scopeMatches(served, info) {
 		h.notFound.ServeHTTP(w, r)
 		return
+	}
+	if info.Subresource != "" {
+		custom := served.OpenAPI != nil
+		if served = served.Subresource(info.Subresource); served == nil && custom {
+			responsewriters.ErrorNegotiated(errors.NewNotFound(gvr.GroupResource(), info.Name),
+				h.serializer, gvr.GroupVersion(), w, r)
+			return
+		}
+		if served == nil || !scopeMatches(served, info) {
+			h.notFound.ServeHTTP(w, r)
+			return
+		}
 	}
 	if served.Warning != "" {
 		warning.AddWarning(r.Context(), "", served.Warning)
@@ -89,9 +98,10 @@ func hasBody(verb string) bool {
 
 // scopeMatches reports whether the path fits the scope of the resource: a path of a cluster-scoped
 // resource has no namespace, one of a single namespaced object has, and no path goes below a
-// subresource.
+// subresource. A path of namespaced custom resources without a namespace exists for lists and
+// watches only, while that of built-in resources does not support other methods.
 func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
-	if len(info.Parts) > 3 {
+	if len(info.Parts) > 3 || r.OpenAPI != nil && !namespaceMatches(r, info) {
 		return false
 	}
 	if !r.Namespaced {
