@@ -119,8 +119,8 @@ func subresources(r *resource.Resource) []*resource.Resource {
 	})
 }
 
-// verbs returns the verbs of a resource in alphabetical order, but for custom resources, where create
-// and update are neighbors as they are in kube-apiserver.
+// verbs returns the verbs of a resource in alphabetical order, except for custom resources, where
+// create and update are neighbors as they are in kube-apiserver.
 func verbs(r *resource.Resource) []string {
 	verbs := r.ServedVerbs()
 	create, update := slices.Index(verbs, "create"), slices.Index(verbs, "update")
