@@ -38,8 +38,8 @@ func codecsFor(s *runtime.Scheme, withCBOR bool) serializer.CodecFactory {
 	return serializer.NewCodecFactory(s, options...)
 }
 
-// definitionCodec reads and writes definitions as they are stored: as JSON in v1beta1, like those of
-// kube-apiserver, since that is shorter.
+// definitionCodec reads and writes definitions as they are stored: as JSON in v1beta1, like those
+// of kube-apiserver, since that is shorter.
 var definitionCodec = sync.OnceValue(func() runtime.Codec {
 	return codecs().LegacyCodec(v1beta1.SchemeGroupVersion, v1.SchemeGroupVersion)
 })

@@ -309,3 +309,32 @@ func FuzzAccept(f *testing.F) {
 		}
 	})
 }
+
+// documented is the OpenAPI of a custom resource.
+type documented struct{ resource.OpenAPI }
+
+// TestOrderOfCustomResources checks that verbs and subresources of custom resources have the order
+// that they have in kube-apiserver.
+func TestOrderOfCustomResources(t *testing.T) {
+	app := newResource("example.com", "v1", "App", "apps")
+	app.OpenAPI = documented{}
+	addSubresource(app, "status", app.Kind, readWrite{})
+	addSubresource(app, "scale", schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, readWrite{})
+	c := &resource.Catalog{}
+	c.Set("custom", app)
+	list, err := client(t, serve(t, c), true).ServerResourcesForGroupVersion("example.com/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range list.APIResources {
+		names = append(names, r.Name)
+	}
+	if got, want := strings.Join(names, " "), "apps apps/status apps/scale"; got != want {
+		t.Errorf("resources: %s, want %s", got, want)
+	}
+	const verbs = "delete deletecollection get list patch create update watch"
+	if got := strings.Join(list.APIResources[0].Verbs, " "); got != verbs {
+		t.Errorf("verbs: %s, want %s", got, verbs)
+	}
+}

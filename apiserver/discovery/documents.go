@@ -98,7 +98,7 @@ func resourceOf(gv schema.GroupVersion, name string, r *resource.Resource) metav
 		SingularName:       r.Singular,
 		Namespaced:         r.Namespaced,
 		Kind:               r.Kind.Kind,
-		Verbs:              r.ServedVerbs(),
+		Verbs:              verbs(r),
 		ShortNames:         r.ShortNames,
 		Categories:         r.Categories,
 		StorageVersionHash: r.StorageVersionHash,
@@ -117,6 +117,17 @@ func subresources(r *resource.Resource) []*resource.Resource {
 	return slices.SortedFunc(slices.Values(r.Subresources), func(a, b *resource.Resource) int {
 		return strings.Compare(a.Name, b.Name)
 	})
+}
+
+// verbs returns the verbs of a resource in alphabetical order, except for custom resources, where
+// create and update are neighbors as they are in kube-apiserver.
+func verbs(r *resource.Resource) []string {
+	verbs := r.ServedVerbs()
+	create, update := slices.Index(verbs, "create"), slices.Index(verbs, "update")
+	if r.OpenAPI == nil || create < 0 || update < create {
+		return verbs
+	}
+	return slices.Insert(slices.Delete(slices.Clone(verbs), create, create+1), update-1, "create")
 }
 
 func newAggregated(groups []apidiscoveryv2.APIGroupDiscovery) *aggregated {
@@ -153,7 +164,7 @@ func resourceDiscovery(r *resource.Resource) apidiscoveryv2.APIResourceDiscovery
 		ResponseKind:     responseKind(r),
 		Scope:            apidiscoveryv2.ScopeCluster,
 		SingularResource: r.Singular,
-		Verbs:            r.ServedVerbs(),
+		Verbs:            verbs(r),
 		ShortNames:       r.ShortNames,
 		Categories:       r.Categories,
 	}
@@ -162,7 +173,7 @@ func resourceDiscovery(r *resource.Resource) apidiscoveryv2.APIResourceDiscovery
 	}
 	for _, s := range subresources(r) {
 		entry.Subresources = append(entry.Subresources, apidiscoveryv2.APISubresourceDiscovery{
-			Subresource: s.Name, ResponseKind: responseKind(s), Verbs: s.ServedVerbs(),
+			Subresource: s.Name, ResponseKind: responseKind(s), Verbs: verbs(s),
 		})
 	}
 	return entry
