@@ -176,7 +176,7 @@ func overcommitted(k corev1.ResourceName) bool {
 	return native && !strings.HasPrefix(string(k), corev1.ResourceHugePagesPrefix)
 }
 
-// limitRatio checks the ratio of limit and request of one resource: it is at least 1, and no greater
+// limitRatio checks the ratio of limit and request of one resource: it is at least 1 and no greater
 // than that of max and min.
 func limitRatio(k corev1.ResourceName, item *corev1.LimitRangeItem, at *fieldrules.Path) field.ErrorList {
 	ratio, ok := item.MaxLimitRequestRatio[k]
