@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// load returns all scripts.
+func load(t *testing.T) []*script {
+	t.Helper()
+	scripts, err := loadScripts("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scripts
+}
+
+// TestRecorded compares this module's server with the recorded answers. What differs must be listed,
+// and what is listed must differ.
+func TestRecorded(t *testing.T) {
+	results, err := playFlyball(t.Context(), load(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := loadKnown(differencesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.exchange.recorded == nil {
+			t.Errorf("%s/%s has no recorded answer: go run . record %s", r.script.name, r.exchange.name, r.script.name)
+		}
+		for _, d := range r.differences {
+			if list.find(r.script.name, r.exchange.name, d) == nil {
+				t.Errorf("%s\n\twant %s\n\tgot  %s", line(r.script.name, r.exchange.name, d), d.want, d.got)
+			}
+		}
+	}
+	for _, e := range list.entries {
+		if e.matches == 0 {
+			t.Errorf("no longer differs, take it from %s: %s", differencesFile, e.line)
+		}
+	}
+}
+
+// TestKubernetes compares kube-apiserver with its recorded answers, if it has been built.
+func TestKubernetes(t *testing.T) {
+	b, err := cached()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.exist() {
+		t.Skip("there is no kube-apiserver in the cache: go run . build")
+	}
+	k, err := startKubernetes(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := k.stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	results, err := play(t.Context(), k.server, load(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		for _, d := range r.differences {
+			t.Errorf("%s\n\trecorded %s\n\tis       %s", line(r.script.name, r.exchange.name, d), d.want, d.got)
+		}
+	}
+}
+
+// TestFormat checks that scripts are not changed by being read and written.
+func TestFormat(t *testing.T) {
+	for _, s := range load(t) {
+		again, err := parseScript(s.name, s.format())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := again.format(); !bytes.Equal(got, s.format()) {
+			t.Errorf("%s is %d bytes, and after reading and writing %d", s.name, len(s.format()), len(got))
+		}
+	}
+}
+
+// TestChanges checks how bodies change their template.
+func TestChanges(t *testing.T) {
+	s, err := parseScript("x", []byte("-- $t --\nspec: {list: [{a: 1}], gone: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.object(strings.Join([]string{"$t", "spec.list[0].a: 2", "spec.list[1]:", "  b: 3", `data["x.y"]: "4"`, "delete spec.gone"}, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "data:\n  x.y: \"4\"\nspec:\n  list:\n  - a: 2\n  - b: 3"
+	if text(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", text(got), want)
+	}
+}
+
+// TestNormalize checks that equal values have equal symbols, and resource versions an order.
+func TestNormalize(t *testing.T) {
+	n := newNormalizer("127.0.0.1:1", "")
+	object := func(rv, uid string) map[string]any {
+		return map[string]any{"metadata": map[string]any{"resourceVersion": rv, "uid": uid}}
+	}
+	const one, two = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+	for _, c := range []struct{ rv, uid, want string }{
+		{"7", one, "map[resourceVersion:rv1 uid:<uid 1>]"},
+		{"9", two, "map[resourceVersion:rv2 uid:<uid 2>]"},
+		{"7", one, "map[resourceVersion:rv1 uid:<uid 1>]"},
+		{"8", one, "map[resourceVersion:before rv2 uid:<uid 1>]"},
+	} {
+		got := n.normalize(200, nil, object(c.rv, c.uid)).body.(map[string]any)["metadata"]
+		if text(got) != strings.ReplaceAll(strings.ReplaceAll(strings.Trim(c.want, "map[]"), ":", ": "), " uid", "\nuid") {
+			t.Errorf("got %s, want %s", text(got), c.want)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+package main
+
+func report(scripts []*script, results []result) error { return nil }
