@@ -14,22 +14,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// normalizer replaces what is random or depends on time by symbols. The same value has the same
-// symbol in all answers that one normalizer has seen.
+// normalizer replaces what is random or depends on time by symbols that say what is known about the
+// values from the answers before. The symbols have no numbers, so that an answer that differs does
+// not change those that follow.
 type normalizer struct {
 	// host is the address of the server.
 	host string
 	// script is the text of the script, whose values are left as they are.
-	script  string
+	script string
+	// symbols are the symbols of random values.
 	symbols map[string]string
-	counts  map[string]int
-	// latest is the greatest resource version of an object so far, and current its symbol.
-	latest  uint64
-	current string
+	// revisions are the last resource versions of objects, by uid.
+	revisions map[string]uint64
+	// latest is the greatest resource version of an object so far.
+	latest uint64
 }
 
 func newNormalizer(host, script string) *normalizer {
-	return &normalizer{host: host, script: script, symbols: map[string]string{}, counts: map[string]int{}}
+	return &normalizer{host: host, script: script, symbols: map[string]string{}, revisions: map[string]uint64{}}
 }
 
 var (
@@ -38,17 +40,17 @@ var (
 	volume    = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 	age       = regexp.MustCompile(`^\d{1,3}s$`)
 	// revision matches a resource version in a message.
-	revision = regexp.MustCompile(`(?i)(resource ?version(?: in [a-z ]*)?:? ?"?|in record \(|current: )(\d+)( \(\d+\))?`)
-	// randomFields are the fields whose values are random, with the name of their symbols.
+	revision = regexp.MustCompile(`(?i)(resource ?version(?: in [a-z ]*)?[\\": ]{0,8}|in record \(|current: )(\d+)( \(\d+\))?`)
+	// randomFields are the fields whose values are random, with their symbols.
 	randomFields = map[string]string{
-		"clusterIP": "ip", "clusterIPs": "ip", "nodePort": "port", "healthCheckNodePort": "port",
-		"token": "token", "certificate": "certificate", "continue": "continue",
+		"clusterIP": "<ip>", "clusterIPs": "<ip>", "nodePort": "<port>", "healthCheckNodePort": "<port>",
+		"token": "<token>", "certificate": "<certificate>", "continue": "<continue>",
 	}
 )
 
 // normalize returns the normalised answer of a response with a decoded body.
 func (n *normalizer) normalize(code int, header http.Header, body any) *answer {
-	body = shorten(code, n.value("", body, false))
+	body = shorten(code, n.value("", body))
 	encoded, err := yaml.Marshal(body)
 	if err != nil {
 		panic(err) // values of JSON can be encoded
@@ -76,7 +78,23 @@ func shorten(code int, body any) any {
 			delete(status, field)
 		}
 	}
+	sortCauses(status)
 	return status
+}
+
+// sortCauses sorts the causes of a Status, whose order is random where a validation ranges over a
+// map. It removes their repetition from the message.
+func sortCauses(status map[string]any) {
+	details, _ := status["details"].(map[string]any)
+	causes, _ := details["causes"].([]any)
+	if len(causes) < 2 {
+		return
+	}
+	sort.SliceStable(causes, func(i, j int) bool { return text(causes[i]) < text(causes[j]) })
+	if message, _ := status["message"].(string); message != "" {
+		before, _, _ := strings.Cut(message, "[")
+		status["message"] = before + "[...]"
+	}
 }
 
 // header returns the headers that are unusual.
@@ -105,12 +123,11 @@ func (n *normalizer) header(header http.Header) []string {
 	return lines
 }
 
-// value returns a value of JSON normalised. The name is that of the field that contains it; inList is
-// set for the items of a list, whose resource versions are not in order.
-func (n *normalizer) value(name string, value any, inList bool) any {
+// value returns a value of JSON normalised. The name is that of the field that contains it.
+func (n *normalizer) value(name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
-		return n.object(name, v, inList)
+		return n.object(name, v)
 	case []any:
 		if name == "managedFields" {
 			return managedFields(v)
@@ -120,23 +137,24 @@ func (n *normalizer) value(name string, value any, inList bool) any {
 			if cell, ok := item.(string); ok && name == "cells" && age.MatchString(cell) {
 				item = "<age>"
 			}
-			list[i] = n.value(name, item, inList || name == "items" || name == "rows")
+			list[i] = n.value(name, item)
 		}
 		return list
 	case string:
 		if symbol := randomFields[name]; symbol != "" && v != "" && v != "None" && !strings.Contains(n.script, v) {
-			return n.symbol(symbol, v)
+			n.symbols[v] = symbol
+			return symbol
 		}
 		return n.string(v)
 	case int64, float64:
 		if symbol := randomFields[name]; symbol != "" && !strings.Contains(n.script, fmt.Sprint(v)) {
-			return n.symbol(symbol, fmt.Sprint(v))
+			return symbol
 		}
 	}
 	return value
 }
 
-func (n *normalizer) object(name string, object map[string]any, inList bool) any {
+func (n *normalizer) object(name string, object map[string]any) any {
 	if generate, _ := object["generateName"].(string); generate != "" && name == "metadata" {
 		if made, _ := object["name"].(string); strings.HasPrefix(made, generate) {
 			n.symbols[made] = generate + "<random>"
@@ -148,22 +166,37 @@ func (n *normalizer) object(name string, object map[string]any, inList bool) any
 	normalized := make(map[string]any, len(object))
 	for _, key := range sortedKeys(object) {
 		value := object[key]
-		switch rv, _ := value.(string); {
+		switch text, _ := value.(string); {
 		case key == "metadata" && (isList || isTable || bookmark):
 			normalized[key] = n.listMeta(value)
-			continue
 		case key == "object" && bookmark:
-			if bookmarked, ok := value.(map[string]any); ok {
-				bookmarked["metadata"] = n.listMeta(bookmarked["metadata"])
-				normalized[key] = bookmarked
-				continue
+			normalized[key] = n.bookmark(value)
+		case key == "resourceVersion" && name == "metadata" && text != "":
+			normalized[key] = n.objectRevision(object, text)
+		case key == "uid" && name == "metadata" && uuid.MatchString(text) && !strings.Contains(n.script, text):
+			normalized[key] = "<new>"
+			if known := n.symbols[text]; known != "" {
+				normalized[key] = known
+			} else {
+				n.symbols[text] = fmt.Sprintf("<uid of %v>", n.value("name", object["name"]))
 			}
-		case key == "resourceVersion" && name == "metadata" && rv != "":
-			normalized[key] = n.revision(rv, inList)
-			continue
+		default:
+			normalized[n.string(key)] = n.value(key, value)
 		}
-		normalized[n.string(key)] = n.value(key, value, inList)
 	}
+	return normalized
+}
+
+func (n *normalizer) bookmark(value any) any {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return value
+	}
+	normalized := make(map[string]any, len(object))
+	for key, value := range object {
+		normalized[key] = n.value(key, value)
+	}
+	normalized["metadata"] = n.listMeta(object["metadata"])
 	return normalized
 }
 
@@ -174,52 +207,38 @@ func (n *normalizer) listMeta(value any) any {
 	if !ok {
 		return value
 	}
-	normalized, _ := n.value("", meta, true).(map[string]any)
+	normalized, _ := n.value("", meta).(map[string]any)
 	if rv, _ := meta["resourceVersion"].(string); rv != "" {
-		number, err := strconv.ParseUint(rv, 10, 64)
-		switch symbol := n.symbols["rv "+rv]; {
+		switch number, err := strconv.ParseUint(rv, 10, 64); {
 		case err != nil:
 			normalized["resourceVersion"] = rv
-		case symbol != "" && symbol != n.current:
-			normalized["resourceVersion"] = symbol
 		case number >= n.latest:
-			normalized["resourceVersion"] = strings.TrimSpace("at least " + n.current)
+			normalized["resourceVersion"] = "<latest>"
 		default:
-			normalized["resourceVersion"] = "before " + n.current
+			normalized["resourceVersion"] = "<old>"
 		}
 	}
 	return normalized
 }
 
-// revision returns the symbol of an object's resource version.
-func (n *normalizer) revision(rv string, inList bool) string {
-	if symbol := n.symbols["rv "+rv]; symbol != "" {
-		return symbol
-	}
+// objectRevision returns the symbol of an object's resource version: whether it is the one that the
+// object had before, a later or an earlier one.
+func (n *normalizer) objectRevision(meta map[string]any, rv string) string {
 	number, err := strconv.ParseUint(rv, 10, 64)
-	switch {
-	case err != nil:
+	if err != nil {
 		return rv
-	case inList:
-		return "some"
-	case number < n.latest:
-		return "before " + n.current
 	}
-	n.latest = number
-	n.counts["rv"]++
-	n.current = fmt.Sprint("rv", n.counts["rv"])
-	n.symbols["rv "+rv] = n.current
-	return n.current
-}
-
-// symbol returns the symbol of a value, and makes it if the value is new.
-func (n *normalizer) symbol(kind, value string) string {
-	key := kind + " " + value
-	if n.symbols[key] == "" {
-		n.counts[kind]++
-		n.symbols[key] = fmt.Sprintf("<%s %d>", kind, n.counts[kind])
+	n.latest = max(n.latest, number)
+	uid := fmt.Sprint(meta["uid"])
+	before := n.revisions[uid]
+	n.revisions[uid] = max(before, number)
+	switch {
+	case number == before:
+		return "<same>"
+	case number < before:
+		return "<old>"
 	}
-	return n.symbols[key]
+	return "<new>"
 }
 
 // string returns a string with the random parts replaced.
@@ -229,7 +248,10 @@ func (n *normalizer) string(s string) string {
 		if strings.Contains(n.script, id) {
 			return id
 		}
-		return n.symbol("uid", id)
+		if symbol := n.symbols[id]; symbol != "" {
+			return symbol
+		}
+		return "<uid>"
 	})
 	s = timestamp.ReplaceAllStringFunc(s, func(t string) string {
 		at, err := time.Parse(time.RFC3339Nano, t)
@@ -241,20 +263,17 @@ func (n *normalizer) string(s string) string {
 	s = volume.ReplaceAllString(s, "kube-api-access-<random>")
 	s = revision.ReplaceAllStringFunc(s, func(text string) string {
 		m := revision.FindStringSubmatch(text)
-		if symbol := n.symbols["rv "+m[2]]; symbol != "" {
-			return m[1] + symbol
-		}
-		if strings.HasPrefix(m[1], "in record") {
-			return m[1] + "<rv>"
-		}
-		if m[3] != "" {
+		switch {
+		case m[3] != "":
 			return m[1] + m[2] + " (<rv>)"
+		case m[2] == "0" || m[2] == "1" || strings.Contains(n.script, `"`+m[2]+`"`):
+			return text
 		}
-		return text
+		return m[1] + "<rv>"
 	})
-	for name, symbol := range n.symbols {
-		if strings.HasSuffix(symbol, "<random>") {
-			s = strings.ReplaceAll(s, name, symbol)
+	for value, symbol := range n.symbols {
+		if len(value) >= 7 {
+			s = strings.ReplaceAll(s, value, symbol)
 		}
 	}
 	return s

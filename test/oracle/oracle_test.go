@@ -102,22 +102,21 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestNormalize checks that equal values have equal symbols, and resource versions an order.
+// TestNormalize checks what symbols say about resource versions and uids.
 func TestNormalize(t *testing.T) {
 	n := newNormalizer("127.0.0.1:1", "")
-	object := func(rv, uid string) map[string]any {
-		return map[string]any{"metadata": map[string]any{"resourceVersion": rv, "uid": uid}}
-	}
 	const one, two = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
-	for _, c := range []struct{ rv, uid, want string }{
-		{"7", one, "map[resourceVersion:rv1 uid:<uid 1>]"},
-		{"9", two, "map[resourceVersion:rv2 uid:<uid 2>]"},
-		{"7", one, "map[resourceVersion:rv1 uid:<uid 1>]"},
-		{"8", one, "map[resourceVersion:before rv2 uid:<uid 1>]"},
+	for _, c := range []struct{ name, rv, uid, wantRV, wantUID string }{
+		{"a", "7", one, "<new>", "<new>"},
+		{"b", "9", two, "<new>", "<new>"},
+		{"a", "7", one, "<same>", "<uid of a>"},
+		{"a", "10", one, "<new>", "<uid of a>"},
+		{"a", "7", one, "<old>", "<uid of a>"},
 	} {
-		got := n.normalize(200, nil, object(c.rv, c.uid)).body.(map[string]any)["metadata"]
-		if text(got) != strings.ReplaceAll(strings.ReplaceAll(strings.Trim(c.want, "map[]"), ":", ": "), " uid", "\nuid") {
-			t.Errorf("got %s, want %s", text(got), c.want)
+		object := map[string]any{"metadata": map[string]any{"name": c.name, "resourceVersion": c.rv, "uid": c.uid}}
+		got := n.normalize(200, nil, object).body.(map[string]any)["metadata"].(map[string]any)
+		if got["resourceVersion"] != c.wantRV || got["uid"] != c.wantUID {
+			t.Errorf("%v: got %v and %v", c, got["resourceVersion"], got["uid"])
 		}
 	}
 }

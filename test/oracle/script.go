@@ -139,7 +139,7 @@ func parseRequest(name, text string) ([]*exchange, error) {
 		return []*exchange{&first}, nil
 	}
 	var exchanges []*exchange
-	for _, doc := range strings.Split("\n"+strings.TrimPrefix(body, "---"), "\n---") {
+	for _, doc := range strings.Split("\n"+body, "\n---")[1:] {
 		e := first
 		title, rest, _ := strings.Cut(doc, "\n")
 		if title = strings.TrimSpace(title); title == "" {
@@ -151,10 +151,14 @@ func parseRequest(name, text string) ([]*exchange, error) {
 	return exchanges, nil
 }
 
-// bodyTitle returns the title of one body of several: its lines but for the name of a template.
+// bodyTitle returns the title of one body of several: its lines without the name of a template, or
+// that name if there is nothing else.
 func bodyTitle(body string) string {
 	var lines []string
-	for _, line := range strings.Split(strings.TrimSpace(body), "\n") {
+	if body = strings.TrimSpace(body); !strings.Contains(body, "\n") {
+		return body
+	}
+	for _, line := range strings.Split(body, "\n") {
 		if !strings.HasPrefix(line, "$") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
