@@ -388,7 +388,7 @@ func decode(contentType string, content []byte) (any, error) {
 	switch mediaType {
 	case "application/json":
 		if err := utiljson.Unmarshal(content, &value); err != nil {
-			return nil, err
+			return decodeStream(content), nil
 		}
 	case "application/yaml":
 		if err := yaml.Unmarshal(content, &value); err != nil {
@@ -404,4 +404,17 @@ func decode(contentType string, content []byte) (any, error) {
 		return string(content), nil
 	}
 	return value, nil
+}
+
+// decodeStream decodes the events of a watch that has ended. What is no JSON is a string.
+func decodeStream(content []byte) any {
+	var events []any
+	for line := range bytes.Lines(content) {
+		var event any
+		if err := utiljson.Unmarshal(line, &event); err != nil {
+			return string(content)
+		}
+		events = append(events, event)
+	}
+	return map[string]any{"events": events}
 }
