@@ -32,6 +32,7 @@ var may = []struct {
 	{path: "apiserver/store", imports: []string{"storage"}},
 	{path: "apiserver/authn"},
 	{path: "apiserver/authz"},
+	{path: "apiserver/serviceaccount"},
 	{path: "apiserver/admission", imports: []string{"internal/quota"}},
 	{path: "apiserver/webhook"},
 	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields"}},

@@ -14,12 +14,17 @@ import (
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/authz/rbac"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/crd"
 	"flyball.dev/apiserver/discovery"
@@ -28,6 +33,7 @@ import (
 	"flyball.dev/apiserver/openapi"
 	"flyball.dev/apiserver/resource"
 	kindschema "flyball.dev/apiserver/schema"
+	"flyball.dev/apiserver/serviceaccount"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/apiserver/webhook"
 	"flyball.dev/storage"
@@ -36,14 +42,15 @@ import (
 // maxRequestBody is the limit of a request's body in bytes, as in kube-apiserver.
 const maxRequestBody = 3 << 20
 
-// Options configure a [Server]. Storage, Authenticator and Authorizer must be set.
+// Options configure a [Server]. Storage must be set.
 type Options struct {
 	// Storage keeps the objects. The server does not close it.
 	Storage storage.Store
-	// Authenticator returns the user of a request, or an error.
-	Authenticator authenticator.Request
-	// Authorizer decides whether a request is allowed.
-	Authorizer authz.Authorizer
+	// Authentication configures the authenticators besides that of service accounts' tokens, which
+	// the server adds.
+	Authentication authn.Config
+	// AuthorizationMode is [authz.ModeRBAC], the default, or [authz.ModeAlwaysAllow].
+	AuthorizationMode string
 	// Admission chooses among the admission plugins.
 	Admission admission.Options
 	// ReadyChecks are the checks of /readyz besides those of the server itself.
@@ -60,6 +67,9 @@ type Options struct {
 // Server serves the API. It is an [http.Handler], and safe for concurrent use.
 type Server struct {
 	options   Options
+	users     authenticator.Request
+	tokens    *serviceaccount.Tokens
+	access    authz.Authorizer
 	catalog   *resource.Catalog
 	custom    *crd.Kinds
 	objects   *objects
@@ -72,21 +82,36 @@ type Server struct {
 	work      sync.WaitGroup // goroutines that run until stopping is done
 }
 
-// New returns a server of what is in the storage. It creates the namespaces and the priority
-// classes that every cluster has. No goroutine that it starts outlives [Server.Stop].
+// New returns a server of what is in the storage. It creates the namespaces, the priority classes
+// and, in the mode RBAC, the roles and bindings that every cluster has. No goroutine that it starts
+// outlives [Server.Stop].
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook)}
 	s.objects = &objects{server: s}
 	services := webhook.Services{Storage: s.objects.Storage}
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	guards, err := s.setUpAuthorization()
+	if err != nil {
+		return nil, err
+	}
+	if s.tokens, err = serviceaccount.New(s.objects); err != nil {
+		return nil, fmt.Errorf("the key of service accounts: %w", err)
+	}
+	o.Authentication.ServiceAccounts = s.tokens
+	o.Authentication.Audiences = authenticator.Audiences{serviceaccount.Issuer}
+	s.users = authn.New(o.Authentication)
 	resources, err := kinds.Resources(kinds.Options{
-		Scheme:              builtin.Scheme(),
-		Codecs:              builtin.Codecs(),
-		Storage:             store.RESTOptions(o.Storage, builtin.StorageCodec),
-		TypeConverter:       kindschema.TypeConverter(builtin.Scheme()),
-		Authorizer:          o.Authorizer,
+		Scheme:        builtin.Scheme(),
+		Codecs:        builtin.Codecs(),
+		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec),
+		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
+		Authorizer:    s.access,
+		Guards:        guards,
+		More: map[schema.GroupResource]map[string]rest.Storage{
+			corev1.Resource("serviceaccounts"): {"token": s.tokens.Requests()},
+		},
 		MaxRequestBodyBytes: maxRequestBody,
-	}, slices.Concat(builtin.All(), builtin.Computed(), builtin.Reviews(o.Authenticator, o.Authorizer)))
+	}, slices.Concat(builtin.All(), builtin.Computed(), builtin.Reviews(s.users, o.Authentication.Audiences, s.access)))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
@@ -94,7 +119,7 @@ func New(o Options) (*Server, error) {
 	if s.custom, err = crd.New(crd.Options{
 		Storage:               o.Storage,
 		Catalog:               s.catalog,
-		Authorizer:            o.Authorizer,
+		Authorizer:            s.access,
 		MaxRequestBodyBytes:   maxRequestBody,
 		ServiceResolver:       services,
 		WebhookAuthentication: s.webhooks.Authentication,
@@ -103,7 +128,7 @@ func New(o Options) (*Server, error) {
 	}
 	if s.admission, err = admission.New(o.Admission, admission.Environment{
 		Objects:               s.objects,
-		Authorizer:            o.Authorizer,
+		Authorizer:            s.access,
 		ServiceResolver:       services,
 		WebhookAuthentication: s.webhooks.Authentication,
 		Stopping:              s.stopping.Done(),
@@ -120,6 +145,20 @@ func New(o Options) (*Server, error) {
 	s.handler = chain(s.pipeline(), s.routes())
 	s.ready.Store(true)
 	return s, nil
+}
+
+// setUpAuthorization sets the authorizer, and returns the guards of the mode RBAC.
+func (s *Server) setUpAuthorization() (map[schema.GroupResource]rbac.Guard, error) {
+	if err := authz.ValidateMode(s.options.AuthorizationMode); err != nil {
+		return nil, err
+	}
+	if s.options.AuthorizationMode == authz.ModeAlwaysAllow {
+		s.access = authz.New(authz.AlwaysAllow{})
+		return nil, nil
+	}
+	evaluator := rbac.New(s.objects)
+	s.access = authz.New(evaluator)
+	return evaluator.Guards(s.access), nil
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
@@ -153,6 +192,8 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET "+path, health)
 		mux.Handle("GET "+path+"/", health)
 	}
+	mux.HandleFunc("GET "+serviceaccount.ConfigurationPath, s.tokens.ServeConfiguration)
+	mux.HandleFunc("GET "+serviceaccount.KeysPath, s.tokens.ServeKeys)
 	mux.Handle("/", notFound)
 	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,15 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/authz/rbac"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/networking"
@@ -42,6 +46,55 @@ func (s *Server) bootstrap() error {
 		if err := s.create(schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), class); err != nil {
 			return fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
+	}
+	if s.options.AuthorizationMode == authz.ModeAlwaysAllow {
+		return nil
+	}
+	return s.reconcilePolicy()
+}
+
+// reconcilePolicy creates the roles and bindings that every cluster has, and adds what is missing
+// in those that exist.
+func (s *Server) reconcilePolicy() error {
+	for _, want := range rbac.Policy() {
+		var gvr schema.GroupVersionResource
+		switch want.(type) {
+		case *rbacv1.Role:
+			gvr = rbacv1.SchemeGroupVersion.WithResource("roles")
+		case *rbacv1.ClusterRole:
+			gvr = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
+		case *rbacv1.RoleBinding:
+			gvr = rbacv1.SchemeGroupVersion.WithResource("rolebindings")
+		default:
+			gvr = rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings")
+		}
+		if err := s.reconcileAccess(gvr, want); err != nil {
+			return fmt.Errorf("%s %s: %w", gvr.Resource, want.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// reconcileAccess creates a role or binding, or adds what is missing in the one that exists.
+func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Object) error {
+	namespace, name := want.GetNamespace(), want.GetName()
+	ctx := request.WithNamespace(context.Background(), namespace)
+	obj, err := s.objects.Storage(gvr).(rest.Getter).Get(ctx, name, &metav1.GetOptions{})
+	if errors.IsNotFound(err) {
+		return s.create(gvr, want)
+	}
+	if err != nil {
+		return err
+	}
+	changed, replace := rbac.Reconcile(obj.DeepCopyObject(), want)
+	switch {
+	case replace:
+		if err := s.remove(gvr, namespace, name); err != nil {
+			return err
+		}
+		return s.create(gvr, want)
+	case changed:
+		return s.replace(gvr, namespace, name, func(obj runtime.Object) { rbac.Reconcile(obj, want) })
 	}
 	return nil
 }
@@ -73,6 +126,12 @@ func (s *Server) createSystemNamespaces() error {
 	return nil
 }
 
+// own returns the context of a write of the server itself, whose user may do everything.
+func own() context.Context {
+	return request.WithUser(context.Background(),
+		&user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+}
+
 // create creates an object, without admission, if it does not exist.
 func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
@@ -81,7 +140,7 @@ func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error
 	}
 	builtin.Scheme().Default(obj)
 	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
-	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(context.Background(), obj.GetNamespace()),
+	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(own(), obj.GetNamespace()),
 		obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if errors.IsAlreadyExists(err) {
 		return nil
@@ -101,7 +160,7 @@ func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string
 		change(obj)
 		return r.Scope.FieldManager.UpdateNoErrors(old, obj, manager), nil
 	})
-	_, _, err := r.Storage.(rest.Updater).Update(request.WithNamespace(context.Background(), namespace), name, info,
+	_, _, err := r.Storage.(rest.Updater).Update(request.WithNamespace(own(), namespace), name, info,
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }

@@ -77,7 +77,7 @@ func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.
 // authenticate adds the user to the context, and removes the credentials from the request.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response, ok, err := s.options.Authenticator.AuthenticateRequest(r)
+		response, ok, err := s.users.AuthenticateRequest(r)
 		if err != nil || !ok {
 			refuse(w, r, errors.NewUnauthorized("Unauthorized"))
 			return
@@ -90,7 +90,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 // impersonate replaces the user by the one in the request's Impersonate headers, if there are any
 // and the user is authorized.
 func (s *Server) impersonate(next http.Handler) http.Handler {
-	impersonating := impersonation.WithImpersonation(next, s.options.Authorizer, builtin.Codecs())
+	impersonating := impersonation.WithConstrainedImpersonation(next, s.access, builtin.Codecs())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for header := range r.Header {
 			if strings.HasPrefix(header, "Impersonate-") {
@@ -110,7 +110,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			refuse(w, r, errors.NewInternalError(err))
 			return
 		}
-		decision, reason, err := s.options.Authorizer.Authorize(r.Context(), attributes)
+		decision, reason, err := s.access.Authorize(r.Context(), attributes)
 		switch {
 		case decision == authorizer.DecisionAllow:
 			next.ServeHTTP(w, r)

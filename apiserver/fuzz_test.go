@@ -18,7 +18,6 @@ import (
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authn"
-	"flyball.dev/apiserver/authz"
 	"flyball.dev/storage/memory"
 )
 
@@ -37,7 +36,7 @@ func (f *fuzzed) start() {
 	f.storage = memory.New(memory.Options{})
 	var err error
 	if f.server, err = apiserver.New(apiserver.Options{
-		Storage: f.storage, Authenticator: authn.New(authn.Config{}), Authorizer: authz.New(),
+		Storage: f.storage, Authentication: authn.Config{},
 		Admission: admission.Options{Disable: []string{admission.ServiceAccount}}, // nothing creates accounts here
 	}); err != nil {
 		f.tb.Fatal(err)

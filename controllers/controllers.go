@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"flyball.dev/controllers/certificates"
+	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/gc"
@@ -41,6 +43,8 @@ type Options struct {
 	// RootCA is the certificate, in PEM, that is published in every namespace. If it is empty,
 	// nothing is published.
 	RootCA []byte
+	// Signer signs approved CertificateSigningRequests. If it is nil, nothing signs them.
+	Signer *certificates.Authority
 	// OnFailure, if not nil, is called when a controller has ended with an error; the others keep
 	// running. It may be called from several goroutines at once. It may cancel the context of the
 	// manager, but must not wait until that has stopped, since the manager waits for it. If it is
@@ -69,6 +73,13 @@ var descriptors = []descriptor{
 		}
 		return rootca.AddToManager(mgr, o.RootCA)
 	}},
+	{"csrsigning", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+		if o.Signer == nil {
+			return nil
+		}
+		return certificates.AddToManager(mgr, o.Signer)
+	}},
+	{"clusterrole-aggregation", withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},

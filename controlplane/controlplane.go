@@ -21,8 +21,8 @@ import (
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/authn"
-	"flyball.dev/apiserver/authz"
 	"flyball.dev/controllers"
+	"flyball.dev/controllers/certificates"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -35,6 +35,9 @@ type Options struct {
 	Listen string
 	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
 	Tokens map[string]*user.DefaultInfo
+	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings,
+	// or "AlwaysAllow".
+	AuthorizationMode string
 	// MaxRequestsInFlight limits the non-mutating requests in flight, by default to 400, and
 	// MaxMutatingRequestsInFlight the mutating ones, by default to 200; a negative number means no
 	// limit. Requests above the limit get 429 Too Many Requests. Watches and other long-running
@@ -44,7 +47,7 @@ type Options struct {
 	// and Start when it returns an error.
 	Storage storage.Store
 	// Controllers selects and configures the control plane's controllers. Its RootCA is by default
-	// the certificate of the authority of this control plane.
+	// the certificate of the authority of this control plane, and its Signer that authority.
 	Controllers controllers.Options
 	// Admission selects the API server's admission plugins. Without the controllers that they need,
 	// ServiceAccount, which refuses pods in namespaces without a service account, and
@@ -126,8 +129,8 @@ func (c *ControlPlane) start(o Options) error {
 	}
 	options := apiserver.Options{
 		Storage:                     c.storage,
-		Authenticator:               authn.New(authentication),
-		Authorizer:                  authz.New(),
+		Authentication:              authentication,
+		AuthorizationMode:           o.AuthorizationMode,
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,
 		MaxMutatingRequestsInFlight: o.MaxMutatingRequestsInFlight,
@@ -180,6 +183,9 @@ func (o *Options) complete(ca *authority) {
 	}
 	if len(o.Controllers.RootCA) == 0 {
 		o.Controllers.RootCA = ca.pem()
+	}
+	if o.Controllers.Signer == nil {
+		o.Controllers.Signer = &certificates.Authority{Certificate: ca.cert, Key: ca.key}
 	}
 }
 

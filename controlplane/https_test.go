@@ -22,7 +22,6 @@ import (
 
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/authn"
-	"flyball.dev/apiserver/authz"
 	"flyball.dev/storage/memory"
 )
 
@@ -89,11 +88,10 @@ func newStack(t *testing.T) *stack {
 	}
 	s.api, err = apiserver.New(apiserver.Options{
 		Storage: store,
-		Authenticator: authn.New(authn.Config{
+		Authentication: authn.Config{
 			ClientCA: s.ca.pool(),
 			Tokens:   map[string]*user.DefaultInfo{guestToken: {Name: "guest"}},
-		}),
-		Authorizer: authz.New(),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

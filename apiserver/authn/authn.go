@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
@@ -26,6 +27,10 @@ type Config struct {
 	ClientCA *x509.CertPool
 	// Tokens maps bearer tokens to users.
 	Tokens map[string]*user.DefaultInfo
+	// ServiceAccounts, if not nil, authenticates the tokens of service accounts.
+	ServiceAccounts authenticator.Token
+	// Audiences are the audiences of the API server, for which all of Tokens are valid.
+	Audiences authenticator.Audiences
 }
 
 // New returns an authenticator that returns a user or an error for every request.
@@ -34,8 +39,12 @@ func New(c Config) authenticator.Request {
 	if c.ClientCA != nil {
 		authenticators = append(authenticators, newCertificates(c.ClientCA))
 	}
+	tokens := []authenticator.Token{authenticator.WrapAudienceAgnosticToken(c.Audiences, tokenfile.New(c.Tokens))}
+	if c.ServiceAccounts != nil {
+		tokens = append(tokens, c.ServiceAccounts)
+	}
 	authenticators = append(authenticators,
-		bearertoken.New(tokenfile.New(c.Tokens)),
+		bearertoken.New(tokenunion.New(tokens...)),
 		authenticator.RequestFunc(inProcess),
 		anonymous.NewAuthenticator(nil),
 	)

@@ -1,12 +1,13 @@
 // Package authz authorizes requests.
 //
-// An authorizer allows a request or has no opinion. A request that none allows is forbidden. Other
-// authorizers, such as RBAC, are arguments of [New].
+// An authorizer allows a request or has no opinion. A request that none allows is forbidden.
+// Package rbac below this one grants what roles and bindings say.
 package authz
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,18 +15,45 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
+// The authorization modes, by kube-apiserver's names.
+const (
+	ModeRBAC        = "RBAC"
+	ModeAlwaysAllow = "AlwaysAllow"
+)
+
+// ValidateMode returns an error for an unknown authorization mode. An empty one is [ModeRBAC].
+func ValidateMode(mode string) error {
+	if mode == "" || mode == ModeRBAC || mode == ModeAlwaysAllow {
+		return nil
+	}
+	return fmt.Errorf("authorization-mode %q is not a valid mode, valid modes are %s and %s", mode, ModeAlwaysAllow, ModeRBAC)
+}
+
 // Authorizer decides about requests.
 type Authorizer = authorizer.UnconditionalAuthorizer
 
-// New returns an authorizer that allows all requests of members of system:masters, those for public
-// paths, those of authenticated users for discovery and for reviews of themselves, and what any of
-// more allows.
+// New returns an authorizer that allows all requests of members of system:masters, and what any of
+// more allows. It is an [authorizer.RuleResolver] too: it returns the rules of those of more that
+// are.
 func New(more ...Authorizer) Authorizer {
-	return chain(append([]Authorizer{
-		authorizer.AuthorizerFunc(administrators),
-		authorizer.AuthorizerFunc(publicPaths),
-		authorizer.AuthorizerFunc(authenticated),
-	}, more...))
+	return chain(append([]Authorizer{authorizer.AuthorizerFunc(administrators)}, more...))
+}
+
+// AlwaysAllow allows every request.
+type AlwaysAllow struct{}
+
+// Authorize implements [Authorizer].
+func (AlwaysAllow) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
+// RulesFor implements [authorizer.RuleResolver].
+func (AlwaysAllow) RulesFor(context.Context, user.Info, string) ([]authorizer.ResourceRuleInfo,
+	[]authorizer.NonResourceRuleInfo, bool, error) {
+	all := []string{"*"}
+	return []authorizer.ResourceRuleInfo{&authorizer.DefaultResourceRuleInfo{Verbs: all, APIGroups: all, Resources: all}},
+		[]authorizer.NonResourceRuleInfo{&authorizer.DefaultNonResourceRuleInfo{Verbs: all, NonResourceURLs: all}},
+		false, nil
 }
 
 // chain allows a request that one of its members allows. Otherwise it joins their reasons and
@@ -50,49 +78,25 @@ func (c chain) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 	return authorizer.DecisionNoOpinion, strings.Join(reasons, "; "), errors.Join(errs...)
 }
 
+// RulesFor implements [authorizer.RuleResolver].
+func (c chain) RulesFor(ctx context.Context, u user.Info, namespace string) (resources []authorizer.ResourceRuleInfo,
+	paths []authorizer.NonResourceRuleInfo, incomplete bool, err error) {
+	for _, member := range c {
+		resolver, ok := member.(authorizer.RuleResolver)
+		if !ok {
+			continue
+		}
+		r, p, i, e := resolver.RulesFor(ctx, u, namespace)
+		resources, paths = append(resources, r...), append(paths, p...)
+		incomplete, err = incomplete || i, errors.Join(err, e)
+	}
+	return resources, paths, incomplete, err
+}
+
 // administrators allows all requests of members of system:masters.
 func administrators(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.GetUser() != nil && slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {
 		return authorizer.DecisionAllow, "", nil
-	}
-	return authorizer.DecisionNoOpinion, "", nil
-}
-
-// public are the paths that anonymous users may read.
-var public = []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
-
-// publicPaths allows anybody to read the public paths.
-func publicPaths(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if !a.IsResourceRequest() && a.IsReadOnly() && slices.Contains(public, a.GetPath()) {
-		return authorizer.DecisionAllow, "", nil
-	}
-	return authorizer.DecisionNoOpinion, "", nil
-}
-
-// selfReviews are the resources by which users ask about themselves, by API group.
-var selfReviews = map[string][]string{
-	"authentication.k8s.io": {"selfsubjectreviews"},
-	"authorization.k8s.io":  {"selfsubjectaccessreviews", "selfsubjectrulesreviews"},
-}
-
-// discovery are the roots of the paths of discovery and OpenAPI.
-var discovery = []string{"/api", "/apis", "/openapi"}
-
-// authenticated allows authenticated users discovery and reviews of themselves.
-func authenticated(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.GetUser() == nil || !slices.Contains(a.GetUser().GetGroups(), user.AllAuthenticated) {
-		return authorizer.DecisionNoOpinion, "", nil
-	}
-	if a.IsResourceRequest() {
-		if a.GetVerb() == "create" && slices.Contains(selfReviews[a.GetAPIGroup()], a.GetResource()) {
-			return authorizer.DecisionAllow, "", nil
-		}
-		return authorizer.DecisionNoOpinion, "", nil
-	}
-	for _, path := range discovery {
-		if a.IsReadOnly() && (a.GetPath() == path || strings.HasPrefix(a.GetPath(), path+"/")) {
-			return authorizer.DecisionAllow, "", nil
-		}
 	}
 	return authorizer.DecisionNoOpinion, "", nil
 }

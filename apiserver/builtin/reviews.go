@@ -20,12 +20,14 @@ import (
 // reviewer serves the reviews of authentication and authorization.
 type reviewer struct {
 	Authenticator authenticator.Request
+	Audiences     authenticator.Audiences
 	Authorizer    authorizer.UnconditionalAuthorizer
 }
 
 // Reviews returns the descriptions of the review kinds of authentication and authorization.
-func Reviews(authenticator authenticator.Request, authorizer authorizer.UnconditionalAuthorizer) []kinds.Kind {
-	a := reviewer{authenticator, authorizer}
+func Reviews(users authenticator.Request, audiences authenticator.Audiences,
+	access authorizer.UnconditionalAuthorizer) []kinds.Kind {
+	a := reviewer{users, audiences, access}
 	return []kinds.Kind{
 		kinds.Review[*authenticationv1.SelfSubjectReview]{Type: &authenticationv1.SelfSubjectReview{},
 			Plural: "selfsubjectreviews", Answer: selfSubject},
@@ -50,15 +52,23 @@ func selfSubject(ctx context.Context, r *authenticationv1.SelfSubjectReview) err
 }
 
 // token authenticates a request with nothing but the token.
-func (a reviewer) token(ctx context.Context, r *authenticationv1.TokenReview) error {
+func (a reviewer) token(_ context.Context, r *authenticationv1.TokenReview) error {
 	if r.Spec.Token == "" {
 		return errors.NewBadRequest("token is required for TokenReview in authentication")
 	}
+	audiences := a.Audiences
+	if len(r.Spec.Audiences) > 0 {
+		audiences = r.Spec.Audiences
+	}
+	// The context is not that of the request, which may have the user of an in-process client.
+	ctx := authenticator.WithAudiences(context.Background(), audiences)
 	req := &http.Request{Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}
-	req = req.WithContext(context.WithoutCancel(ctx))
-	response, ok, err := a.Authenticator.AuthenticateRequest(req)
-	if err != nil || !ok {
-		r.Status.Error = "the token is not known"
+	response, ok, err := a.Authenticator.AuthenticateRequest(req.WithContext(ctx))
+	if err != nil {
+		r.Status.Error = err.Error()
+		return nil
+	}
+	if !ok {
 		return nil
 	}
 	r.Status.Authenticated = true
@@ -113,25 +123,36 @@ func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.Loc
 	return nil
 }
 
-// selfSubjectRules lists the rules of users who may do everything, and marks all others as
-// incomplete: authorizers cannot list their rules.
+// selfSubjectRules lists the rules that the authorizer has for the user, who may be allowed more by
+// membership in system:masters.
 func (a reviewer) selfSubjectRules(ctx context.Context, r *authorizationv1.SelfSubjectRulesReview) error {
 	if r.Spec.Namespace == "" {
 		return errors.NewBadRequest("no namespace on request")
 	}
-	u, _ := request.UserFrom(ctx)
-	all := []string{"*"}
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return errors.NewBadRequest("no user present on request")
+	}
 	r.Status.ResourceRules = []authorizationv1.ResourceRule{}
 	r.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
-	if a.decide(ctx, u, &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*",
-		Namespace: r.Spec.Namespace}, nil).Allowed {
-		r.Status.ResourceRules = append(r.Status.ResourceRules,
-			authorizationv1.ResourceRule{Verbs: all, APIGroups: all, Resources: all})
-		r.Status.NonResourceRules = append(r.Status.NonResourceRules,
-			authorizationv1.NonResourceRule{Verbs: all, NonResourceURLs: all})
+	resolver, ok := a.Authorizer.(authorizer.RuleResolver)
+	if !ok {
+		r.Status.Incomplete = true
 		return nil
 	}
-	r.Status.Incomplete = true
+	resources, paths, incomplete, err := resolver.RulesFor(ctx, u, r.Spec.Namespace)
+	for _, rule := range resources {
+		r.Status.ResourceRules = append(r.Status.ResourceRules, authorizationv1.ResourceRule{Verbs: rule.GetVerbs(),
+			APIGroups: rule.GetAPIGroups(), Resources: rule.GetResources(), ResourceNames: rule.GetResourceNames()})
+	}
+	for _, rule := range paths {
+		r.Status.NonResourceRules = append(r.Status.NonResourceRules, authorizationv1.NonResourceRule{
+			Verbs: rule.GetVerbs(), NonResourceURLs: rule.GetNonResourceURLs()})
+	}
+	r.Status.Incomplete = incomplete
+	if err != nil {
+		r.Status.EvaluationError = err.Error()
+	}
 	return nil
 }
 

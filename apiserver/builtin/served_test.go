@@ -15,7 +15,6 @@ import (
 var notServed = []string{
 	"bindings", "nodes/proxy", "services/proxy",
 	"pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy",
-	"serviceaccounts/token",
 }
 
 // servedSince are the resources that newer releases than that of the documents have.

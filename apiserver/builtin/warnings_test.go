@@ -69,10 +69,10 @@ func TestUnenforcedWarnings(t *testing.T) {
 	}{
 		{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, true,
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}}`,
-			"this server stores rolebindings but does not enforce them: nobody is granted anything"},
+			""},
 		{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}, false,
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}}`,
-			"this server stores clusterrolebindings but does not enforce them: nobody is granted anything"},
+			""},
 		{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}, true,
 			`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: x}, spec: {podSelector: {}}}`,
 			"this server stores networkpolicies but does not enforce them: there is no network"},

@@ -47,6 +47,11 @@ type Options struct {
 	TypeConverter upstream.TypeConverter
 	// Authorizer is for handlers that check a second permission.
 	Authorizer authorizer.UnconditionalAuthorizer
+	// Guards return an error if the user of a request may not write an object of a resource,
+	// because of what it contains. On create, old is nil or an empty object.
+	Guards map[schema.GroupResource]func(ctx context.Context, obj, old runtime.Object) error
+	// More are further subresources, by resource and name.
+	More map[schema.GroupResource]map[string]rest.Storage
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
 }
@@ -220,6 +225,9 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		r.Storage = terminating[T]{store, k.Terminate}
 		r.Verbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	}
+	if guard := i.Guards[r.GroupVersionResource().GroupResource()]; guard != nil {
+		r.Storage = guarded{store, guard}
+	}
 	var err error
 	if r.Scope, err = i.scope(r.GroupVersionResource(), "", served, stored.GroupVersion(), r.Namespaced, store, fieldpath.NewExcludeFilterSetMap(s.reset)); err != nil {
 		return nil, err
@@ -248,15 +256,20 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 			return nil, err
 		}
 	}
+	more := maps.Clone(i.More[r.GroupVersionResource().GroupResource()])
 	if k.More != nil {
-		for name, storage := range k.More(newStored(store, s)) {
-			kind, err := i.subresourceKind(storage, served.GroupVersion())
-			if err != nil {
-				return nil, err
-			}
-			if err := sub(name, kind, kind.GroupVersion(), storage, nil); err != nil {
-				return nil, err
-			}
+		if more == nil {
+			more = map[string]rest.Storage{}
+		}
+		maps.Copy(more, k.More(newStored(store, s)))
+	}
+	for name, storage := range more {
+		kind, err := i.subresourceKind(storage, served.GroupVersion())
+		if err != nil {
+			return nil, err
+		}
+		if err := sub(name, kind, kind.GroupVersion(), storage, nil); err != nil {
+			return nil, err
 		}
 	}
 	return r, nil

@@ -28,6 +28,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up())
+	cmd.AddCommand(up(), userKubeconfig())
 	return cmd
 }

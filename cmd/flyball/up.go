@@ -19,7 +19,7 @@ import (
 
 // up returns the command "flyball up".
 func up() *cobra.Command {
-	var file, listen string
+	var file, listen, mode string
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -37,7 +37,7 @@ more.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setUpLogging(verbosity)
-			return runUp(cmd.Context(), cmd.OutOrStdout(), file, listen)
+			return runUp(cmd.Context(), cmd.OutOrStdout(), file, listen, mode)
 		},
 	}
 	cmd.Flags().StringVar(&file, "kubeconfig", kubeconfig.DefaultPath,
@@ -46,6 +46,8 @@ more.`,
 		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
 			"2 also the events that they record; up to 10")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the address and port to listen on; port 0 takes a free one")
+	cmd.Flags().StringVar(&mode, "authorization-mode", "RBAC",
+		"how requests are authorized: RBAC, by roles and bindings; or AlwaysAllow")
 	return cmd
 }
 
@@ -59,9 +61,9 @@ func setUpLogging(verbosity int) {
 }
 
 // runUp runs a control plane until ctx ends or it fails.
-func runUp(ctx context.Context, out io.Writer, file, listen string) error {
+func runUp(ctx context.Context, out io.Writer, file, listen, mode string) error {
 	start := time.Now()
-	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: listen})
+	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: listen, AuthorizationMode: mode})
 	if err != nil {
 		return err
 	}

@@ -98,8 +98,7 @@ func RoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.RoleBinding]{
 		Type: &rbacv1.RoleBinding{}, List: &rbacv1.RoleBindingList{},
 		Plural: "rolebindings", Name: fieldrules.NameIsPathSegment, CreateOnUpdate: true,
-		Unenforced: "nobody is granted anything",
-		Default:    func(b *rbacv1.RoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
+		Default: func(b *rbacv1.RoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.RoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "Role", "ClusterRole"), subjects(b.Subjects, true)...)
 		},
@@ -114,8 +113,7 @@ func ClusterRoleBindings() kinds.Kind {
 	return kinds.Of[*rbacv1.ClusterRoleBinding]{
 		Type: &rbacv1.ClusterRoleBinding{}, List: &rbacv1.ClusterRoleBindingList{},
 		Plural: "clusterrolebindings", Cluster: true, Name: fieldrules.NameIsPathSegment, CreateOnUpdate: true,
-		Unenforced: "nobody is granted anything",
-		Default:    func(b *rbacv1.ClusterRoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
+		Default: func(b *rbacv1.ClusterRoleBinding) { defaultRoleBinding(&b.RoleRef, b.Subjects) },
 		Validate: func(b *rbacv1.ClusterRoleBinding) field.ErrorList {
 			return append(roleRef(&b.RoleRef, "ClusterRole"), subjects(b.Subjects, false)...)
 		},

@@ -1,0 +1,216 @@
+package rbac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Guard returns an error if the user of a request may not write an object, because of what the
+// object contains. On create old is nil or an empty object.
+type Guard = func(ctx context.Context, obj, old runtime.Object) error
+
+// Guards returns the guards of roles and bindings, by resource. Nobody may grant what they do not
+// have, except members of system:masters and those that a may, by the verbs "escalate" and "bind".
+func (e *Evaluator) Guards(a authorizer.UnconditionalAuthorizer) map[schema.GroupResource]Guard {
+	g := guards{e, a}
+	return map[schema.GroupResource]Guard{
+		rbacv1.Resource("roles"):               g.role,
+		rbacv1.Resource("clusterroles"):        g.clusterRole,
+		rbacv1.Resource("rolebindings"):        g.roleBinding,
+		rbacv1.Resource("clusterrolebindings"): g.clusterRoleBinding,
+	}
+}
+
+// guards compare what a role or binding grants with what its writer has.
+type guards struct {
+	evaluator  *Evaluator
+	authorizer authorizer.UnconditionalAuthorizer
+}
+
+// everything are the permissions of cluster-admin.
+var everything = []rbacv1.PolicyRule{
+	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
+}
+
+func (g guards) role(ctx context.Context, obj, old runtime.Object) error {
+	if g.escalationAuthorized(ctx) || onlyForGC(obj, old) {
+		return nil
+	}
+	role := obj.(*rbacv1.Role)
+	return forbid("roles", role.Name, g.confirmNoEscalation(ctx, role.Rules))
+}
+
+func (g guards) clusterRole(ctx context.Context, obj, old runtime.Object) error {
+	if g.escalationAuthorized(ctx) || onlyForGC(obj, old) {
+		return nil
+	}
+	role := obj.(*rbacv1.ClusterRole)
+	if err := g.confirmNoEscalation(ctx, role.Rules); err != nil {
+		return forbid("clusterroles", role.Name, err)
+	}
+	// A role that aggregates may get any rule later.
+	before, _ := old.(*rbacv1.ClusterRole)
+	if (aggregates(role) || aggregates(before)) && g.confirmNoEscalation(ctx, everything) != nil {
+		return forbid("clusterroles", role.Name,
+			errors.New("must have cluster-admin privileges to use the aggregationRule"))
+	}
+	return nil
+}
+
+func aggregates(r *rbacv1.ClusterRole) bool {
+	return r != nil && r.AggregationRule != nil && len(r.AggregationRule.ClusterRoleSelectors) > 0
+}
+
+func (g guards) roleBinding(ctx context.Context, obj, old runtime.Object) error {
+	binding := obj.(*rbacv1.RoleBinding)
+	namespace, ok := request.NamespaceFrom(ctx)
+	if !ok {
+		return apierrors.NewBadRequest("namespace is required")
+	}
+	return g.binding(ctx, "rolebindings", binding.Name, binding.RoleRef, namespace, obj, old)
+}
+
+func (g guards) clusterRoleBinding(ctx context.Context, obj, old runtime.Object) error {
+	binding := obj.(*rbacv1.ClusterRoleBinding)
+	return g.binding(ctx, "clusterrolebindings", binding.Name, binding.RoleRef, metav1.NamespaceNone, obj, old)
+}
+
+// binding checks a write of a binding to a role.
+func (g guards) binding(ctx context.Context, resource, name string, role rbacv1.RoleRef, namespace string,
+	obj, old runtime.Object) error {
+	if privileged(ctx) || onlyForGC(obj, old) || g.bindAuthorized(ctx, role, namespace) {
+		return nil
+	}
+	rules, err := g.evaluator.roleRules(role, namespace)
+	if err != nil {
+		return err
+	}
+	return forbid(resource, name, g.confirmNoEscalation(ctx, rules))
+}
+
+// forbid returns the error that an object may not be written, or nil if err is.
+func forbid(resource, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return apierrors.NewForbidden(rbacv1.Resource(resource), name, err)
+}
+
+// privileged reports whether the user of a request is a member of system:masters.
+func privileged(ctx context.Context) bool {
+	u, ok := request.UserFrom(ctx)
+	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
+}
+
+// escalationAuthorized reports whether the user may give the role of the request any permission.
+func (g guards) escalationAuthorized(ctx context.Context) bool {
+	if privileged(ctx) {
+		return true
+	}
+	u, ok := request.UserFrom(ctx)
+	info, isResource := request.RequestInfoFrom(ctx)
+	if !ok || !isResource || !info.IsResourceRequest || info.APIGroup != rbacv1.GroupName ||
+		info.Resource != "roles" && info.Resource != "clusterroles" {
+		return false
+	}
+	return g.allowed(ctx, authorizer.AttributesRecord{User: u, Verb: "escalate", APIGroup: info.APIGroup,
+		APIVersion: "*", Resource: info.Resource, Name: info.Name, Namespace: info.Namespace, ResourceRequest: true})
+}
+
+// bindAuthorized reports whether the user may bind anybody to a role.
+func (g guards) bindAuthorized(ctx context.Context, role rbacv1.RoleRef, namespace string) bool {
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return false
+	}
+	a := authorizer.AttributesRecord{User: u, Verb: "bind", Namespace: namespace, APIGroup: role.APIGroup,
+		APIVersion: "*", Name: role.Name, ResourceRequest: true}
+	switch role.Kind {
+	case "ClusterRole":
+		a.Resource = "clusterroles"
+	case "Role":
+		a.Resource = "roles"
+	default:
+		return false
+	}
+	return g.allowed(ctx, a)
+}
+
+func (g guards) allowed(ctx context.Context, a authorizer.Attributes) bool {
+	decision, _, err := g.authorizer.Authorize(ctx, a)
+	return err == nil && decision == authorizer.DecisionAllow
+}
+
+// confirmNoEscalation returns an error if the user of a request does not have all the permissions
+// of the rules.
+func (g guards) confirmNoEscalation(ctx context.Context, rules []rbacv1.PolicyRule) error {
+	u, ok := request.UserFrom(ctx)
+	if !ok {
+		return errors.New("no user on context")
+	}
+	namespace, _ := request.NamespaceFrom(ctx)
+	held, err := g.evaluator.rulesFor(u, namespace)
+	lacking := missing(held, rules)
+	if len(lacking) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, r := range compact(lacking) {
+		lines = append(lines, describe(r))
+	}
+	slices.Sort(lines)
+	msg := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
+		u.GetName(), u.GetGroups(), strings.Join(slices.Compact(lines), "\n"))
+	if err != nil {
+		msg += fmt.Sprintf("; resolution errors: %v", []error{err})
+	}
+	return errors.New(msg)
+}
+
+// describe returns a rule as it stands in errors.
+func describe(r rbacv1.PolicyRule) string {
+	var parts []string
+	for _, field := range []struct {
+		name   string
+		values []string
+	}{
+		{"APIGroups", r.APIGroups}, {"Resources", r.Resources}, {"NonResourceURLs", r.NonResourceURLs},
+		{"ResourceNames", r.ResourceNames}, {"Verbs", r.Verbs},
+	} {
+		if len(field.values) > 0 {
+			parts = append(parts, fmt.Sprintf("%s:%q", field.name, field.values))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// onlyForGC reports whether an update changes nothing but what garbage collection needs to change:
+// owner references, finalizers, and managed fields.
+func onlyForGC(obj, old runtime.Object) bool {
+	if old == nil {
+		return false
+	}
+	same, ok := obj.DeepCopyObject().(metav1.Object)
+	before, isObject := old.(metav1.Object)
+	if !ok || !isObject {
+		return false
+	}
+	same.SetOwnerReferences(before.GetOwnerReferences())
+	same.SetFinalizers(before.GetFinalizers())
+	same.SetManagedFields(before.GetManagedFields())
+	return equality.Semantic.DeepEqual(same, old)
+}

@@ -1,0 +1,158 @@
+// Package rbac authorizes requests by the roles and bindings that are stored, and guards writes of
+// these against escalation of privileges.
+//
+// A decision is never made by stale objects: roles and bindings are read from the store, and cached
+// until the next write of one of their kind.
+package rbac
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Evaluator authorizes requests by RBAC. It is safe for concurrent use.
+type Evaluator struct {
+	roles, clusterRoles               *index[map[types.NamespacedName][]rbacv1.PolicyRule]
+	roleBindings, clusterRoleBindings *index[map[string]subjects]
+}
+
+var (
+	_ authorizer.UnconditionalAuthorizer = (*Evaluator)(nil)
+	_ authorizer.RuleResolver            = (*Evaluator)(nil)
+)
+
+// New returns an evaluator of the stored roles and bindings.
+func New(o Objects) *Evaluator {
+	return &Evaluator{
+		roles:               newIndex(o, "roles", indexRules),
+		clusterRoles:        newIndex(o, "clusterroles", indexRules),
+		roleBindings:        newIndex(o, "rolebindings", indexBindings),
+		clusterRoleBindings: newIndex(o, "clusterrolebindings", indexBindings),
+	}
+}
+
+// Authorize allows what a rule of a role that is bound to the user allows. Otherwise it has no
+// opinion, and the reason names bindings of the user whose role does not exist.
+func (e *Evaluator) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetUser() == nil {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	var allowed *grant
+	var errs []error
+	e.visit(a.GetUser(), a.GetNamespace(), func(g *grant, rules []rbacv1.PolicyRule, err error) bool {
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for i := range rules {
+			if allows(&rules[i], a) {
+				allowed = g
+				return false
+			}
+		}
+		return true
+	})
+	switch {
+	case allowed != nil:
+		return authorizer.DecisionAllow, allowed.reason, nil
+	case len(errs) > 0:
+		return authorizer.DecisionNoOpinion, fmt.Sprintf("RBAC: %v", utilerrors.NewAggregate(errs)), nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// RulesFor implements [authorizer.RuleResolver].
+func (e *Evaluator) RulesFor(_ context.Context, u user.Info, namespace string) (
+	resources []authorizer.ResourceRuleInfo, paths []authorizer.NonResourceRuleInfo, incomplete bool, err error) {
+	rules, err := e.rulesFor(u, namespace)
+	for _, r := range rules {
+		if len(r.NonResourceURLs) > 0 {
+			paths = append(paths, &authorizer.DefaultNonResourceRuleInfo{Verbs: r.Verbs, NonResourceURLs: r.NonResourceURLs})
+		}
+		if len(r.APIGroups) > 0 {
+			resources = append(resources, &authorizer.DefaultResourceRuleInfo{Verbs: r.Verbs, APIGroups: r.APIGroups,
+				Resources: r.Resources, ResourceNames: r.ResourceNames})
+		}
+	}
+	return resources, paths, false, err
+}
+
+// rulesFor returns all rules that apply to a user in a namespace. If it returns an error, these are
+// the rules that could be found.
+func (e *Evaluator) rulesFor(u user.Info, namespace string) ([]rbacv1.PolicyRule, error) {
+	var all []rbacv1.PolicyRule
+	var errs []error
+	seen := map[bindingKey]bool{}
+	e.visit(u, namespace, func(g *grant, rules []rbacv1.PolicyRule, err error) bool {
+		if g == nil || !seen[g.bindingKey] {
+			if err != nil {
+				errs = append(errs, err)
+			}
+			all = append(all, rules...)
+		}
+		if g != nil {
+			seen[g.bindingKey] = true
+		}
+		return true
+	})
+	return all, utilerrors.NewAggregate(errs)
+}
+
+// visit calls yield with each grant to the user, in the cluster and then in the namespace, and the
+// rules of its role, until yield returns false. A grant whose role is missing has an error instead;
+// if the bindings cannot be read, the grant is nil.
+func (e *Evaluator) visit(u user.Info, namespace string, yield func(*grant, []rbacv1.PolicyRule, error) bool) {
+	visit := func(bindings *index[map[string]subjects], namespace string) bool {
+		byNamespace, err := bindings.get()
+		if err != nil {
+			return yield(nil, nil, err)
+		}
+		granted := byNamespace[namespace]
+		if len(granted) == 0 {
+			return true
+		}
+		for i := -1; i < len(u.GetGroups()); i++ {
+			who := subject{kind: rbacv1.UserKind, name: u.GetName()}
+			if i >= 0 {
+				who = subject{kind: rbacv1.GroupKind, name: u.GetGroups()[i]}
+			}
+			for _, g := range granted[who] {
+				rules, err := e.roleRules(g.role, namespace)
+				if !yield(g, rules, err) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	if visit(e.clusterRoleBindings, "") && namespace != "" {
+		visit(e.roleBindings, namespace)
+	}
+}
+
+// roleRules returns the rules of the role that a binding in a namespace refers to.
+func (e *Evaluator) roleRules(r rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	from, key, singular := e.clusterRoles, types.NamespacedName{Name: r.Name}, "clusterrole"
+	switch r.Kind {
+	case "ClusterRole":
+	case "Role":
+		from, key.Namespace, singular = e.roles, namespace, "role"
+	default:
+		return nil, fmt.Errorf("unsupported role reference kind: %q", r.Kind)
+	}
+	all, err := from.get()
+	if err != nil {
+		return nil, err
+	}
+	rules, ok := all[key]
+	if !ok {
+		return nil, errors.NewNotFound(rbacv1.Resource(singular), r.Name)
+	}
+	return rules, nil
+}

@@ -1,0 +1,127 @@
+package rbac
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// allows reports whether a rule allows a request.
+func allows(r *rbacv1.PolicyRule, a authorizer.Attributes) bool {
+	if !hasOrAll(r.Verbs, a.GetVerb()) {
+		return false
+	}
+	if !a.IsResourceRequest() {
+		return slices.ContainsFunc(r.NonResourceURLs, func(pattern string) bool {
+			return coversPath(pattern, a.GetPath())
+		})
+	}
+	resource := a.GetResource()
+	if sub := a.GetSubresource(); sub != "" {
+		resource += "/" + sub
+	}
+	return hasOrAll(r.APIGroups, a.GetAPIGroup()) && coversResource(r.Resources, resource) &&
+		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.GetName()))
+}
+
+func hasOrAll(list []string, value string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, value)
+}
+
+// coversResource reports whether a list of resources, which may have "*" and "*/SUBRESOURCE", has a
+// resource or "RESOURCE/SUBRESOURCE".
+func coversResource(list []string, resource string) bool {
+	if hasOrAll(list, resource) {
+		return true
+	}
+	_, sub, ok := strings.Cut(resource, "/")
+	return ok && sub != "" && slices.Contains(list, "*/"+sub)
+}
+
+// coversPath reports whether a path, or a pattern that ends in "*", is within a pattern.
+func coversPath(pattern, path string) bool {
+	if pattern == "*" || pattern == path {
+		return true
+	}
+	return strings.HasSuffix(pattern, "*") && strings.HasPrefix(path, strings.TrimRight(pattern, "*"))
+}
+
+// missing returns the permissions of wanted that held does not cover, one permission a rule.
+func missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var uncovered []rbacv1.PolicyRule
+	for i := range wanted {
+		for _, single := range split(&wanted[i]) {
+			if !slices.ContainsFunc(held, func(r rbacv1.PolicyRule) bool { return covers(&r, &single) }) {
+				uncovered = append(uncovered, single)
+			}
+		}
+	}
+	return uncovered
+}
+
+// split returns rules of one permission each, which together are the rule.
+func split(r *rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var single []rbacv1.PolicyRule
+	for _, group := range r.APIGroups {
+		for _, resource := range r.Resources {
+			for _, verb := range r.Verbs {
+				rule := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb}}
+				if len(r.ResourceNames) == 0 {
+					single = append(single, rule)
+				}
+				for _, name := range r.ResourceNames {
+					rule.ResourceNames = []string{name}
+					single = append(single, rule)
+				}
+			}
+		}
+	}
+	for _, path := range r.NonResourceURLs {
+		for _, verb := range r.Verbs {
+			single = append(single, rbacv1.PolicyRule{NonResourceURLs: []string{path}, Verbs: []string{verb}})
+		}
+	}
+	return single
+}
+
+// covers reports whether a rule covers a single permission, which may have wildcards itself.
+func covers(r, single *rbacv1.PolicyRule) bool {
+	if !hasOrAll(r.Verbs, single.Verbs[0]) {
+		return false
+	}
+	if len(single.NonResourceURLs) > 0 {
+		return slices.ContainsFunc(r.NonResourceURLs, func(pattern string) bool {
+			return coversPath(pattern, single.NonResourceURLs[0])
+		})
+	}
+	return hasOrAll(r.APIGroups, single.APIGroups[0]) && coversResource(r.Resources, single.Resources[0]) &&
+		(len(r.ResourceNames) == 0 ||
+			len(single.ResourceNames) > 0 && slices.Contains(r.ResourceNames, single.ResourceNames[0]))
+}
+
+// compact merges rules for the same resource of one group, and the same name, into one with all
+// their verbs. Other rules stay as they are.
+func compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	type key struct{ group, resource, name string }
+	merged := map[key]int{}
+	var out []rbacv1.PolicyRule
+	for _, r := range rules {
+		if len(r.APIGroups) != 1 || len(r.Resources) != 1 || len(r.ResourceNames) > 1 || len(r.NonResourceURLs) > 0 {
+			out = append(out, r)
+			continue
+		}
+		k := key{group: r.APIGroups[0], resource: r.Resources[0]}
+		if len(r.ResourceNames) == 1 {
+			k.name = "/" + r.ResourceNames[0]
+		}
+		if i, ok := merged[k]; ok {
+			out[i].Verbs = append(slices.Clone(out[i].Verbs), r.Verbs...)
+			continue
+		}
+		merged[k] = len(out)
+		out = append(out, r)
+	}
+	return out
+}

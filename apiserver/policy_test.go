@@ -1,0 +1,73 @@
+package apiserver
+
+import (
+	"context"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/authn"
+	"flyball.dev/storage/memory"
+)
+
+// TestPolicyIsReconciled: a server that starts on a storage adds what its policy lacks, and keeps
+// what was added and what must not be updated.
+func TestPolicyIsReconciled(t *testing.T) {
+	store := memory.New(memory.Options{})
+	defer store.Close()
+	serve := func() *Server {
+		t.Helper()
+		s, err := New(Options{Storage: store, Authentication: authn.Config{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
+	bindings := rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings")
+	get := func(s *Server, gvr schema.GroupVersionResource, name string) runtime.Object {
+		t.Helper()
+		obj, err := s.objects.Storage(gvr).(rest.Getter).Get(context.Background(), name, &metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj
+	}
+	extra := rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/mine"}}
+	s := serve()
+	change := func(gvr schema.GroupVersionResource, name string, f func(runtime.Object)) {
+		t.Helper()
+		if err := s.replace(gvr, "", name, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(roles, "system:discovery", func(obj runtime.Object) {
+		obj.(*rbacv1.ClusterRole).Rules = []rbacv1.PolicyRule{extra}
+	})
+	change(roles, "system:basic-user", func(obj runtime.Object) {
+		r := obj.(*rbacv1.ClusterRole)
+		r.Rules = nil
+		r.Annotations[rbacv1.AutoUpdateAnnotationKey] = "false"
+	})
+	change(bindings, "system:discovery", func(obj runtime.Object) { obj.(*rbacv1.ClusterRoleBinding).Subjects = nil })
+	untouched := get(s, roles, "cluster-admin").(*rbacv1.ClusterRole).ResourceVersion
+	s.Stop()
+	s = serve()
+	defer s.Stop()
+	if got := get(s, roles, "system:discovery").(*rbacv1.ClusterRole).Rules; len(got) < 2 || len(got[0].NonResourceURLs) != 1 {
+		t.Errorf("system:discovery has the rules %v", got)
+	}
+	if got := get(s, roles, "system:basic-user").(*rbacv1.ClusterRole).Rules; len(got) != 0 {
+		t.Errorf("system:basic-user has the rules %v", got)
+	}
+	if got := get(s, bindings, "system:discovery").(*rbacv1.ClusterRoleBinding).Subjects; len(got) != 1 {
+		t.Errorf("system:discovery is bound to %v", got)
+	}
+	if got := get(s, roles, "cluster-admin").(*rbacv1.ClusterRole).ResourceVersion; got != untouched {
+		t.Errorf("cluster-admin was written")
+	}
+}

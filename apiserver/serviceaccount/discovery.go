@@ -1,0 +1,41 @@
+package serviceaccount
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// The paths of OpenID Connect Discovery.
+const (
+	ConfigurationPath = "/.well-known/openid-configuration"
+	KeysPath          = "/openid/v1/jwks"
+)
+
+// ServeConfiguration serves the document of the issuer at [ConfigurationPath].
+func (t *Tokens) ServeConfiguration(w http.ResponseWriter, r *http.Request) {
+	body, err := json.Marshal(struct {
+		Issuer        string   `json:"issuer"`
+		KeysURI       string   `json:"jwks_uri"`
+		ResponseTypes []string `json:"response_types_supported"`
+		SubjectTypes  []string `json:"subject_types_supported"`
+		Algorithms    []string `json:"id_token_signing_alg_values_supported"`
+	}{Issuer, "https://" + r.Host + KeysPath, []string{"id_token"}, []string{"public"}, []string{algorithm}})
+	serve(w, "application/json", body, err)
+}
+
+// ServeKeys serves the public key at [KeysPath].
+func (t *Tokens) ServeKeys(w http.ResponseWriter, _ *http.Request) {
+	body, err := t.key.webKeys()
+	serve(w, "application/jwk-set+json", body, err)
+}
+
+// serve answers with a document that may be cached for an hour.
+func serve(w http.ResponseWriter, contentType string, body []byte, err error) {
+	if err != nil {
+		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	_, _ = w.Write(body) // an error means that the client is gone
+}

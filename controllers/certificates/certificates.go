@@ -1,0 +1,193 @@
+// Package certificates signs the approved CertificateSigningRequests of Kubernetes' own signers.
+package certificates
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+)
+
+const (
+	// maxLifetime is the longest lifetime of a certificate, and that of one whose request has none.
+	maxLifetime = 365 * 24 * time.Hour
+	minLifetime = 10 * time.Minute
+	// backdate is how much a certificate is older than its signature, as clocks may differ. It is
+	// part of the lifetime, unless that is short.
+	backdate      = 5 * time.Minute
+	shortLifetime = 8 * time.Hour
+)
+
+// Authority is the certificate authority that signs.
+type Authority struct {
+	Certificate *x509.Certificate
+	Key         crypto.Signer
+}
+
+// AddToManager adds the controller.
+func AddToManager(mgr manager.Manager, ca *Authority) error {
+	return builder.ControllerManagedBy(mgr).
+		Named("certificatesigningrequest-signing").
+		For(&certificatesv1.CertificateSigningRequest{}).
+		Complete(&reconciler{mgr.GetClient(), ca})
+}
+
+// reconciler signs requests.
+type reconciler struct {
+	client client.Client
+	ca     *Authority
+}
+
+// Reconcile signs one request if it is approved and for one of the signers, or marks it as failed.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	csr := &certificatesv1.CertificateSigningRequest{}
+	if err := r.client.Get(ctx, req.NamespacedName, csr); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	validate := signers[csr.Spec.SignerName]
+	if validate == nil || len(csr.Status.Certificate) > 0 || !has(csr, certificatesv1.CertificateApproved) ||
+		has(csr, certificatesv1.CertificateDenied) || has(csr, certificatesv1.CertificateFailed) {
+		return reconcile.Result{}, nil
+	}
+	request, err := parse(csr.Spec.Request)
+	if err == nil {
+		err = validate(request, csr.Spec.Usages)
+	}
+	if err != nil {
+		csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "SignerValidationFailure",
+			Message: err.Error(), LastUpdateTime: metav1.Now()})
+	} else if csr.Status.Certificate, err = r.ca.sign(request, &csr.Spec, time.Now()); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(r.client.Status().Update(ctx, csr))
+}
+
+// has reports whether a request has a condition, which is true.
+func has(csr *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) bool {
+	return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == t && c.Status != corev1.ConditionFalse
+	})
+}
+
+func parse(text []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("the request is not PEM")
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return request, request.CheckSignature()
+}
+
+// sign returns the certificate of a request in PEM.
+func (a *Authority) sign(request *x509.CertificateRequest, spec *certificatesv1.CertificateSigningRequestSpec,
+	now time.Time) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
+	if err != nil {
+		return nil, err
+	}
+	until := now.Add(lifetime(spec.ExpirationSeconds))
+	if until.Sub(now) >= shortLifetime {
+		until = until.Add(-backdate)
+	}
+	if until.After(a.Certificate.NotAfter) {
+		until = a.Certificate.NotAfter
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: request.Subject, NotBefore: now.Add(-backdate), NotAfter: until,
+		DNSNames: request.DNSNames, IPAddresses: request.IPAddresses, EmailAddresses: request.EmailAddresses,
+		URIs: request.URIs, BasicConstraintsValid: true,
+	}
+	for _, usage := range spec.Usages {
+		switch usage {
+		case certificatesv1.UsageDigitalSignature:
+			template.KeyUsage |= x509.KeyUsageDigitalSignature
+		case certificatesv1.UsageKeyEncipherment:
+			template.KeyUsage |= x509.KeyUsageKeyEncipherment
+		case certificatesv1.UsageClientAuth:
+			template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+		case certificatesv1.UsageServerAuth:
+			template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, request.PublicKey, a.Key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+// lifetime returns the lifetime of a certificate whose request asks for one, or does not.
+func lifetime(seconds *int32) time.Duration {
+	if seconds == nil {
+		return maxLifetime
+	}
+	return min(max(time.Duration(*seconds)*time.Second, minLifetime), maxLifetime)
+}
+
+// signers are Kubernetes' own signers, each with the check of its requests.
+var signers = map[string]func(*x509.CertificateRequest, []certificatesv1.KeyUsage) error{
+	certificatesv1.KubeAPIServerClientSignerName: func(_ *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+		return checkUsages(usages, "client certificate", certificatesv1.UsageClientAuth)
+	},
+	certificatesv1.KubeAPIServerClientKubeletSignerName: func(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+		if len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses)+len(r.URIs) > 0 {
+			return errors.New("subject alternative names are not allowed")
+		}
+		return errors.Join(checkNode(r), checkUsages(usages, "kubelet client certificate", certificatesv1.UsageClientAuth))
+	},
+	certificatesv1.KubeletServingSignerName: func(r *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+		switch {
+		case len(r.DNSNames)+len(r.IPAddresses) == 0:
+			return errors.New("DNS or IP subjectAltName is required")
+		case len(r.EmailAddresses) > 0:
+			return errors.New("email subjectAltNames are not allowed")
+		case len(r.URIs) > 0:
+			return errors.New("URI subjectAltNames are not allowed")
+		}
+		return errors.Join(checkNode(r), checkUsages(usages, "kubelet serving certificate", certificatesv1.UsageServerAuth))
+	},
+}
+
+// checkNode checks that the subject of a request is a node.
+func checkNode(r *x509.CertificateRequest) error {
+	if !slices.Equal(r.Subject.Organization, []string{"system:nodes"}) {
+		return errors.New("subject organization is not system:nodes")
+	}
+	if !strings.HasPrefix(r.Subject.CommonName, "system:node:") {
+		return errors.New("subject common name does not begin with the prefix system:node")
+	}
+	return nil
+}
+
+// checkUsages checks that there is the required usage, and none that is not for such a certificate.
+func checkUsages(usages []certificatesv1.KeyUsage, of string, required certificatesv1.KeyUsage) error {
+	for _, u := range usages {
+		if u != required && u != certificatesv1.UsageDigitalSignature && u != certificatesv1.UsageKeyEncipherment {
+			return fmt.Errorf("invalid usage for %s: %s", of, u)
+		}
+	}
+	if !slices.Contains(usages, required) {
+		return fmt.Errorf("missing required usage for %s: %s", of, required)
+	}
+	return nil
+}

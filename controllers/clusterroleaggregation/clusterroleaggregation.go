@@ -1,0 +1,106 @@
+// Package clusterroleaggregation gives ClusterRoles with an aggregation rule the rules of the roles
+// that it selects.
+package clusterroleaggregation
+
+import (
+	"context"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// AddToManager adds the controller.
+func AddToManager(mgr manager.Manager) error {
+	r := &reconciler{mgr.GetClient()}
+	return builder.ControllerManagedBy(mgr).
+		Named("clusterrole-aggregation").
+		For(&rbacv1.ClusterRole{}).
+		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.aggregating)).
+		Complete(r)
+}
+
+// reconciler reconciles the rules of a role with those that it aggregates.
+type reconciler struct{ client client.Client }
+
+// aggregating returns requests for all roles that aggregate, since any may select, or have
+// selected, the role that has changed.
+func (r *reconciler) aggregating(ctx context.Context, changed client.Object) []reconcile.Request {
+	list := &rbacv1.ClusterRoleList{}
+	if r.client.List(ctx, list) != nil {
+		return nil // the cache has stopped
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if role := &list.Items[i]; role.AggregationRule != nil && role.Name != changed.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(role)})
+		}
+	}
+	return requests
+}
+
+// Reconcile updates the rules of one role.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	role := &rbacv1.ClusterRole{}
+	if err := r.client.Get(ctx, req.NamespacedName, role); err != nil || role.AggregationRule == nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	list := &rbacv1.ClusterRoleList{}
+	if err := r.client.List(ctx, list); err != nil {
+		return reconcile.Result{}, err
+	}
+	rules, err := aggregated(role, list.Items)
+	if err != nil || equality.Semantic.DeepEqual(rules, role.Rules) {
+		return reconcile.Result{}, err
+	}
+	role.Rules = rules
+	err = r.client.Update(ctx, role)
+	if apierrors.IsNotFound(err) {
+		err = nil // it was deleted meanwhile
+	}
+	return reconcile.Result{}, err
+}
+
+// aggregated returns the distinct rules of the roles that a role selects, in the order of the
+// selectors and then of the names.
+func aggregated(role *rbacv1.ClusterRole, all []rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
+	var sorted []*rbacv1.ClusterRole
+	for i := range all {
+		if all[i].Name != role.Name {
+			sorted = append(sorted, &all[i])
+		}
+	}
+	slices.SortFunc(sorted, func(a, b *rbacv1.ClusterRole) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	var rules []rbacv1.PolicyRule
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			return nil, reconcile.TerminalError(err)
+		}
+		for _, other := range sorted {
+			if !selector.Matches(labels.Set(other.Labels)) {
+				continue
+			}
+			for _, rule := range other.Rules {
+				if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) }) {
+					rules = append(rules, rule)
+				}
+			}
+		}
+	}
+	return rules, nil
+}
