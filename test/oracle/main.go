@@ -137,7 +137,10 @@ func compareBoth(ctx context.Context, b binaries, names []string) error {
 	if err := list.rewrite(differencesFile, missing); err != nil {
 		return err
 	}
-	return report(scripts, results)
+	if list, err = loadKnown(differencesFile); err != nil {
+		return err
+	}
+	return report(results, list)
 }
 
 func oneLine(text string) string {

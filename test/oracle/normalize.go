@@ -130,7 +130,7 @@ func (n *normalizer) value(name string, value any) any {
 		return n.object(name, v)
 	case []any:
 		if name == "managedFields" {
-			return managedFields(v)
+			return n.value("", managedFields(v))
 		}
 		list := make([]any, len(v))
 		for i, item := range v {
@@ -279,9 +279,10 @@ func (n *normalizer) string(s string) string {
 	return s
 }
 
-// managedFields returns the entries of an object's managed fields, each in one string.
+// managedFields returns the entries of an object's managed fields, each in one string. They are
+// sorted, since their order depends on the second of the writes.
 func managedFields(entries []any) any {
-	var lines []any
+	lines := []any{}
 	for _, entry := range entries {
 		e, ok := entry.(map[string]any)
 		if !ok {
@@ -296,6 +297,7 @@ func managedFields(entries []any) any {
 		}
 		lines = append(lines, strings.Join(words, " ")+": "+fieldSet(e["fieldsV1"]))
 	}
+	sort.Slice(lines, func(i, j int) bool { return fmt.Sprint(lines[i]) < fmt.Sprint(lines[j]) })
 	return lines
 }
 

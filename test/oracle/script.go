@@ -178,7 +178,7 @@ func (s *section) setAnswers(text string) error {
 		title, rest, _ := strings.Cut(part, "\n")
 		for _, e := range s.exchanges {
 			if e.name == s.name+": "+title {
-				a, err := parseAnswer(rest)
+				a, err := parseAnswer(rest + "\n")
 				if err != nil {
 					return fmt.Errorf("%s: %w", title, err)
 				}
