@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -57,6 +58,17 @@ func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 	for i := range l.Spec.Limits {
 		item, at := &l.Spec.Limits[i], list.Index(i)
 		errs = append(errs, fieldrules.QualifiedName(string(item.Type), &at, "type")...)
+		if t := item.Type; t != "" && !strings.Contains(string(t), "/") &&
+			t != corev1.LimitTypePod && t != corev1.LimitTypeContainer && t != corev1.LimitTypePersistentVolumeClaim {
+			errs = append(errs, field.Invalid(at.ChildField("type"), string(t), "must be a standard limit type or fully qualified"))
+		}
+		if item.Type == corev1.LimitTypePersistentVolumeClaim {
+			_, least := item.Min[corev1.ResourceStorage]
+			if _, most := item.Max[corev1.ResourceStorage]; !least && !most {
+				errs = append(errs, field.Required(at.ChildField("limits"),
+					"either minimum or maximum storage value is required, but neither was provided"))
+			}
+		}
 		if slices.ContainsFunc(l.Spec.Limits[:i], func(o corev1.LimitRangeItem) bool { return o.Type == item.Type }) {
 			errs = append(errs, field.Duplicate(at.ChildField("type"), item.Type))
 		}
