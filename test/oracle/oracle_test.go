@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,7 +45,9 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestKubernetes compares kube-apiserver with its recorded answers, if it has been built.
+// TestKubernetes compares kube-apiserver with its recorded answers, if it has been built. Scripts whose
+// answers differ run again on a new server, since what its controllers do takes longer on a machine
+// that is busy.
 func TestKubernetes(t *testing.T) {
 	b, err := cached()
 	if err != nil {
@@ -53,6 +56,26 @@ func TestKubernetes(t *testing.T) {
 	if !b.exist() {
 		t.Skip("there is no kube-apiserver in the cache: go run . build")
 	}
+	differing := playKubernetes(t, b, load(t))
+	if len(differing) == 0 {
+		return
+	}
+	var again []*script
+	for _, r := range differing {
+		if !slices.Contains(again, r.script) {
+			again = append(again, r.script)
+		}
+	}
+	for _, r := range playKubernetes(t, b, again) {
+		for _, d := range r.differences {
+			t.Errorf("%s\n\trecorded %s\n\tis       %s", line(r.script.name, r.exchange.name, d), d.want, d.got)
+		}
+	}
+}
+
+// playKubernetes runs scripts on a new kube-apiserver and returns the exchanges whose answers differ.
+func playKubernetes(t *testing.T, b binaries, scripts []*script) []result {
+	t.Helper()
 	k, err := startKubernetes(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
@@ -62,15 +85,11 @@ func TestKubernetes(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	results, err := play(t.Context(), k.server, load(t))
+	results, err := play(t.Context(), k.server, scripts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range results {
-		for _, d := range r.differences {
-			t.Errorf("%s\n\trecorded %s\n\tis       %s", line(r.script.name, r.exchange.name, d), d.want, d.got)
-		}
-	}
+	return slices.DeleteFunc(results, func(r result) bool { return len(r.differences) == 0 })
 }
 
 // TestFormat checks that scripts are not changed by being read and written.
