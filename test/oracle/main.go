@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,7 +27,7 @@ func main() {
 // command runs a command.
 func command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf(usage)
+		return errors.New(usage)
 	}
 	b, err := cached()
 	if err != nil {
@@ -52,7 +53,7 @@ func command(ctx context.Context, args []string) error {
 		}
 		return generate(ctx, b, *count, *seed)
 	}
-	return fmt.Errorf(usage)
+	return errors.New(usage)
 }
 
 // selected returns the scripts with the given names, or all if there are none.
