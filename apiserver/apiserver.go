@@ -15,9 +15,11 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -176,6 +178,18 @@ func (s *Server) Stop() {
 	s.webhooks.Close()
 }
 
+// resourceNotFound responds to a request for a resource that is not served: with a Status in the
+// groups that are built in, and in plain text in all others, as kube-apiserver does.
+func resourceNotFound(w http.ResponseWriter, r *http.Request) {
+	info, ok := request.RequestInfoFrom(r.Context())
+	if !ok || info.APIGroup != "" && !builtin.Scheme().IsGroupRegistered(info.APIGroup) {
+		http.NotFound(w, r)
+		return
+	}
+	err := errors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
+	responsewriters.ErrorNegotiated(err, builtin.Codecs(), schema.GroupVersion{Version: "v1"}, w, r)
+}
+
 // routes returns the handler that routes requests by path.
 func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
@@ -195,7 +209,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+serviceaccount.ConfigurationPath, s.tokens.ServeConfiguration)
 	mux.HandleFunc("GET "+serviceaccount.KeysPath, s.tokens.ServeKeys)
 	mux.Handle("/", notFound)
-	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), notFound)
+	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), http.HandlerFunc(resourceNotFound))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if info, ok := request.RequestInfoFrom(r.Context()); ok && info.IsResourceRequest {
 			resources.ServeHTTP(w, r)

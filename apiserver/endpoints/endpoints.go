@@ -73,7 +73,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		warning.AddWarning(r.Context(), "", served.Warning)
 	}
 	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
-	if handle == nil || !namespaceMatches(served, info) || !nameMatches(served, info) {
+	if handle == nil || r.Method == http.MethodHead || !namespaceMatches(served, info) || !nameMatches(served, info) {
 		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb),
 			h.serializer, gvr.GroupVersion(), w, r)
 		return

@@ -18,7 +18,7 @@ import (
 type tables[T Object] struct{ kind *Of[T] }
 
 func (t tables[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	table := &metav1.Table{}
+	table := &metav1.Table{Rows: []metav1.TableRow{}}
 	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
 		table.ColumnDefinitions = t.columns()
 	}

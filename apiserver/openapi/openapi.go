@@ -70,6 +70,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			one.serveHashed(w, r, name)
 			return
 		}
+		if strings.HasPrefix(path, v3Path+"/") {
+			w.WriteHeader(http.StatusNotFound) // as in kube-apiserver, without a body
+			return
+		}
 		http.NotFound(w, r)
 	}
 }

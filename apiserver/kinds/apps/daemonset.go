@@ -113,7 +113,7 @@ func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 			errs = append(errs, field.Required(rolling.ChildField("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
 		}
 	default:
-		errs = append(errs, field.NotSupported(at.ChildField("type"), s.UpdateStrategy.Type,
+		errs = append(errs, field.NotSupported(at.Field(), fieldrules.Internal(s.UpdateStrategy),
 			[]appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType,
 				appsv1.OnDeleteDaemonSetStrategyType}))
 	}

@@ -108,7 +108,7 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy) field.ErrorList {
 		at := fldPath.Child("rollingUpdate")
 		return rollingUpdate(s.RollingUpdate.MaxUnavailable, s.RollingUpdate.MaxSurge, &at)
 	default:
-		return field.ErrorList{field.NotSupported(fldPath.ChildField("type"), s.Type,
+		return field.ErrorList{field.NotSupported(fldPath.Field(), fieldrules.Internal(*s),
 			[]appsv1.DeploymentStrategyType{appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType})}
 	}
 	return nil

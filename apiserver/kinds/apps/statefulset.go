@@ -82,8 +82,17 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList
-	errs = append(errs, fieldrules.OneOf(spec.PodManagementPolicy, &fieldrules.Spec, "podManagementPolicy",
-		appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement)...)
+	switch p := spec.PodManagementPolicy; p {
+	case "":
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("podManagementPolicy"), ""))
+	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
+	default:
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("podManagementPolicy"), p,
+			"must be 'OrderedReady' or 'Parallel'"))
+	}
+	if spec.ServiceName != "" {
+		errs = append(errs, fieldrules.DNSLabel(spec.ServiceName, &fieldrules.Spec, "serviceName")...)
+	}
 	errs = append(errs, statefulStrategy(&spec.UpdateStrategy)...)
 	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
 		at := fieldrules.Spec.Child("persistentVolumeClaimRetentionPolicy")
@@ -96,8 +105,6 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	}
 	errs = append(errs, fieldrules.OptionalNonNegative(spec.Replicas, &fieldrules.Spec, "replicas")...)
 	errs = append(errs, fieldrules.NonNegative(spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(spec.RevisionHistoryLimit, &fieldrules.Spec,
-		"revisionHistoryLimit")...)
 	if spec.Ordinals != nil {
 		at := fieldrules.Spec.Child("ordinals")
 		errs = append(errs, fieldrules.NonNegative(spec.Ordinals.Start, &at, "start")...)
@@ -129,7 +136,7 @@ func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 		return field.ErrorList{field.Required(at.Field(), "")}
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if s.RollingUpdate != nil {
-			return field.ErrorList{field.Invalid(at.ChildField("rollingUpdate"), s.RollingUpdate,
+			return field.ErrorList{field.Invalid(at.ChildField("rollingUpdate"), fieldrules.Internal(s.RollingUpdate),
 				"only allowed for updateStrategy 'RollingUpdate'")}
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
@@ -147,7 +154,7 @@ func statefulStrategy(s *appsv1.StatefulSetUpdateStrategy) field.ErrorList {
 		}
 		return errs
 	default:
-		return field.ErrorList{field.Invalid(at.Field(), *s, "must be 'RollingUpdate' or 'OnDelete'")}
+		return field.ErrorList{field.Invalid(at.Field(), fieldrules.Internal(*s), "must be 'RollingUpdate' or 'OnDelete'")}
 	}
 	return nil
 }

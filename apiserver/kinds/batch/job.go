@@ -150,8 +150,24 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(fldPath.ChildField("backoffLimitPerIndex"), *s.BackoffLimitPerIndex,
 			"requires indexed completion mode"))
 	}
+	errs = append(errs, indexedLimits(s, fldPath)...)
+	if s.PodFailurePolicy != nil {
+		errs = append(errs, failurePolicy(s, fldPath.ChildField("podFailurePolicy"))...)
+	}
+	if s.SuccessPolicy != nil {
+		if indexed && s.Completions != nil {
+			errs = append(errs, successPolicy(s, fldPath.ChildField("successPolicy"))...)
+		} else if !indexed {
+			errs = append(errs, field.Invalid(fldPath.ChildField("successPolicy"), fieldrules.Internal(*s.SuccessPolicy),
+				"requires indexed completion mode"))
+		}
+	}
+	replacements := []batchv1.PodReplacementPolicy{batchv1.Failed}
+	if s.PodFailurePolicy == nil {
+		replacements = append(replacements, batchv1.TerminatingOrFailed)
+	}
 	errs = append(errs, fieldrules.OptionalOneOf(s.PodReplacementPolicy, fldPath, "podReplacementPolicy",
-		batchv1.TerminatingOrFailed, batchv1.Failed)...)
+		replacements...)...)
 	if s.ManagedBy != nil {
 		errs = append(errs, fieldrules.QualifiedName(*s.ManagedBy, fldPath, "managedBy")...)
 	}
@@ -160,6 +176,9 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if p := s.Template.Spec.RestartPolicy; p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever {
 		errs = append(errs, field.Required(at.ChildField("spec").Child("restartPolicy"),
 			fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)))
+	} else if s.PodFailurePolicy != nil && p != corev1.RestartPolicyNever {
+		errs = append(errs, field.Invalid(at.ChildField("spec").Child("restartPolicy"), p,
+			fmt.Sprintf("only %q is supported when podFailurePolicy is specified", corev1.RestartPolicyNever)))
 	}
 	return errs
 }
@@ -206,6 +225,9 @@ func validateJobStatus(j, old *batchv1.Job) field.ErrorList {
 	errs := workload.Counts(map[string]int32{"active": s.Active, "succeeded": s.Succeeded, "failed": s.Failed})
 	errs = append(errs, fieldrules.OptionalNonNegative(s.Ready, &fieldrules.Status, "ready")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.Terminating, &fieldrules.Status, "terminating")...)
+	if s.UncountedTerminatedPods != nil {
+		errs = append(errs, uncountedPods(s.UncountedTerminatedPods, fieldrules.Status.ChildField("uncountedTerminatedPods"))...)
+	}
 	if jobIs(j, batchv1.JobComplete) && jobIs(j, batchv1.JobFailed) {
 		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{},
 			"cannot set Complete=True and Failed=true conditions"))

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	netutils "k8s.io/utils/net"
+
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -82,6 +84,15 @@ func validateNode(n *corev1.Node) field.ErrorList {
 	for i, cidr := range n.Spec.PodCIDRs {
 		errs = append(errs, validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("podCIDRs").Index(i),
 			cidr, false, nil)...)
+	}
+	if s := n.Spec.PodCIDRs; len(s) > 1 {
+		dual, err := netutils.IsDualStackCIDRStrings(s)
+		if err != nil {
+			errs = append(errs, field.InternalError(fieldrules.Spec.ChildField("podCIDRs"), err))
+		} else if !dual || len(s) > 2 {
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("podCIDRs"), s,
+				"may specify no more than one CIDR for each IP family"))
+		}
 	}
 	return errs
 }

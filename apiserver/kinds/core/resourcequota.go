@@ -20,7 +20,8 @@ func ResourceQuotas() kinds.Kind {
 	return kinds.Of[*corev1.ResourceQuota]{
 		Type: &corev1.ResourceQuota{}, List: &corev1.ResourceQuotaList{},
 		Plural: "resourcequotas", ShortNames: []string{"quota"},
-		Name: fieldrules.NameIsSubdomain,
+		ReturnsDeleted: true,
+		Name:           fieldrules.NameIsSubdomain,
 		Default: func(q *corev1.ResourceQuota) {
 			podspec.RoundUp(q.Spec.Hard)
 			podspec.RoundUp(q.Status.Hard)

@@ -33,6 +33,7 @@ func Services() kinds.Kind {
 		Validate:       validateService,
 		ValidateUpdate: validateServiceUpdate,
 		Status:         true,
+		ValidateStatus: func(s, _ *corev1.Service) field.ErrorList { return serviceStatus(s) },
 		Allocator: func(s kinds.Stored[*corev1.Service]) kinds.ResourceAllocator[*corev1.Service] {
 			return &serviceAllocator{services: s}
 		},
@@ -51,6 +52,30 @@ func Services() kinds.Kind {
 			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
 		},
 	}
+}
+
+// serviceStatus checks the addresses of a service's load balancer.
+func serviceStatus(s *corev1.Service) field.ErrorList {
+	balancer := fieldrules.Status.Child("loadBalancer")
+	list := balancer.Child("ingress")
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) > 0 {
+		return field.ErrorList{field.Forbidden(list.Field(), "may only be used when `spec.type` is 'LoadBalancer'")}
+	}
+	var errs field.ErrorList
+	for i, in := range s.Status.LoadBalancer.Ingress {
+		at := list.Index(i)
+		errs = append(errs, fieldrules.LoadBalancerAddress(in.IP, in.Hostname, &at)...)
+		switch {
+		case in.IP != "" && in.IPMode == nil:
+			errs = append(errs, field.Required(at.ChildField("ipMode"), "must be specified when `ip` is set"))
+		case in.IP == "" && in.IPMode != nil:
+			errs = append(errs, field.Forbidden(at.ChildField("ipMode"), "may not be specified when `ip` is not set"))
+		case in.IPMode != nil:
+			errs = append(errs, fieldrules.OneOf(*in.IPMode, &at, "ipMode",
+				corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)...)
+		}
+	}
+	return errs
 }
 
 const stickySeconds = int32(corev1.DefaultClientIPServiceAffinitySeconds)

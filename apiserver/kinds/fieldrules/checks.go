@@ -2,8 +2,10 @@ package fieldrules
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -188,10 +190,7 @@ func IntOrPercent(v *intstr.IntOrString, fldPath *Path, name string) field.Error
 	if v.Type == intstr.Int {
 		return NonNegative(v.IntVal, fldPath, name)
 	}
-	if len(validation.IsValidPercent(v.StrVal)) > 0 {
-		return field.ErrorList{field.Invalid(fldPath.ChildField(name), *v, "must be an integer or percentage (e.g '5%%')")}
-	}
-	return nil
+	return Invalid(validation.IsValidPercent(v.StrVal), *v, fldPath, name)
 }
 
 // AtMost100Percent checks that a percentage is not above a hundred.
@@ -367,3 +366,48 @@ func DriverName(s string, w *Path, name string) field.ErrorList {
 	}
 	return append(errs, Invalid(validation.IsDNS1123Subdomain(strings.ToLower(s)), s, w, name)...)
 }
+
+// Internal returns the value that an error of kube-apiserver shows for a struct of an API. It
+// validates internal types, which have no tags, so that their fields have Go's names in JSON, also
+// those that are empty.
+func Internal(value any) any {
+	return internal(reflect.ValueOf(value))
+}
+
+func internal(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return internal(v.Elem())
+	case reflect.Slice:
+		if v.IsNil() {
+			return nil
+		}
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = internal(v.Index(i))
+		}
+		return list
+	case reflect.Struct:
+		if _, ok := v.Interface().(json.Marshaler); ok || v.CanAddr() && v.Addr().Type().Implements(marshaler) {
+			return v.Interface()
+		}
+		fields := make([]reflect.StructField, v.NumField())
+		for i := range fields {
+			f := v.Type().Field(i)
+			fields[i] = reflect.StructField{Name: f.Name, Type: reflect.TypeFor[any]()}
+		}
+		untagged := reflect.New(reflect.StructOf(fields)).Elem()
+		for i := range fields {
+			if value := internal(v.Field(i)); value != nil {
+				untagged.Field(i).Set(reflect.ValueOf(value))
+			}
+		}
+		return untagged.Interface()
+	}
+	return v.Interface()
+}
+
+var marshaler = reflect.TypeFor[json.Marshaler]()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -23,4 +24,20 @@ func PublicIP(ip netip.Addr, text string, fldPath *Path, name string) field.Erro
 		}
 	}
 	return nil
+}
+
+// LoadBalancerAddress checks an address of a load balancer in a status, at the path of the entry.
+func LoadBalancerAddress(ip, hostname string, fldPath *Path) field.ErrorList {
+	var errs field.ErrorList
+	if ip != "" {
+		errs = append(errs, validation.IsValidIPForLegacyField(fldPath.ChildField("ip"), ip, false, nil)...)
+	}
+	if hostname == "" {
+		return errs
+	}
+	errs = append(errs, Invalid(validation.IsDNS1123Subdomain(hostname), hostname, fldPath, "hostname")...)
+	if _, err := netip.ParseAddr(hostname); err == nil {
+		errs = append(errs, field.Invalid(fldPath.ChildField("hostname"), hostname, "must be a DNS name, not an IP address"))
+	}
+	return errs
 }

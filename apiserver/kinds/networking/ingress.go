@@ -21,9 +21,19 @@ func Ingresses() kinds.Kind {
 	return kinds.Of[*networkingv1.Ingress]{
 		Type: &networkingv1.Ingress{}, List: &networkingv1.IngressList{},
 		Plural: "ingresses", ShortNames: []string{"ing"},
-		Name:       fieldrules.NameIsSubdomain,
-		Validate:   validateIngress,
-		Status:     true,
+		Name:     fieldrules.NameIsSubdomain,
+		Validate: validateIngress,
+		Status:   true,
+		ValidateStatus: func(in, _ *networkingv1.Ingress) field.ErrorList {
+			var errs field.ErrorList
+			balancer := fieldrules.Status.Child("loadBalancer")
+			list := balancer.Child("ingress")
+			for i, address := range in.Status.LoadBalancer.Ingress {
+				at := list.Index(i)
+				errs = append(errs, fieldrules.LoadBalancerAddress(address.IP, address.Hostname, &at)...)
+			}
+			return errs
+		},
 		Generation: true,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Class", "string", "The class whose controller serves the ingress."),

@@ -15,10 +15,9 @@ import (
 
 // template checks the pod template of a controller.
 func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field.ErrorList {
-	at := fldPath.Child("metadata")
-	errs := fieldrules.LabelMap(t.Labels, &at, "labels")
-	errs = append(errs, fieldrules.Annotations(t.Annotations, &at)...)
-	at = fldPath.Child("spec")
+	errs := fieldrules.LabelMap(t.Labels, fldPath, "labels")
+	errs = append(errs, fieldrules.Annotations(t.Annotations, fldPath)...)
+	at := fldPath.Child("spec")
 	errs = append(errs, Validate(&t.Spec, &at)...)
 	if len(t.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(at.ChildField("ephemeralContainers"),
@@ -48,9 +47,86 @@ func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		at := fldPath.Child("overhead")
 		errs = append(errs, fieldrules.ResourceList(s.Overhead, &at)...)
 	}
+	errs = append(errs, operatingSystem(s, fldPath)...)
+	errs = append(errs, claimNames(s, fldPath)...)
+	if s.HostUsers != nil && !*s.HostUsers {
+		for _, host := range [...]struct {
+			name string
+			set  bool
+		}{{"hostNetwork", s.HostNetwork}, {"hostPID", s.HostPID}, {"hostIPC", s.HostIPC}} {
+			if host.set {
+				errs = append(errs, field.Forbidden(fldPath.ChildField(host.name), "when `hostUsers` is false"))
+			}
+		}
+	}
 	if s.Resources != nil {
 		at := fldPath.Child("resources")
 		errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at)...)
+	}
+	return errs
+}
+
+// operatingSystem checks the operating system, and that a pod for Windows asks for nothing that only
+// Linux has.
+func operatingSystem(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	if s.OS == nil {
+		return nil
+	}
+	switch s.OS.Name {
+	case corev1.Linux:
+		return nil
+	case corev1.Windows:
+	case "":
+		return field.ErrorList{field.Required(fldPath.ChildField("os").Child("name"), "cannot be empty")}
+	default:
+		return field.ErrorList{field.NotSupported(fldPath.ChildField("os"), s.OS.Name,
+			[]corev1.OSName{corev1.Linux, corev1.Windows})}
+	}
+	var errs field.ErrorList
+	forbid := func(set bool, path *fieldrules.Path, name string) {
+		if set {
+			errs = append(errs, field.Forbidden(path.ChildField(name), "cannot be set for a windows pod"))
+		}
+	}
+	forbid(s.HostPID, fldPath, "hostPID")
+	forbid(s.HostIPC, fldPath, "hostIPC")
+	if c := s.SecurityContext; c != nil {
+		at := fldPath.Child("securityContext")
+		forbid(c.SELinuxOptions != nil, &at, "seLinuxOptions")
+		forbid(c.SeccompProfile != nil, &at, "seccompProfile")
+		forbid(c.FSGroup != nil, &at, "fsGroup")
+		forbid(c.FSGroupChangePolicy != nil, &at, "fsGroupChangePolicy")
+		forbid(len(c.Sysctls) > 0, &at, "sysctls")
+		forbid(s.ShareProcessNamespace != nil, fldPath, "shareProcessNamespace")
+		forbid(c.RunAsUser != nil, &at, "runAsUser")
+		forbid(c.RunAsGroup != nil, &at, "runAsGroup")
+		forbid(c.SupplementalGroups != nil, &at, "supplementalGroups")
+	}
+	return errs
+}
+
+// claimNames checks that containers only refer to resource claims of their pod.
+func claimNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range [...]struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", s.InitContainers}, {"containers", s.Containers}} {
+		for i := range list.containers {
+			for j, claim := range list.containers[i].Resources.Claims {
+				named := func(c corev1.PodResourceClaim) bool { return c.Name == claim.Name }
+				if slices.ContainsFunc(s.ResourceClaims, named) {
+					continue
+				}
+				missing := field.NotFound(fldPath.ChildField(list.name).Index(i).Child("resources", "claims").Index(j),
+					claim.Name)
+				missing.Detail = "must be one of the names in pod.spec.resourceClaims"
+				if len(s.ResourceClaims) == 0 {
+					missing.Detail += " which is empty"
+				}
+				errs = append(errs, missing)
+			}
+		}
 	}
 	return errs
 }
@@ -71,11 +147,6 @@ func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if s.SchedulerName != "" {
 		errs = append(errs, fieldrules.QualifiedName(s.SchedulerName, fldPath, "schedulerName")...)
 	}
-	for i, r := range s.ImagePullSecrets {
-		list := fldPath.Child("imagePullSecrets")
-		at := list.Index(i)
-		errs = append(errs, fieldrules.Required(r.Name, &at, "name")...)
-	}
 	for i, g := range s.ReadinessGates {
 		list := fldPath.Child("readinessGates")
 		at := list.Index(i)
@@ -84,9 +155,13 @@ func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	for i, g := range s.SchedulingGates {
 		list := fldPath.Child("schedulingGates")
 		at := list.Index(i)
-		errs = append(errs, fieldrules.QualifiedName(g.Name, &at, "name")...)
+		errs = append(errs, fieldrules.QualifiedName(g.Name, &list, "")...)
+		if i == 0 && s.NodeName != "" {
+			errs = append(errs, field.Forbidden(fldPath.ChildField("nodeName"),
+				"cannot be set until all schedulingGates have been cleared"))
+		}
 		if slices.ContainsFunc(s.SchedulingGates[:i], func(o corev1.PodSchedulingGate) bool { return o.Name == g.Name }) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), g.Name))
+			errs = append(errs, field.Duplicate(at.Field(), g.Name))
 		}
 	}
 	return errs
@@ -96,6 +171,9 @@ func podNetwork(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if s.Hostname != "" {
 		errs = append(errs, fieldrules.DNSLabel(s.Hostname, fldPath, "hostname")...)
+	}
+	if s.HostnameOverride != nil && *s.HostnameOverride != "" {
+		errs = append(errs, fieldrules.DNSName(*s.HostnameOverride, fldPath, "hostnameOverride")...)
 	}
 	if s.Subdomain != "" {
 		errs = append(errs, fieldrules.DNSLabel(s.Subdomain, fldPath, "subdomain")...)

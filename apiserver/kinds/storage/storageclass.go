@@ -20,7 +20,8 @@ func StorageClasses() kinds.Kind {
 	return kinds.Of[*storagev1.StorageClass]{
 		Type: &storagev1.StorageClass{}, List: &storagev1.StorageClassList{},
 		Plural: "storageclasses", ShortNames: []string{"sc"}, Cluster: true,
-		Name: fieldrules.NameIsSubdomain,
+		ReturnsDeleted: true,
+		Name:           fieldrules.NameIsSubdomain,
 		Default: func(c *storagev1.StorageClass) {
 			fieldrules.DefaultPointer(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
 			fieldrules.DefaultPointer(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)

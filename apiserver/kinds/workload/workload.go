@@ -23,19 +23,18 @@ import (
 
 // Selects checks a selector, and that it matches the labels of the template.
 func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) field.ErrorList {
+	var errs field.ErrorList
 	if s == nil {
-		return field.ErrorList{field.Required(fieldrules.Spec.ChildField("selector"), "")}
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
+	} else {
+		errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
 	}
-	errs := fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")
-	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+	if s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "empty selector is invalid for "+kind))
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		if len(errs) == 0 {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "invalid label selector"))
-		}
-		return errs
+		return append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "invalid label selector"))
 	}
 	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),

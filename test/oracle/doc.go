@@ -1,0 +1,57 @@
+// Command oracle compares this module's API server with the real kube-apiserver.
+//
+//	go run . build       builds kube-apiserver and etcd into the user's cache directory, once
+//	go run . compare     runs the scripts against both, and writes docs/fidelity.md
+//	go run . record      runs the scripts against kube-apiserver, and rewrites their answers
+//	go run . generate    sends requests derived from the schema of each kind to both
+//
+// The modules in kubernetes and etcd pin the two programs as tools; building them takes a quarter of
+// an hour, so nothing but the command build does it.
+//
+// # Scripts
+//
+// A script is a txtar archive in testdata, whose sections are requests, each followed by the section
+// "answer" with what kube-apiserver answered:
+//
+//	-- a name is required --
+//	POST v1/configmaps
+//
+//	data: {a: b}
+//	-- answer --
+//	422
+//
+//	...
+//
+// The first line of a request is its method and path. A path without a leading slash consists of an
+// API version and a path in the namespace of the script. Headers follow, an empty line, and the
+// body in YAML, which is sent as JSON unless there is a Content-Type header. Several bodies,
+// separated by lines that begin with "---" and may continue with a title, are sent one by one.
+//
+// The methods MERGE, STRATEGIC, JSONPATCH and APPLY are PATCH with the respective content type, and
+// the last with a field manager. WATCH starts a watch, and EVENTS n closes it after n events.
+//
+// A section whose name begins with $ is a template. A body whose first line is the name of a
+// template is that object, changed by the lines that follow: "path: value" sets a field, "delete
+// path" removes it.
+//
+// Headers that begin with $ are directives:
+//
+//	$name: path     sets the variable $name to a field of the answer
+//	$show: path     records only that field of the answer; several are separated by spaces
+//	$until: 200     repeats the request until it is answered with this code, or
+//	$until: path=v  until a field of the answer has this value
+//	$as: anonymous  sends the request without a client certificate
+//
+// Variables are replaced in paths, headers and bodies; $NS is the namespace.
+//
+// # Answers
+//
+// An answer is a status code, the headers that are unusual, and the body as YAML, normalised: what is
+// random or depends on time has a symbol, which is the same for the same value throughout a script.
+//
+// testdata/differences.txt lists the differences of this module's server from the recorded answers.
+// Each is below its reason, a line that begins with "# 1.37:" (a later version of Kubernetes, with
+// the release note), "# choice:" (deliberate) or "# gap:" (not built yet). Go tests compare this
+// module's server with the recorded answers, and fail when a difference is not listed and when a
+// listed one is gone, so the gaps can only shrink.
+package main

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"flyball.dev/apiserver/admission"
+	"flyball.dev/controlplane"
+)
+
+// startFlyball starts this module's API server without controllers, as kube-apiserver runs without
+// kube-controller-manager, and with all admission plugins that kube-apiserver has by default.
+func startFlyball(ctx context.Context) (*server, *controlplane.ControlPlane, error) {
+	plane, err := controlplane.Start(ctx, controlplane.Options{
+		Listen:             "127.0.0.1:0",
+		WithoutControllers: true,
+		Admission: admission.Options{
+			Enable: []string{admission.ServiceAccount, admission.StorageObjectInUseProtection, "NodeRestriction"},
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig())
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := newServer("flyball", config)
+	return s, plane, err
+}

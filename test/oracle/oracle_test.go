@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// load returns all scripts.
+func load(t *testing.T) []*script {
+	t.Helper()
+	scripts, err := loadScripts("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scripts
+}
+
+// TestRecorded compares this module's server with the recorded answers. What differs must be listed,
+// and what is listed must differ.
+func TestRecorded(t *testing.T) {
+	results, err := playFlyball(t.Context(), load(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := loadKnown(differencesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.exchange.recorded == nil {
+			t.Errorf("%s/%s has no recorded answer: go run . record %s", r.script.name, r.exchange.name, r.script.name)
+		}
+		for _, d := range r.differences {
+			if list.find(r.script.name, r.exchange.name, d) == nil {
+				t.Errorf("%s\n\twant %s\n\tgot  %s", line(r.script.name, r.exchange.name, d), d.want, d.got)
+			}
+		}
+	}
+	for _, e := range list.entries {
+		if e.matches == 0 {
+			t.Errorf("no longer differs, take it from %s: %s", differencesFile, e.line)
+		}
+	}
+}
+
+// TestKubernetes compares kube-apiserver with its recorded answers, if it has been built. Scripts whose
+// answers differ run again on a new server, since what its controllers do takes longer on a machine
+// that is busy.
+func TestKubernetes(t *testing.T) {
+	b, err := cached()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.exist() {
+		t.Skip("there is no kube-apiserver in the cache: go run . build")
+	}
+	differing := playKubernetes(t, b, load(t))
+	if len(differing) == 0 {
+		return
+	}
+	var again []*script
+	for _, r := range differing {
+		if !slices.Contains(again, r.script) {
+			again = append(again, r.script)
+		}
+	}
+	for _, r := range playKubernetes(t, b, again) {
+		for _, d := range r.differences {
+			t.Errorf("%s\n\trecorded %s\n\tis       %s", line(r.script.name, r.exchange.name, d), d.want, d.got)
+		}
+	}
+}
+
+// playKubernetes runs scripts on a new kube-apiserver and returns the exchanges whose answers differ.
+func playKubernetes(t *testing.T, b binaries, scripts []*script) []result {
+	t.Helper()
+	k, err := startKubernetes(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := k.stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	results, err := play(t.Context(), k.server, scripts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(results, func(r result) bool { return len(r.differences) == 0 })
+}
+
+// TestFormat checks that scripts are not changed by being read and written.
+func TestFormat(t *testing.T) {
+	for _, s := range load(t) {
+		again, err := parseScript(s.name, s.format())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := again.format(); !bytes.Equal(got, s.format()) {
+			t.Errorf("%s is %d bytes, and after reading and writing %d", s.name, len(s.format()), len(got))
+		}
+	}
+}
+
+// TestChanges checks how bodies change their template.
+func TestChanges(t *testing.T) {
+	s, err := parseScript("x", []byte("-- $t --\nspec: {list: [{a: 1}], gone: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.object(strings.Join([]string{"$t", "spec.list[0].a: 2", "spec.list[1]:", "  b: 3", `data["x.y"]: "4"`, "delete spec.gone"}, "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "data:\n  x.y: \"4\"\nspec:\n  list:\n  - a: 2\n  - b: 3"
+	if text(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", text(got), want)
+	}
+}
+
+// TestNormalize checks what symbols say about resource versions and uids.
+func TestNormalize(t *testing.T) {
+	n := newNormalizer("127.0.0.1:1", "")
+	const one, two = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+	for _, c := range []struct{ name, rv, uid, wantRV, wantUID string }{
+		{"a", "7", one, "<new>", "<new>"},
+		{"b", "9", two, "<new>", "<new>"},
+		{"a", "7", one, "<same>", "<uid of a>"},
+		{"a", "10", one, "<new>", "<uid of a>"},
+		{"a", "7", one, "<old>", "<uid of a>"},
+	} {
+		object := map[string]any{"metadata": map[string]any{"name": c.name, "resourceVersion": c.rv, "uid": c.uid}}
+		got := n.normalize(200, nil, object).body.(map[string]any)["metadata"].(map[string]any)
+		if got["resourceVersion"] != c.wantRV || got["uid"] != c.wantUID {
+			t.Errorf("%v: got %v and %v", c, got["resourceVersion"], got["uid"])
+		}
+	}
+}
