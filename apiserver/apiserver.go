@@ -18,10 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
 	"flyball.dev/apiserver/authz/rbac"
@@ -60,6 +62,8 @@ type Options struct {
 	// get 429 Too Many Requests, except those of members of system:masters. Watches and other
 	// long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
+	// Audit configures the audit log. By default there is none.
+	Audit auditlog.Options
 	// DialWebhook connects to webhooks, by default over TCP. It must be safe for concurrent use.
 	DialWebhook webhook.DialFunc
 }
@@ -76,6 +80,10 @@ type Server struct {
 	admission upstream.Interface
 	webhooks  *webhook.Dialer
 	handler   http.Handler
+	health    *health
+	audit     *auditlog.Log // nil for none
+	reading   *limiter
+	mutating  *limiter
 	ready     atomic.Bool
 	stopping  context.Context
 	stop      context.CancelFunc
@@ -91,6 +99,9 @@ func New(o Options) (*Server, error) {
 	services := webhook.Services{Storage: s.objects.Storage}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	guards, err := s.setUpAuthorization()
+	if err == nil {
+		s.audit, err = auditlog.New(o.Audit)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -174,12 +185,15 @@ func (s *Server) Stop() {
 		s.custom.Close()
 	}
 	s.webhooks.Close()
+	if s.audit != nil {
+		s.audit.Close()
+	}
 }
 
 // routes returns the handler that routes requests by path.
 func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
-	health := &health{ready: &s.ready, checks: s.options.ReadyChecks}
+	s.health = &health{ready: &s.ready, checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
 	versions := discovery.New(s.catalog, builtin.Codecs())
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}",
@@ -189,11 +203,14 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.Handle("GET /openapi/", openapi.New(s.catalog, builtin.Scheme()))
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
-		mux.Handle("GET "+path, health)
-		mux.Handle("GET "+path+"/", health)
+		handler := metrics.InstrumentHandlerFunc("GET", "", "", "", path, "", "", false, "", s.health.ServeHTTP)
+		mux.Handle("GET "+path, handler)
+		mux.Handle("GET "+path+"/", handler)
 	}
 	mux.HandleFunc("GET "+serviceaccount.ConfigurationPath, s.tokens.ServeConfiguration)
 	mux.HandleFunc("GET "+serviceaccount.KeysPath, s.tokens.ServeKeys)
+	mux.Handle("/metrics", s.metricsHandler())
+	mux.HandleFunc("GET /{$}", s.serveIndex)
 	mux.Handle("/", notFound)
 	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,6 +20,7 @@ import (
 
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/certificates"
@@ -54,6 +55,8 @@ type Options struct {
 	// StorageObjectInUseProtection, whose finalizers must be removed, are disabled unless enabled by
 	// their names.
 	Admission admission.Options
+	// Audit configures the audit log. By default there is none.
+	Audit auditlog.Options
 	// DialWebhook connects to admission and conversion webhooks, by default over TCP. It must be safe
 	// for concurrent use.
 	DialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
@@ -134,6 +137,7 @@ func (c *ControlPlane) start(o Options) error {
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,
 		MaxMutatingRequestsInFlight: o.MaxMutatingRequestsInFlight,
+		Audit:                       o.Audit,
 		DialWebhook:                 o.DialWebhook,
 	}
 	if !o.WithoutControllers {

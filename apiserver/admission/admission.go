@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/klog/v2"
@@ -122,10 +123,10 @@ func New(o Options, e Environment) (admission.Interface, error) {
 		case p.new == nil && enabled:
 			klog.Warningf("The admission plugin %s is not implemented", p.name)
 		case p.new != nil && (enabled || !p.off):
-			chosen = append(chosen, p.new(e))
+			chosen = append(chosen, metrics.WithControllerMetrics(p.new(e), p.name))
 		}
 	}
-	return reinvoking{admission.NewChainHandler(chosen...)}, nil
+	return metrics.WithStepMetrics(reinvoking{admission.NewChainHandler(chosen...)}), nil
 }
 
 // chain is what [admission.NewChainHandler] returns.

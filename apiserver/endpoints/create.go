@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
@@ -29,8 +30,8 @@ import (
 )
 
 // creator serves the usual create itself, on the goroutine of the request and with the managed
-// fields of [resource.Resource.ManagedFields]. It leaves unusual ones, and every invalid request,
-// to upstream's handler, which would come to the same result for all of them.
+// fields of [resource.Resource.ManagedFields]. It leaves unusual ones, those that are audited, and
+// every invalid request, to upstream's handler, which would come to the same result for all of them.
 type creator struct {
 	resource  *resource.Resource
 	storage   rest.Creater
@@ -71,7 +72,7 @@ type newObject struct {
 func (c *creator) decode(r *http.Request) (n newObject, ok bool) {
 	scope := c.resource.Scope
 	body, ok := r.Body.(*bufferedBody)
-	if !ok || r.URL.RawQuery != "" || len(body.bytes) == 0 {
+	if !ok || r.URL.RawQuery != "" || len(body.bytes) == 0 || audit.AuditContextFrom(r.Context()).Enabled() {
 		return n, false
 	}
 	out, _, err := negotiation.NegotiateOutputMediaType(r, scope.Serializer, scope)
