@@ -52,7 +52,7 @@ func TestMetrics(t *testing.T) {
 		`apiserver_storage_objects{resource="configmaps"} `,
 		`apiserver_resource_objects{group="",resource="configmaps"} `,
 		`apiserver_admission_step_admission_duration_seconds_count{operation="CREATE",rejected="false",type="admit"}`,
-		`apiserver_admission_controller_admission_duration_seconds_count{name="NamespaceLifecycle",operation="CREATE",rejected="false",type="admit"}`,
+		`apiserver_admission_controller_admission_duration_seconds_count{name="ResourceQuota",operation="CREATE",rejected="false",type="validate"}`,
 		`authentication_attempts{result="success"}`,
 		`authorization_attempts_total{result="no-opinion"}`,
 		`process_resident_memory_bytes `,
