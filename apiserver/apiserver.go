@@ -48,8 +48,8 @@ const maxRequestBody = 3 << 20
 type Options struct {
 	// Storage keeps the objects. The server does not close it.
 	Storage storage.Store
-	// Authentication configures the authenticators besides that of service accounts' tokens, which
-	// the server adds.
+	// Authentication configures the authenticators besides those of service accounts' and
+	// bootstrap tokens, which the server adds.
 	Authentication authn.Config
 	// AuthorizationMode is [authz.ModeRBAC], the default, or [authz.ModeAlwaysAllow].
 	AuthorizationMode string
@@ -64,7 +64,9 @@ type Options struct {
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 	// Audit configures the audit log. By default there is none.
 	Audit auditlog.Options
-	// DialWebhook connects to webhooks, by default over TCP. It must be safe for concurrent use.
+	// Aggregation configures the requests to extension API servers.
+	Aggregation Aggregation
+	// DialWebhook connects to webhooks and extension API servers, by default over TCP. It must be safe for concurrent use.
 	DialWebhook webhook.DialFunc
 }
 
@@ -109,6 +111,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("the key of service accounts: %w", err)
 	}
 	o.Authentication.ServiceAccounts = s.tokens
+	o.Authentication.Bootstrap = authn.BootstrapTokens{Objects: s.objects}
 	o.Authentication.Audiences = authenticator.Audiences{serviceaccount.Issuer}
 	s.users = authn.New(o.Authentication)
 	resources, err := kinds.Resources(kinds.Options{
@@ -153,7 +156,9 @@ func New(o Options) (*Server, error) {
 		s.Stop()
 		return nil, err
 	}
-	s.handler = chain(s.pipeline(), s.routes())
+	remote := s.newAggregator(services)
+	s.handler = chain(s.pipeline(), remote.Wrap(s.routes()))
+	s.work.Go(func() { remote.Run(s.stopping) })
 	s.ready.Store(true)
 	return s, nil
 }
