@@ -100,6 +100,7 @@ func requestedName(a admission.Attributes) string {
 	return a.GetName()
 }
 
+// checkPod checks a request for a pod or one of its subresources.
 func (n nodeRestriction) checkPod(ctx context.Context, a admission.Attributes, node string) error {
 	operation := a.GetOperation()
 	switch a.GetSubresource() {

@@ -174,6 +174,7 @@ func (a *Aggregator) get(ctx context.Context, r *remote, path string, into any) 
 	return nil
 }
 
+// fetch reads a document of at most maxDocument bytes.
 func (a *Aggregator) fetch(ctx context.Context, r *remote, location string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
