@@ -30,6 +30,8 @@ var may = []struct {
 	{path: "apiserver/managedfields", imports: []string{"apiserver/schema"}},
 	{path: "apiserver/resource", imports: []string{"apiserver/managedfields"}},
 	{path: "apiserver/store", imports: []string{"storage"}},
+	{path: "apiserver/aggregator", imports: []string{"apiserver/resource", "apiserver/webhook", "storage"}},
+	{path: "apiserver/auditlog"},
 	{path: "apiserver/authn"},
 	{path: "apiserver/authz"},
 	{path: "apiserver/serviceaccount"},

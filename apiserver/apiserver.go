@@ -20,10 +20,12 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
 	"flyball.dev/apiserver/authz/rbac"
@@ -48,8 +50,8 @@ const maxRequestBody = 3 << 20
 type Options struct {
 	// Storage keeps the objects. The server does not close it.
 	Storage storage.Store
-	// Authentication configures the authenticators besides that of service accounts' tokens, which
-	// the server adds.
+	// Authentication configures the authenticators besides those of service accounts' and
+	// bootstrap tokens, which the server adds.
 	Authentication authn.Config
 	// AuthorizationMode is [authz.ModeRBAC], the default, or [authz.ModeAlwaysAllow].
 	AuthorizationMode string
@@ -62,7 +64,12 @@ type Options struct {
 	// get 429 Too Many Requests, except those of members of system:masters. Watches and other
 	// long-running requests do not count.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
-	// DialWebhook connects to webhooks, by default over TCP. It must be safe for concurrent use.
+	// Audit configures the audit log. By default there is none.
+	Audit auditlog.Options
+	// Aggregation configures the requests to extension API servers.
+	Aggregation Aggregation
+	// DialWebhook connects to webhooks and extension API servers, by default over TCP. It must be safe
+	// for concurrent use.
 	DialWebhook webhook.DialFunc
 }
 
@@ -78,6 +85,10 @@ type Server struct {
 	admission upstream.Interface
 	webhooks  *webhook.Dialer
 	handler   http.Handler
+	health    *health
+	audit     *auditlog.Log // nil for none
+	reading   *limiter
+	mutating  *limiter
 	ready     atomic.Bool
 	stopping  context.Context
 	stop      context.CancelFunc
@@ -93,6 +104,9 @@ func New(o Options) (*Server, error) {
 	services := webhook.Services{Storage: s.objects.Storage}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	guards, err := s.setUpAuthorization()
+	if err == nil {
+		s.audit, err = auditlog.New(o.Audit)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +114,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("the key of service accounts: %w", err)
 	}
 	o.Authentication.ServiceAccounts = s.tokens
+	o.Authentication.Bootstrap = authn.BootstrapTokens{Objects: s.objects}
 	o.Authentication.Audiences = authenticator.Audiences{serviceaccount.Issuer}
 	s.users = authn.New(o.Authentication)
 	resources, err := kinds.Resources(kinds.Options{
@@ -144,7 +159,9 @@ func New(o Options) (*Server, error) {
 		s.Stop()
 		return nil, err
 	}
-	s.handler = chain(s.pipeline(), s.routes())
+	remote := s.newAggregator(services)
+	s.handler = chain(s.pipeline(), remote.Wrap(s.routes()))
+	s.work.Go(func() { remote.Run(s.stopping) })
 	s.ready.Store(true)
 	return s, nil
 }
@@ -176,6 +193,9 @@ func (s *Server) Stop() {
 		s.custom.Close()
 	}
 	s.webhooks.Close()
+	if s.audit != nil {
+		s.audit.Close()
+	}
 }
 
 // resourceNotFound responds to a request for a resource that is not served: with a Status in the
@@ -193,7 +213,7 @@ func resourceNotFound(w http.ResponseWriter, r *http.Request) {
 // routes returns the handler that routes requests by path.
 func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
-	health := &health{ready: &s.ready, checks: s.options.ReadyChecks}
+	s.health = &health{ready: &s.ready, checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
 	versions := discovery.New(s.catalog, builtin.Codecs())
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}",
@@ -203,11 +223,14 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.Handle("GET /openapi/", openapi.New(s.catalog, builtin.Scheme()))
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
-		mux.Handle("GET "+path, health)
-		mux.Handle("GET "+path+"/", health)
+		handler := metrics.InstrumentHandlerFunc("GET", "", "", "", path, "", "", false, "", s.health.ServeHTTP)
+		mux.Handle("GET "+path, handler)
+		mux.Handle("GET "+path+"/", handler)
 	}
 	mux.HandleFunc("GET "+serviceaccount.ConfigurationPath, s.tokens.ServeConfiguration)
 	mux.HandleFunc("GET "+serviceaccount.KeysPath, s.tokens.ServeKeys)
+	mux.Handle("/metrics", s.metricsHandler())
+	mux.HandleFunc("GET /{$}", s.serveIndex)
 	mux.Handle("/", notFound)
 	resources := endpoints.New(s.catalog, s.admission, builtin.Codecs(), http.HandlerFunc(resourceNotFound))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -28,6 +28,7 @@ import (
 	"flyball.dev/apiserver/kinds/networking"
 	"flyball.dev/apiserver/kinds/scheduling"
 	"flyball.dev/apiserver/managedfields"
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 )
@@ -46,6 +47,9 @@ func (s *Server) bootstrap() error {
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", o.resource.Resource, o.object.GetName(), err)
 		}
+	}
+	if err := s.publishAuthentication(); err != nil {
+		return fmt.Errorf("the authentication of extension API servers: %w", err)
 	}
 	return nil
 }
@@ -133,8 +137,7 @@ func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Obje
 
 // own returns the context of a write of the server itself, whose user may do everything.
 func own() context.Context {
-	return request.WithUser(context.Background(),
-		&user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+	return request.WithUser(context.Background(), serverUser)
 }
 
 // seed creates an object of the server's own, if it does not exist, and reports whether it did. The
@@ -176,6 +179,9 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	return err == nil, err
 }
 
+// serverUser is the user of the server's own writes.
+var serverUser = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
+
 // create creates an object, without admission, if it does not exist.
 func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
@@ -199,12 +205,27 @@ func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string
 	if !ok {
 		return errors.NewNotFound(gvr.GroupResource(), name)
 	}
+	return update(request.WithNamespace(own(), namespace), r, name, change)
+}
+
+// replaceStatus updates the status of an object without a namespace, without admission.
+func (s *Server) replaceStatus(ctx context.Context, gvr schema.GroupVersionResource, name string,
+	change func(obj runtime.Object)) error {
+	r, ok := s.catalog.Snapshot().Lookup(gvr)
+	if !ok {
+		return errors.NewNotFound(gvr.GroupResource(), name)
+	}
+	return update(request.WithNamespace(request.WithUser(ctx, serverUser), ""), r.Subresource("status"), name, change)
+}
+
+// update updates an object by the storage of a resource or of its status.
+func update(ctx context.Context, r *resource.Resource, name string, change func(obj runtime.Object)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
 		obj := old.DeepCopyObject()
 		change(obj)
 		return r.Scope.FieldManager.UpdateNoErrors(old, obj, manager), nil
 	})
-	_, _, err := r.Storage.(rest.Updater).Update(request.WithNamespace(own(), namespace), name, info,
+	_, _, err := r.Storage.(rest.Updater).Update(ctx, name, info,
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 	return err
 }

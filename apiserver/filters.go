@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -45,12 +45,25 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// addContext adds the time of receipt and the audit context that upstream's handlers expect to a
-// request's context.
+// addContext adds the time of receipt, latency trackers and the audit context to a request's
+// context, and the audit ID to the response.
 func (s *Server) addContext(next http.Handler) http.Handler {
+	if s.audit == nil {
+		next = withoutAudit(next)
+	}
+	next = filters.WithAuditInit(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := audit.WithAuditContext(request.WithReceivedTimestamp(r.Context(), time.Now()))
+		ctx := request.WithLatencyTrackers(request.WithReceivedTimestamp(r.Context(), time.Now()))
 		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// withoutAudit makes handlers record nothing in the audit context of requests.
+func withoutAudit(next http.Handler) http.Handler {
+	none := audit.RequestAuditConfig{Level: auditapi.LevelNone}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = audit.AuditContextFrom(r.Context()).Init(none, nil) // fails only if it was called before
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -76,15 +89,21 @@ func (s *Server) forbidCaching(next http.Handler) http.Handler { return filters.
 
 // authenticate adds the user to the context, and removes the credentials from the request.
 func (s *Server) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response, ok, err := s.users.AuthenticateRequest(r)
-		if err != nil || !ok {
-			refuse(w, r, errors.NewUnauthorized("Unauthorized"))
-			return
-		}
-		r.Header.Del("Authorization")
-		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), response.User)))
+	var failed http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, errors.NewUnauthorized("Unauthorized"))
 	})
+	if s.audit != nil {
+		failed = filters.WithFailedAuthenticationAudit(failed, s.audit.Sink, s.audit.Policy)
+	}
+	return filters.WithAuthentication(next, s.users, failed, nil, nil)
+}
+
+// log records requests in the audit log, as its policy says. Without a log it passes them on.
+func (s *Server) log(next http.Handler) http.Handler {
+	if s.audit == nil {
+		return next
+	}
+	return filters.WithAudit(next, s.audit.Sink, s.audit.Policy, longRunning)
 }
 
 // impersonate replaces the user by the one in the request's Impersonate headers, if there are any
@@ -104,22 +123,7 @@ func (s *Server) impersonate(next http.Handler) http.Handler {
 
 // authorize answers 403 for a request that no authorizer allows.
 func (s *Server) authorize(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		attributes, err := filters.GetAuthorizerAttributes(r.Context())
-		if err != nil {
-			refuse(w, r, errors.NewInternalError(err))
-			return
-		}
-		decision, reason, err := s.access.Authorize(r.Context(), attributes)
-		switch {
-		case decision == authorizer.DecisionAllow:
-			next.ServeHTTP(w, r)
-		case err != nil:
-			refuse(w, r, errors.NewInternalError(err))
-		default:
-			responsewriters.Forbidden(attributes, w, r, reason, builtin.Codecs())
-		}
-	})
+	return filters.WithAuthorization(next, s.access, builtin.Codecs())
 }
 
 // refuse answers with an error, in the API version of the request's path.

@@ -34,17 +34,7 @@ var errNotServing = errors.New("the server is not serving")
 // results.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint, only, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	checks := []check{{"ping", nil}}
-	if endpoint == "readyz" {
-		serving := check{name: "serving"}
-		if !h.ready.Load() {
-			serving.err = errNotServing
-		}
-		checks = append(checks, serving)
-		for _, c := range h.checks {
-			checks = append(checks, check{c.Name, c.Check()})
-		}
-	}
+	checks := h.run(endpoint)
 	var report strings.Builder
 	healthy, known := true, only == ""
 	for _, c := range checks {
@@ -76,4 +66,21 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Fprint(w, "ok")
 	}
+}
+
+// run runs the checks of an endpoint.
+func (h *health) run(endpoint string) []check {
+	checks := []check{{"ping", nil}}
+	if endpoint != "readyz" {
+		return checks
+	}
+	serving := check{name: "serving"}
+	if !h.ready.Load() {
+		serving.err = errNotServing
+	}
+	checks = append(checks, serving)
+	for _, c := range h.checks {
+		checks = append(checks, check{c.Name, c.Check()})
+	}
+	return checks
 }

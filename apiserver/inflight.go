@@ -3,9 +3,11 @@ package apiserver
 import (
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -19,17 +21,17 @@ const (
 // read-only and mutating requests have one each. Long-running requests do not count, and members of
 // system:masters are not limited.
 func (s *Server) limitInFlight(next http.Handler) http.Handler {
-	reading := newSemaphore(s.options.MaxRequestsInFlight, defaultMaxRequestsInFlight)
-	mutating := newSemaphore(s.options.MaxMutatingRequestsInFlight, defaultMaxMutatingRequestsInFlight)
+	s.reading = newLimiter(s.options.MaxRequestsInFlight, defaultMaxRequestsInFlight)
+	s.mutating = newLimiter(s.options.MaxMutatingRequestsInFlight, defaultMaxMutatingRequestsInFlight)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		if !ok || longRunning(r, info) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		limit := mutating
+		limit := s.mutating
 		if info.Verb == "get" || info.Verb == "list" {
-			limit = reading
+			limit = s.reading
 		}
 		switch {
 		case limit.tryAcquire():
@@ -38,6 +40,7 @@ func (s *Server) limitInFlight(next http.Handler) http.Handler {
 		case privileged(r):
 			next.ServeHTTP(w, r)
 		default:
+			metrics.RecordDroppedRequest(r, info, metrics.APIServerComponent, limit == s.mutating)
 			refuse(w, r, errors.NewTooManyRequests("Too many requests, please try again later.", retryAfter))
 		}
 	})
@@ -49,33 +52,28 @@ func privileged(r *http.Request) bool {
 	return ok && slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }
 
-// semaphore is a counting semaphore with an element for each holder. A nil one has no limit.
-type semaphore chan struct{}
+// limiter counts requests in flight up to a limit. A negative limit is none.
+type limiter struct {
+	limit int64
+	count atomic.Int64
+}
 
-func newSemaphore(limit, byDefault int) semaphore {
-	switch {
-	case limit < 0:
-		return nil
-	case limit == 0:
+func newLimiter(limit, byDefault int) *limiter {
+	if limit == 0 {
 		limit = byDefault
 	}
-	return make(semaphore, limit)
+	return &limiter{limit: int64(limit)}
 }
 
-func (s semaphore) tryAcquire() bool {
-	if s == nil {
-		return true
-	}
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
+func (l *limiter) tryAcquire() bool {
+	if n := l.count.Add(1); l.limit >= 0 && n > l.limit {
+		l.count.Add(-1)
 		return false
 	}
+	return true
 }
 
-func (s semaphore) release() {
-	if s != nil {
-		<-s
-	}
-}
+func (l *limiter) release() { l.count.Add(-1) }
+
+// inFlight returns the number of requests in flight that are counted.
+func (l *limiter) inFlight() int { return int(l.count.Load()) }

@@ -20,6 +20,7 @@ func (s *Server) pipeline() []filter {
 		{"lifetime", s.boundLifetime},
 		{"caching", s.forbidCaching},
 		{"authentication", s.authenticate},
+		{"audit", s.log},
 		{"impersonation", s.impersonate},
 		{"limit", s.limitInFlight},
 		{"authorization", s.authorize},

@@ -12,7 +12,7 @@ import (
 
 // TestPipelineOrder pins the order of the filters, since each relies on those before it.
 func TestPipelineOrder(t *testing.T) {
-	want := "recover context info warnings lifetime caching authentication impersonation limit authorization"
+	want := "recover context info warnings lifetime caching authentication audit impersonation limit authorization"
 	var names []string
 	for _, s := range (&Server{}).pipeline() {
 		names = append(names, s.name)

@@ -73,6 +73,8 @@ var descriptors = []descriptor{
 		}
 		return rootca.AddToManager(mgr, o.RootCA)
 	}},
+	{"csrapproving", withoutOptions(certificates.AddApproverToManager)},
+	{"csrcleaner", withoutOptions(certificates.AddCleanerToManager)},
 	{"csrsigning", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		if o.Signer == nil {
 			return nil

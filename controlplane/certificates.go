@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"flyball.dev/apiserver"
 )
 
 // certificateLifetime is the validity of all certificates.
@@ -125,6 +127,19 @@ func (a *authority) administrator() (keyPair, error) {
 	template.Subject.Organization = []string{user.SystemPrivilegedGroup}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.sign(template)
+}
+
+// newAggregation returns the client certificate of requests to extension API servers. It has an
+// authority of its own, which signs nothing else, so that no user can pass for the API server.
+func newAggregation(clients *authority) (apiserver.Aggregation, error) {
+	ca, err := newAuthority()
+	if err != nil {
+		return apiserver.Aggregation{}, err
+	}
+	template := certificate(apiserver.ProxyClient)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	pair, err := ca.sign(template)
+	return apiserver.Aggregation{ClientCA: clients.pem(), CA: ca.pem(), Certificate: pair.cert, Key: pair.key}, err
 }
 
 // sign completes a template with a new key and signs it.

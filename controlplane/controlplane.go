@@ -20,6 +20,7 @@ import (
 
 	"flyball.dev/apiserver"
 	"flyball.dev/apiserver/admission"
+	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/certificates"
@@ -50,11 +51,13 @@ type Options struct {
 	// the certificate of the authority of this control plane, and its Signer that authority.
 	Controllers controllers.Options
 	// Admission selects the API server's admission plugins. Without the controllers that they need,
-	// ServiceAccount, which refuses pods in namespaces without a service account, and
-	// StorageObjectInUseProtection, whose finalizers must be removed, are disabled unless enabled by
-	// their names.
+	// ServiceAccount, which refuses pods in namespaces without a service account,
+	// StorageObjectInUseProtection, whose finalizers must be removed, and TaintNodesByCondition, whose
+	// taint must be removed, are disabled unless enabled by their names.
 	Admission admission.Options
-	// DialWebhook connects to admission and conversion webhooks, by default over TCP. It must be safe
+	// Audit configures the audit log. By default there is none.
+	Audit auditlog.Options
+	// DialWebhook connects to webhooks and extension API servers, by default over TCP. It must be safe
 	// for concurrent use.
 	DialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger is the logger of the controllers. They log errors; at level 1 their start and stop,
@@ -123,6 +126,10 @@ func (c *ControlPlane) start(o Options) error {
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
+	aggregation, err := newAggregation(ca)
+	if err != nil {
+		return fmt.Errorf("certificates: %w", err)
+	}
 	authentication := authn.Config{Tokens: o.Tokens}
 	if o.Listen != "" {
 		authentication.ClientCA = ca.pool()
@@ -134,6 +141,8 @@ func (c *ControlPlane) start(o Options) error {
 		Admission:                   o.admissionOptions(),
 		MaxRequestsInFlight:         o.MaxRequestsInFlight,
 		MaxMutatingRequestsInFlight: o.MaxMutatingRequestsInFlight,
+		Audit:                       o.Audit,
+		Aggregation:                 aggregation,
 		DialWebhook:                 o.DialWebhook,
 	}
 	if !o.WithoutControllers {

@@ -171,6 +171,9 @@ type bufferedWriter struct {
 func (w *bufferedWriter) Header() http.Header { return w.header }
 func (w *bufferedWriter) Flush()              {}
 
+// CloseNotify makes upstream's filters keep the method Flush. Its channel never receives.
+func (w *bufferedWriter) CloseNotify() <-chan bool { return nil }
+
 func (w *bufferedWriter) WriteHeader(code int) {
 	if w.code == 0 {
 		w.code = code
@@ -202,6 +205,9 @@ type streamWriter struct {
 
 func (w *streamWriter) Header() http.Header { return w.header }
 func (w *streamWriter) Flush()              { w.WriteHeader(http.StatusOK) }
+
+// CloseNotify makes upstream's filters keep the method Flush. Its channel never receives.
+func (w *streamWriter) CloseNotify() <-chan bool { return nil }
 
 func (w *streamWriter) WriteHeader(code int) {
 	w.once.Do(func() {

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/metrics"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/klog/v2"
@@ -44,29 +45,32 @@ var plugins = []struct {
 	new  func(Environment) admission.Interface
 	// off is set for a plugin that does not run by default.
 	off bool
+	// measured is set for a plugin that may take long, whose duration is in the metrics. To measure
+	// those that only compute would cost more than what they do.
+	measured bool
 }{
-	{name: "AlwaysAdmit", off: true},
-	{name: "NamespaceAutoProvision", off: true},
+	{name: "AlwaysAdmit", new: newNothing, off: true},
+	{name: "NamespaceAutoProvision", new: newNamespaceAutoProvision, off: true},
 	{name: "NamespaceLifecycle", new: newNamespaceLifecycle},
-	{name: "NamespaceExists", off: true},
-	{name: "LimitPodHardAntiAffinityTopology", off: true},
+	{name: "NamespaceExists", new: newNamespaceExists, off: true},
+	{name: "LimitPodHardAntiAffinityTopology", new: newLimitAntiAffinity, off: true},
 	{name: "LimitRanger", new: newLimitRanger},
-	{name: ServiceAccount, new: newServiceAccount},
-	{name: "NodeRestriction", off: true},
-	{name: "TaintNodesByCondition"},
-	{name: "AlwaysPullImages", off: true},
+	{name: ServiceAccount, new: newServiceAccount, measured: true},
+	{name: "NodeRestriction", new: newNodeRestriction, off: true},
+	{name: TaintNodesByCondition, new: newTaintNodes},
+	{name: "AlwaysPullImages", new: newAlwaysPullImages, off: true},
 	{name: "ImagePolicyWebhook", off: true},
 	{name: "PodSecurity", new: newPodSecurity},
-	{name: "PodNodeSelector", off: true},
+	{name: "PodNodeSelector", new: newPodNodeSelector, off: true},
 	{name: "Priority", new: newPriority},
 	{name: "DefaultTolerationSeconds", new: newDefaultTolerationSeconds},
 	{name: "PodTolerationRestriction", off: true},
 	{name: "EventRateLimit", off: true},
-	{name: "ExtendedResourceToleration", off: true},
+	{name: "ExtendedResourceToleration", new: newExtendedResourceToleration, off: true},
 	{name: "DefaultStorageClass", new: newDefaultStorageClass},
 	{name: StorageObjectInUseProtection, new: newStorageProtection},
 	{name: "PodGroupProtection"},
-	{name: "OwnerReferencesPermissionEnforcement", off: true},
+	{name: "OwnerReferencesPermissionEnforcement", new: newOwnerReferences, off: true},
 	{name: "PersistentVolumeClaimResize", new: newClaimResize},
 	{name: "RuntimeClass", new: newRuntimeClass},
 	{name: "CertificateApproval", new: newCertificateApproval},
@@ -74,18 +78,18 @@ var plugins = []struct {
 	{name: "ClusterTrustBundleAttest", new: newClusterTrustBundleAttest},
 	{name: "CertificateSubjectRestriction", new: newCertificateSubjectRestriction},
 	{name: "DefaultIngressClass", new: newDefaultIngressClass},
-	{name: "DenyServiceExternalIPs", off: true},
-	{name: "PodTopologyLabels"},
+	{name: "DenyServiceExternalIPs", new: newDenyExternalIPs, off: true},
+	{name: "PodTopologyLabels", new: newPodTopologyLabels},
 	{name: "PodGroupWorkloadExists"},
 	{name: "NodeDeclaredFeatureValidator"},
-	{name: "JobValidation"},
-	{name: "PodResizeValidator"},
-	{name: "MutatingAdmissionPolicy", new: newMutatingPolicies},
-	{name: "MutatingAdmissionWebhook", new: newMutatingWebhooks},
-	{name: "ValidatingAdmissionPolicy", new: newValidatingPolicies},
-	{name: "ValidatingAdmissionWebhook", new: newValidatingWebhooks},
-	{name: "ResourceQuota", new: newResourceQuota},
-	{name: "AlwaysDeny", off: true},
+	{name: "JobValidation", new: newNothing},
+	{name: "PodResizeValidator", new: newPodResizeValidator},
+	{name: "MutatingAdmissionPolicy", new: newMutatingPolicies, measured: true},
+	{name: "MutatingAdmissionWebhook", new: newMutatingWebhooks, measured: true},
+	{name: "ValidatingAdmissionPolicy", new: newValidatingPolicies, measured: true},
+	{name: "ValidatingAdmissionWebhook", new: newValidatingWebhooks, measured: true},
+	{name: "ResourceQuota", new: newResourceQuota, measured: true},
+	{name: "AlwaysDeny", new: newAlwaysDeny, off: true},
 }
 
 // ServiceAccount is the name of the plugin that gives pods their service accounts. It refuses pods
@@ -96,6 +100,10 @@ const ServiceAccount = "ServiceAccount"
 // StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes and
 // claims. Something must remove them, or these are never deleted.
 const StorageObjectInUseProtection = "StorageObjectInUseProtection"
+
+// TaintNodesByCondition is the name of the plugin that gives new nodes a taint. Something must
+// remove it when a node is ready.
+const TaintNodesByCondition = "TaintNodesByCondition"
 
 // Names returns the names of all plugins, also of those that are not implemented.
 func Names() []string {
@@ -122,10 +130,14 @@ func New(o Options, e Environment) (admission.Interface, error) {
 		case p.new == nil && enabled:
 			klog.Warningf("The admission plugin %s is not implemented", p.name)
 		case p.new != nil && (enabled || !p.off):
-			chosen = append(chosen, p.new(e))
+			plugin := p.new(e)
+			if p.measured {
+				plugin = metrics.WithControllerMetrics(plugin, p.name)
+			}
+			chosen = append(chosen, plugin)
 		}
 	}
-	return reinvoking{admission.NewChainHandler(chosen...)}, nil
+	return metrics.WithStepMetrics(reinvoking{admission.NewChainHandler(chosen...)}), nil
 }
 
 // chain is what [admission.NewChainHandler] returns.

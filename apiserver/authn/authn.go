@@ -29,6 +29,8 @@ type Config struct {
 	Tokens map[string]*user.DefaultInfo
 	// ServiceAccounts, if not nil, authenticates the tokens of service accounts.
 	ServiceAccounts authenticator.Token
+	// Bootstrap, if not nil, authenticates bootstrap tokens.
+	Bootstrap authenticator.Token
 	// Audiences are the audiences of the API server, for which all of Tokens are valid.
 	Audiences authenticator.Audiences
 }
@@ -42,6 +44,9 @@ func New(c Config) authenticator.Request {
 	tokens := []authenticator.Token{authenticator.WrapAudienceAgnosticToken(c.Audiences, tokenfile.New(c.Tokens))}
 	if c.ServiceAccounts != nil {
 		tokens = append(tokens, c.ServiceAccounts)
+	}
+	if c.Bootstrap != nil {
+		tokens = append(tokens, authenticator.WrapAudienceAgnosticToken(c.Audiences, c.Bootstrap))
 	}
 	authenticators = append(authenticators,
 		bearertoken.New(tokenunion.New(tokens...)),

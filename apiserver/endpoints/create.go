@@ -17,7 +17,6 @@ func (w *write) create(ctx context.Context, storage rest.Creater) (runtime.Objec
 	if err != nil || w.parameters.force != nil || len(obj.GetManagedFields()) > 0 || len(obj.GetOwnerReferences()) > 1 {
 		return nil, errUnusual
 	}
-	w.logRequest(ctx, obj)
 	rest.WipeObjectMetaSystemFields(obj)
 	scope := w.resource.Scope
 	w.name = obj.GetName()

@@ -78,13 +78,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
-	if hasBody(info.Verb) {
-		if err := readBody(r, served.Scope.MaxRequestBodyBytes); err != nil {
-			responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
-			return
+	monitored(w, r, info, func(w http.ResponseWriter) {
+		if hasBody(info.Verb) {
+			if err := readBody(r, served.Scope.MaxRequestBodyBytes); err != nil {
+				responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
+				return
+			}
 		}
-	}
-	handle(w, r)
+		handle(w, r)
+	})
 }
 
 // hasBody reports whether requests of a verb have a body.

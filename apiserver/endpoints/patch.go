@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/registry/rest"
 	kjson "sigs.k8s.io/json"
 
@@ -42,7 +41,6 @@ func (w *write) patch(ctx context.Context, storage rest.Updater) (runtime.Object
 	if err != nil {
 		return nil, err
 	}
-	audit.LogRequestPatch(ctx, w.body)
 	result, err := w.replace(ctx, storage, "", change)
 	if errors.IsNotFound(err) {
 		return nil, errUnusual // an apply creates it

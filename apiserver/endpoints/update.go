@@ -16,7 +16,6 @@ func (w *write) update(ctx context.Context, storage rest.Updater) (runtime.Objec
 	if err != nil || w.parameters.force != nil || obj.GetName() != w.name || len(obj.GetOwnerReferences()) > 1 {
 		return nil, errUnusual
 	}
-	w.logRequest(ctx, obj)
 	uid := obj.GetUID()
 	return w.replace(ctx, storage, uid, func(old object) (object, error) {
 		next := obj

@@ -96,12 +96,12 @@ func (w writer) serve(status int, usual func(context.Context, *write) (runtime.O
 	}
 }
 
-// accept returns the write of a request. It leaves to upstream those that ask for anything but the
-// object in return, or have parameters that are not usual.
+// accept returns the write of a request. It leaves to upstream those that are audited, ask for
+// anything but the object in return, or have parameters that are not usual.
 func (w writer) accept(r *http.Request) (*write, error) {
 	scope := w.resource.Scope
 	body, ok := r.Body.(*bufferedBody)
-	if !ok || len(body.bytes) == 0 {
+	if !ok || len(body.bytes) == 0 || audit.AuditContextFrom(r.Context()).Enabled() {
 		return nil, errUnusual
 	}
 	one := &write{writer: w, request: r, body: body.bytes}
@@ -260,13 +260,6 @@ func managedFieldsOf(obj object) func() {
 	}
 	managed := obj.GetManagedFields()
 	return func() { obj.SetManagedFields(managed) }
-}
-
-// logRequest records the object of the request for the audit log.
-func (w *write) logRequest(ctx context.Context, obj runtime.Object) {
-	scope := w.resource.Scope
-	audit.LogRequestObject(ctx, obj, obj.GetObjectKind().GroupVersionKind().GroupVersion(), scope.Resource,
-		scope.Subresource, scope.Serializer)
 }
 
 // repairMetadata corrects what a webhook has done to the metadata, as upstream's handlers do: it

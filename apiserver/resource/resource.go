@@ -54,6 +54,10 @@ type Resource struct {
 	// TypeConverter converts objects to the typed values of structured-merge-diff.
 	TypeConverter upstream.TypeConverter
 
+	// Remote is set for a resource of an extension API server, which is only described here: requests
+	// are proxied, Storage and Scope are nil, and Verbs are those that it serves.
+	Remote bool
+
 	// Subresources hang below one object: pods/NAME/status.
 	Subresources []*Resource
 

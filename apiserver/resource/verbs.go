@@ -20,6 +20,9 @@ var connectVerbs = map[string]string{
 // ServedVerbs returns the verbs of the resource in alphabetical order: those that its storage
 // implements, restricted to Verbs.
 func (r *Resource) ServedVerbs() []string {
+	if r.Remote {
+		return slices.Sorted(slices.Values(r.Verbs))
+	}
 	verbs := map[string]bool{}
 	add := func(verb string, ok bool) {
 		if ok && (r.Verbs == nil || slices.Contains(r.Verbs, verb)) {

@@ -42,7 +42,7 @@ type Services struct {
 // The URL has the scheme https. Possible errors: the service does not exist, has no such port or no
 // endpoint, or its annotation is invalid.
 func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
-	service, err := s.get(namespace, name)
+	service, err := s.Get(namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -73,18 +73,12 @@ func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 
 // endpoint returns the address of a random endpoint of a service that is ready.
 func (s Services) endpoint(namespace, name, port string) (string, error) {
-	gvr := discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
-	storage, ok := s.Storage(gvr).(rest.Lister)
-	if !ok {
-		return "", errors.NewNotFound(gvr.GroupResource(), name)
-	}
-	of := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: name})
-	list, err := storage.List(scope(gvr, namespace), &internalversion.ListOptions{LabelSelector: of})
+	endpointSlices, err := s.EndpointSlices(namespace, name)
 	if err != nil {
 		return "", err
 	}
 	var ready []string
-	for _, slice := range list.(*discoveryv1.EndpointSliceList).Items {
+	for _, slice := range endpointSlices {
 		for _, p := range slice.Ports {
 			if p.Name == nil || *p.Name != port || p.Port == nil {
 				continue
@@ -102,8 +96,29 @@ func (s Services) endpoint(namespace, name, port string) (string, error) {
 	return ready[rand.IntN(len(ready))], nil
 }
 
-// get returns a service, which must not be changed.
-func (s Services) get(namespace, name string) (*corev1.Service, error) {
+// EndpointSlices returns the endpoints of a service, which must not be changed.
+func (s Services) EndpointSlices(namespace, name string) ([]discoveryv1.EndpointSlice, error) {
+	gvr := discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
+	storage, ok := s.Storage(gvr).(rest.Lister)
+	if !ok {
+		return nil, errors.NewNotFound(gvr.GroupResource(), name)
+	}
+	of := labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: name})
+	list, err := storage.List(scope(gvr, namespace), &internalversion.ListOptions{LabelSelector: of})
+	if err != nil {
+		return nil, err
+	}
+	return list.(*discoveryv1.EndpointSliceList).Items, nil
+}
+
+// OnLoopback reports whether a service has the annotation [LoopbackPort].
+func (s Services) OnLoopback(service *corev1.Service) bool {
+	_, ok := service.Annotations[LoopbackPort]
+	return ok
+}
+
+// Get returns a service, which must not be changed. If there is none, the error is NotFound.
+func (s Services) Get(namespace, name string) (*corev1.Service, error) {
 	gvr := corev1.SchemeGroupVersion.WithResource("services")
 	storage, ok := s.Storage(gvr).(rest.Getter)
 	if !ok {

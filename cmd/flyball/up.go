@@ -19,7 +19,8 @@ import (
 
 // up returns the command "flyball up".
 func up() *cobra.Command {
-	var file, listen, mode string
+	var file string
+	var options controlplane.Options
 	var verbosity int
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -37,7 +38,7 @@ more.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			setUpLogging(verbosity)
-			return runUp(cmd.Context(), cmd.OutOrStdout(), file, listen, mode)
+			return runUp(cmd.Context(), cmd.OutOrStdout(), file, options)
 		},
 	}
 	cmd.Flags().StringVar(&file, "kubeconfig", kubeconfig.DefaultPath,
@@ -45,9 +46,20 @@ more.`,
 	cmd.Flags().IntVarP(&verbosity, "v", "v", 0,
 		"log level: 0 logs errors and warnings, 1 also the start and stop of controllers, "+
 			"2 also the events that they record; up to 10")
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the address and port to listen on; port 0 takes a free one")
-	cmd.Flags().StringVar(&mode, "authorization-mode", "RBAC",
+	cmd.Flags().StringVar(&options.Listen, "listen", "127.0.0.1:0", "the address and port to listen on; port 0 takes a free one")
+	cmd.Flags().StringVar(&options.AuthorizationMode, "authorization-mode", "RBAC",
 		"how requests are authorized: RBAC, by roles and bindings; or AlwaysAllow")
+	audit := &options.Audit
+	cmd.Flags().StringVar(&audit.PolicyFile, "audit-policy-file", "", "the file that defines the audit policy")
+	cmd.Flags().StringVar(&audit.LogPath, "audit-log-path", "",
+		"the file to log requests to, as the audit policy says; - is standard output")
+	cmd.Flags().StringVar(&audit.Format, "audit-log-format", "json", "the format of the audit log: json or legacy")
+	cmd.Flags().IntVar(&audit.MaxSize, "audit-log-maxsize", 100,
+		"the size in megabytes at which the audit log is rotated; 0 means never")
+	cmd.Flags().IntVar(&audit.MaxAge, "audit-log-maxage", 366,
+		"how many days a rotated audit log is kept; 0 means for ever")
+	cmd.Flags().IntVar(&audit.MaxBackups, "audit-log-maxbackup", 100,
+		"how many rotated audit logs are kept; 0 means all")
 	return cmd
 }
 
@@ -61,9 +73,9 @@ func setUpLogging(verbosity int) {
 }
 
 // runUp runs a control plane until ctx ends or it fails.
-func runUp(ctx context.Context, out io.Writer, file, listen, mode string) error {
+func runUp(ctx context.Context, out io.Writer, file string, options controlplane.Options) error {
 	start := time.Now()
-	plane, err := controlplane.Start(ctx, controlplane.Options{Listen: listen, AuthorizationMode: mode})
+	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return err
 	}

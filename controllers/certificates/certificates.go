@@ -1,4 +1,5 @@
-// Package certificates signs the approved CertificateSigningRequests of Kubernetes' own signers.
+// Package certificates approves the CertificateSigningRequests of kubelets, signs the approved ones
+// of Kubernetes' own signers, and deletes old ones.
 package certificates
 
 import (

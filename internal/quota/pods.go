@@ -74,11 +74,11 @@ func podResources(name corev1.ResourceName) bool {
 	}
 	requested, isRequest := strings.CutPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) ||
-		isRequest && (strings.HasPrefix(requested, corev1.ResourceHugePagesPrefix) || isExtended(corev1.ResourceName(requested)))
+		isRequest && (strings.HasPrefix(requested, corev1.ResourceHugePagesPrefix) || IsExtended(corev1.ResourceName(requested)))
 }
 
-// isExtended reports whether a resource is not one of Kubernetes' own.
-func isExtended(name corev1.ResourceName) bool {
+// IsExtended reports whether a resource is not one of Kubernetes' own.
+func IsExtended(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
@@ -161,7 +161,7 @@ func compute(requests, limits corev1.ResourceList) corev1.ResourceList {
 			strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
 			used[name] = quantity
 			used[corev1.DefaultResourceRequestsPrefix+name] = quantity
-		case isExtended(name):
+		case IsExtended(name):
 			used[corev1.DefaultResourceRequestsPrefix+name] = quantity
 		}
 	}

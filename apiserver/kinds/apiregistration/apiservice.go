@@ -30,13 +30,7 @@ func APIServices() kinds.Kind {
 		},
 		Prepare:  prepareAPIService,
 		Validate: validateAPIService,
-		Warnings: func(s, _ *apiregistrationv1.APIService) []string {
-			if s.Spec.Service == nil {
-				return nil
-			}
-			return []string{"this server stores apiservices of Services but does not enforce them: no request is proxied"}
-		},
-		Status: true,
+		Status:   true,
 		PrepareStatus: func(_ context.Context, s, old *apiregistrationv1.APIService) {
 			s.Labels, s.Annotations, s.Finalizers, s.OwnerReferences = old.Labels, old.Annotations, old.Finalizers, old.OwnerReferences
 		},

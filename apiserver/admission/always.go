@@ -1,0 +1,24 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// newNothing returns a plugin that does nothing: AlwaysAdmit, and those that act only with an alpha
+// feature, of which this server has none.
+func newNothing(Environment) admission.Interface { return admission.NewHandler() }
+
+// alwaysDeny refuses every write.
+type alwaysDeny struct{ *admission.Handler }
+
+func newAlwaysDeny(Environment) admission.Interface {
+	return alwaysDeny{admission.NewHandler(admission.Create, admission.Update, admission.Delete, admission.Connect)}
+}
+
+// Admit implements [admission.MutationInterface].
+func (alwaysDeny) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return admission.NewForbidden(a, errors.New("admission control is denying all modifications"))
+}

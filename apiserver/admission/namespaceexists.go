@@ -1,0 +1,77 @@
+package admission
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// namespaceExists refuses writes in a namespace that does not exist.
+type namespaceExists struct {
+	*admission.Handler
+	namespaces namespaces
+}
+
+var _ admission.ValidationInterface = namespaceExists{}
+
+func newNamespaceExists(e Environment) admission.Interface {
+	return namespaceExists{admission.NewHandler(admission.Create, admission.Update, admission.Delete), newNamespaces(e)}
+}
+
+// Validate implements [admission.ValidationInterface].
+func (n namespaceExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !inNamespace(a) {
+		return nil
+	}
+	_, err := n.namespaces.get(ctx, "", a.GetNamespace())
+	if err != nil && !errors.IsNotFound(err) {
+		return errors.NewInternalError(err)
+	}
+	return err
+}
+
+// inNamespace reports whether a request is about an object in a namespace, other than the namespace
+// itself.
+func inNamespace(a admission.Attributes) bool {
+	return a.GetNamespace() != "" && a.GetKind().GroupKind() != corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind()
+}
+
+// namespaceAutoProvision creates the namespace of a new object if it does not exist.
+type namespaceAutoProvision struct {
+	*admission.Handler
+	namespaces namespaces
+}
+
+var _ admission.MutationInterface = namespaceAutoProvision{}
+
+func newNamespaceAutoProvision(e Environment) admission.Interface {
+	return namespaceAutoProvision{admission.NewHandler(admission.Create), newNamespaces(e)}
+}
+
+// Admit implements [admission.MutationInterface].
+func (n namespaceAutoProvision) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.IsDryRun() || !inNamespace(a) {
+		return nil
+	}
+	_, err := n.namespaces.get(ctx, "", a.GetNamespace())
+	if errors.IsNotFound(err) {
+		creater, ok := n.namespaces.objects.Storage(n.namespaces.resource).(rest.Creater)
+		if !ok {
+			return admission.NewForbidden(a, err)
+		}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.GetNamespace(),
+			Labels: map[string]string{corev1.LabelMetadataName: a.GetNamespace()}}}
+		_, err = creater.Create(n.namespaces.scope(ctx, ""), namespace, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+		if errors.IsAlreadyExists(err) {
+			return nil
+		}
+	}
+	if err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// nodeSelectorAnnotation of a namespace has the node selector of its pods.
+const nodeSelectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
+
+// podNodeSelector adds the node selector of its namespace to a new pod. There is no configuration
+// with defaults or allowed selectors.
+type podNodeSelector struct {
+	*admission.Handler
+	namespaces namespaces
+}
+
+var (
+	_ admission.MutationInterface   = podNodeSelector{}
+	_ admission.ValidationInterface = podNodeSelector{}
+)
+
+func newPodNodeSelector(e Environment) admission.Interface {
+	return podNodeSelector{admission.NewHandler(admission.Create), newNamespaces(e)}
+}
+
+// Admit implements [admission.MutationInterface].
+func (p podNodeSelector) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod := podOf(a)
+	if pod == nil {
+		return nil
+	}
+	selector, err := p.check(ctx, a, pod.Name, pod.Spec.NodeSelector)
+	if err != nil {
+		return err
+	}
+	pod.Spec.NodeSelector = labels.Merge(selector, pod.Spec.NodeSelector)
+	return nil
+}
+
+// Validate implements [admission.ValidationInterface].
+func (p podNodeSelector) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod := podOf(a)
+	if pod == nil {
+		return nil
+	}
+	_, err := p.check(ctx, a, pod.Name, pod.Spec.NodeSelector)
+	return err
+}
+
+// check returns the selector of the namespace, or an error if that of a pod conflicts with it.
+func (p podNodeSelector) check(ctx context.Context, a admission.Attributes, pod string, given labels.Set) (labels.Set, error) {
+	namespace, err := p.namespaces.get(ctx, "", a.GetNamespace())
+	if err != nil {
+		if errors.IsNotFound(err) {
+			return nil, err
+		}
+		return nil, errors.NewInternalError(err)
+	}
+	selector, err := labels.ConvertSelectorToLabelsMap(namespace.Annotations[nodeSelectorAnnotation])
+	if err != nil {
+		return nil, err
+	}
+	if labels.Conflicts(selector, given) {
+		return nil, errors.NewForbidden(a.GetResource().GroupResource(), pod,
+			fmt.Errorf("pod node label selector conflicts with its namespace node label selector"))
+	}
+	return selector, nil
+}

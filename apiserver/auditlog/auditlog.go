@@ -1,0 +1,100 @@
+// Package auditlog writes audit events to a file, as a policy says.
+//
+// The events, the policy and the format are those of kube-apiserver.
+package auditlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/plugin/pkg/audit/log"
+)
+
+// Options configure the audit log, by the names and with the meaning of kube-apiserver's flags.
+type Options struct {
+	// PolicyFile is a file with a Policy of audit.k8s.io/v1, which says what is logged. Without it
+	// nothing is.
+	PolicyFile string
+	// LogPath is the file that events are appended to, or "-" for standard output. Without it nothing
+	// is logged.
+	LogPath string
+	// Format is "json", the default, or "legacy".
+	Format string
+	// MaxSize is the size in megabytes at which the file is rotated; zero means never.
+	MaxSize int
+	// MaxAge is how many days a rotated file is kept, and MaxBackups how many of them are; zero means
+	// without a limit.
+	MaxAge, MaxBackups int
+}
+
+// Log is an audit log. It is safe for concurrent use. An event is in the file when the request that
+// it is about is answered.
+type Log struct {
+	Sink   audit.Sink
+	Policy audit.PolicyRuleEvaluator
+	out    io.Closer
+}
+
+// New returns the log, or nil if the options have no policy or no path. It fails if the policy or
+// the options are invalid or the file cannot be written.
+func New(o Options) (*Log, error) {
+	if o.Format == "" {
+		o.Format = log.FormatJson
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if o.PolicyFile == "" || o.LogPath == "" {
+		return nil, nil
+	}
+	rules, err := policy.LoadPolicyFromFile(o.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("loading audit policy file: %w", err)
+	}
+	out, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	return &Log{
+		Sink:   log.NewBackend(out, o.Format, auditv1.SchemeGroupVersion),
+		Policy: policy.NewPolicyRuleEvaluator(rules),
+		out:    out,
+	}, nil
+}
+
+// Close closes the file.
+func (l *Log) Close() error { return l.out.Close() }
+
+func (o *Options) validate() error {
+	if !slices.Contains(log.AllowedFormats, o.Format) {
+		return fmt.Errorf("invalid audit log format %s, allowed formats are %q", o.Format, log.AllowedFormats)
+	}
+	var errs []error
+	for _, number := range []struct {
+		flag  string
+		value int
+	}{{"maxage", o.MaxAge}, {"maxbackup", o.MaxBackups}, {"maxsize", o.MaxSize}} {
+		if number.value < 0 {
+			errs = append(errs, fmt.Errorf("--audit-log-%s %d can't be a negative number", number.flag, number.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) open() (io.WriteCloser, error) {
+	if o.LogPath == "-" {
+		return standardOutput{os.Stdout}, nil
+	}
+	return openRotated(o.LogPath, int64(o.MaxSize)<<20, o.MaxAge, o.MaxBackups)
+}
+
+// standardOutput is not closed with the log.
+type standardOutput struct{ io.Writer }
+
+func (standardOutput) Close() error { return nil }

@@ -1,0 +1,62 @@
+package endpoints
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// monitored serves a request, and counts it in the metrics of upstream's handlers.
+func monitored(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, serve func(http.ResponseWriter)) {
+	start, ok := request.ReceivedTimestampFrom(r.Context())
+	if !ok {
+		start = time.Now()
+	}
+	response := &monitoredResponse{ResponseWriter: w, status: http.StatusOK}
+	serve(response)
+	metrics.MonitorRequest(r, strings.ToUpper(info.Verb), info.APIGroup, info.APIVersion, info.Resource, info.Subresource,
+		scopeOf(info), metrics.APIServerComponent, false, "", response.status, response.size, time.Since(start))
+}
+
+// scopeOf returns whether a request is for one object, for those of a namespace, or for all, in the
+// words of the metrics.
+func scopeOf(info *request.RequestInfo) string {
+	switch {
+	case info.Verb == "create" || pathName(info) != "":
+		return "resource"
+	case info.Namespace != "":
+		return "namespace"
+	default:
+		return "cluster"
+	}
+}
+
+// monitoredResponse is a response writer that records the status and counts the bytes.
+type monitoredResponse struct {
+	http.ResponseWriter
+	status, size int
+	started      bool
+}
+
+func (w *monitoredResponse) WriteHeader(status int) {
+	if !w.started {
+		w.status, w.started = status, true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *monitoredResponse) Write(b []byte) (int, error) {
+	w.started = true
+	n, err := w.ResponseWriter.Write(b)
+	w.size += n
+	return n, err
+}
+
+// Flush implements [http.Flusher].
+func (w *monitoredResponse) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// Unwrap returns the response writer for [http.ResponseController].
+func (w *monitoredResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,76 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	handlersmetrics "k8s.io/apiserver/pkg/endpoints/handlers/metrics"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/registry/rest"
+	upstream "k8s.io/apiserver/pkg/storage"
+	storagemetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/store"
+	"flyball.dev/storage"
+)
+
+// registerMetrics registers the metrics of upstream's handlers. Like all of upstream's metrics they
+// are global to the process.
+var registerMetrics = sync.OnceFunc(func() {
+	metrics.Register()
+	handlersmetrics.Register()
+	storagemetrics.Register()
+})
+
+// gauges are the metrics that are measured when they are read.
+type gauges struct {
+	server *Server
+
+	mu      sync.Mutex
+	counted map[schema.GroupResource]bool
+}
+
+// metricsHandler serves the metrics of the process. A DELETE resets them, as in kube-apiserver.
+func (s *Server) metricsHandler() http.Handler {
+	registerMetrics()
+	g := &gauges{server: s, counted: map[schema.GroupResource]bool{}}
+	registry := legacyregistry.HandlerWithReset()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.measure(r.Context())
+		registry.ServeHTTP(w, r)
+	})
+}
+
+// measure sets the number of requests in flight, and that of the stored objects of each resource.
+func (g *gauges) measure(ctx context.Context) {
+	metrics.UpdateInflightRequestMetrics(metrics.ExecutingPhase, g.server.reading.inFlight(), g.server.mutating.inFlight())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	options := store.RESTOptions(g.server.options.Storage, builtin.StorageCodec)
+	counted, paths := map[schema.GroupResource]bool{}, map[string]bool{}
+	for _, group := range g.server.catalog.Snapshot().Groups {
+		for _, version := range group.Versions {
+			for _, r := range version.Resources {
+				gr := r.GroupVersionResource().GroupResource()
+				if _, lists := r.Storage.(rest.Lister); !lists || counted[gr] {
+					continue
+				}
+				if o, err := options.GetRESTOptions(gr, nil); err == nil && !paths[o.ResourcePrefix] {
+					counted[gr], paths[o.ResourcePrefix] = true, true
+					page, err := g.server.options.Storage.Range(ctx, storage.Query{Path: "/" + o.ResourcePrefix + "/", Limit: 1})
+					storagemetrics.UpdateStoreStats(gr, upstream.Stats{ObjectCount: int64(len(page.Records) + page.Remaining)}, err)
+				}
+			}
+		}
+	}
+	for gr := range g.counted {
+		if !counted[gr] {
+			storagemetrics.DeleteStoreStats(gr)
+		}
+	}
+	g.counted = counted
+}

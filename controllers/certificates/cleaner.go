@@ -1,0 +1,93 @@
+package certificates
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// How long requests are kept: those that were issued, denied or have failed, and those that wait
+// for an approval or a signature.
+const (
+	doneLifetime    = time.Hour
+	pendingLifetime = 24 * time.Hour
+)
+
+// AddCleanerToManager adds the controller that deletes old requests.
+func AddCleanerToManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).
+		Named("certificatesigningrequest-cleaner").
+		For(&certificatesv1.CertificateSigningRequest{}).
+		Complete(&cleaner{mgr.GetClient()})
+}
+
+// cleaner deletes requests.
+type cleaner struct{ client client.Client }
+
+// Reconcile deletes one request when it is too old.
+func (c *cleaner) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	csr := &certificatesv1.CertificateSigningRequest{}
+	if err := c.client.Get(ctx, req.NamespacedName, csr); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	at, ok := deadline(csr)
+	if !ok {
+		return reconcile.Result{}, nil
+	}
+	if left := time.Until(at); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(c.client.Delete(ctx, csr))
+}
+
+// deadline returns when a request is to be deleted, or false for never.
+func deadline(csr *certificatesv1.CertificateSigningRequest) (earliest time.Time, ok bool) {
+	add := func(t time.Time, lifetime time.Duration) {
+		if t = t.Add(lifetime); !ok || t.Before(earliest) {
+			earliest, ok = t, true
+		}
+	}
+	if len(csr.Status.Conditions) == 0 {
+		add(csr.CreationTimestamp.Time, pendingLifetime)
+	}
+	issued := len(csr.Status.Certificate) > 0
+	for _, condition := range csr.Status.Conditions {
+		updated := condition.LastUpdateTime
+		switch {
+		case condition.Type == certificatesv1.CertificateApproved && issued:
+			if expiry, ok := expiry(csr.Status.Certificate); ok {
+				add(expiry, 0)
+			}
+			if !updated.IsZero() {
+				add(updated.Time, doneLifetime)
+			}
+		case updated.IsZero():
+		case condition.Type == certificatesv1.CertificateApproved:
+			add(updated.Time, pendingLifetime)
+		case condition.Type == certificatesv1.CertificateDenied, condition.Type == certificatesv1.CertificateFailed:
+			add(updated.Time, doneLifetime)
+		}
+	}
+	return earliest, ok
+}
+
+// expiry returns when a certificate in PEM expires.
+func expiry(text []byte) (time.Time, bool) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return time.Time{}, false
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return certificate.NotAfter, true
+}
