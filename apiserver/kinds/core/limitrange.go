@@ -52,6 +52,8 @@ func defaultLimitRange(l *corev1.LimitRange) {
 	}
 }
 
+// validateLimitRange checks the limits of each type: their resources, and that they rise from minimum
+// to maximum.
 func validateLimitRange(l *corev1.LimitRange) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("limits")
