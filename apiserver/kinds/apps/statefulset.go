@@ -79,6 +79,7 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
+// validateStatefulSet checks the spec of a stateful set.
 func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	spec := &s.Spec
 	var errs field.ErrorList

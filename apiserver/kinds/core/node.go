@@ -66,6 +66,7 @@ func prepareNode(_ context.Context, n, old *corev1.Node) {
 	}
 }
 
+// validateNode checks the taints and the CIDRs of a node.
 func validateNode(n *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
 	list := fieldrules.Spec.Child("taints")

@@ -374,6 +374,7 @@ func Internal(value any) any {
 	return internal(reflect.ValueOf(value))
 }
 
+// internal returns the value of v without tags, nil for what is nil.
 func internal(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:
