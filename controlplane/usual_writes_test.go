@@ -122,6 +122,7 @@ func (s *side) stable(body any) {
 
 var (
 	serverValues = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|20[0-9T:-]{17}Z|resourceVersion\\*":\\*"[0-9]+`)
+	quoted       = regexp.MustCompile(`(?s)Invalid value: "\{.*": `) // an object, with entries ordered by time
 	unordered    = regexp.MustCompile(`(?s)(failed to create typed patch object [^:]*).*`)
 )
 
@@ -129,6 +130,7 @@ var (
 // structured-merge-diff, which are in no order.
 func stableText(text any) string {
 	message, _ := text.(string)
+	message = quoted.ReplaceAllString(message, "Invalid value: OBJECT: ")
 	return unordered.ReplaceAllString(serverValues.ReplaceAllString(message, "SERVER"), "$1")
 }
 

@@ -21,6 +21,7 @@ type decodedSets struct {
 	now, old map[decodedKey]*fieldpath.Set
 }
 
+// decodedKey is the encoding of a set of fields, for the objects of one updater.
 type decodedKey struct {
 	of     *updates
 	fields string
