@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,7 @@ import (
 const (
 	kib = 1 << 10
 	mib = 1 << 20
-	// rest is how long nothing happens before memory is measured.
+	// restTime is how long nothing happens before memory is measured.
 	restTime = time.Minute
 )
 
@@ -102,14 +101,18 @@ func pods(ctx context.Context, s *server, n int) error {
 	return nil
 }
 
-// createPods creates the namespaces of the pods, and the pods with 8 writers. No scheduler takes
-// them.
+// createPods creates the namespaces of the pods, and the pods with 8 writers.
 func createPods(ctx context.Context, client kubernetes.Interface, n int) error {
-	for i := range n {
+	if err := createNamespaces(ctx, client); err != nil {
+		return err
+	}
+	return fixture.Parallel(ctx, n, func(ctx context.Context, i int) error { return createPod(ctx, client, i) })
+}
+
+// createNamespaces creates the namespaces of all pods.
+func createNamespaces(ctx context.Context, client kubernetes.Interface) error {
+	for i := 0; i == 0 || fixture.Namespace(i) != fixture.Namespace(0); i++ {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fixture.Namespace(i)}}
-		if i > 0 && fixture.Namespace(i) == fixture.Namespace(0) {
-			break
-		}
 		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			return err
 		}
@@ -117,13 +120,16 @@ func createPods(ctx context.Context, client kubernetes.Interface, n int) error {
 			return err
 		}
 	}
-	return fixture.Parallel(ctx, n, func(ctx context.Context, i int) error {
-		pod := fixture.Pod(i)
-		pod.UID, pod.OwnerReferences, pod.Status = "", nil, corev1.PodStatus{}
-		pod.Spec.NodeName, pod.Spec.SchedulerName = "", "nobody"
-		_, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-		return err
-	})
+	return nil
+}
+
+// createPod creates the nth pod. No scheduler takes it.
+func createPod(ctx context.Context, client kubernetes.Interface, n int) error {
+	pod := fixture.Pod(n)
+	pod.UID, pod.OwnerReferences, pod.Status = "", nil, corev1.PodStatus{}
+	pod.Spec.NodeName, pod.Spec.SchedulerName = "", "nobody"
+	_, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
 }
 
 // createServiceAccount creates the service account of pods, unless a controller has.
@@ -159,24 +165,7 @@ func churn(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	fmt.Printf("at the start: %.1f MiB of live heap\n", float64(start)/mib)
-	for i := range 10 {
-		if i > 0 {
-			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fixture.Namespace(i)}}
-			if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-				return err
-			}
-			if err := createServiceAccount(ctx, client, namespace.Name); err != nil {
-				return err
-			}
-		}
-	}
-	create := func(ctx context.Context, i int) error {
-		pod := fixture.Pod(i)
-		pod.UID, pod.OwnerReferences, pod.Status = "", nil, corev1.PodStatus{}
-		pod.Spec.NodeName, pod.Spec.SchedulerName = "", "nobody"
-		_, err := client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-		return err
-	}
+	create := func(ctx context.Context, i int) error { return createPod(ctx, client, i) }
 	if err := fixture.Parallel(ctx, n, create); err != nil {
 		return err
 	}
@@ -192,7 +181,7 @@ func churn(ctx context.Context, s *server, n int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stdout, "after %v: %+.1f MiB of live heap, %.1f MiB resident\n", waited, float64(heap-start)/mib, float64(resident)/mib)
+		fmt.Printf("after %v: %+.1f MiB of live heap, %.1f MiB resident\n", waited, float64(heap-start)/mib, float64(resident)/mib)
 		if waited == 2*restTime {
 			return nil
 		}
