@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// alwaysPullImages makes the nodes pull all images of a pod, which proves that its namespace has the
-// credentials. An update without new images stays as it is.
+// alwaysPullImages makes the nodes pull all images of a pod, which proves that its namespace has
+// the credentials. An update without new images stays as it is.
 type alwaysPullImages struct{ *admission.Handler }
 
 var (

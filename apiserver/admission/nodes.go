@@ -32,8 +32,8 @@ func (taintNodes) Admit(_ context.Context, a admission.Attributes, _ admission.O
 	return nil
 }
 
-// podTopologyLabels copies the zone and the region of a pod's node to the labels of the pod, when it
-// is created with a node or bound to one.
+// podTopologyLabels copies the zone and the region of a pod's node to the labels of the pod, when
+// it is created with a node or bound to one.
 type podTopologyLabels struct {
 	*admission.Handler
 	nodes *stored[*corev1.Node]

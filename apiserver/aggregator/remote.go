@@ -205,8 +205,8 @@ func (a *Aggregator) fetch(ctx context.Context, r *remote, location string) ([]b
 	return body, nil
 }
 
-// publish adds what a remote serves to the catalog, if it has changed. What the server serves itself
-// in that group version keeps its place there.
+// publish adds what a remote serves to the catalog, if it has changed. What the server serves
+// itself in that group version keeps its place there.
 func (a *Aggregator) publish(ctx context.Context, r *remote, resources []metav1.APIResource) {
 	var document []byte
 	_ = a.get(ctx, r, "/openapi/v3/apis/"+r.gv.String(), &document) // not every server has it

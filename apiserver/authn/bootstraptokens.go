@@ -74,7 +74,8 @@ func (b BootstrapTokens) AuthenticateToken(ctx context.Context, token string) (*
 	return &authenticator.Response{User: &user.DefaultInfo{Name: "system:bootstrap:" + id, Groups: groups}}, true, nil
 }
 
-// bootstrapGroups returns the groups of a user, or false if one of the additional ones is not valid.
+// bootstrapGroups returns the groups of a user, or false if one of the additional ones is not
+// valid.
 func bootstrapGroups(more string) ([]string, bool) {
 	groups := []string{bootstrappers}
 	if more != "" {
