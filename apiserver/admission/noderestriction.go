@@ -209,6 +209,7 @@ func checkOwnNode(a admission.Attributes, name string) error {
 		return nil // a deletion
 	}
 	if a.GetOperation() == admission.Create {
+		//lint:ignore SA1019 clients may still send it
 		if node.Spec.ConfigSource != nil {
 			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name)
 		}
@@ -221,6 +222,7 @@ func checkOwnNode(a admission.Attributes, name string) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("unexpected type %T", a.GetOldObject())
+	//lint:ignore SA1019 clients may still send it
 	case node.Spec.ConfigSource != nil && !apiequality.Semantic.DeepEqual(node.Spec.ConfigSource, old.Spec.ConfigSource):
 		return fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", name)
 	case !apiequality.Semantic.DeepEqual(node.Spec.Taints, old.Spec.Taints):

@@ -93,8 +93,9 @@ func (r *rotated) prune(now time.Time) error {
 	times := map[string]time.Time{}
 	var backups []string
 	for _, e := range entries {
-		text, ok := strings.CutPrefix(e.Name(), prefix)
-		if text, ok = strings.CutSuffix(text, suffix); !ok {
+		text, prefixed := strings.CutPrefix(e.Name(), prefix)
+		text, suffixed := strings.CutSuffix(text, suffix)
+		if !prefixed || !suffixed {
 			continue
 		}
 		if t, err := time.Parse(backupTime, text); err == nil {

@@ -148,7 +148,10 @@ func (u *typedUpdater) current(set *fieldpath.Set) bool {
 
 // isCurrent reports whether a set fits a schema. The schema decides that alone, without an object.
 func isCurrent(set *fieldpath.Set, of *typed.ParseableType) bool {
-	empty := typed.AsTypedUnvalidated(value.NewValueInterface(map[string]any{}), of.Schema, of.TypeRef)
+	empty, err := typed.AsTyped(value.NewValueInterface(map[string]any{}), of.Schema, of.TypeRef)
+	if err != nil {
+		return false
+	}
 	migrated, err := typed.ReconcileFieldSetWithSchema(set, empty)
 	return err == nil && migrated == nil
 }
