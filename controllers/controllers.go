@@ -15,6 +15,7 @@ import (
 	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
+	"flyball.dev/controllers/endpointslice"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
@@ -85,6 +86,7 @@ var descriptors = []descriptor{
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
+	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"resourcequota", withInventory(resourcequota.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
