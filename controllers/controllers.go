@@ -15,6 +15,7 @@ import (
 	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
+	"flyball.dev/controllers/endpoints"
 	"flyball.dev/controllers/endpointslice"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
@@ -86,6 +87,7 @@ var descriptors = []descriptor{
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
+	{"endpoints", withoutOptions(endpoints.AddToManager)},
 	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"resourcequota", withInventory(resourcequota.AddToManager)},

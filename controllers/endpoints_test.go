@@ -1,3 +1,4 @@
+//lint:file-ignore SA1019 The control plane maintains the deprecated kind Endpoints.
 package controllers_test
 
 import (
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -83,5 +85,40 @@ func TestEndpointSlicesOfAService(t *testing.T) {
 		e.must(e.Delete(e.Context(), svc))
 		e.waitIdle()
 		e.wantSlices()
+	})
+}
+
+// TestEndpointsOfAService is TestEndpointSlicesOfAService for Endpoints.
+func TestEndpointsOfAService(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		want := func(ready ...int) {
+			t.Helper()
+			object := &corev1.Endpoints{}
+			e.must(e.Get(e.Context(), web, object))
+			var got []int
+			for _, s := range object.Subsets {
+				got = append(got, int(s.Ports[0].Port), len(s.Addresses), len(s.NotReadyAddresses))
+			}
+			if !slices.Equal(got, ready) {
+				t.Errorf("the endpoints are %v, want %v", got, ready)
+			}
+		}
+		svc := webService()
+		e.create(svc)
+		e.waitIdle()
+		want()
+		e.create(deployment(3, "a"))
+		e.waitIdle()
+		want(8080, 3, 0)
+		e.change(setReplicas(1))
+		want(8080, 1, 0)
+		e.must(e.Delete(e.Context(), &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}}))
+		e.waitIdle()
+		want(8080, 1, 0)
+		e.must(e.Delete(e.Context(), svc))
+		e.waitIdle()
+		if err := e.Get(e.Context(), web, &corev1.Endpoints{}); !apierrors.IsNotFound(err) {
+			t.Errorf("after the deletion of the Service: %v", err)
+		}
 	})
 }
