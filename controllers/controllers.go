@@ -17,6 +17,7 @@ import (
 	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/endpoints"
 	"flyball.dev/controllers/endpointslice"
+	"flyball.dev/controllers/endpointslicemirroring"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
@@ -89,6 +90,7 @@ var descriptors = []descriptor{
 	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"endpoints", withoutOptions(endpoints.AddToManager)},
 	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
+	{"endpointslicemirroring", withoutOptions(endpointslicemirroring.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"resourcequota", withInventory(resourcequota.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {

@@ -122,3 +122,34 @@ func TestEndpointsOfAService(t *testing.T) {
 		}
 	})
 }
+
+// TestMirroredEndpoints changes the Endpoints of a Service without a selector.
+func TestMirroredEndpoints(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		svc := webService()
+		svc.Spec.Selector = nil
+		object := &corev1.Endpoints{
+			ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name},
+			Subsets: []corev1.EndpointSubset{{
+				Addresses: []corev1.EndpointAddress{{IP: "192.0.2.7"}}, NotReadyAddresses: []corev1.EndpointAddress{{IP: "192.0.2.8"}},
+				Ports: []corev1.EndpointPort{{Port: 5432}},
+			}},
+		}
+		e.create(object)
+		e.waitIdle()
+		e.wantSlices() // there is no Service
+		e.create(svc)
+		e.waitIdle()
+		e.wantSlices("endpointslicemirroring 5432 1/2")
+		object.Subsets[0].Addresses = append(object.Subsets[0].Addresses, corev1.EndpointAddress{IP: "192.0.2.9"})
+		e.must(e.Update(e.Context(), object))
+		e.waitIdle()
+		e.wantSlices("endpointslicemirroring 5432 2/3")
+
+		before := client.MergeFrom(svc.DeepCopy())
+		svc.Spec.Selector = map[string]string{"app": "web"}
+		e.must(e.Patch(e.Context(), svc, before))
+		e.waitIdle()
+		e.wantSlices("endpointslice 0/0")
+	})
+}
