@@ -29,6 +29,7 @@ import (
 	"flyball.dev/controllers/rootca"
 	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
+	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
 )
@@ -43,8 +44,8 @@ type Options struct {
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
 	WithoutEvents bool
-	// RootCA is the certificate, in PEM, that is published in every namespace. If it is empty,
-	// nothing is published.
+	// RootCA is the certificate, in PEM, that is published in every namespace, and with the tokens in
+	// Secrets. If it is empty, nothing is published.
 	RootCA []byte
 	// Signer signs approved CertificateSigningRequests. If it is nil, nothing signs them.
 	Signer *certificates.Authority
@@ -70,6 +71,9 @@ var descriptors = []descriptor{
 	{"garbage-collector", withInventory(gc.AddToManager)},
 	{"namespace", withInventory(namespace.AddToManager)},
 	{"serviceaccount", withoutOptions(serviceaccount.AddToManager)},
+	{"serviceaccount-token", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+		return serviceaccounttoken.AddToManager(mgr, o.RootCA)
+	}},
 	{"root-ca", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		if len(o.RootCA) == 0 {
 			return nil
