@@ -15,6 +15,9 @@ import (
 	"flyball.dev/controllers/clusterroleaggregation"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
+	"flyball.dev/controllers/endpoints"
+	"flyball.dev/controllers/endpointslice"
+	"flyball.dev/controllers/endpointslicemirroring"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
@@ -26,6 +29,7 @@ import (
 	"flyball.dev/controllers/rootca"
 	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
+	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
 )
@@ -40,8 +44,8 @@ type Options struct {
 	PodGC podgc.Options
 	// WithoutEvents makes the controllers record no events.
 	WithoutEvents bool
-	// RootCA is the certificate, in PEM, that is published in every namespace. If it is empty,
-	// nothing is published.
+	// RootCA is the certificate, in PEM, that is published in every namespace, and with the tokens in
+	// Secrets. If it is empty, nothing is published.
 	RootCA []byte
 	// Signer signs approved CertificateSigningRequests. If it is nil, nothing signs them.
 	Signer *certificates.Authority
@@ -67,6 +71,9 @@ var descriptors = []descriptor{
 	{"garbage-collector", withInventory(gc.AddToManager)},
 	{"namespace", withInventory(namespace.AddToManager)},
 	{"serviceaccount", withoutOptions(serviceaccount.AddToManager)},
+	{"serviceaccount-token", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
+		return serviceaccounttoken.AddToManager(mgr, o.RootCA)
+	}},
 	{"root-ca", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		if len(o.RootCA) == 0 {
 			return nil
@@ -85,6 +92,9 @@ var descriptors = []descriptor{
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
+	{"endpoints", withoutOptions(endpoints.AddToManager)},
+	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
+	{"endpointslicemirroring", withoutOptions(endpointslicemirroring.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"resourcequota", withInventory(resourcequota.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {

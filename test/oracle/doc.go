@@ -4,9 +4,15 @@
 //	go run . compare     runs the scripts against both, and writes docs/fidelity.md
 //	go run . record      runs the scripts against kube-apiserver, and rewrites their answers
 //	go run . generate    sends requests derived from the schema of each kind to both
+//	go run . run c...    runs a command in the repository's root against kube-apiserver
 //
 // The modules in kubernetes and etcd pin the two programs as tools; building them takes a quarter of
 // an hour, so nothing but the command build does it.
+//
+// The command that is run has the environment variable FLYBALL_TEST_KUBECONFIG, with which the tests
+// of the runtime use that server; its exit code is that of the command. From the repository's root:
+//
+//	go run -C test/oracle . run -- go test -p 1 -count 1 ./ctrl/...
 //
 // # Scripts
 //

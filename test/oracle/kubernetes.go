@@ -22,6 +22,8 @@ const startTimeout = 90 * time.Second
 // kubernetes is a running kube-apiserver with its etcd.
 type kubernetes struct {
 	server *server
+	// config is that of an administrator; its certificates are files in the directory.
+	config *rest.Config
 	dir    string
 	// processes run in process groups of their own and are stopped in reverse order.
 	processes []*exec.Cmd
@@ -66,10 +68,10 @@ func startKubernetes(ctx context.Context, b binaries) (_ *kubernetes, err error)
 	); err != nil {
 		return nil, err
 	}
-	config := &rest.Config{Host: "https://127.0.0.1:" + ports[2], TLSClientConfig: rest.TLSClientConfig{
+	k.config = &rest.Config{Host: "https://127.0.0.1:" + ports[2], TLSClientConfig: rest.TLSClientConfig{
 		CAFile: file("ca.crt"), CertFile: file("admin.crt"), KeyFile: file("admin.key"),
 	}}
-	if k.server, err = newServer("kube-apiserver "+kubernetesVersion, config); err != nil {
+	if k.server, err = newServer("kube-apiserver "+kubernetesVersion, rest.CopyConfig(k.config)); err != nil {
 		return nil, err
 	}
 	return k, k.ready(ctx)

@@ -6,18 +6,22 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 )
 
-const usage = `usage: go run . build | compare | record [script...] | generate [-n count] [-seed number]`
+const usage = `usage: go run . build | compare | record [script...] | generate [-n count] [-seed number] | run [--] command...`
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command(ctx, os.Args[1:])
 	cancel()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() {
+		os.Exit(exit.ExitCode())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -52,6 +56,8 @@ func command(ctx context.Context, args []string) error {
 			return err
 		}
 		return generate(ctx, b, *count, *seed)
+	case "run":
+		return execute(ctx, b, args[1:])
 	}
 	return errors.New(usage)
 }

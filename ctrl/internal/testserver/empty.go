@@ -38,7 +38,8 @@ var emptied = []schema.GroupVersionKind{
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 }
 
-// empty deletes the objects of earlier tests, and waits until they are gone.
+// empty deletes the objects of earlier tests, and waits until they are gone. It creates the service
+// account that pods use, as there is no controller that would.
 func empty(ctx context.Context, config *rest.Config) error {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
@@ -49,7 +50,8 @@ func empty(ctx context.Context, config *rest.Config) error {
 			return fmt.Errorf("cannot delete the objects of kind %s: %w", gvk.Kind, err)
 		}
 	}
-	return nil
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
+	return client.IgnoreAlreadyExists(c.Create(ctx, account))
 }
 
 // emptyKind deletes the objects of a kind until there is none.
@@ -74,6 +76,7 @@ func emptyKind(ctx context.Context, c client.Client, gvk schema.GroupVersionKind
 func isSystem(m metav1.PartialObjectMetadata) bool {
 	return strings.HasPrefix(m.Namespace, "kube-") ||
 		m.Kind == "Namespace" && (m.Name == "default" || strings.HasPrefix(m.Name, "kube-")) ||
+		m.Kind == "ServiceAccount" && m.Namespace == "default" && m.Name == "default" ||
 		m.Kind == "Service" && m.Namespace == "default" && m.Name == "kubernetes" ||
 		m.Kind == "ConfigMap" && m.Name == "kube-root-ca.crt"
 }

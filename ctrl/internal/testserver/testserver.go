@@ -4,6 +4,10 @@
 //
 //	FLYBALL_TEST_KUBECONFIG=… go test -p 1 -count 1 ./ctrl/...
 //
+// and, if it has been built, against the one of the module test/oracle:
+//
+//	go run -C test/oracle . run -- go test -p 1 -count 1 ./ctrl/...
+//
 // The tests of all packages share that cluster, hence -p 1. It must be one for tests, without
 // controllers and kubelets: most objects in it are deleted before each test.
 package testserver

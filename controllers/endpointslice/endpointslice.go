@@ -1,0 +1,113 @@
+// Package endpointslice maintains the EndpointSlices of Services with a selector: the pods that are
+// selected, by their addresses and ports, with their readiness.
+package endpointslice
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"flyball.dev/controllers/internal/endpoints"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// managedBy is the value of the label managed-by of the slices.
+const managedBy = "endpointslice-controller.k8s.io"
+
+// AddToManager adds the controller.
+func AddToManager(mgr manager.Manager) error {
+	r := &reconciler{client: mgr.GetClient()}
+	return builder.ControllerManagedBy(mgr).
+		Named("endpointslice").
+		For(&corev1.Service{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(endpoints.OfPod(r.client)),
+			builder.WithPredicates(endpoints.PodChanged)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(zoneChanged)).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(toService)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
+		Complete(r)
+}
+
+// zoneChanged is a predicate for new and deleted nodes, and for those with another zone.
+var zoneChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetLabels()[corev1.LabelTopologyZone] != e.ObjectNew.GetLabels()[corev1.LabelTopologyZone]
+}}
+
+// toService maps an EndpointSlice to its Service.
+func toService(_ context.Context, slice client.Object) []reconcile.Request {
+	key, ok := endpoints.ServiceOfSlice(managedBy)(slice)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// reconciler reconciles the EndpointSlices of a Service.
+type reconciler struct{ client client.Client }
+
+// all returns all Services with a selector, since a node can have pods of any.
+func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &corev1.ServiceList{}
+	if err := r.client.List(ctx, list); err != nil {
+		return nil // the cache has stopped
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if endpoints.Selects(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile updates the EndpointSlices of one Service. Those of a deleted Service are garbage
+// collected.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	svc := &corev1.Service{}
+	if err := r.client.Get(ctx, req.NamespacedName, svc); err != nil || svc.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !endpoints.Selects(svc) {
+		return reconcile.Result{}, nil
+	}
+	pods, err := endpoints.Pods(ctx, r.client, svc)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	zones, err := r.zones(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	existing, err := endpoints.Existing(ctx, r.client, req.NamespacedName, managedBy)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	wanted := slicesOf(svc, pods, zones, existing)
+	changes := wanted.Plan(existing)
+	if err := changes.Apply(ctx, r.client); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, nil // nothing can be created in the namespace
+}
+
+// zones returns the zone of each node, "" if it has none.
+func (r *reconciler) zones(ctx context.Context) (map[string]string, error) {
+	list := &corev1.NodeList{}
+	if err := r.client.List(ctx, list); err != nil {
+		return nil, err
+	}
+	zones := map[string]string{}
+	for i := range list.Items {
+		zones[list.Items[i].Name] = list.Items[i].Labels[corev1.LabelTopologyZone]
+	}
+	return zones, nil
+}

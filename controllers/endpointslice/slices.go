@@ -1,0 +1,88 @@
+package endpointslice
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/endpoints"
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// limit is the highest number of endpoints in a slice.
+const limit = 100
+
+// slicesOf returns the EndpointSlices of a Service, which selects the pods: at least one for each of
+// its address families. A pod on a node that does not exist is an endpoint only if addresses that
+// are not ready are published.
+func slicesOf(svc *corev1.Service, pods []*corev1.Pod, zones map[string]string,
+	existing []*discoveryv1.EndpointSlice) *endpoints.Slices {
+	var triggers []string
+	for _, slice := range existing {
+		triggers = append(triggers, slice.Annotations[corev1.EndpointsLastChangeTriggerTime])
+	}
+	s := &endpoints.Slices{Limit: limit, Meta: endpoints.SlicesMeta(svc,
+		metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service")), managedBy,
+		endpoints.TriggerTime(svc, pods, triggers...))}
+	if endpoints.Headless(svc) {
+		s.Meta.Labels[corev1.IsHeadlessService] = ""
+	}
+	families := svc.Spec.IPFamilies
+	if len(families) == 0 {
+		families = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	for _, family := range families {
+		addressType := discoveryv1.AddressType(family)
+		for _, pod := range pods {
+			_, known := zones[pod.Spec.NodeName]
+			address := endpoints.Address(pod, family)
+			if address == "" || !endpoints.Included(pod, true) || !known && !svc.Spec.PublishNotReadyAddresses {
+				continue
+			}
+			s.Groups.Add(addressType, portsOf(svc, pod), endpointOf(svc, pod, address, zones[pod.Spec.NodeName]))
+		}
+		if !slices.ContainsFunc(s.Groups, func(g *endpoints.SliceGroup) bool { return g.Type == addressType }) {
+			s.Groups = append(s.Groups, &endpoints.SliceGroup{Type: addressType})
+		}
+	}
+	return s
+}
+
+// endpointOf returns the endpoint of a pod.
+func endpointOf(svc *corev1.Service, pod *corev1.Pod, address, zone string) discoveryv1.Endpoint {
+	serving, terminating := podstate.Ready(pod), pod.DeletionTimestamp != nil
+	e := discoveryv1.Endpoint{
+		Addresses: []string{address},
+		Conditions: discoveryv1.EndpointConditions{
+			Ready:   new(svc.Spec.PublishNotReadyAddresses || serving && !terminating),
+			Serving: &serving, Terminating: &terminating,
+		},
+		TargetRef: endpoints.Reference(pod),
+	}
+	if pod.Spec.NodeName != "" {
+		e.NodeName = &pod.Spec.NodeName
+	}
+	if zone != "" {
+		e.Zone = &zone
+	}
+	if name := endpoints.Hostname(svc, pod); name != "" {
+		e.Hostname = &name
+	}
+	return e
+}
+
+// portsOf returns the ports of a pod for a Service, without those that the pod does not have.
+func portsOf(svc *corev1.Service, pod *corev1.Pod) []discoveryv1.EndpointPort {
+	ports := []discoveryv1.EndpointPort{}
+	for i := range svc.Spec.Ports {
+		p := &svc.Spec.Ports[i]
+		if number, ok := endpoints.TargetPort(pod, p); ok {
+			ports = append(ports, discoveryv1.EndpointPort{
+				Name: &p.Name, Port: &number, Protocol: &p.Protocol, AppProtocol: p.AppProtocol,
+			})
+		}
+	}
+	return ports
+}
