@@ -19,13 +19,23 @@ type strategy interface {
 // takes longer than the rest of serving it.
 type lazyStrategy struct {
 	strategy
-	whole func() (strategy, error)
+	whole func() (versionStrategy, error)
+}
+
+// versionStrategy is a strategy with a compiled schema.
+type versionStrategy struct {
+	strategy
+	creates func(context.Context, runtime.Object) bool            // valid for sure
+	updates func(_ context.Context, obj, old runtime.Object) bool // valid for sure
 }
 
 func (s lazyStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	whole, err := s.whole()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	if whole.creates(ctx, obj) {
+		return nil
 	}
 	return whole.Validate(ctx, obj)
 }
@@ -35,8 +45,12 @@ func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
+	if whole.updates(ctx, obj, old) {
+		observeRatcheting()
+		return nil
+	}
 	return whole.ValidateUpdate(ctx, obj, old)
 }
 
 // strategies are those of one version, with its schema.
-type strategies struct{ main, status strategy }
+type strategies struct{ main, status versionStrategy }
