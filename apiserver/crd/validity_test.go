@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // FuzzValidity validates random objects by random schemas. Whatever is found valid without
@@ -101,6 +103,109 @@ func compareValidity(t *testing.T, seed int64) (recognized, valid int) {
 			func() error { return sub.ValidateUpdate(ctx, obj, old).ToAggregate() })
 	}
 	return recognized, valid
+}
+
+// TestPrepareForUpdate compares what both strategies prepare with upstream's.
+func TestPrepareForUpdate(t *testing.T) {
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
+	for _, status := range []*apiextensions.CustomResourceSubresourceStatus{nil, {}} {
+		main := customresource.NewStrategy(typer{}, true, kind, nil, nil, nil, status, nil, nil)
+		sub := customresource.NewStatusStrategy(main)
+		for seed := range int64(1000) {
+			r := &randomSchemas{rand.New(rand.NewSource(seed))}
+			props := &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{
+				"spec": r.schema(2), "status": r.schema(2)}}
+			old, obj := r.object(props), r.object(props)
+			if r.Intn(2) == 0 {
+				spec := obj.Object["spec"]
+				if obj = old.DeepCopy(); r.Intn(2) == 0 {
+					obj.Object["spec"] = spec
+				}
+			}
+			for name, s := range map[string][2]strategy{
+				"main":   {main, lazyStrategy{main, nil, status != nil}},
+				"status": {sub, lazyStatusStrategy{lazyStrategy{sub, nil, true}}},
+			} {
+				want, got, before := obj.DeepCopy(), obj.DeepCopy(), old.DeepCopy()
+				s[0].PrepareForUpdate(t.Context(), want, old.DeepCopy())
+				s[1].PrepareForUpdate(t.Context(), got, before)
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("seed %d, %s (-upstream +ours):\n%s", seed, name, diff)
+				}
+				if diff := cmp.Diff(old, before); diff != "" {
+					t.Fatalf("seed %d, %s changed the old object:\n%s", seed, name, diff)
+				}
+			}
+		}
+	}
+}
+
+// FuzzCopyStored compares copies of objects with what decoding their encoding gives.
+func FuzzCopyStored(f *testing.F) {
+	for _, seed := range []string{
+		`{"apiVersion":"example.com/v1","kind":"App","metadata":{"name":"a","labels":{}},"spec":{"free":{"a":[1,null,{}]},"unknown":1}}`,
+		`{"apiVersion":"example.com/v1","kind":"App","metadata":{"name":"a","generation":1},"spec":{"free":2.0,"ports":[{"name":"a"}]},"status":{"other":{"a":"\u2028<"}}}`,
+		`{"apiVersion":"example.com/v1","kind":"App","spec":{"free":1e300,"atomic":[],"whole":{},"map":null}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	shape := everythingShape(f)
+	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	codec := &storageCodec{shape: shape, stored: gv, served: gv}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u := &unstructured.Unstructured{}
+		if utiljson.Unmarshal(data, &u.Object) != nil || u.Object == nil {
+			return
+		}
+		before := u.DeepCopy()
+		got, ok := codec.CopyStored(u)
+		if !ok {
+			return
+		}
+		encoded, err := runtime.Encode(runtime.NewCodec(codec, codec), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, err := codec.Decode(encoded, nil, nil)
+		if err != nil {
+			t.Fatalf("copied what cannot be decoded: %v", err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-decoded +copied):\n%s", data, diff)
+		}
+		if diff := cmp.Diff(before, u); diff != "" {
+			t.Errorf("%s was changed:\n%s", data, diff)
+		}
+	})
+}
+
+// TestCopyStored does the same for random objects, most of which must be copied.
+func TestCopyStored(t *testing.T) {
+	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	codec, random := &storageCodec{shape: everythingShape(t), stored: gv, served: gv}, rand.New(rand.NewSource(1))
+	copied := 0
+	for range 500 {
+		u := chosen(t, random)
+		got, ok := codec.CopyStored(u)
+		if !ok {
+			continue
+		}
+		copied++
+		encoded, err := runtime.Encode(runtime.NewCodec(codec, codec), u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, err := codec.Decode(encoded, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%v (-decoded +copied):\n%s", u.Object, diff)
+		}
+	}
+	if copied < 200 {
+		t.Errorf("copied %d of 500 objects", copied)
+	}
 }
 
 // randomSchemas makes schemas, and values of which many are valid.

@@ -73,11 +73,13 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition,
 			status: versionStrategy{customresource.NewStatusStrategy(s), valid.creates, valid.updatesStatus},
 		}, nil
 	})
-	main := lazyStrategy{bare, func() (versionStrategy, error) { s, err := whole(); return s.main, err }}
+	main := lazyStrategy{bare, func() (versionStrategy, error) { s, err := whole(); return s.main, err },
+		subresources.Status != nil}
 	out.main.CreateStrategy, out.main.UpdateStrategy = main, main
 	if subresources.Status != nil {
-		out.status = resource.NewStatus(out.main.Store, lazyStrategy{customresource.NewStatusStrategy(bare),
-			func() (versionStrategy, error) { s, err := whole(); return s.status, err }})
+		out.status = resource.NewStatus(out.main.Store, lazyStatusStrategy{lazyStrategy{
+			customresource.NewStatusStrategy(bare),
+			func() (versionStrategy, error) { s, err := whole(); return s.status, err }, true}})
 	}
 	return out, nil
 }
