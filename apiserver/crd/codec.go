@@ -3,6 +3,7 @@ package crd
 import (
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,4 +95,60 @@ func (c *storageCodec) convert(convertor runtime.ObjectConvertor, u *unstructure
 	}
 	_, err = c.shape.apply(converted, shapeOptions{})
 	return converted, err
+}
+
+// CopyStored returns what decoding the encoding of an object returns, without decoding it. It
+// returns false for objects whose encoding may differ from them.
+func (c *storageCodec) CopyStored(obj runtime.Object) (runtime.Object, bool) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || c.cbor || c.stored != c.served || u.GroupVersionKind() != c.shape.kind.WithVersion(c.stored.Version) {
+		return nil, false
+	}
+	content, ok := copyExact(u.Object)
+	if !ok {
+		return nil, false
+	}
+	stored := &unstructured.Unstructured{Object: content.(map[string]any)}
+	if _, err := c.shape.apply(stored, shapeOptions{stored: true}); err != nil {
+		return nil, false
+	}
+	c.shape.Default(stored)
+	return stored, true
+}
+
+// copyExact copies a value that is encoded as JSON and decoded to the same value. It returns false
+// for others.
+func copyExact(v any) (any, bool) {
+	switch v := v.(type) {
+	case nil, bool, int64:
+		return v, true
+	case string:
+		return v, utf8.ValidString(v)
+	case map[string]any:
+		if v == nil {
+			return nil, false
+		}
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			item, ok := copyExact(value)
+			if !ok || !utf8.ValidString(key) {
+				return nil, false
+			}
+			out[key] = item
+		}
+		return out, true
+	case []any:
+		if v == nil {
+			return nil, false
+		}
+		out := make([]any, len(v))
+		for i, value := range v {
+			var ok bool
+			if out[i], ok = copyExact(value); !ok {
+				return nil, false
+			}
+		}
+		return out, true
+	}
+	return nil, false
 }

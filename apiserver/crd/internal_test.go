@@ -74,6 +74,14 @@ func FuzzPlainMetadata(f *testing.F) {
 		if err != nil || len(unknown) > 0 {
 			t.Fatalf("%s: unknown %v, error %v", data, unknown, err)
 		}
+		quick, _ := decodePlainMetadata(metadata)
+		withoutFields := m.DeepCopy()
+		for i := range withoutFields.ManagedFields {
+			withoutFields.ManagedFields[i].FieldsV1 = nil
+		}
+		if diff := cmp.Diff(withoutFields, quick); diff != "" {
+			t.Errorf("%s is decoded differently (-upstream +ours):\n%s", data, diff)
+		}
 		if err := objectmeta.SetObjectMeta(object, m); err != nil {
 			t.Fatal(err)
 		}

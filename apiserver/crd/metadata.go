@@ -2,6 +2,9 @@ package crd
 
 import (
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // plainMetadata reports whether decoding metadata into an ObjectMeta and encoding it again would
@@ -142,4 +145,81 @@ func plainFields(v any) bool {
 		}
 	}
 	return true
+}
+
+// decodePlainMetadata decodes metadata, but for the sets of fields that managers own, if it is
+// plain.
+func decodePlainMetadata(metadata any) (*metav1.ObjectMeta, bool) {
+	if !plainMetadata(metadata) {
+		return nil, false
+	}
+	m := metadata.(map[string]any)
+	out := &metav1.ObjectMeta{Name: textOf(m["name"]), GenerateName: textOf(m["generateName"]),
+		Namespace: textOf(m["namespace"]), SelfLink: textOf(m["selfLink"]), UID: types.UID(textOf(m["uid"])),
+		ResourceVersion: textOf(m["resourceVersion"]), Labels: textsOf(m["labels"]), Annotations: textsOf(m["annotations"])}
+	out.Generation, _ = m["generation"].(int64)
+	if seconds, ok := m["deletionGracePeriodSeconds"].(int64); ok {
+		out.DeletionGracePeriodSeconds = &seconds
+	}
+	if t := timeOf(m["creationTimestamp"]); t != nil {
+		out.CreationTimestamp = *t
+	}
+	out.DeletionTimestamp = timeOf(m["deletionTimestamp"])
+	finalizers, _ := m["finalizers"].([]any)
+	for _, finalizer := range finalizers {
+		out.Finalizers = append(out.Finalizers, textOf(finalizer))
+	}
+	owners, _ := m["ownerReferences"].([]any)
+	for _, owner := range owners {
+		out.OwnerReferences = append(out.OwnerReferences, ownerOf(owner.(map[string]any)))
+	}
+	entries, _ := m["managedFields"].([]any)
+	for _, entry := range entries {
+		out.ManagedFields = append(out.ManagedFields, managerOf(entry.(map[string]any)))
+	}
+	return out, true
+}
+
+func textOf(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func textsOf(v any) map[string]string {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for key, item := range m {
+		out[key] = textOf(item)
+	}
+	return out
+}
+
+func timeOf(v any) *metav1.Time {
+	s, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	t, _ := time.Parse(time.RFC3339, s)
+	return &metav1.Time{Time: t.Local()}
+}
+
+func ownerOf(m map[string]any) metav1.OwnerReference {
+	out := metav1.OwnerReference{APIVersion: textOf(m["apiVersion"]), Kind: textOf(m["kind"]), Name: textOf(m["name"]),
+		UID: types.UID(textOf(m["uid"]))}
+	if b, ok := m["controller"].(bool); ok {
+		out.Controller = &b
+	}
+	if b, ok := m["blockOwnerDeletion"].(bool); ok {
+		out.BlockOwnerDeletion = &b
+	}
+	return out
+}
+
+func managerOf(m map[string]any) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{Manager: textOf(m["manager"]),
+		Operation: metav1.ManagedFieldsOperationType(textOf(m["operation"])), APIVersion: textOf(m["apiVersion"]),
+		Time: timeOf(m["time"]), FieldsType: textOf(m["fieldsType"]), Subresource: textOf(m["subresource"])}
 }

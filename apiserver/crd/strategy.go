@@ -2,7 +2,9 @@ package crd
 
 import (
 	"context"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -19,13 +21,114 @@ type strategy interface {
 // takes longer than the rest of serving it.
 type lazyStrategy struct {
 	strategy
-	whole func() (strategy, error)
+	whole  func() (versionStrategy, error)
+	status bool // updates leave the status as it is
+}
+
+// PrepareForUpdate does what upstream's does, which compares whole objects by reflection, and so
+// only those that differ.
+func (s lazyStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	next, isCustom := obj.(*unstructured.Unstructured)
+	before, isCustomToo := old.(*unstructured.Unstructured)
+	if !isCustom || !isCustomToo || !s.sameGeneration(next.Object, before.Object) {
+		s.strategy.PrepareForUpdate(ctx, obj, old)
+		return
+	}
+	if !s.status {
+		return
+	}
+	if status, ok := before.Object["status"]; ok {
+		next.Object["status"] = status
+	} else {
+		delete(next.Object, "status")
+	}
+}
+
+// sameGeneration reports whether nothing differs for which an update increments the generation.
+func (s lazyStrategy) sameGeneration(obj, old map[string]any) bool {
+	within := func(a, b map[string]any) bool {
+		for name, value := range a {
+			if name == "metadata" || s.status && name == "status" {
+				continue
+			}
+			if other, ok := b[name]; !ok || !equalJSON(value, other) {
+				return false
+			}
+		}
+		return true
+	}
+	return within(obj, old) && within(old, obj)
+}
+
+// equalJSON reports whether two JSON values are equal, numbers by their types too.
+func equalJSON(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
+			return false
+		}
+		for key, value := range a {
+			if other, ok := b[key]; !ok || !equalJSON(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equalJSON)
+	case string, bool, int64, float64, nil:
+		return a == b
+	}
+	return false
+}
+
+// lazyStatusStrategy is the strategy of the status subresource.
+type lazyStatusStrategy struct{ lazyStrategy }
+
+// PrepareForUpdate does what upstream's does, which decodes the managed fields to encode them again.
+func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	next, isCustom := obj.(*unstructured.Unstructured)
+	before, isCustomToo := old.(*unstructured.Unstructured)
+	if !isCustom || !isCustomToo {
+		s.strategy.PrepareForUpdate(ctx, obj, old)
+		return
+	}
+	metadata, _ := next.Object["metadata"].(map[string]any)
+	_, isMap := before.Object["metadata"].(map[string]any)
+	managed := metadata["managedFields"]
+	if !isMap || !plainList(managed, plainManager) {
+		s.strategy.PrepareForUpdate(ctx, obj, old)
+		return
+	}
+	status, found := next.Object["status"]
+	content := make(map[string]any, len(before.Object)+1)
+	for name, value := range before.Object {
+		if name != "status" {
+			content[name] = runtime.DeepCopyJSONValue(value)
+		}
+	}
+	content["metadata"].(map[string]any)["managedFields"] = managed
+	if found {
+		content["status"] = status
+	}
+	next.Object = content
+}
+
+// versionStrategy is a strategy with a compiled schema.
+type versionStrategy struct {
+	strategy
+	creates func(context.Context, runtime.Object) bool            // valid for sure
+	updates func(_ context.Context, obj, old runtime.Object) bool // valid for sure
 }
 
 func (s lazyStrategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	whole, err := s.whole()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	if whole.creates(ctx, obj) {
+		return nil
 	}
 	return whole.Validate(ctx, obj)
 }
@@ -35,8 +138,12 @@ func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
+	if whole.updates(ctx, obj, old) {
+		observeRatcheting()
+		return nil
+	}
 	return whole.ValidateUpdate(ctx, obj, old)
 }
 
 // strategies are those of one version, with its schema.
-type strategies struct{ main, status strategy }
+type strategies struct{ main, status versionStrategy }

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -65,15 +64,22 @@ func (c *customKind) version(crd *apiextensions.CustomResourceDefinition,
 		if err != nil {
 			return strategies{}, err
 		}
-		s := customresource.NewStrategy(typer{}, c.namespaced(), kind, object, status, c.shape.schemas[v.Name],
+		valid := validityOf(validity{kind: kind, namespaced: c.namespaced(), scale: subresources.Scale,
+			schema: c.shape.schemas[v.Name], whole: object.compiled, status: status.compiled})
+		s := customresource.NewStrategy(typer{}, c.namespaced(), kind, object, status.orNil(), c.shape.schemas[v.Name],
 			subresources.Status, subresources.Scale, v.SelectableFields)
-		return strategies{main: s, status: customresource.NewStatusStrategy(s)}, nil
+		return strategies{
+			main:   versionStrategy{s, valid.creates, valid.updates},
+			status: versionStrategy{customresource.NewStatusStrategy(s), valid.creates, valid.updatesStatus},
+		}, nil
 	})
-	main := lazyStrategy{bare, func() (strategy, error) { s, err := whole(); return s.main, err }}
+	main := lazyStrategy{bare, func() (versionStrategy, error) { s, err := whole(); return s.main, err },
+		subresources.Status != nil}
 	out.main.CreateStrategy, out.main.UpdateStrategy = main, main
 	if subresources.Status != nil {
-		out.status = resource.NewStatus(out.main.Store, lazyStrategy{customresource.NewStatusStrategy(bare),
-			func() (strategy, error) { s, err := whole(); return s.status, err }})
+		out.status = resource.NewStatus(out.main.Store, lazyStatusStrategy{lazyStrategy{
+			customresource.NewStatusStrategy(bare),
+			func() (versionStrategy, error) { s, err := whole(); return s.status, err }, true}})
 	}
 	return out, nil
 }
@@ -87,21 +93,20 @@ func (c *customKind) codec(gv schema.GroupVersion) runtime.Codec {
 func (c *customKind) namespaced() bool { return c.crd.Spec.Scope == v1.NamespaceScoped }
 
 // validators check a whole object, and its status alone, against a version's schema.
-func validators(crd *apiextensions.CustomResourceDefinition,
-	version string) (whole, status validation.SchemaValidator, err error) {
+func validators(crd *apiextensions.CustomResourceDefinition, version string) (whole, status schemaValidator, err error) {
 	schema, err := apiextensions.GetSchemaForVersion(crd, version)
 	if err != nil {
-		return nil, nil, err
+		return whole, status, err
 	}
 	var props *apiextensions.JSONSchemaProps
 	if schema != nil {
 		props = schema.OpenAPIV3Schema
 	}
-	if whole, _, err = validation.NewSchemaValidator(props); err != nil || props == nil {
-		return whole, nil, err
+	if whole, err = newSchemaValidator(props); err != nil || props == nil {
+		return whole, status, err
 	}
 	if s, ok := props.Properties["status"]; ok {
-		status, _, err = validation.NewSchemaValidator(&s)
+		status, err = newSchemaValidator(&s)
 	}
 	return whole, status, err
 }

@@ -19,7 +19,8 @@ import (
 // them with other values, unless force is true; if the manager has left out fields that it applied
 // before; and for all that [Updater.Update] leaves to the field manager.
 func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Write, force bool) bool {
-	entries := live.GetManagedFields()
+	list := entriesOf(live)
+	entries := list.entries
 	sets, ok := u.sets(entries)
 	if !ok || live.GetUID() == "" {
 		return false
@@ -71,7 +72,7 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 		out = append(out, owner)
 	}
 	slices.SortFunc(out, compareEntries)
-	obj.SetManagedFields(out)
+	list.set(obj, out)
 	return true
 }
 

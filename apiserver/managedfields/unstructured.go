@@ -63,7 +63,7 @@ func (c *unstructuredUpdater) Update(old, obj metav1.Object, w Write) bool {
 	if err != nil {
 		return false
 	}
-	u.SetManagedFields([]metav1.ManagedFieldsEntry{w.owner(c.apiVersion, fields)})
+	entryList{}.set(u, []metav1.ManagedFieldsEntry{w.owner(c.apiVersion, fields)})
 	return true
 }
 

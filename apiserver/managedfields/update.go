@@ -40,14 +40,14 @@ func (u *updates) update(old, obj metav1.Object, w Write) bool {
 	if w.Operation != metav1.ManagedFieldsOperationUpdate || w.Manager == "" || old.GetUID() == "" {
 		return false
 	}
-	entries := obj.GetManagedFields()
+	list := entriesOf(obj)
 	switch {
-	case w.Subresource != "" || entries == nil:
-		entries = old.GetManagedFields()
-	case len(entries) == 0:
+	case w.Subresource != "" || list.entries == nil:
+		list = entriesOf(old)
+	case len(list.entries) == 0:
 		return false // resets them
 	}
-	sets, ok := u.sets(entries)
+	sets, ok := u.sets(list.entries)
 	if !ok {
 		return false
 	}
@@ -58,9 +58,9 @@ func (u *updates) update(old, obj metav1.Object, w Write) bool {
 	if u.filter != nil {
 		difference = difference.FilterFields(u.filter)
 	}
-	entries, ok = u.transfer(entries, sets, difference, w)
+	entries, ok := u.transfer(list.entries, sets, difference, w)
 	if ok {
-		obj.SetManagedFields(entries)
+		list.set(obj, entries)
 	}
 	return ok
 }

@@ -60,6 +60,23 @@ func (s *Store) decode(data []byte) (runtime.Object, error) {
 	return obj, err
 }
 
+// copier is a codec that copies objects faster than it decodes them.
+type copier interface {
+	// CopyStored returns what decoding the encoding of an object returns, or false if it must be
+	// decoded.
+	CopyStored(obj runtime.Object) (runtime.Object, bool)
+}
+
+// stored returns what decode returns for data, which is the encoding of obj.
+func (s *Store) stored(obj runtime.Object, data []byte) (runtime.Object, error) {
+	if c, ok := s.codec.(copier); ok {
+		if decoded, ok := c.CopyStored(obj); ok {
+			return decoded, nil
+		}
+	}
+	return s.decode(data)
+}
+
 // extract copies the object of a record to out.
 func (s *Store) extract(r *storage.Record, out runtime.Object) error {
 	o, err := s.object(r)

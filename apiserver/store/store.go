@@ -75,7 +75,7 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err != nil {
 		return err
 	}
-	record, err := s.put(ctx, key, data, storage.Absent, ttl)
+	record, err := s.put(ctx, key, obj, data, storage.Absent, ttl)
 	if err != nil {
 		return fromBackend(key, err)
 	}
@@ -204,14 +204,15 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	if ttl != nil {
 		seconds = *ttl
 	}
-	written, err = s.put(ctx, key, data, expect, seconds)
+	written, err = s.put(ctx, key, updated, data, expect, seconds)
 	return written, written, err
 }
 
-// put writes encoded data under key, and caches the decoded object with the record. Errors are
-// the backend's.
-func (s *Store) put(ctx context.Context, key string, data []byte, expect, ttl uint64) (*storage.Record, error) {
-	decoded, err := s.decode(data)
+// put writes an object, encoded as data, under key, and caches what decoding it gives with the
+// record. Errors are the backend's.
+func (s *Store) put(ctx context.Context, key string, obj runtime.Object, data []byte,
+	expect, ttl uint64) (*storage.Record, error) {
+	decoded, err := s.stored(obj, data)
 	if err != nil {
 		return nil, err
 	}
