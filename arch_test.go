@@ -114,7 +114,7 @@ reconcile: client internal/cause
 recorder:
 scheme:
 source: cache client event handler internal/cause internal/objectdiff internal/queue internal/reflectutil log predicate reconcile
-webhook: certwatcher client healthz internal/aliasvar log webhook/admission webhook/internal/metrics
+webhook: certwatcher client healthz internal/aliasvar internal/httpserver log webhook/admission webhook/internal/metrics
 webhook/admission: log webhook/admission/metrics webhook/internal/metrics webhook/internal/review
 webhook/admission/metrics: metrics
 webhook/authentication: log webhook/internal/review

@@ -103,7 +103,8 @@ func (blder *WebhookBuilder[T]) WithLogConstructor(
 	return blder
 }
 
-// WithContextFunc sets the function that makes the contexts of requests.
+// WithContextFunc sets the function that makes the contexts of admission requests from those of the
+// HTTP requests.
 func (blder *WebhookBuilder[T]) WithContextFunc(
 	contextFunc func(context.Context, *http.Request) context.Context,
 ) *WebhookBuilder[T] {
@@ -111,7 +112,8 @@ func (blder *WebhookBuilder[T]) WithContextFunc(
 	return blder
 }
 
-// RecoverPanic sets whether a panic in a webhook is answered with an error. True by default.
+// RecoverPanic sets whether a panic in an admission webhook is recovered and answered with the code
+// 500. True by default. Panics of conversions are always recovered.
 func (blder *WebhookBuilder[T]) RecoverPanic(recoverPanic bool) *WebhookBuilder[T] {
 	blder.recoverPanic = &recoverPanic
 	return blder
@@ -131,8 +133,12 @@ func (blder *WebhookBuilder[T]) WithDefaulterCustomPath(customPath string) *Webh
 	return blder
 }
 
-// Complete registers the webhooks with the server of the manager. Those whose path is taken are
-// skipped.
+// Complete registers the webhooks with the server of the manager. An admission webhook whose path
+// is taken is not registered: the handler at the path stays. It returns an error if there is no
+// manager or object, the kind is not in the manager's scheme, a custom path is not valid, a
+// defaulter or validator is set both as a typed and as a custom one, the kind has a converter
+// already, or only some of its versions can be converted. Webhooks that were registered before the
+// error stay.
 func (blder *WebhookBuilder[T]) Complete() error {
 	switch {
 	case blder.mgr == nil:
@@ -152,11 +158,11 @@ func (blder *WebhookBuilder[T]) Complete() error {
 	if err != nil {
 		return err
 	}
-	err = blder.register(webhook.Mutating, gvk, generateMutatePath(gvk), blder.defaulterPath, mutating)
+	err = blder.register(webhook.Mutating, gvk, mutatePath(gvk), blder.defaulterPath, mutating)
 	if err != nil {
 		return err
 	}
-	err = blder.register(webhook.Validating, gvk, generateValidatePath(gvk), blder.validatorPath, validating)
+	err = blder.register(webhook.Validating, gvk, validatePath(gvk), blder.validatorPath, validating)
 	if err != nil {
 		return err
 	}
@@ -172,7 +178,7 @@ func (blder *WebhookBuilder[T]) defaulting() (*admission.Webhook, error) {
 	case blder.defaulter != nil:
 		return admission.WithDefaulter(scheme, blder.defaulter, opts...), nil
 	case blder.customDefaulter != nil:
-		//lint:ignore SA1019 what is deprecated here is deprecated there
+		//lint:ignore SA1019 called by a method that is deprecated too
 		return admission.WithCustomDefaulter(scheme, blder.object, blder.customDefaulter, opts...), nil
 	default:
 		return nil, nil
@@ -187,7 +193,7 @@ func (blder *WebhookBuilder[T]) validating() (*admission.Webhook, error) {
 	case blder.validator != nil:
 		return admission.WithValidator(blder.mgr.GetScheme(), blder.validator), nil
 	case blder.customValidator != nil:
-		//lint:ignore SA1019 what is deprecated here is deprecated there
+		//lint:ignore SA1019 called by a method that is deprecated too
 		return admission.WithCustomValidator(blder.mgr.GetScheme(), blder.object, blder.customValidator), nil
 	default:
 		return nil, nil
@@ -202,10 +208,10 @@ func (blder *WebhookBuilder[T]) register(
 		return nil
 	}
 	if custom != "" {
-		var err error
-		if path, err = generateCustomPath(custom); err != nil {
-			return err
+		if !customPathPattern.MatchString(custom) {
+			return fmt.Errorf("customPath %q does not match this regex: %s", custom, customPathPattern)
 		}
+		path = custom
 	}
 	hook.RecoverPanic, hook.WithContextFunc = blder.recoverPanic, blder.contextFunc
 	if hook.LogConstructor = blder.logConstructor; hook.LogConstructor == nil {
@@ -219,24 +225,16 @@ func (blder *WebhookBuilder[T]) register(
 	return nil
 }
 
-func generateMutatePath(gvk schema.GroupVersionKind) string { return "/mutate-" + pathOf(gvk) }
+func mutatePath(gvk schema.GroupVersionKind) string { return "/mutate-" + kindPath(gvk) }
 
-func generateValidatePath(gvk schema.GroupVersionKind) string { return "/validate-" + pathOf(gvk) }
+func validatePath(gvk schema.GroupVersionKind) string { return "/validate-" + kindPath(gvk) }
 
-// pathOf returns the part of a path that stands for a kind.
-func pathOf(gvk schema.GroupVersionKind) string {
+// kindPath returns a kind as the paths of its webhooks have it: apps-v1-deployment.
+func kindPath(gvk schema.GroupVersionKind) string {
 	return strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 }
 
-var validPath = regexp.MustCompile(`^((/[a-zA-Z0-9-_]+)+|/)$`)
-
-// generateCustomPath returns path if it is valid.
-func generateCustomPath(path string) (string, error) {
-	if !validPath.MatchString(path) {
-		return "", fmt.Errorf("customPath %q does not match this regex: %s", path, validPath)
-	}
-	return path, nil
-}
+var customPathPattern = regexp.MustCompile(`^((/[a-zA-Z0-9-_]+)+|/)$`)
 
 // webhookLogger returns a constructor of loggers that name the kind and the object.
 func webhookLogger(gvk schema.GroupVersionKind) func(logr.Logger, *admission.Request) logr.Logger {
@@ -272,7 +270,7 @@ func (blder *WebhookBuilder[T]) registerConversion(gvk schema.GroupVersionKind) 
 	return blder.declare(webhook.Hook{Type: webhook.Conversion, Path: conversionPath, Kind: gvk})
 }
 
-// isServed reports whether the server has a handler for just that path.
+// isServed reports whether the server has a handler for exactly this path, not only for a prefix.
 func (blder *WebhookBuilder[T]) isServed(path string) bool {
 	mux := blder.mgr.GetWebhookServer().WebhookMux()
 	if mux == nil {

@@ -32,7 +32,8 @@ const defaultWatchInterval = 10 * time.Second
 // It is a manager.Runnable that needs no leader election. All its methods may be called
 // concurrently, except WithWatchInterval, which must be called before Start.
 type CertWatcher struct {
-	// RWMutex guards the fields up to callback.
+	// RWMutex guards the fields up to callback. It is embedded because controller-runtime's is:
+	// programs need not lock it.
 	sync.RWMutex
 	current  *tls.Certificate
 	keyPEM   []byte
@@ -133,6 +134,7 @@ func (cw *CertWatcher) ReadCertificate() error {
 	return nil
 }
 
+// load reads the certificate and its key from the files.
 func (cw *CertWatcher) load() (cert *tls.Certificate, keyPEM []byte, err error) {
 	certPEM, err := os.ReadFile(cw.certPath)
 	if err != nil {

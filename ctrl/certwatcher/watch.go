@@ -77,7 +77,8 @@ func (cw *CertWatcher) resolve() files {
 	return resolved
 }
 
-// names returns the base names that an event of the files has.
+// names returns the base names of the files and of what they link to: an event of another file in
+// their directories is none of theirs.
 func (cw *CertWatcher) names(resolved files) []string {
 	var names []string
 	for _, path := range []string{cw.certPath, cw.keyPath, resolved[0], resolved[1]} {

@@ -8,6 +8,8 @@
 // The metrics of controller-runtime have the same names and labels, so its dashboards work:
 // controller_runtime_*, workqueue_*, rest_client_* and leader_election_*. The others are:
 //
+//	controller_runtime_reconcile_conflicts_total
+//	                                         reconciles that failed with a conflict, by controller
 //	flyball_controller_hot_loops_total       hot loops: endless reconciles caused by own writes
 //	flyball_controller_hung_reconciles_total reconciles that ran for longer than HungAfter
 //	flyball_workqueue_oldest_waiter_seconds  how long the oldest ready key has been queued

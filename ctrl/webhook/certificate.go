@@ -17,7 +17,8 @@ import (
 	"flyball.dev/ctrl/certwatcher"
 )
 
-// certificate is the certificate of a server: where it comes from, and who signed it.
+// certificate is the source of a server's certificate, which may change while the server runs, and
+// of the CA that clients verify it with.
 type certificate struct {
 	source string // file names, for messages
 	get    func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -113,13 +114,13 @@ func certificateInFiles(certFile, keyFile, caFile string) (certificate, error) {
 	if err != nil {
 		return certificate{}, err
 	}
-	return cert, cert.check(pair.Leaf, time.Now())
+	return cert, cert.checkValidity(pair.Leaf, time.Now())
 }
 
 func noWatch(context.Context) error { return nil }
 
-// check returns an error if leaf, which comes from c, is not valid at a time.
-func (c certificate) check(leaf *x509.Certificate, now time.Time) error {
+// checkValidity returns an error if leaf, which comes from c, has expired or is not valid yet.
+func (c certificate) checkValidity(leaf *x509.Certificate, now time.Time) error {
 	switch {
 	case now.After(leaf.NotAfter):
 		return fmt.Errorf("the certificate of the webhook server has expired: %s was valid until %s: renew it",
@@ -132,9 +133,9 @@ func (c certificate) check(leaf *x509.Certificate, now time.Time) error {
 	}
 }
 
-// bundle returns the CA bundle for clients that call the server by a name or address and are shown
-// chain. It returns an error if they would not accept it.
-func (c certificate) bundle(host string, chain []*x509.Certificate) ([]byte, error) {
+// caBundle returns the CA bundle for clients that call the server by host, a name or address, and
+// to which it presents chain. It returns an error if they would not accept the chain.
+func (c certificate) caBundle(host string, chain []*x509.Certificate) ([]byte, error) {
 	bundle := c.ca()
 	if bundle == nil {
 		bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[len(chain)-1].Raw})
@@ -152,11 +153,11 @@ func (c certificate) bundle(host string, chain []*x509.Certificate) ([]byte, err
 	return bundle, nil
 }
 
-// handshake connects to the server at address as a client does that calls it by a name or address,
-// and returns the certificates that it is shown. If there are any, the error says why the
-// connection was not established.
+// handshake connects to the server at address as a client that calls it by host, a name or address,
+// and returns the certificates that the server presents. An error with certificates means that the
+// server presented them and then refused the connection, for want of a client certificate perhaps.
 func handshake(ctx context.Context, address, host string) (chain []*x509.Certificate, err error) {
-	// The certificates are wanted whoever signed them.
+	// Nothing is sent over the connection, and the caller verifies the chain if it has to.
 	config := &tls.Config{InsecureSkipVerify: true, ServerName: host}
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		chain = state.PeerCertificates

@@ -39,8 +39,8 @@ func (owners) ValidateDelete(context.Context, *corev1.ConfigMap) (admission.Warn
 	return nil, nil
 }
 
-// The webhooks of an operator in development: the certificate is made in memory, and the API server is
-// configured to call them.
+// The webhooks of an operator in development: the certificate is made in memory, and the API server
+// is configured to call them.
 func ExampleInstall() {
 	ctx := ctrl.SetupSignalHandler()
 	plane, err := controlplane.Start(ctx, controlplane.Options{WithoutControllers: true})

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// selfSignedLife is how long a self-signed certificate is valid. Some systems refuse those that are
-// valid for more than 825 days.
-const selfSignedLife = 800 * 24 * time.Hour
+// selfSignedValidity is how long a self-signed certificate is valid. Some systems refuse those that
+// are valid for more than 825 days.
+const selfSignedValidity = 800 * 24 * time.Hour
 
 // hosts returns the names and addresses that a self-signed certificate is valid for.
 func (s *DefaultServer) hosts() []string {
@@ -33,7 +33,7 @@ func (s *DefaultServer) hosts() []string {
 	return hosts
 }
 
-// unspecified reports whether host stands for all addresses.
+// unspecified reports whether host is empty or an unspecified address, and so means all addresses.
 func unspecified(host string) bool { return host == "" || net.ParseIP(host).IsUnspecified() }
 
 // selfSigned returns a certificate for hosts that is signed by a CA of its own. Neither key leaves
@@ -105,7 +105,7 @@ func newTemplate(name string) *x509.Certificate {
 		SerialNumber:          new(big.Int).SetBytes(serial[:]),
 		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             now.Add(-time.Hour),
-		NotAfter:              now.Add(selfSignedLife),
+		NotAfter:              now.Add(selfSignedValidity),
 		BasicConstraintsValid: true,
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/healthz"
+	"flyball.dev/ctrl/internal/httpserver"
 	logf "flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/webhook/internal/metrics"
 )
@@ -26,9 +27,9 @@ const (
 	checkTimeout    = 10 * time.Second
 )
 
-// Server serves webhooks. A manager has one. It is safe for concurrent use.
+// Server serves webhooks over HTTPS. A manager has one. It is safe for concurrent use.
 type Server interface {
-	// NeedLeaderElection is false: webhooks are served by leaders and others.
+	// NeedLeaderElection returns false: all replicas serve webhooks.
 	NeedLeaderElection() bool
 
 	// Register serves hook at path and measures it. It panics if the path is taken.
@@ -42,7 +43,7 @@ type Server interface {
 	// certificate has expired.
 	StartedChecker() healthz.Checker
 
-	// WebhookMux returns what routes the requests.
+	// WebhookMux returns the mux that routes the requests.
 	WebhookMux() *http.ServeMux
 }
 
@@ -57,12 +58,12 @@ type DefaultServer struct {
 	once       sync.Once
 	ready      chan struct{} // closed when webhooks are served and installed
 	markReady  func()        // closes ready, once
-	hooks      hooks
-	defaultDir bool // CertDir was not set
+	hooks      hooks         // to be installed
+	defaultDir bool          // CertDir was not set
 
 	mu          sync.Mutex
 	paths       map[string]bool
-	address     string // that it listens on; empty before
+	address     string // at which this host reaches the server; empty until it listens
 	certificate certificate
 	newClient   func() (client.Client, error) // of the manager, or nil
 	inProcess   bool                          // the API server runs in this process
@@ -79,10 +80,10 @@ func (s *DefaultServer) complete() {
 	})
 }
 
-// NeedLeaderElection is false.
+// NeedLeaderElection returns false.
 func (*DefaultServer) NeedLeaderElection() bool { return false }
 
-// WebhookMux returns what routes the requests: Options.WebhookMux, or a new one.
+// WebhookMux returns the mux that routes the requests: Options.WebhookMux, or a new one.
 func (s *DefaultServer) WebhookMux() *http.ServeMux {
 	s.complete()
 	return s.Options.WebhookMux
@@ -161,40 +162,26 @@ func (s *DefaultServer) dialAddress(listener net.Listener) string {
 	return net.JoinHostPort(host, port)
 }
 
-// serve serves on listener and installs the webhooks, then waits until ctx ends.
+// serve serves on listener until ctx ends. It installs the webhooks while it serves, because the
+// API server may call them at once; if they cannot be installed, it shuts down and returns the
+// error.
 func (s *DefaultServer) serve(ctx context.Context, listener net.Listener) error {
-	srv := &http.Server{
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		Handler:           s.Options.WebhookMux,
-		MaxHeaderBytes:    1 << 20,
-		IdleTimeout:       90 * time.Second,
-		ReadHeaderTimeout: 32 * time.Second,
-	}
+	srv := httpserver.New(s.Options.WebhookMux)
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	serving, shutDown := context.WithCancel(ctx)
+	defer shutDown()
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(listener) }()
+	go func() { served <- httpserver.Serve(serving, log(), srv, listener, new(shutdownTimeout)) }()
 
-	err := s.install(ctx)
-	if err == nil {
+	switch err := s.install(ctx); {
+	case err == nil:
 		s.markReady()
-		select {
-		case <-ctx.Done():
-		case err := <-served:
-			_ = srv.Close()
-			return err
-		}
+	case ctx.Err() == nil:
+		shutDown()
+		<-served
+		return err
 	}
-	if ctx.Err() != nil {
-		err = nil // what was not installed need not be
-	}
-	log().Info("Shutting down webhook server with timeout of 1 minute")
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	if err := srv.Shutdown(limited); err != nil {
-		log().Error(err, "Could not shut down the webhook server")
-		_ = srv.Close()
-	}
-	<-served
-	return err
+	return <-served // if ctx has ended, the webhooks need not be installed any more
 }
 
 // StartedChecker returns a check that fails until the server accepts connections, and when its
@@ -219,7 +206,7 @@ func (s *DefaultServer) StartedChecker() healthz.Checker {
 		if err != nil {
 			return err
 		}
-		return certificate.check(chain[0], time.Now())
+		return certificate.checkValidity(chain[0], time.Now())
 	}
 }
 

@@ -7,7 +7,8 @@
 // dot, so that only exported names are in scope. The files are type-checked, and the smallest test
 // that contains an error is removed, until there is none. What is left runs.
 //
-// Folder helpers has functions of our own for tests that call unexported ones of controller-runtime.
+// Folder helpers has functions of our own for tests that call unexported ones of
+// controller-runtime.
 //
 // Where the tests start an envtest.Environment, they get ctrl/envtest, or until that exists package
 // envtest of this module: our control plane.

@@ -19,7 +19,7 @@ var (
 
 const (
 	list     = "failing.txt"
-	unstated = "to be replaced by the reason"
+	unstated = "to be replaced by the reason" // the reason of new failures
 	// excludedReason begins the reasons of specs that do not compile, which are the compiler's.
 	excludedReason = "does not compile: "
 )
@@ -60,6 +60,7 @@ func scratchDir(t *testing.T) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("flyball-peer-%08x", hash.Sum32()))
 }
 
+// prepare removes from the suites what does not compile, and writes their files.
 func prepare(s *scratch, suites []*suite) error {
 	for _, u := range suites {
 		if u.absent != "" {
@@ -82,22 +83,45 @@ func prepare(s *scratch, suites []*suite) error {
 	return nil
 }
 
-// compare reports the differences between what became of the specs and failing.txt, or with -update
-// writes it.
+// compare reports the differences between the results and failing.txt, or with -update writes it.
 func compare(t *testing.T, suites []*suite, ran results) {
 	t.Helper()
-	known := readList(t)
-	current := map[string]string{} // reasons by spec
-	var differences []string
-	failed, excluded := 0, 0
+	c := comparison{known: readList(t), current: map[string]string{}}
+	failed := c.addResults(ran)
+	excluded := c.addExcluded(suites)
+	c.addKnown(suites, ran)
+	t.Logf("%d specs compile, of which %d fail; %d do not compile", len(ran), failed, excluded)
+	if *update {
+		writeList(t, c.current)
+		return
+	}
+	slices.Sort(c.differences)
+	for _, difference := range c.differences {
+		t.Error(difference)
+	}
+}
+
+// comparison compares failing.txt with the list that a run would write.
+type comparison struct {
+	known, current map[string]string // reasons by spec: of failing.txt, and of the run
+	differences    []string
+}
+
+func (c *comparison) differ(format string, args ...any) {
+	c.differences = append(c.differences, fmt.Sprintf(format, args...))
+}
+
+// addResults adds the specs that failed, and those that are listed as flaky. It returns the number of
+// those that failed.
+func (c *comparison) addResults(ran results) (failed int) {
 	for spec, failure := range ran {
-		reason, listed := known[spec]
+		reason, listed := c.known[spec]
 		switch {
 		case failure != "" && (!listed || strings.HasPrefix(reason, excludedReason)):
-			differences = append(differences, "fails: "+spec+"\n"+failure)
+			c.differ("fails: %s\n%s", spec, failure)
 			reason = unstated
 		case failure == "" && listed && !strings.HasPrefix(reason, "flaky"):
-			differences = append(differences, "no longer fails: "+spec)
+			c.differ("no longer fails: %s", spec)
 			continue
 		case !listed:
 			continue
@@ -105,39 +129,41 @@ func compare(t *testing.T, suites []*suite, ran results) {
 		if failure != "" {
 			failed++
 		}
-		current[spec] = reason
+		c.current[spec] = reason
 	}
+	return failed
+}
+
+// addExcluded adds the specs that do not compile, and returns their number.
+func (c *comparison) addExcluded(suites []*suite) (excluded int) {
 	for _, u := range suites {
 		excluded += len(u.excluded)
 		for spec, reason := range u.excluded {
 			spec = oneLine(spec)
-			current[spec] = excludedReason + reason
-			if old := known[spec]; !strings.HasPrefix(old, excludedReason) {
-				differences = append(differences, "does not compile: "+spec+": "+reason)
+			c.current[spec] = excludedReason + reason
+			if !strings.HasPrefix(c.known[spec], excludedReason) {
+				c.differ("does not compile: %s: %s", spec, reason)
 			}
 		}
 	}
-	for spec, reason := range known {
-		_, listed := current[spec]
+	return excluded
+}
+
+// addKnown looks for the listed specs that neither ran nor were excluded: they do not exist, or with
+// -only they are of another package and are kept.
+func (c *comparison) addKnown(suites []*suite, ran results) {
+	for spec, reason := range c.known {
+		_, listed := c.current[spec]
 		_, hasRun := ran[spec]
 		switch {
 		case listed, hasRun:
 		case slices.ContainsFunc(suites, func(u *suite) bool { return u.contains(spec) }):
-			differences = append(differences, "there is no such spec: "+spec)
+			c.differ("there is no such spec: %s", spec)
 		case *only != "":
-			current[spec] = reason
+			c.current[spec] = reason
 		default:
-			differences = append(differences, "there is no such package: "+spec)
+			c.differ("there is no such package: %s", spec)
 		}
-	}
-	t.Logf("%d specs compile, of which %d fail; %d do not compile", len(ran), failed, excluded)
-	if *update {
-		writeList(t, current)
-		return
-	}
-	slices.Sort(differences)
-	for _, difference := range differences {
-		t.Error(difference)
 	}
 }
 

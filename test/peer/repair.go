@@ -177,8 +177,8 @@ func declared(n ast.Node) (names []string) {
 	return names
 }
 
-// specsIn names the specs and tests in a node as far as the source has them, those of tables by entry.
-// The containers around it are in path.
+// specsIn names the specs and tests in a node as far as the source has them, those of tables by
+// entry. The containers around it are in path.
 func specsIn(fset *token.FileSet, file string, path []ast.Node, n ast.Node) (specs []string) {
 	var texts []string
 	for _, around := range path {

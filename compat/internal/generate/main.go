@@ -1,6 +1,6 @@
 // Command generate writes the packages of this module: an alias or a forward for each exported
-// identifier of each importable package of flyball.dev/ctrl. It is run in the root of the module, by
-// go generate.
+// identifier of each importable package of flyball.dev/ctrl. It is run in the root of the module,
+// by go generate.
 package main
 
 import (

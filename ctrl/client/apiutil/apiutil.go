@@ -131,17 +131,17 @@ func ConfigForGVK(
 	case cfg.ContentType == "" && servedAsProtobuf(gvk):
 		cfg.ContentType = runtime.ContentTypeProtobuf
 	}
-	cfg.NegotiatedSerializer = replacing{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}}
+	cfg.NegotiatedSerializer = replacingSerializer{serializer.WithoutConversionCodecFactory{CodecFactory: codecs}}
 	return cfg
 }
 
-// replacing is a serializer whose decoders replace the object that they decode into. Plain decoders
-// merge: fields that are not in the data are preserved.
-type replacing struct {
+// replacingSerializer is a serializer whose decoders replace the object that they decode into.
+// Plain decoders merge: fields that are not in the data are preserved.
+type replacingSerializer struct {
 	runtime.NegotiatedSerializer
 }
 
-func (s replacing) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
+func (s replacingSerializer) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
 	return replacingDecoder{s.NegotiatedSerializer.DecoderToVersion(d, gv)}
 }
 

@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewDynamicRESTMapper returns a RESTMapper that discovers the server's resources on demand. It makes
-// no request before it is first used.
+// NewDynamicRESTMapper returns a RESTMapper that discovers the server's resources on demand. It
+// makes no request before it is first used.
 //
-// The first use discovers all resources with two requests if the server has aggregated discovery, as
-// Kubernetes has by default since 1.27. Of other servers it discovers the groups, and then the
+// The first use discovers all resources with two requests if the server has aggregated discovery,
+// as Kubernetes has by default since 1.27. Of other servers it discovers the groups, and then the
 // versions that are asked for, one at a time.
 //
 // A kind that is not found is looked up on the server again, so that kinds which are installed
@@ -213,7 +213,7 @@ func (m *mapper) discover(from *snapshot) (*snapshot, error) {
 	}
 	groups := make([]*group, 0, len(list.Groups))
 	for i := range list.Groups {
-		g := groupOf(&list.Groups[i])
+		g := newGroup(&list.Groups[i])
 		g.complete = resources != nil
 		for _, v := range g.versions {
 			if got, ok := resources[schema.GroupVersion{Group: g.name, Version: v}]; ok {
@@ -252,7 +252,7 @@ func (m *mapper) extend(s *snapshot, q query) *snapshot {
 	case q.version == "":
 		g = m.fetchVersions(g)
 	case s.aggregated:
-		g.add(q.version, nil)
+		g.setResources(q.version, nil)
 	default:
 		g = m.fetchVersion(g, q.version)
 	}
@@ -275,7 +275,7 @@ func (m *mapper) fetchGroup(name string) (*group, error) {
 		return nil, err
 	}
 	doc.Name = name
-	return groupOf(&doc), nil
+	return newGroup(&doc), nil
 }
 
 // fetchVersions adds the resources of all versions of g, and returns it.
@@ -293,11 +293,11 @@ func (m *mapper) fetchVersion(g *group, version string) *group {
 	list, err := m.client.ServerResourcesForGroupVersion(schema.GroupVersion{Group: g.name, Version: version}.String())
 	switch {
 	case apierrors.IsNotFound(err):
-		g.add(version, nil)
+		g.setResources(version, nil)
 	case err != nil:
-		g.fail(version, err)
+		g.setFailure(version, err)
 	default:
-		g.add(version, list.APIResources)
+		g.setResources(version, list.APIResources)
 		if !slices.Contains(g.versions, version) {
 			g.ordered, g.complete = false, false // its place among the others is not known
 		}

@@ -38,7 +38,8 @@ type group struct {
 	failures  map[string]error
 }
 
-func groupOf(doc *metav1.APIGroup) *group {
+// newGroup returns the group that a discovery document describes, without resources.
+func newGroup(doc *metav1.APIGroup) *group {
 	g := &group{name: doc.Name, preferred: doc.PreferredVersion.Version, ordered: true,
 		resources: map[string][]metav1.APIResource{}}
 	for _, v := range doc.Versions {
@@ -57,24 +58,26 @@ func (g *group) clone(name string) *group {
 	return &c
 }
 
-// add sets the resources of a version.
-func (g *group) add(version string, resources []metav1.APIResource) {
+// setResources sets the resources of a version.
+func (g *group) setResources(version string, resources []metav1.APIResource) {
 	g.resources[version] = resources
 	delete(g.failures, version)
 }
 
-// fail sets the error of the discovery of a version. Its resources that are known already are kept.
-func (g *group) fail(version string, err error) {
+// setFailure sets the error of the discovery of a version. Its resources that are known already are
+// kept.
+func (g *group) setFailure(version string, err error) {
 	if g.failures == nil {
 		g.failures = map[string]error{}
 	}
 	g.failures[version] = err
 }
 
-// addStale adds a version that the server lists among the others without its resources. If the group
-// was known before, the version's resources and the order of the versions are taken from there.
+// addStale adds a version that the server lists among the others without its resources. If the
+// group was known before, the version's resources and the order of the versions are taken from
+// there.
 func (g *group) addStale(version string, err error, before *group) {
-	g.fail(version, err)
+	g.setFailure(version, err)
 	if before != nil && before.resources[version] != nil {
 		g.resources[version] = before.resources[version]
 	}
@@ -87,7 +90,7 @@ func (g *group) addStale(version string, err error, before *group) {
 	}
 }
 
-// forMapper returns the group in the type of client-go's mapper.
+// forMapper returns the group as the type that client-go's mapper is made from.
 func (g *group) forMapper() *restmapper.APIGroupResources {
 	versions := g.versions
 	if !g.ordered {

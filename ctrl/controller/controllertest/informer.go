@@ -34,7 +34,8 @@ func (synced) Apply(o *InformerOptions) { o.Synced = true }
 // the handlers at once, and Synced. The zero value is ready, and not synced. Its methods may be
 // called concurrently.
 type FakeInformer struct {
-	// RunCount is how often Run and RunWithContext have been called.
+	// RunCount is how often Run and RunWithContext have been called. It must not be read while they
+	// may be called.
 	RunCount int
 
 	mu            sync.Mutex
@@ -129,7 +130,7 @@ func (f *FakeInformer) Delete(obj metav1.Object) {
 
 // Synced makes the informer and its handlers synced.
 func (f *FakeInformer) Synced() {
-	done := f.channel()
+	done := f.doneChannel()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.hasSynced {
@@ -138,7 +139,7 @@ func (f *FakeInformer) Synced() {
 	}
 }
 
-func (f *FakeInformer) channel() chan struct{} {
+func (f *FakeInformer) doneChannel() chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.synced == nil {
@@ -161,7 +162,7 @@ func (f *FakeInformer) HasSyncedChecker() cache.DoneChecker { return f }
 func (f *FakeInformer) Name() string { return "FakeInformer" }
 
 // Done is closed when the informer has synced.
-func (f *FakeInformer) Done() <-chan struct{} { return f.channel() }
+func (f *FakeInformer) Done() <-chan struct{} { return f.doneChannel() }
 
 // Run counts the call in RunCount and returns.
 func (f *FakeInformer) Run(<-chan struct{}) { f.RunWithContext(context.Background()) }

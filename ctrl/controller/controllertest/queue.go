@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl/reconcile"
@@ -45,14 +43,3 @@ func (q *TypedQueue[request]) Forget(request) {}
 
 // NumRequeues returns 0.
 func (q *TypedQueue[request]) NumRequeues(request) int { return 0 }
-
-// ErrorType is a runtime.Object that has no kind and no metadata, and no copy.
-type ErrorType struct{}
-
-var _ runtime.Object = ErrorType{}
-
-// GetObjectKind returns nil.
-func (ErrorType) GetObjectKind() schema.ObjectKind { return nil }
-
-// DeepCopyObject returns nil.
-func (ErrorType) DeepCopyObject() runtime.Object { return nil }

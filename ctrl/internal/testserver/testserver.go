@@ -108,7 +108,7 @@ func external(t testing.TB) *rest.Config {
 	var connections connections
 	config.Dial = connections.dial
 	t.Cleanup(connections.close)
-	if err := empty(t.Context(), config); err != nil {
+	if err := deleteObjects(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	return config

@@ -71,11 +71,11 @@ func (d *decoder) decodeKnown(data []byte, into runtime.Object) bool {
 	}
 	kind, ok := into.GetObjectKind().(*metav1.TypeMeta)
 	if !ok {
-		return false // may not be what data says
+		return false // the type may not decode the kind, which could then not be compared
 	}
 	target := reflect.ValueOf(into).Elem()
 	if !target.IsZero() {
-		return false // could not be undone
+		return false // the content could not be restored if decoding fails
 	}
 	if utiljson.Unmarshal(data, into) == nil && slices.Contains(kinds, kind.GroupVersionKind()) {
 		return true

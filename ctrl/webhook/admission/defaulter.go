@@ -42,11 +42,12 @@ func DefaulterRemoveUnknownOrOmitableFields(o *defaulterOptions) {
 }
 
 // WithDefaulter returns a webhook that calls defaulter, but not for deletions. It panics if scheme
-// is nil. If T is an interface, objects have the type that scheme has for the kind in the request.
+// is nil; a nil defaulter panics when a request is served, which is recovered by default. If T is
+// an interface, objects have the type that scheme has for the kind in the request.
 func WithDefaulter[T runtime.Object](
 	scheme *runtime.Scheme, defaulter Defaulter[T], opts ...DefaulterOption,
 ) *Webhook {
-	return newDefaulting(newTyped[T](scheme), defaulter, opts)
+	return newDefaulting(newTypedDecoder[T](scheme), defaulter, opts)
 }
 
 // WithCustomDefaulter returns a webhook that calls defaulter with objects of the type of obj.
@@ -55,11 +56,11 @@ func WithDefaulter[T runtime.Object](
 func WithCustomDefaulter(
 	scheme *runtime.Scheme, obj runtime.Object, defaulter CustomDefaulter, opts ...DefaulterOption,
 ) *Webhook {
-	return newDefaulting(copiesOf(scheme, obj), defaulter, opts)
+	return newDefaulting(decoderLike(scheme, obj), defaulter, opts)
 }
 
-func newDefaulting[T runtime.Object](t typed[T], defaulter Defaulter[T], opts []DefaulterOption) *Webhook {
-	h := &defaulterForType[T]{typed: t, defaulter: defaulter}
+func newDefaulting[T runtime.Object](decoder typedDecoder[T], defaulter Defaulter[T], opts []DefaulterOption) *Webhook {
+	h := &defaulterForType[T]{typedDecoder: decoder, defaulter: defaulter}
 	for _, opt := range opts {
 		opt(&h.defaulterOptions)
 	}
@@ -68,7 +69,7 @@ func newDefaulting[T runtime.Object](t typed[T], defaulter Defaulter[T], opts []
 
 // defaulterForType is a Defaulter as a Handler.
 type defaulterForType[T runtime.Object] struct {
-	typed[T]
+	typedDecoder[T]
 	defaulterOptions
 	defaulter Defaulter[T]
 }
@@ -87,7 +88,7 @@ func (h *defaulterForType[T]) Handle(ctx context.Context, req Request) Response 
 	}
 	original := obj.DeepCopyObject()
 	if err := h.defaulter.Default(NewContextWithRequest(ctx, req), obj); err != nil {
-		return refused(err)
+		return responseForError(err)
 	}
 	if !h.removeUnknownOrOmitableFields && reflect.DeepEqual(original, runtime.Object(obj)) {
 		return Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true}}
@@ -103,8 +104,8 @@ func (h *defaulterForType[T]) Handle(ctx context.Context, req Request) Response 
 	return response
 }
 
-// keepUnknownFields drops those removals from a response that decoding raw and encoding it again,
-// undefaulted, would cause as well.
+// keepUnknownFields deletes those removals from the patches of a response that the defaulter did
+// not make: decoding raw into its Go type and encoding it again, undefaulted, makes them as well.
 func keepUnknownFields(response Response, raw []byte, original runtime.Object) Response {
 	if !slices.ContainsFunc(response.Patches, isRemoval) {
 		return response

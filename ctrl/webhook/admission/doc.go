@@ -1,5 +1,5 @@
-// Package admission implements admission webhooks: HTTP handlers that the API server asks before it
-// stores or deletes an object.
+// Package admission implements admission webhooks: HTTP handlers that the API server calls before
+// it stores or deletes an object.
 //
 // A [Webhook] serves reviews of the versions v1 and v1beta1 and passes them to its [Handler]. The
 // usual handlers decode the object and call methods with its Go type: [WithDefaulter] makes one of

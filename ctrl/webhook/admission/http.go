@@ -18,7 +18,7 @@ const maxRequestSize = 7 << 20
 
 var (
 	admissionScheme = runtime.NewScheme()
-	codec           = review.NewCodec(admissionScheme, maxRequestSize, "AdmissionReview",
+	reviews         = review.NewReader(admissionScheme, maxRequestSize, "AdmissionReview",
 		admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)
 )
 
@@ -33,7 +33,8 @@ type unversionedReview struct {
 }
 
 // ServeHTTP answers a review with a review of the same version. A request that is not a review gets
-// one with an error: the HTTP status is 200 in any case, and the code is in the response.
+// a review with an error. The HTTP status is 200 in any case, as the API server expects: the code
+// of an error is in the review.
 func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	if wh.WithContextFunc != nil {
@@ -41,7 +42,7 @@ func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var req Request
 	in := unversionedReview{admissionv1.AdmissionReview{Request: &req.AdmissionRequest}}
-	gvk, err := codec.Read(r, &in)
+	gvk, err := reviews.Read(r, &in)
 	if err != nil {
 		wh.getLogger(nil).Error(err, "Unable to read the request")
 		response := Errored(statusCode(err), err)
@@ -57,7 +58,7 @@ func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	wh.write(w, out)
 }
 
-// statusCode is the code for a request that cannot be read because of err.
+// statusCode returns the code for a request that cannot be read because of err.
 func statusCode(err error) int32 {
 	if errors.As(err, new(review.TooLargeError)) {
 		return http.StatusRequestEntityTooLarge

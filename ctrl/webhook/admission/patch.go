@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"gomodules.xyz/jsonpatch/v2"
 )
@@ -21,33 +20,33 @@ func createPatch(original, current []byte) ([]jsonpatch.Operation, error) {
 	}
 	p := patcher{ops: []jsonpatch.Operation{}}
 	if err := p.compare("", bytes.TrimSpace(original), bytes.TrimSpace(current), 0); err != nil {
-		return jsonpatch.CreatePatch(original, current)
+		return jsonpatch.CreatePatch(original, current) // decodes what compare does not support
 	}
 	return p.ops, nil
 }
 
-// maxPatchDepth bounds how often the innermost text is scanned.
+// maxPatchDepth bounds the work for nested documents: compare scans a text once for each level that
+// it is nested.
 const maxPatchDepth = 64
 
-var (
-	errTooDeep      = errors.New("nested too deeply")
-	errDuplicateKey = errors.New("duplicate key")
-)
+var errTooDeep = errors.New("nested too deeply")
 
 // patcher collects the operations of a patch.
 type patcher struct{ ops []jsonpatch.Operation }
 
-func (p *patcher) add(operation, path string, text []byte) error {
-	op := jsonpatch.Operation{Operation: operation, Path: path}
-	if text != nil {
-		value, err := decodeValue(text)
-		if err != nil {
-			return err
-		}
-		op.Value = value
+// set appends an operation, add or replace, with the value that text encodes.
+func (p *patcher) set(operation, path string, text []byte) error {
+	value, err := decodeValue(text)
+	if err != nil {
+		return err
 	}
-	p.ops = append(p.ops, op)
+	p.ops = append(p.ops, jsonpatch.Operation{Operation: operation, Path: path, Value: value})
 	return nil
+}
+
+// remove appends the operation that removes the value at path.
+func (p *patcher) remove(path string) {
+	p.ops = append(p.ops, jsonpatch.Operation{Operation: "remove", Path: path})
 }
 
 // compare adds the operations that change a into b. Both are valid JSON without space around it.
@@ -71,7 +70,7 @@ func (p *patcher) compare(path string, a, b []byte, depth int) error {
 			return err
 		}
 	}
-	return p.add("replace", path, b)
+	return p.set("replace", path, b)
 }
 
 func isNumber(text []byte) bool { return text[0] == '-' || '0' <= text[0] && text[0] <= '9' }
@@ -91,7 +90,7 @@ func (p *patcher) compareObjects(path string, a, b []byte, depth int) error {
 		if old, ok := from[key]; ok {
 			err = p.compare(below, old, to[key], depth+1)
 		} else {
-			err = p.add("add", below, to[key])
+			err = p.set("add", below, to[key])
 		}
 		if err != nil {
 			return err
@@ -99,7 +98,7 @@ func (p *patcher) compareObjects(path string, a, b []byte, depth int) error {
 	}
 	for _, key := range fromKeys {
 		if _, ok := to[key]; !ok {
-			_ = p.add("remove", path+"/"+pointerEscaper.Replace(key), nil)
+			p.remove(path + "/" + pointerEscaper.Replace(key))
 		}
 	}
 	return nil
@@ -108,16 +107,17 @@ func (p *patcher) compareObjects(path string, a, b []byte, depth int) error {
 // pointerEscaper escapes the parts of a JSON pointer (RFC 6901).
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// compareArrays compares arrays by position. Elements are removed from the end.
+// compareArrays adds the operations that turn one JSON array into another, position by position.
+// Elements are removed from the end, so that the indexes of the others do not change.
 func (p *patcher) compareArrays(path string, a, b []byte, depth int) error {
 	from, to := elements(a), elements(b)
 	at := func(i int) string { return path + "/" + strconv.Itoa(i) }
 	common := min(len(from), len(to))
 	for i := len(from) - 1; i >= common; i-- {
-		_ = p.add("remove", at(i), nil)
+		p.remove(at(i))
 	}
 	for i := common; i < len(to); i++ {
-		if err := p.add("add", at(i), to[i]); err != nil {
+		if err := p.set("add", at(i), to[i]); err != nil {
 			return err
 		}
 	}
@@ -137,20 +137,21 @@ func decodeValue(text []byte) (any, error) {
 	if err := decoder.Decode(&value); err != nil {
 		return nil, err
 	}
-	return withFloats(value)
+	return convertNumbers(value)
 }
 
-func withFloats(value any) (_ any, err error) {
+// convertNumbers replaces the numbers in value by float64 where that keeps them exact.
+func convertNumbers(value any) (_ any, err error) {
 	switch v := value.(type) {
 	case map[string]any:
 		for key := range v {
-			if v[key], err = withFloats(v[key]); err != nil {
+			if v[key], err = convertNumbers(v[key]); err != nil {
 				return nil, err
 			}
 		}
 	case []any:
 		for i := range v {
-			if v[i], err = withFloats(v[i]); err != nil {
+			if v[i], err = convertNumbers(v[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -163,83 +164,3 @@ func withFloats(value any) (_ any, err error) {
 	}
 	return value, nil
 }
-
-// members returns the members of a JSON object by key, and the keys in order.
-func members(object []byte) (map[string][]byte, []string, error) {
-	all := map[string][]byte{}
-	var keys []string
-	rest := skipSpace(object[1:])
-	for rest[0] != '}' {
-		var quoted, value []byte
-		quoted, rest = nextValue(rest)
-		value, rest = nextValue(skipSpace(rest[1:])) // after the colon
-		key := string(quoted[1 : len(quoted)-1])
-		if strings.Contains(key, `\`) || !utf8.ValidString(key) {
-			if err := json.Unmarshal(quoted, &key); err != nil {
-				return nil, nil, err
-			}
-		}
-		if _, exists := all[key]; exists {
-			return nil, nil, errDuplicateKey
-		}
-		all[key] = value
-		keys = append(keys, key)
-		if rest[0] == ',' {
-			rest = skipSpace(rest[1:])
-		}
-	}
-	return all, keys, nil
-}
-
-// elements returns the elements of a JSON array.
-func elements(array []byte) [][]byte {
-	var all [][]byte
-	rest := skipSpace(array[1:])
-	for rest[0] != ']' {
-		var value []byte
-		value, rest = nextValue(rest)
-		all = append(all, value)
-		if rest[0] == ',' {
-			rest = skipSpace(rest[1:])
-		}
-	}
-	return all
-}
-
-// nextValue returns the JSON value that text begins with, and what comes after it and the space
-// that follows it. The text must be valid, and not end with the value.
-func nextValue(text []byte) (value, rest []byte) {
-	depth, i := 0, 0
-	for done := false; !done; {
-		switch text[i] {
-		case '"':
-			i += stringLength(text[i:])
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\t', '\n', '\r':
-			i++ // inside of an object or array
-		default:
-			i += bytes.IndexAny(text[i:], ",]} \t\n\r")
-		}
-		done = depth == 0
-	}
-	return text[:i], skipSpace(text[i:])
-}
-
-// stringLength returns the length of the JSON string that text begins with, quotes included.
-func stringLength(text []byte) int {
-	for i := 1; ; i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-}
-
-func skipSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\n\r") }

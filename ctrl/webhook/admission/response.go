@@ -1,11 +1,13 @@
 package admission
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -66,4 +68,14 @@ func withStatus(allowed bool, status metav1.Status) Response {
 func (r Response) WithWarnings(warnings ...string) Response {
 	r.Warnings = slices.Concat(r.Warnings, warnings)
 	return r
+}
+
+// responseForError returns the response to a request that a defaulter or validator refused with
+// err: the status of an API error, and Forbidden for any other.
+func responseForError(err error) Response {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return withStatus(false, status.Status())
+	}
+	return Denied(err.Error())
 }

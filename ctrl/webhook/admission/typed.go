@@ -1,25 +1,23 @@
 package admission
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// typed is what the handlers of a [Defaulter] and a [Validator] have in common.
-type typed[T runtime.Object] struct {
+// typedDecoder decodes the objects of requests for the handlers of a [Defaulter] and a [Validator].
+type typedDecoder[T runtime.Object] struct {
 	decoder Decoder
-	new     func(Request) (T, error)
+	new     func(Request) (T, error) // returns an empty object to decode into
 }
 
-// newTyped returns the handler part for T. Objects are of the type T, or if that is an interface,
-// of the type that scheme has for the kind in the request.
-func newTyped[T runtime.Object](scheme *runtime.Scheme) typed[T] {
-	t := typed[T]{decoder: NewDecoder(scheme)}
+// newTypedDecoder returns a decoder of objects of type T or, if T is an interface, of the type that
+// scheme has for the kind in the request.
+func newTypedDecoder[T runtime.Object](scheme *runtime.Scheme) typedDecoder[T] {
+	t := typedDecoder[T]{decoder: NewDecoder(scheme)}
 	switch typ := reflect.TypeFor[T](); typ.Kind() {
 	case reflect.Pointer:
 		t.new = func(Request) (T, error) { return reflect.New(typ.Elem()).Interface().(T), nil }
@@ -41,29 +39,19 @@ func newTyped[T runtime.Object](scheme *runtime.Scheme) typed[T] {
 	return t
 }
 
-// copiesOf returns the handler part for objects that are of the same type as obj.
-func copiesOf(scheme *runtime.Scheme, obj runtime.Object) typed[runtime.Object] {
-	return typed[runtime.Object]{
+// decoderLike returns a decoder of objects of the same type as obj.
+func decoderLike(scheme *runtime.Scheme, obj runtime.Object) typedDecoder[runtime.Object] {
+	return typedDecoder[runtime.Object]{
 		decoder: NewDecoder(scheme),
 		new:     func(Request) (runtime.Object, error) { return obj.DeepCopyObject(), nil },
 	}
 }
 
 // decode returns the object in raw.
-func (t typed[T]) decode(req Request, raw runtime.RawExtension) (T, error) {
+func (t typedDecoder[T]) decode(req Request, raw runtime.RawExtension) (T, error) {
 	obj, err := t.new(req)
 	if err == nil {
 		err = t.decoder.DecodeRaw(raw, obj)
 	}
 	return obj, err
-}
-
-// refused is the response to a request that was refused with err: with the status of an API error,
-// otherwise Forbidden.
-func refused(err error) Response {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return withStatus(false, status.Status())
-	}
-	return Denied(err.Error())
 }

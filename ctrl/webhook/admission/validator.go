@@ -36,19 +36,19 @@ type CustomValidator = Validator[runtime.Object]
 // WithValidator returns a webhook that calls validator. It panics if scheme is nil. If T is an
 // interface, objects have the type that scheme has for the kind in the request.
 func WithValidator[T runtime.Object](scheme *runtime.Scheme, validator Validator[T]) *Webhook {
-	return &Webhook{Handler: &validatorForType[T]{newTyped[T](scheme), validator}}
+	return &Webhook{Handler: &validatorForType[T]{newTypedDecoder[T](scheme), validator}}
 }
 
 // WithCustomValidator returns a webhook that calls validator with objects of the type of obj.
 //
 // Deprecated: use WithValidator.
 func WithCustomValidator(scheme *runtime.Scheme, obj runtime.Object, validator CustomValidator) *Webhook {
-	return &Webhook{Handler: &validatorForType[runtime.Object]{copiesOf(scheme, obj), validator}}
+	return &Webhook{Handler: &validatorForType[runtime.Object]{decoderLike(scheme, obj), validator}}
 }
 
 // validatorForType is a Validator as a Handler.
 type validatorForType[T runtime.Object] struct {
-	typed[T]
+	typedDecoder[T]
 	validator Validator[T]
 }
 
@@ -62,7 +62,7 @@ func (h *validatorForType[T]) Handle(ctx context.Context, req Request) Response 
 	}
 	warnings, err := validate(NewContextWithRequest(ctx, req))
 	if err != nil {
-		return refused(err).WithWarnings(warnings...)
+		return responseForError(err).WithWarnings(warnings...)
 	}
 	return Allowed("").WithWarnings(warnings...)
 }

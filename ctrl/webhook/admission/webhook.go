@@ -23,7 +23,7 @@ import (
 
 var errUnableToEncodeResponse = errors.New("unable to encode response")
 
-// Request is what the API server asks: who wants to do what to which object.
+// Request is an admission request: the operation, its objects, and the user who makes it.
 type Request struct {
 	admissionv1.AdmissionRequest
 }
@@ -132,7 +132,7 @@ func (wh *Webhook) recovered(ctx context.Context, req Request, reason any) Respo
 	return failed(req, fmt.Errorf("panic: %v [recovered]", reason))
 }
 
-// failed is the response to req if the webhook is at fault.
+// failed returns the response to req if the webhook itself fails, with the code 500.
 func failed(req Request, err error) Response {
 	response := Errored(http.StatusInternalServerError, err)
 	response.UID = req.UID

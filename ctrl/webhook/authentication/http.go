@@ -17,7 +17,7 @@ const maxRequestSize = 1 << 20
 
 var (
 	authenticationScheme = runtime.NewScheme()
-	codec                = review.NewCodec(authenticationScheme, maxRequestSize, "TokenReview",
+	reviews              = review.NewReader(authenticationScheme, maxRequestSize, "TokenReview",
 		authenticationv1.SchemeGroupVersion, authenticationv1beta1.SchemeGroupVersion)
 )
 
@@ -41,7 +41,7 @@ func (wh *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx = wh.WithContextFunc(ctx, r)
 	}
 	var req Request
-	gvk, err := codec.Read(r, &unversionedReview{&req.TokenReview})
+	gvk, err := reviews.Read(r, &unversionedReview{&req.TokenReview})
 	if err == nil && req.Spec.Token == "" {
 		err = errNoToken
 	}

@@ -1,4 +1,4 @@
-// Package conversion implements the conversion webhook: the HTTP handler that the API server asks
+// Package conversion implements the conversion webhook: the HTTP handler that the API server calls
 // to convert custom resources between the versions of their CustomResourceDefinition.
 //
 // The types of a kind are either converted by methods of their own, those of

@@ -15,7 +15,7 @@ import (
 
 // SpokeConverter converts between the hub of a kind and one of its other versions.
 type SpokeConverter[hubObject runtime.Object] interface {
-	// GetSpoke returns an object of the version, which may be empty.
+	// GetSpoke returns an object of the version's Go type. It may be empty: only its type is used.
 	GetSpoke() runtime.Object
 	// ConvertHubToSpoke writes hub into spoke.
 	ConvertHubToSpoke(ctx context.Context, hub hubObject, spoke runtime.Object) error
@@ -116,8 +116,8 @@ func (c *hubSpokeConverter[hubObject]) add(hub hubObject, converters []SpokeConv
 	return nil
 }
 
-// ConvertObject converts src to the version of dst: directly if one of them is the hub, and otherwise
-// by way of the hub.
+// ConvertObject converts src to the version of dst: directly if one of them is the hub, and
+// otherwise by way of the hub.
 func (c *hubSpokeConverter[hubObject]) ConvertObject(ctx context.Context, src, dst runtime.Object) error {
 	from, to, err := versions(src, dst)
 	if err != nil {
@@ -146,7 +146,8 @@ func (c *hubSpokeConverter[hubObject]) ConvertObject(ctx context.Context, src, d
 	}
 }
 
-// versions returns the kinds of src and dst, which must be different versions of one.
+// versions returns the kinds of src and dst. It returns an error unless they are different versions
+// of the same kind.
 func versions(src, dst runtime.Object) (from, to schema.GroupVersionKind, err error) {
 	from, to = src.GetObjectKind().GroupVersionKind(), dst.GetObjectKind().GroupVersionKind()
 	switch {

@@ -11,7 +11,8 @@ import (
 
 // Converter converts objects of a kind between its versions. It must be safe for concurrent use.
 type Converter interface {
-	// ConvertObject writes src into dst. Both know their version; dst has nothing else yet.
+	// ConvertObject writes src into dst, an object of another version. Both have their apiVersion and
+	// kind set, and dst is empty otherwise. Neither must be kept.
 	ConvertObject(ctx context.Context, src, dst runtime.Object) error
 }
 

@@ -24,7 +24,8 @@ func log() logr.Logger { return logf.Current().WithName("conversion-webhook") }
 // NewWebhookHandler returns a handler that answers ConversionReviews, in the version they come in.
 // A kind is converted by its converter in registry, or else by the methods of its types in scheme.
 // A request that is not a review is answered with 400; a conversion that fails, or panics, with a
-// review that says so. It panics if scheme is nil.
+// review whose status is Failure. The handler is safe for concurrent use. It panics if scheme is
+// nil.
 func NewWebhookHandler(scheme *runtime.Scheme, registry Registry) http.Handler {
 	return &webhook{scheme: scheme, decoder: NewDecoder(scheme), registry: registry}
 }
@@ -64,7 +65,7 @@ func (wh *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read decodes the body of r. It has as many objects as a list of any size.
+// read decodes the body of r. Its size is not limited: a review has all objects of a list request.
 func read(r *http.Request) (*apiextensionsv1.ConversionReview, error) {
 	if r.Body == nil {
 		return nil, review.ErrEmpty
@@ -124,7 +125,7 @@ func (wh *webhook) convertObject(ctx context.Context, src, dst runtime.Object) e
 	return convertByMethods(wh.scheme, src, dst)
 }
 
-// newObject returns an empty object that knows its kind.
+// newObject returns an empty object whose apiVersion and kind are set.
 func (wh *webhook) newObject(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	obj, err := wh.scheme.New(gvk)
 	if err != nil {

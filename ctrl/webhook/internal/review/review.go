@@ -30,63 +30,64 @@ func (limit TooLargeError) Error() string {
 	return fmt.Sprintf("request entity is too large; limit is %d bytes", int64(limit))
 }
 
-// Codec decodes reviews of one kind.
-type Codec struct {
+// Reader reads reviews of one kind from requests. It is safe for concurrent use.
+type Reader struct {
 	preferred schema.GroupVersionKind
 	known     []schema.GroupVersionKind
 	universal runtime.Decoder
 	limit     int64
 }
 
-// NewCodec returns a codec of the kind in scheme, whose versions have the same fields. A review
-// that has no version is one of the first. The limit is in bytes; a body must be shorter.
-func NewCodec(scheme *runtime.Scheme, limit int64, kind string, versions ...schema.GroupVersion) *Codec {
-	c := &Codec{universal: serializer.NewCodecFactory(scheme).UniversalDeserializer(), limit: limit}
+// NewReader returns a reader of the kind in scheme, whose versions must have the same fields. A
+// review without a version is one of the first. The limit is in bytes; a body must be shorter.
+func NewReader(scheme *runtime.Scheme, limit int64, kind string, versions ...schema.GroupVersion) *Reader {
+	r := &Reader{universal: serializer.NewCodecFactory(scheme).UniversalDeserializer(), limit: limit}
 	for _, v := range versions {
-		c.known = append(c.known, v.WithKind(kind))
+		r.known = append(r.known, v.WithKind(kind))
 	}
-	c.preferred = c.known[0]
-	return c
+	r.preferred = r.known[0]
+	return r
 }
 
-// Read decodes the body of r into review and returns the version that the answer should have. The
-// type of review must not be registered in the scheme, so that it takes any version. The error is
-// for the client.
-func (c *Codec) Read(r *http.Request, review runtime.Object) (schema.GroupVersionKind, error) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return c.preferred, ErrEmpty
+// Read decodes the body of req into review, closes it, and returns the version that the response
+// should have. The type of review must not be registered in the scheme: the decoder would insist on
+// the version of a registered type. The error is for the client; a body that is too large is a
+// [TooLargeError].
+func (r *Reader) Read(req *http.Request, review runtime.Object) (schema.GroupVersionKind, error) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return r.preferred, ErrEmpty
 	}
-	defer r.Body.Close()
+	defer req.Body.Close()
 	body := buffers.Get().(*bytes.Buffer)
 	defer release(body)
-	if n := r.ContentLength; n > 0 {
-		body.Grow(int(min(n, presized)) + bytes.MinRead)
+	if n := req.ContentLength; n > 0 {
+		body.Grow(int(min(n, maxPreallocated)) + bytes.MinRead)
 	}
-	if _, err := body.ReadFrom(io.LimitReader(r.Body, c.limit)); err != nil {
-		return c.preferred, err
+	if _, err := body.ReadFrom(io.LimitReader(req.Body, r.limit)); err != nil {
+		return r.preferred, err
 	}
-	if int64(body.Len()) >= c.limit {
-		return c.preferred, TooLargeError(c.limit)
+	if int64(body.Len()) >= r.limit {
+		return r.preferred, TooLargeError(r.limit)
 	}
-	if actual := r.Header.Get("Content-Type"); actual != contentType {
-		return c.preferred, fmt.Errorf("contentType=%s, expected %s", actual, contentType)
+	if actual := req.Header.Get("Content-Type"); actual != contentType {
+		return r.preferred, fmt.Errorf("contentType=%s, expected %s", actual, contentType)
 	}
-	return c.decode(body.Bytes(), review)
+	return r.decode(body.Bytes(), review)
 }
 
 // decode decodes data in one pass if it is JSON of a known kind, and otherwise as the API machinery
 // does, which tries other formats and has the customary errors.
-func (c *Codec) decode(data []byte, review runtime.Object) (schema.GroupVersionKind, error) {
+func (r *Reader) decode(data []byte, review runtime.Object) (schema.GroupVersionKind, error) {
 	kind := review.GetObjectKind()
 	if utiljson.Unmarshal(data, review) == nil {
-		if gvk := kind.GroupVersionKind(); slices.Contains(c.known, gvk) {
+		if gvk := kind.GroupVersionKind(); slices.Contains(r.known, gvk) {
 			return gvk, nil
 		}
 	}
-	kind.SetGroupVersionKind(c.preferred)
-	_, gvk, err := c.universal.Decode(data, nil, review)
+	kind.SetGroupVersionKind(r.preferred)
+	_, gvk, err := r.universal.Decode(data, nil, review)
 	if err != nil || gvk == nil || gvk.Empty() {
-		return c.preferred, err
+		return r.preferred, err
 	}
 	return *gvk, nil
 }
@@ -110,14 +111,14 @@ type EncodeError struct{ error }
 func (e EncodeError) Unwrap() error { return e.error }
 
 const (
-	presized = 512 << 10 // what is allocated for a body before it has arrived, at most
-	retained = 1 << 20   // larger buffers are not reused
+	maxPreallocated = 512 << 10 // of a body before it has arrived: the Content-Length may be false
+	maxPooled       = 1 << 20   // larger buffers are not reused
 )
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func release(b *bytes.Buffer) {
-	if b.Cap() <= retained {
+	if b.Cap() <= maxPooled {
 		b.Reset()
 		buffers.Put(b)
 	}

@@ -28,13 +28,13 @@ func newAnyReview() *anyReview {
 	return &anyReview{admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{}}}
 }
 
-func newCodec(tb testing.TB) *Codec {
+func newCodec(tb testing.TB) *Reader {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(admissionv1.AddToScheme(scheme), admissionv1beta1.AddToScheme(scheme)); err != nil {
 		tb.Fatal(err)
 	}
-	return NewCodec(scheme, limit, "AdmissionReview", admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)
+	return NewReader(scheme, limit, "AdmissionReview", admissionv1.SchemeGroupVersion, admissionv1beta1.SchemeGroupVersion)
 }
 
 func TestRead(t *testing.T) {

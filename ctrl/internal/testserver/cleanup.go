@@ -17,9 +17,9 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// emptied are the kinds whose objects are deleted before each test, those of the definitions of
-// custom kinds last.
-var emptied = []schema.GroupVersionKind{
+// deletedKinds are the kinds whose objects are deleted before each test, in this order. The
+// definitions of custom kinds are last, because deleting one deletes its objects.
+var deletedKinds = []schema.GroupVersionKind{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
 	{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -38,15 +38,15 @@ var emptied = []schema.GroupVersionKind{
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 }
 
-// empty deletes the objects of earlier tests, and waits until they are gone. It creates the service
-// account that pods use, as there is no controller that would.
-func empty(ctx context.Context, config *rest.Config) error {
+// deleteObjects deletes the objects of earlier tests, and waits until they are gone. It creates the
+// service account that pods use, as there is no controller that would.
+func deleteObjects(ctx context.Context, config *rest.Config) error {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
 		return err
 	}
-	for _, gvk := range emptied {
-		if err := emptyKind(ctx, c, gvk); err != nil {
+	for _, gvk := range deletedKinds {
+		if err := deleteKind(ctx, c, gvk); err != nil {
 			return fmt.Errorf("cannot delete the objects of kind %s: %w", gvk.Kind, err)
 		}
 	}
@@ -54,8 +54,8 @@ func empty(ctx context.Context, config *rest.Config) error {
 	return client.IgnoreAlreadyExists(c.Create(ctx, account))
 }
 
-// emptyKind deletes the objects of a kind until there is none.
-func emptyKind(ctx context.Context, c client.Client, gvk schema.GroupVersionKind) error {
+// deleteKind deletes the objects of a kind until there is none.
+func deleteKind(ctx context.Context, c client.Client, gvk schema.GroupVersionKind) error {
 	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -64,7 +64,7 @@ func emptyKind(ctx context.Context, c client.Client, gvk schema.GroupVersionKind
 		}
 		list.Items = slices.DeleteFunc(list.Items, isSystem)
 		for i := range list.Items {
-			if err := remove(ctx, c, &list.Items[i]); client.IgnoreNotFound(err) != nil {
+			if err := deleteObject(ctx, c, &list.Items[i]); client.IgnoreNotFound(err) != nil {
 				return false, err
 			}
 		}
@@ -81,9 +81,9 @@ func isSystem(m metav1.PartialObjectMetadata) bool {
 		m.Kind == "ConfigMap" && m.Name == "kube-root-ca.crt"
 }
 
-// remove deletes an object. It does what the controllers that are not there would do: it removes
-// the finalizers, except that of definitions, which the API server removes.
-func remove(ctx context.Context, c client.Client, m *metav1.PartialObjectMetadata) error {
+// deleteObject deletes an object. It does what the controllers that are not there would do: it
+// removes the finalizers, except that of definitions, which the API server removes.
+func deleteObject(ctx context.Context, c client.Client, m *metav1.PartialObjectMetadata) error {
 	if len(m.Finalizers) > 0 && m.Kind != "CustomResourceDefinition" {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		if err := c.Patch(ctx, m, patch); err != nil {

@@ -3,6 +3,7 @@ package controllertest
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // UnconventionalListType is a kind whose list, UnconventionalListTypeList, has pointers as items.
@@ -46,3 +47,14 @@ func (u *UnconventionalListTypeList) DeepCopy() *UnconventionalListTypeList {
 
 // DeepCopyObject is DeepCopy.
 func (u *UnconventionalListTypeList) DeepCopyObject() runtime.Object { return u.DeepCopy() }
+
+// ErrorType is a runtime.Object that has no kind and no metadata, and no copy.
+type ErrorType struct{}
+
+var _ runtime.Object = ErrorType{}
+
+// GetObjectKind returns nil.
+func (ErrorType) GetObjectKind() schema.ObjectKind { return nil }
+
+// DeepCopyObject returns nil.
+func (ErrorType) DeepCopyObject() runtime.Object { return nil }
