@@ -32,7 +32,7 @@ func TestStorageValidation(t *testing.T) {
 	const claim = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`
 	invalidWhen(t, claim, map[string]change{
 		"modes":  {`spec: {accessModes: null}`, []string{"spec.accessModes: Required value: at least 1 access mode is required"}},
-		"amount": {`spec: {resources: {requests: {storage: null}}}`, []string{"spec.resources.requests[storage]: Required value"}},
+		"amount": {`spec: {resources: {requests: {storage: null}}}`, []string{"spec.resources[storage]: Required value"}},
 	})
 	forbiddenWhen(t, claim, map[string]change{
 		"bound":  {`spec: {volumeName: v}`, nil},
@@ -84,6 +84,7 @@ func TestPolicyValidation(t *testing.T) {
 		"ratio": {`spec: {limits: [{type: Container, max: {cpu: "2"}, min: {cpu: "1"}, maxLimitRequestRatio: {cpu: "0.5", memory: 1, foo: 1}}, {type: Pod, max: {cpu: "2"}, min: {cpu: "1"}, maxLimitRequestRatio: {cpu: 3}}]}`, []string{
 			`spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "500m": ratio 500m is less than 1`,
 			`spec.limits[0].maxLimitRequestRatio[foo]: Invalid value: "foo": must be a standard resource for containers`,
+			`spec.limits[0].maxLimitRequestRatio[foo]: Invalid value: "foo": must be a standard resource type or fully qualified`,
 			`spec.limits[1].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = 2.000000`}},
 		"types": {`spec: {limits: [{type: Foo}, {type: PersistentVolumeClaim}, {type: x.io/y}]}`, []string{
 			`spec.limits[0].type: Invalid value: "Foo": must be a standard limit type or fully qualified`,

@@ -32,7 +32,7 @@ func TestPodResize(t *testing.T) {
 		t.Errorf("the generation is %d after %d", p.Generation, created.Generation)
 	}
 	for _, m := range p.ManagedFields {
-		if m.Manager == "me" && (m.Subresource != "resize" || m.FieldsV1.GetRawString() != `{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:resources":{"f:requests":{"f:cpu":{}}}}}}}`) {
+		if m.Manager == "me" && (m.Subresource != "resize" || m.FieldsV1.GetRawString() != `{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{"f:image":{},"f:resources":{"f:requests":{"f:cpu":{}}}}}}}`) {
 			t.Errorf("the resize is managed as %s of %q", m.FieldsV1.GetRawString(), m.Subresource)
 		}
 	}

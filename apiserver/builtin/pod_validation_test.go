@@ -34,7 +34,7 @@ func TestPodValidation(t *testing.T) {
 		"pull policy": {`spec: {containers: [{name: a, image: x, imagePullPolicy: Sometimes}]}`, []string{
 			`spec.containers[0].imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`}},
 		"restart policy": {`spec: {restartPolicy: Maybe}`, []string{
-			`spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "Never", "OnFailure"`}},
+			`spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "OnFailure", "Never"`}},
 		"dns policy": {`spec: {dnsPolicy: None}`, []string{
 			"spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"}},
 		"port": {`spec: {containers: [{name: a, image: x, ports: [{containerPort: 0}, {containerPort: 70000}, {containerPort: 1, protocol: ICMP}]}]}`, []string{
@@ -55,10 +55,10 @@ func TestPodValidation(t *testing.T) {
 		"a field that only files can have": {`spec: {containers: [{name: a, image: x, env: [{name: l, valueFrom: {fieldRef: {fieldPath: metadata.labels}}}]}]}`, []string{
 			`spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Unsupported value: "metadata.labels": supported values: "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"`}},
 		"mounts": {`spec: {volumes: [{name: v}], containers: [{name: a, image: x, volumeMounts: [{name: w, mountPath: /a}, {name: v, mountPath: /b}, {name: v, mountPath: /b}, {name: v}, {name: v, mountPath: /c, subPath: ../up}]}]}`, []string{
+			`spec.containers[0].volumeMounts.subPath: Invalid value: "../up": must not contain '..'`,
 			`spec.containers[0].volumeMounts[0].name: Not found: "w"`,
 			`spec.containers[0].volumeMounts[2].mountPath: Invalid value: "/b": must be unique`,
-			`spec.containers[0].volumeMounts[3].mountPath: Required value`,
-			`spec.containers[0].volumeMounts[4].subPath: Invalid value: "../up": must not contain '..'`}},
+			`spec.containers[0].volumeMounts[3].mountPath: Required value`}},
 		"volumes": {`spec: {volumes: [{name: v}, {name: v}, {emptyDir: {}}, {name: both, emptyDir: {}, configMap: {name: c}}, {name: s, secret: {}}, {name: h, hostPath: {path: a/../b}}]}`, []string{
 			`spec.volumes[1].name: Duplicate value: "v"`,
 			`spec.volumes[2].name: Required value`,
@@ -70,7 +70,8 @@ func TestPodValidation(t *testing.T) {
 			`spec.containers[0].resources.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2`,
 			`spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`,
 			`spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be greater than or equal to 0`,
-			`spec.containers[0].resources.requests[nonsense]: Invalid value: "nonsense": must be a standard resource for containers`}},
+			`spec.containers[0].resources.requests[nonsense]: Invalid value: "nonsense": must be a standard resource for containers`,
+			`spec.containers[0].resources.requests[nonsense]: Invalid value: "nonsense": must be a standard resource type or fully qualified`}},
 		"probes": {`spec: {containers: [{name: a, image: x, livenessProbe: {successThreshold: 2, exec: {command: [a]}}, readinessProbe: {}, startupProbe: {periodSeconds: -1, exec: {command: [a]}, httpGet: {port: 0}}}]}`, []string{
 			`spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1`,
 			`spec.containers[0].readinessProbe: Required value: must specify a handler type`,
@@ -94,17 +95,26 @@ func TestPodValidation(t *testing.T) {
 			"spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
 			"spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must be in the range 1-100",
 			"spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: must have at least one node selector term",
+			`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: "": name part must be non-empty`,
+			`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: "": name part must consist…`,
 			"spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Required value: can not be empty"}},
 		"spread": {`spec: {topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, whenUnsatisfiable: Panic}]}`, []string{
 			`spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero`,
-			`spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, DoNotSchedule}"`,
+			`spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, DoNotSchedule}"`,
 			`spec.topologySpreadConstraints[2].topologyKey: Required value: can not be empty`,
 			`spec.topologySpreadConstraints[2].whenUnsatisfiable: Unsupported value: "Panic": supported values: "DoNotSchedule", "ScheduleAnyway"`}},
+		"mirror": {`metadata: {annotations: {kubernetes.io/config.mirror: x}}`, []string{
+			`metadata.annotations[kubernetes.io/config.mirror]: Invalid value: "x": must set spec.nodeName if mirror pod annotation is set`}},
+		"AppArmor annotation": {`metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/web: x}}`, []string{
+			`metadata.annotations[container.apparmor.security.beta.kubernetes.io/web]: Invalid value: "x": invalid AppArmor profile name: "x"`}},
+		"address with a leading zero": {`spec: {hostAliases: [{ip: 010.0.0.1}]}`, []string{
+			`spec.hostAliases[0].ip: Invalid value: …`}},
+		"sysctl": {`spec: {securityContext: {sysctls: [{name: "A B"}]}}`, []string{
+			`spec.securityContext.sysctls[0].name: Invalid value: …`}},
 		"deadline": {`spec: {activeDeadlineSeconds: 0}`, []string{
 			`spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive`}},
 		"names": {`spec: {serviceAccountName: A, imagePullSecrets: [{}], schedulingGates: [{name: a}, {name: a}]}`, []string{
-			`spec.imagePullSecrets[0].name: Required value`,
-			`spec.schedulingGates[1].name: Duplicate value: "a"`,
+			`spec.schedulingGates[1]: Duplicate value: "a"`,
 			`spec.serviceAccountName: Invalid value: "A": a lowercase RFC 1123 subdomain…`}},
 	})
 }
@@ -124,7 +134,7 @@ func TestPodUpdate(t *testing.T) {
 		"longer deadline":  {`spec: {activeDeadlineSeconds: 6}`, []string{"spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value"}},
 		"fewer toleration": {`spec: {tolerations: null}`, []string{"spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"}},
 		"gate goes":        {`spec: {schedulingGates: null}`, nil},
-		"gate comes":       {`spec: {schedulingGates: [{name: g}, {name: h}]}`, []string{"spec.schedulingGates[1]: Forbidden: only deletion is allowed, but found new scheduling gate 'h'"}},
+		"gate comes":       {`spec: {schedulingGates: [{name: g}, {name: h}]}`, []string{"spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'h'"}},
 		"narrower nodes":   {`spec: {nodeSelector: {a: b}}`, nil},
 	})
 }

@@ -167,7 +167,7 @@ func TestPodIsBoundAndDeleted(t *testing.T) {
 		t.Errorf("bound: generation %d, node %s, conditions %v", p.Generation, p.Spec.NodeName, p.Status.Conditions)
 	}
 
-	p.Status.Phase, p.Status.QOSClass = corev1.PodRunning, corev1.PodQOSGuaranteed
+	p.Status.Phase, p.Status.QOSClass = corev1.PodRunning, ""
 	p.Spec.Containers[0].Command = []string{"ignored"}
 	p = must[*corev1.Pod](t)(pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}))
 	if p.Status.Phase != corev1.PodRunning || p.Status.QOSClass != corev1.PodQOSBestEffort || p.Spec.Containers[0].Command != nil || p.Generation != 1 {

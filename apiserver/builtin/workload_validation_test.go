@@ -24,16 +24,17 @@ func TestDeploymentValidation(t *testing.T) {
 	invalidWhen(t, deploymentManifest, map[string]change{
 		"other labels": {`spec: {template: {metadata: {labels: {app: other}}}}`, []string{
 			"spec.template.metadata.labels: Invalid value: {\"app\":\"other\"}: `selector` does not match template `labels`"}},
-		"no selector":    {`spec: {selector: null}`, []string{"spec.selector: Required value"}},
+		"no selector":    {`spec: {selector: null}`, []string{"spec.selector: Required value", "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
 		"empty selector": {`spec: {selector: {matchLabels: null}}`, []string{"spec.selector: Invalid value: {}: empty selector is invalid for deployment"}},
 		"bad selector": {`spec: {selector: {matchExpressions: [{key: a, operator: Near}]}}`, []string{
-			`spec.selector.matchExpressions[0].operator: Invalid value: "Near": not a valid selector operator`}},
+			`spec.selector.matchExpressions[0].operator: Invalid value: "Near": not a valid selector operator`,
+			`spec.selector: Invalid value: …`}},
 		"replicas":       {`spec: {replicas: -1}`, []string{"spec.replicas: Invalid value: -1: must be greater than or equal to 0"}},
 		"no containers":  {`spec: {template: {spec: {containers: []}}}`, []string{"spec.template.spec.containers: Required value"}},
 		"restart policy": {`spec: {template: {spec: {restartPolicy: Never}}}`, []string{`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`}},
 		"deadline": {`spec: {template: {spec: {activeDeadlineSeconds: 3}}}`, []string{
 			"spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported"}},
-		"strategy": {`spec: {strategy: {type: Hope}}`, []string{`spec.strategy.type: Unsupported value: "Hope": supported values: "Recreate", "RollingUpdate"`}},
+		"strategy": {`spec: {strategy: {type: Hope}}`, []string{`spec.strategy: Unsupported value: {"Type":"Hope","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate"`}},
 		"recreate with parameters": {`spec: {strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}}`, []string{
 			"spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"}},
 		"stuck": {`spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0%}}}`, []string{
@@ -42,7 +43,7 @@ func TestDeploymentValidation(t *testing.T) {
 			"spec.strategy.rollingUpdate.maxSurge: Invalid value: …", "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: …"}},
 		"progress": {`spec: {minReadySeconds: 60, progressDeadlineSeconds: 60}`, []string{
 			"spec.progressDeadlineSeconds: Invalid value: 60: must be greater than minReadySeconds"}},
-		"labels": {`spec: {template: {metadata: {labels: {"a b": c}}}}`, []string{`spec.template.metadata.labels: Invalid value: "a b": name part must consist of…`}},
+		"labels": {`spec: {template: {metadata: {labels: {"a b": c}}}}`, []string{`spec.template.labels: Invalid value: "a b": name part must consist of…`}},
 	})
 	forbiddenWhen(t, deploymentManifest, map[string]change{
 		"selector": {`spec: {selector: {matchLabels: {tier: a}}, template: {metadata: {labels: {tier: a}}}}`, []string{
@@ -73,7 +74,7 @@ func TestOtherWorkloads(t *testing.T) {
 	})
 	stateful := patched(t, deploymentManifest, `{kind: StatefulSet, spec: {serviceName: web, volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}], template: {spec: {containers: [{name: web, image: nginx, volumeMounts: [{name: data, mountPath: /data}]}]}}}}`)
 	invalidWhen(t, stateful, map[string]change{
-		"policy":    {`spec: {podManagementPolicy: Chaos}`, []string{`spec.podManagementPolicy: Unsupported value: "Chaos": supported values: "OrderedReady", "Parallel"`}},
+		"policy":    {`spec: {podManagementPolicy: Chaos}`, []string{`spec.podManagementPolicy: Invalid value: "Chaos": must be 'OrderedReady' or 'Parallel'`}},
 		"partition": {`spec: {updateStrategy: {rollingUpdate: {partition: -1}}}`, []string{`spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0`}},
 	})
 	forbiddenWhen(t, stateful, map[string]change{
@@ -92,7 +93,7 @@ func TestJobs(t *testing.T) {
 apiVersion: batch/v1
 kind: Job
 metadata: {name: once}
-spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}
+spec: {manualSelector: true, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}
 `
 	invalidWhen(t, manifest, map[string]change{
 		"always":  {`spec: {template: {spec: {restartPolicy: null}}}`, []string{`spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`}},

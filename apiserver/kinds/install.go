@@ -104,8 +104,15 @@ func (k Of[T]) Register(scheme *runtime.Scheme) {
 func selectable(scheme *runtime.Scheme, served runtime.Object, keys map[string]string) {
 	gvks, _, err := scheme.ObjectKinds(served)
 	utilruntime.Must(err)
+	own := false // whether the kind has fields besides those that all have
+	for label := range keys {
+		own = own || !strings.HasPrefix(label, "metadata.")
+	}
 	utilruntime.Must(scheme.AddFieldLabelConversionFunc(gvks[0], func(label, value string) (string, string, error) {
 		key, ok := keys[label]
+		if !ok && !own {
+			return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
+		}
 		if !ok {
 			return "", "", fmt.Errorf("field label not supported: %s", label)
 		}
@@ -251,7 +258,11 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		}
 	}
 	for name, part := range k.Parts {
-		filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(served.GroupVersion().String()): part.Filter}
+		var filters map[fieldpath.APIVersion]fieldpath.Filter
+		if part.Filter != nil {
+			filters = map[fieldpath.APIVersion]fieldpath.Filter{
+				fieldpath.APIVersion(served.GroupVersion().String()): part.Filter}
+		}
 		if err := sub(name, served, stored.GroupVersion(), resource.NewStatus(store, partStrategy[T]{s, part}), filters); err != nil {
 			return nil, err
 		}

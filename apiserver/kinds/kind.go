@@ -51,6 +51,8 @@ type Of[T Object] struct {
 	Prepare func(ctx context.Context, obj, old T)
 	// Validate returns the errors of an object, on create and on update.
 	Validate func(obj T) field.ErrorList
+	// ValidateCreate returns the errors of a new object besides those of Validate.
+	ValidateCreate func(obj T) field.ErrorList
 	// ValidateUpdate returns the errors of an update besides those of Validate: immutable fields.
 	ValidateUpdate func(obj, old T) field.ErrorList
 	// Warnings are sent to the user who wrote the object; old is nil on create.
@@ -151,7 +153,8 @@ type Part[T Object] struct {
 	Prepare func(ctx context.Context, obj, old T)
 	// Validate returns the errors of an update besides those of the metadata.
 	Validate func(obj, old T) field.ErrorList
-	// Filter selects the fields that the subresource updates.
+	// Filter selects the fields that the subresource updates, and whose managers it records; nil
+	// selects all of a request.
 	Filter fieldpath.Filter
 }
 

@@ -38,7 +38,8 @@ var _ rest.GarbageCollectionDeleteStrategy = (*strategy[Object])(nil)
 
 // rules returns the rules for objects in the group-version of a request.
 func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
-	rules := Alias[T]{Name: s.kind.Name, Validate: s.kind.Validate, ValidateUpdate: s.kind.ValidateUpdate}
+	rules := Alias[T]{Name: s.kind.Name, Validate: s.kind.Validate,
+		ValidateCreate: s.kind.ValidateCreate, ValidateUpdate: s.kind.ValidateUpdate}
 	if rules.Name == nil {
 		rules.Name = apivalidation.NameIsDNSSubdomain
 	}

@@ -1,6 +1,8 @@
 package apps
 
 import (
+	"encoding/json"
+
 	appsv1 "k8s.io/api/apps/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,12 +20,9 @@ func ControllerRevisions() kinds.Kind {
 		Type: &appsv1.ControllerRevision{}, List: &appsv1.ControllerRevisionList{},
 		Plural: "controllerrevisions", Name: fieldrules.NameIsSubdomain,
 		Validate: func(r *appsv1.ControllerRevision) field.ErrorList {
-			errs := fieldrules.NonNegative(r.Revision, &fieldrules.Root, "revision")
-			if r.Data.Raw == nil && r.Data.Object == nil {
-				errs = append(errs, field.Required(fieldrules.Root.ChildField("data"), "data is mandatory"))
-			}
-			return errs
+			return fieldrules.NonNegative(r.Revision, &fieldrules.Root, "revision")
 		},
+		ValidateCreate: validateRevisionData,
 		ValidateUpdate: func(r, old *appsv1.ControllerRevision) field.ErrorList {
 			if apiequality.Semantic.DeepEqual(dataOf(r.Data), dataOf(old.Data)) {
 				return nil
@@ -36,6 +35,28 @@ func ControllerRevisions() kinds.Kind {
 		},
 		Row: func(r *appsv1.ControllerRevision) []any { return []any{ownerCell(r), r.Revision} },
 	}
+}
+
+// validateRevisionData checks that the data of a new revision is a JSON object.
+func validateRevisionData(r *appsv1.ControllerRevision) field.ErrorList {
+	at := fieldrules.Root.ChildField("data")
+	if r.Data.Raw == nil {
+		if r.Data.Object == nil {
+			return field.ErrorList{field.Required(at, "data is mandatory")}
+		}
+		return nil
+	}
+	var data any
+	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
+		return field.ErrorList{field.Invalid(at, "<value omitted>", "error parsing data: "+err.Error())}
+	}
+	switch data.(type) {
+	case nil:
+		return field.ErrorList{field.Required(at, "data is mandatory")}
+	case map[string]any:
+		return nil
+	}
+	return field.ErrorList{field.Required(at, "data must be a valid JSON object")}
 }
 
 func dataOf(e runtime.RawExtension) any {

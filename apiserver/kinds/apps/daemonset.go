@@ -54,8 +54,13 @@ func DaemonSets() kinds.Kind {
 	}
 }
 
+// defaultDaemonSet sets the defaults of a DaemonSet, and the annotation with the generation of its
+// template, so that whoever writes the DaemonSet owns that.
 func defaultDaemonSet(d *appsv1.DaemonSet) {
 	s := &d.Spec
+	if _, ok := d.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, "0")
+	}
 	fieldrules.DefaultPointer(&s.RevisionHistoryLimit, workload.DefaultHistory)
 	fieldrules.DefaultValue(&s.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	if s.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {

@@ -3,7 +3,6 @@ package apps
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -42,9 +41,6 @@ func ReplicaSets() kinds.Kind {
 		Row: func(r *appsv1.ReplicaSet) []any {
 			return append([]any{int64(*r.Spec.Replicas), int64(r.Status.Replicas), int64(r.Status.ReadyReplicas)},
 				workload.WideContainerCells(&r.Spec.Template, r.Spec.Selector)...)
-		},
-		Fields: func(r *appsv1.ReplicaSet) fields.Set {
-			return fields.Set{"status.replicas": fieldrules.Decimal(r.Status.Replicas)}
 		},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -62,7 +61,6 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil &&
 		spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
 		fieldrules.DefaultPointer(&r.Partition, 0)
-		fieldrules.DefaultPointer(&r.MaxUnavailable, intstr.FromInt32(1))
 	}
 	if spec.PersistentVolumeClaimRetentionPolicy == nil {
 		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
@@ -101,8 +99,21 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 			retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 			remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 		)
-		errs = append(errs, fieldrules.OneOf(p.WhenDeleted, &at, "whenDeleted", retain, remove)...)
-		errs = append(errs, fieldrules.OneOf(p.WhenScaled, &at, "whenScaled", retain, remove)...)
+		for _, when := range [...]struct {
+			name   string
+			policy appsv1.PersistentVolumeClaimRetentionPolicyType
+		}{{"whenDeleted", p.WhenDeleted}, {"whenScaled", p.WhenScaled}} {
+			if when.policy != retain && when.policy != remove {
+				errs = append(errs, field.NotSupported(at.ChildField(when.name), when.policy,
+					[]appsv1.PersistentVolumeClaimRetentionPolicyType{retain, remove}))
+			}
+		}
+	}
+	claims := fieldrules.Spec.Child("volumeClaimTemplates")
+	for i := range spec.VolumeClaimTemplates {
+		item := claims.Index(i)
+		at := item.Child("spec")
+		errs = append(errs, podspec.ValidateClaim(&spec.VolumeClaimTemplates[i].Spec, &at)...)
 	}
 	errs = append(errs, fieldrules.OptionalNonNegative(spec.Replicas, &fieldrules.Spec, "replicas")...)
 	errs = append(errs, fieldrules.NonNegative(spec.MinReadySeconds, &fieldrules.Spec, "minReadySeconds")...)

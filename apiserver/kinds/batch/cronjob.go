@@ -47,7 +47,11 @@ func CronJobs() kinds.Kind {
 				last = columns.Age(*c.Status.LastScheduleTime)
 			}
 			job := &c.Spec.JobTemplate.Spec
-			return append([]any{c.Spec.Schedule, zone, c.Spec.Suspend != nil && *c.Spec.Suspend,
+			suspended := "<unset>"
+			if c.Spec.Suspend != nil {
+				suspended = map[bool]string{true: "True", false: "False"}[*c.Spec.Suspend]
+			}
+			return append([]any{c.Spec.Schedule, zone, suspended,
 				int64(len(c.Status.Active)), last}, workload.WideContainerCells(&job.Template, job.Selector)...)
 		},
 	}
@@ -75,13 +79,15 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	}
 	if s.Schedule == "" {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("schedule"), ""))
+	} else if strings.Contains(s.Schedule, "TZ") {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("schedule"), s.Schedule,
+			"cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
 	} else if err := schedule(s.Schedule); err != nil {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("schedule"), s.Schedule, err.Error()))
 	}
 	if z := s.TimeZone; z != nil {
-		if _, err := time.LoadLocation(*z); err != nil || *z == "" || strings.EqualFold(*z, "Local") {
-			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("timeZone"), *z,
-				fmt.Sprintf("unknown time zone %s", *z)))
+		if message := timeZone(*z); message != "" {
+			errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("timeZone"), *z, message))
 		}
 	}
 	errs = append(errs, fieldrules.OptionalNonNegative(s.StartingDeadlineSeconds, &fieldrules.Spec,
@@ -98,6 +104,20 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 		errs = append(errs, field.NotSupported(at.ChildField("manualSelector"), true, []string{"nil", "false"}))
 	}
 	return append(errs, jobSpec(&s.JobTemplate.Spec, &at)...)
+}
+
+// timeZone returns what is wrong with the name of a time zone, if anything.
+func timeZone(name string) string {
+	switch {
+	case name == "":
+		return "timeZone must be nil or non-empty string"
+	case strings.EqualFold(name, "Local"):
+		return "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+	}
+	if _, err := time.LoadLocation(name); err != nil {
+		return "unknown time zone " + name
+	}
+	return ""
 }
 
 // cronField is one of the five fields of a schedule: its range and the names of its values.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/warning"
 
@@ -64,6 +66,9 @@ func warnOfOrphans(ctx context.Context, _ string, options *metav1.DeleteOptions)
 
 const defaultBackoffLimit int32 = 6
 
+// maxManagedBy is the length of the longest name of a controller of jobs.
+const maxManagedBy = 63
+
 func defaultJob(j *batchv1.Job) {
 	s := &j.Spec
 	if s.Completions == nil && s.Parallelism == nil {
@@ -102,16 +107,17 @@ func PrepareJob(_ context.Context, j, old *batchv1.Job) {
 		return
 	}
 	uid := string(j.UID)
-	own := map[string]string{"controller-uid": uid, batchv1.ControllerUidLabel: uid, "job-name": j.Name,
-		batchv1.JobNameLabel: j.Name}
-	j.Spec.Template.Labels = labels.Merge(j.Spec.Template.Labels, own)
+	own := generatedLabels(j)
+	j.Spec.Template.Labels = labels.Merge(own, j.Spec.Template.Labels)
 	if j.Spec.Selector == nil {
 		j.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{}}
 	}
 	if j.Spec.Selector.MatchLabels == nil {
 		j.Spec.Selector.MatchLabels = map[string]string{}
 	}
-	j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = uid
+	if _, ok := j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel]; !ok {
+		j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = uid
+	}
 }
 
 // ValidateJob returns the errors of a job, on create and on update.
@@ -119,15 +125,53 @@ func ValidateJob(j *batchv1.Job) field.ErrorList {
 	errs := jobSpec(&j.Spec, &fieldrules.Spec)
 	s := j.Spec.Selector
 	if s == nil {
-		return append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("selector"), ""))
+	} else {
+		errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
+		errs = append(errs, generatedSelector(j)...)
 	}
-	errs = append(errs, fieldrules.LabelSelector(s, &fieldrules.Spec, "selector")...)
 	if selector, err := metav1.LabelSelectorAsSelector(s); err == nil &&
 		!selector.Matches(labels.Set(j.Spec.Template.Labels)) {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),
 			j.Spec.Template.Labels, "`selector` does not match template `labels`"))
 	}
 	return errs
+}
+
+// generatedSelector checks that the labels of the template and the selector are those that the server
+// generates for a job, unless its selector is manual.
+func generatedSelector(j *batchv1.Job) field.ErrorList {
+	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+		return nil
+	}
+	var errs field.ErrorList
+	own, has := generatedLabels(j), j.Spec.Template.Labels
+	// A job that an older server has stored may not have the labels with a prefix.
+	_, named := has[batchv1.JobNameLabel]
+	_, controlled := has[batchv1.ControllerUidLabel]
+	at := fieldrules.Spec.ChildField("template").Child("metadata", "labels")
+	for _, key := range fieldrules.SortedKeys(own) {
+		value, ok := has[key]
+		switch {
+		case !ok && strings.Contains(key, "/") && !(named && controlled):
+		case !ok:
+			errs = append(errs, field.Required(at.Key(key), fmt.Sprintf("must be '%s'", own[key])))
+		case value != own[key]:
+			errs = append(errs, field.Invalid(at.Key(key), has, fmt.Sprintf("must be '%s'", own[key])))
+		}
+	}
+	if s, err := metav1.LabelSelectorAsSelector(j.Spec.Selector); err == nil && !s.Matches(labels.Set(own)) {
+		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *j.Spec.Selector,
+			"`selector` not auto-generated"))
+	}
+	return errs
+}
+
+// generatedLabels returns the labels of the pods of a job without a manual selector.
+func generatedLabels(j *batchv1.Job) map[string]string {
+	uid := string(j.UID)
+	return map[string]string{"controller-uid": uid, batchv1.ControllerUidLabel: uid, "job-name": j.Name,
+		batchv1.JobNameLabel: j.Name}
 }
 
 // jobSpec checks the specs of jobs and of the job templates of cron jobs.
@@ -140,8 +184,10 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs = append(errs, fieldrules.OptionalNonNegative(s.MaxFailedIndexes, fldPath, "maxFailedIndexes")...)
 	errs = append(errs, fieldrules.OptionalNonNegative(s.TTLSecondsAfterFinished, fldPath, "ttlSecondsAfterFinished")...)
 	indexed := s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
-	errs = append(errs, fieldrules.OptionalOneOf(s.CompletionMode, fldPath, "completionMode",
-		batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)...)
+	if m := s.CompletionMode; m != nil && *m != batchv1.NonIndexedCompletion && !indexed {
+		errs = append(errs, field.NotSupported(fldPath.ChildField("completionMode"), *m,
+			[]batchv1.CompletionMode{batchv1.NonIndexedCompletion, batchv1.IndexedCompletion}))
+	}
 	if indexed && s.Completions == nil {
 		errs = append(errs, field.Required(fldPath.ChildField("completions"),
 			fmt.Sprintf("when completion mode is %s", batchv1.IndexedCompletion)))
@@ -169,7 +215,10 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs = append(errs, fieldrules.OptionalOneOf(s.PodReplacementPolicy, fldPath, "podReplacementPolicy",
 		replacements...)...)
 	if s.ManagedBy != nil {
-		errs = append(errs, fieldrules.QualifiedName(*s.ManagedBy, fldPath, "managedBy")...)
+		errs = append(errs, validation.IsDomainPrefixedPath(fldPath.ChildField("managedBy"), *s.ManagedBy)...)
+		if len(*s.ManagedBy) > maxManagedBy {
+			errs = append(errs, field.TooLong(fldPath.ChildField("managedBy"), "", maxManagedBy))
+		}
 	}
 	at := fldPath.Child("template")
 	errs = append(errs, podspec.ValidateTemplate(&s.Template, &at)...)
@@ -200,8 +249,12 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	errs = append(errs, fieldrules.Immutable(now.ManagedBy, was.ManagedBy, &fieldrules.Spec, "managedBy")...)
 	errs = append(errs, fieldrules.Immutable(now.SuccessPolicy, was.SuccessPolicy, &fieldrules.Spec, "successPolicy")...)
 	template := now.Template
-	if suspended := was.Suspend != nil && *was.Suspend && old.Status.StartTime == nil; suspended {
+	if podsMutable(old) {
 		template = unscheduled(&now.Template, &was.Template)
+		if !apiequality.Semantic.DeepEqual(template.Spec, was.Template.Spec) {
+			errs = append(errs, fieldrules.Immutable(now.Template.Spec, was.Template.Spec, &fieldrules.Spec, "template.spec")...)
+		}
+		return errs
 	}
 	if !apiequality.Semantic.DeepEqual(template, was.Template) {
 		errs = append(errs, fieldrules.Immutable(template, was.Template, &fieldrules.Spec, "template")...)
@@ -209,42 +262,33 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// unscheduled returns the template with the fields that are mutable before a job starts reset to
+// podsMutable reports whether the resources and the scheduling of a job's pods may change: the job is
+// suspended and has no pods.
+func podsMutable(j *batchv1.Job) bool {
+	return j.Spec.Suspend != nil && *j.Spec.Suspend && j.Status.Active == 0 &&
+		(j.Status.StartTime == nil || jobIs(j, batchv1.JobSuspended))
+}
+
+// unscheduled returns the template with the fields that are mutable while a job has no pods reset to
 // the old ones.
 func unscheduled(now, was *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	t := *now.DeepCopy()
 	t.Spec.NodeSelector, t.Spec.Tolerations = was.Spec.NodeSelector, was.Spec.Tolerations
 	t.Spec.SchedulingGates = was.Spec.SchedulingGates
 	t.Spec.Affinity = was.Spec.Affinity
+	resetResources(t.Spec.Containers, was.Spec.Containers)
+	resetResources(t.Spec.InitContainers, was.Spec.InitContainers)
 	t.Labels, t.Annotations = was.Labels, was.Annotations
 	return t
 }
 
-func validateJobStatus(j, old *batchv1.Job) field.ErrorList {
-	s := &j.Status
-	errs := workload.Counts(map[string]int32{"active": s.Active, "succeeded": s.Succeeded, "failed": s.Failed})
-	errs = append(errs, fieldrules.OptionalNonNegative(s.Ready, &fieldrules.Status, "ready")...)
-	errs = append(errs, fieldrules.OptionalNonNegative(s.Terminating, &fieldrules.Status, "terminating")...)
-	if s.UncountedTerminatedPods != nil {
-		errs = append(errs, uncountedPods(s.UncountedTerminatedPods, fieldrules.Status.ChildField("uncountedTerminatedPods"))...)
-	}
-	if jobIs(j, batchv1.JobComplete) && jobIs(j, batchv1.JobFailed) {
-		errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{},
-			"cannot set Complete=True and Failed=true conditions"))
-	}
-	for _, end := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
-		if jobIs(old, end) && !jobIs(j, end) {
-			errs = append(errs, field.Invalid(fieldrules.Status.ChildField("conditions"), field.OmitValueType{},
-				fmt.Sprintf("cannot disable the terminal %s=True condition", end)))
+// resetResources resets the resources of containers that are neither new nor renamed.
+func resetResources(now, was []corev1.Container) {
+	for i := range now {
+		if len(now) == len(was) && now[i].Name == was[i].Name {
+			now[i].Resources = was[i].Resources
 		}
 	}
-	return errs
-}
-
-func jobIs(j *batchv1.Job, kind batchv1.JobConditionType) bool {
-	return slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == kind && c.Status == corev1.ConditionTrue
-	})
 }
 
 // jobRow returns the cells of a job in a table.

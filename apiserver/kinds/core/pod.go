@@ -30,10 +30,12 @@ func Pods(budgets *Budgets) kinds.Kind {
 		Default:        DefaultPod,
 		Prepare:        preparePod,
 		Validate:       ValidatePod,
+		ValidateCreate: validateNewPod,
 		ValidateUpdate: validatePodUpdate,
 		Status:         true,
-		PrepareStatus:  func(_ context.Context, p, old *corev1.Pod) { p.Status.QOSClass = old.Status.QOSClass },
+		PrepareStatus:  preparePodStatus,
 		ValidateStatus: validatePodStatus,
+		Warnings:       podWarnings,
 		Generation:     true,
 		GracePeriod:    podGracePeriod,
 		Columns:        podColumns,
@@ -59,6 +61,9 @@ func DefaultPod(p *corev1.Pod) {
 func preparePod(_ context.Context, p, old *corev1.Pod) {
 	if old != nil {
 		return
+	}
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
+		p.Spec.TerminationGracePeriodSeconds = new(int64(1))
 	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: QOSClass(&p.Spec)}
 	if len(p.Spec.SchedulingGates) > 0 {
@@ -115,6 +120,9 @@ func ValidatePod(p *corev1.Pod) field.ErrorList {
 					"must not have leading or trailing whitespace"))
 			}
 		}
+	}
+	if len(p.Annotations) > 0 {
+		errs = append(errs, podAnnotations(p)...)
 	}
 	return errs
 }
@@ -191,7 +199,7 @@ func resetGatedMutable(s, old *corev1.PodSpec) {
 func fewerGates(p, old *corev1.Pod, fldPath *fieldrules.Path) field.ErrorList {
 	for i, g := range p.Spec.SchedulingGates {
 		if !slices.Contains(old.Spec.SchedulingGates, g) {
-			return field.ErrorList{field.Forbidden(fldPath.ChildField("schedulingGates").Index(i),
+			return field.ErrorList{field.Forbidden(fldPath.ChildField("schedulingGates").Index(i).Child("name"),
 				"only deletion is allowed, but found new scheduling gate '"+g.Name+"'")}
 		}
 	}
@@ -220,7 +228,15 @@ func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if now, was := p.Status.NominatedNodeName, old.Status.NominatedNodeName; now != "" && now != was {
 		errs = append(errs, fieldrules.DNSName(now, &fldPath, "nominatedNodeName")...)
+		if old.Spec.NodeName != "" {
+			errs = append(errs, field.Forbidden(fldPath.ChildField("nominatedNodeName"),
+				"may not be set on pods that are already bound to a node"))
+		}
 	}
+	if p.Status.QOSClass != old.Status.QOSClass {
+		errs = append(errs, fieldrules.Immutable(p.Status.QOSClass, old.Status.QOSClass, &fldPath, "qosClass")...)
+	}
+	errs = append(errs, validatePodIPs(p.Status.PodIPs, old.Status.PodIPs)...)
 	if p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		return errs
 	}

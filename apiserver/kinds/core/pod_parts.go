@@ -27,13 +27,7 @@ var podParts = map[string]kinds.Part[*corev1.Pod]{
 	"resize": {
 		Prepare:  prepareResize,
 		Validate: validateResize,
-		Filter: fieldpath.NewIncludeMatcherFilter(
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resources"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resources"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "resources"),
-		),
+		// As with kube-apiserver, a resize records a manager for all that the request sets.
 	},
 }
 

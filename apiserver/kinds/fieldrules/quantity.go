@@ -44,6 +44,7 @@ func ResourceList(list corev1.ResourceList, fldPath *Path) field.ErrorList {
 		at := fldPath.Key(string(name))
 		errs = append(errs, ContainerResource(name, &at)...)
 		errs = append(errs, ResourceQuantity(name, q, &at)...)
+		errs = append(errs, hugePages(name, q, &at)...)
 	}
 	return ordered(errs)
 }
@@ -95,13 +96,41 @@ var countedObjects = []corev1.ResourceName{
 	corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
 }
 
+// standard reports whether a name without a domain is that of a resource of Kubernetes, which may be
+// one that only quotas have.
+func standard(name corev1.ResourceName) bool {
+	if _, of, ok := strings.Cut(string(name), "."); ok && (strings.HasPrefix(string(name), "requests.") ||
+		strings.HasPrefix(string(name), "limits.")) {
+		name = corev1.ResourceName(of)
+	}
+	return native(name) || name == corev1.ResourceStorage || slices.Contains(countedObjects, name)
+}
+
+// hugePages checks that a quantity of huge pages is a multiple of their size.
+func hugePages(name corev1.ResourceName, q resource.Quantity, fldPath *Path) field.ErrorList {
+	size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	if !ok {
+		return nil
+	}
+	page, err := resource.ParseQuantity(size)
+	if err == nil && page.Value() > 0 && q.Value()%page.Value() == 0 && page.MilliValue()%1000 == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fldPath.Field(), q.String(),
+		fmt.Sprintf("%s is not positive integer multiple of %s", q.String(), name))}
+}
+
 // extendedName checks the name of an extended resource.
 func extendedName(name corev1.ResourceName, fldPath *Path) field.ErrorList {
 	if errs := QualifiedName(string(name), fldPath, ""); len(errs) > 0 {
 		return errs
 	}
 	if !strings.Contains(string(name), "/") {
-		return field.ErrorList{field.Invalid(fldPath.Field(), name, "must be a standard resource for containers")}
+		errs := field.ErrorList{field.Invalid(fldPath.Field(), name, "must be a standard resource for containers")}
+		if !standard(name) {
+			errs = append(errs, field.Invalid(fldPath.Field(), name, "must be a standard resource type or fully qualified"))
+		}
+		return errs
 	}
 	if strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) ||
 		strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) ||

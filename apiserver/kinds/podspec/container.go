@@ -3,6 +3,7 @@ package podspec
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,14 @@ func hasContainer(list []corev1.Container, name string) bool {
 		}
 	}
 	return false
+}
+
+// HasContainer reports whether a pod has a container of any type with this name.
+func HasContainer(s *corev1.PodSpec, name string) bool {
+	if hasContainer(s.Containers, name) || hasContainer(s.InitContainers, name) {
+		return true
+	}
+	return slices.ContainsFunc(s.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
 }
 
 // Sidecar reports whether an init container is a sidecar, which keeps running.
@@ -120,16 +129,35 @@ func container(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path)
 	errs = append(errs, fieldrules.Required(c.Image, fldPath, "image")...)
 	errs = append(errs, fieldrules.OneOf(c.ImagePullPolicy, fldPath, "imagePullPolicy", corev1.PullAlways,
 		corev1.PullIfNotPresent, corev1.PullNever)...)
-	errs = append(errs, fieldrules.OneOf(c.TerminationMessagePolicy, fldPath, "terminationMessagePolicy",
+	errs = append(errs, oneOf(c.TerminationMessagePolicy, fldPath, "terminationMessagePolicy",
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, containerPorts(c.Ports, fldPath)...)
 	errs = append(errs, environment(c, fldPath)...)
 	errs = append(errs, mounts(c, s, fldPath)...)
+	errs = append(errs, resizePolicy(c.ResizePolicy, s.RestartPolicy, fldPath)...)
 	if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
 		at := fldPath.Child("resources")
 		errs = append(errs, fieldrules.ResourceRequirements(&c.Resources, &at)...)
 	}
 	return append(errs, containerSecurity(c.SecurityContext, s, fldPath)...)
+}
+
+// resizePolicy checks what happens to a container whose resources change.
+func resizePolicy(list []corev1.ContainerResizePolicy, restart corev1.RestartPolicy, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, p := range list {
+		at := fldPath.ChildField("resizePolicy")
+		if slices.ContainsFunc(list[:i], func(o corev1.ContainerResizePolicy) bool { return o.ResourceName == p.ResourceName }) {
+			errs = append(errs, field.Duplicate(at.Index(i), p.ResourceName))
+		}
+		errs = append(errs, oneOf(p.ResourceName, fldPath, "resizePolicy", corev1.ResourceCPU, corev1.ResourceMemory)...)
+		errs = append(errs, oneOf(p.RestartPolicy, fldPath, "resizePolicy", corev1.NotRequired, corev1.RestartContainer)...)
+		if restart == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
+			errs = append(errs, field.Invalid(at, p.RestartPolicy,
+				"must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
+		}
+	}
+	return errs
 }
 
 // containerPorts checks the ports of a container.
@@ -175,8 +203,8 @@ func hostPorts(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 			}
 			if s.HostNetwork && p.HostPort != p.ContainerPort {
 				errs = append(errs,
-					field.Invalid(fldPath.ChildField("containers").Index(i).Child("ports").Index(j).Child("containerPort"),
-						p.ContainerPort, "must match `hostPort` when `hostNetwork` is true"))
+					field.Invalid(fldPath.ChildField("containers").Index(i).Child("ports").Index(j).Child("hostPort"),
+						p.HostPort, "must match `containerPort` when `hostNetwork` is true"))
 			}
 			key := fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort)
 			if taken[key] {
@@ -210,8 +238,8 @@ func mounts(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) fi
 				break
 			}
 		}
-		errs = append(errs, localPath(m.SubPath, &at, "subPath")...)
-		errs = append(errs, localPath(m.SubPathExpr, &at, "subPathExpr")...)
+		errs = append(errs, localPath(m.SubPath, &list, "subPath")...)
+		errs = append(errs, localPath(m.SubPathExpr, &list, "subPathExpr")...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
 			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr,
 				"subPathExpr and subPath are mutually exclusive"))
@@ -274,6 +302,8 @@ func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fi
 	at := fldPath.Child("securityContext")
 	errs := userAndGroup(c.RunAsUser, c.RunAsGroup, &at)
 	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
+	errs = append(errs, appArmor(c.AppArmorProfile, &at)...)
+	errs = append(errs, windowsOptions(c.WindowsOptions, &at)...)
 	errs = append(errs, fieldrules.OptionalOneOf(c.ProcMount, &at, "procMount", corev1.DefaultProcMount,
 		corev1.UnmaskedProcMount)...)
 	if c.ProcMount != nil && *c.ProcMount == corev1.UnmaskedProcMount && (s.HostUsers == nil || *s.HostUsers) {
@@ -284,13 +314,13 @@ func containerSecurity(c *corev1.SecurityContext, s *corev1.PodSpec, fldPath *fi
 		return errs
 	}
 	if c.Privileged != nil && *c.Privileged {
-		errs = append(errs, field.Invalid(at.Field(), *c,
+		errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),
 			"cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
 	}
 	if c.Capabilities != nil {
 		for _, added := range c.Capabilities.Add {
 			if added == "CAP_SYS_ADMIN" {
-				errs = append(errs, field.Invalid(at.Field(), *c,
+				errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),
 					"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 			}
 		}

@@ -47,9 +47,9 @@ func environment(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList 
 		}
 		switch {
 		case sources == 0:
-			errs = append(errs, field.Invalid(at.Field(), "", "must specify one of: `configMapRef` or `secretRef`"))
+			errs = append(errs, field.Invalid(list.Field(), "", "must specify one of: `configMapRef` or `secretRef`"))
 		case sources > 1:
-			errs = append(errs, field.Invalid(at.Field(), "", "may not have more than one field specified at a time"))
+			errs = append(errs, field.Invalid(list.Field(), "", "may not have more than one field specified at a time"))
 		}
 	}
 	return errs

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -30,10 +31,10 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field
 func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs := volumes(s, fldPath)
 	errs = append(errs, containers(s, fldPath)...)
-	errs = append(errs, fieldrules.OneOf(s.RestartPolicy, fldPath, "restartPolicy",
+	errs = append(errs, oneOf(s.RestartPolicy, fldPath, "restartPolicy",
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
-	errs = append(errs, fieldrules.OneOf(s.DNSPolicy, fldPath, "dnsPolicy",
-		corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone)...)
+	errs = append(errs, oneOf(s.DNSPolicy, fldPath, "dnsPolicy",
+		corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)...)
 	errs = append(errs, fieldrules.LabelMap(s.NodeSelector, fldPath, "nodeSelector")...)
 	errs = append(errs, podNames(s, fldPath)...)
 	errs = append(errs, podSecurity(s, fldPath)...)
@@ -62,6 +63,40 @@ func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if s.Resources != nil {
 		at := fldPath.Child("resources")
 		errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at)...)
+		errs = append(errs, podLevelResources(s.Resources, &at)...)
+	}
+	return errs
+}
+
+// oneOf checks that a value is set, to one of those allowed. The error lists these in the given
+// order.
+func oneOf[S ~string](value S, fldPath *fieldrules.Path, name string, allowed ...S) field.ErrorList {
+	switch {
+	case slices.Contains(allowed, value):
+		return nil
+	case value == "":
+		return field.ErrorList{field.Required(fldPath.ChildField(name), "")}
+	}
+	return field.ErrorList{field.NotSupported(fldPath.ChildField(name), value, allowed)}
+}
+
+// podLevelResources checks that resources are of those that a pod can have as a whole.
+func podLevelResources(r *corev1.ResourceRequirements, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range [...]struct {
+		name      string
+		resources corev1.ResourceList
+	}{{"limits", r.Limits}, {"requests", r.Requests}} {
+		for _, name := range fieldrules.SortedKeys(list.resources) {
+			switch {
+			case name == corev1.ResourceCPU, name == corev1.ResourceMemory,
+				strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix),
+				!strings.Contains(string(name), "/") && name != corev1.ResourceEphemeralStorage:
+				continue
+			}
+			errs = append(errs, field.NotSupported(fldPath.ChildField(list.name).Key(string(name)), name,
+				[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}))
+		}
 	}
 	return errs
 }
@@ -155,7 +190,7 @@ func podNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	for i, g := range s.SchedulingGates {
 		list := fldPath.Child("schedulingGates")
 		at := list.Index(i)
-		errs = append(errs, fieldrules.QualifiedName(g.Name, &list, "")...)
+		errs = append(errs, fieldrules.QualifiedName(g.Name, &at, "")...)
 		if i == 0 && s.NodeName != "" {
 			errs = append(errs, field.Forbidden(fldPath.ChildField("nodeName"),
 				"cannot be set until all schedulingGates have been cleared"))
@@ -181,7 +216,7 @@ func podNetwork(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	for i, a := range s.HostAliases {
 		list := fldPath.Child("hostAliases")
 		at := list.Index(i)
-		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, true, nil)...)
 		names := at.Child("hostnames")
 		for j, h := range a.Hostnames {
 			name := names.Index(j)
@@ -217,7 +252,7 @@ func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 			"must not have more than "+strconv.Itoa(maxNameservers)+" nameservers"))
 	}
 	for i, n := range c.Nameservers {
-		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("nameservers").Index(i), n, false, nil)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("nameservers").Index(i), n, true, nil)...)
 	}
 	if len(c.Searches) > maxSearches {
 		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
@@ -230,6 +265,15 @@ func dnsConfig(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	if length-1 > maxSearchLength {
 		errs = append(errs, field.Invalid(at.ChildField("searches"), c.Searches,
 			"must not have more than "+strconv.Itoa(maxSearchLength)+" characters (including spaces) in the search list"))
+	}
+	searches := at.Child("searches")
+	for i, search := range c.Searches {
+		if search == "." {
+			continue
+		}
+		item := searches.Index(i)
+		search = strings.TrimSuffix(search, ".")
+		errs = append(errs, fieldrules.Invalid(validation.IsDNS1123SubdomainWithUnderscore(search), search, &item, "")...)
 	}
 	for i, o := range c.Options {
 		if o.Name == "" {
@@ -258,10 +302,21 @@ func podSecurity(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	errs = append(errs, fieldrules.OptionalOneOf(c.FSGroupChangePolicy, &at, "fsGroupChangePolicy",
 		corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
 	errs = append(errs, seccomp(c.SeccompProfile, &at)...)
+	errs = append(errs, appArmor(c.AppArmorProfile, &at)...)
+	errs = append(errs, windowsOptions(c.WindowsOptions, &at)...)
+	errs = append(errs, fieldrules.OptionalOneOf(c.SupplementalGroupsPolicy, &at, "supplementalGroupsPolicy",
+		corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
+	if p := c.SELinuxChangePolicy; p != nil && *p != corev1.SELinuxChangePolicyMountOption {
+		errs = append(errs, fieldrules.OptionalOneOf(p, &at, "seLinuxChangePolicy", corev1.SELinuxChangePolicyRecursive)...)
+	}
 	for i, sysctl := range c.Sysctls {
 		list := at.Child("sysctls")
 		item := list.Index(i)
 		errs = append(errs, fieldrules.Required(sysctl.Name, &item, "name")...)
+		if sysctl.Name != "" && (len(sysctl.Name) > maxSysctl || !sysctlName.MatchString(sysctl.Name)) {
+			errs = append(errs, field.Invalid(item.ChildField("name"), sysctl.Name,
+				"must have at most "+strconv.Itoa(maxSysctl)+" characters and match regex "+sysctlName.String()))
+		}
 		if slices.ContainsFunc(c.Sysctls[:i], func(o corev1.Sysctl) bool { return o.Name == sysctl.Name }) {
 			errs = append(errs, field.Duplicate(item.ChildField("name"), sysctl.Name))
 		}

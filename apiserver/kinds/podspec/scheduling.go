@@ -58,7 +58,7 @@ func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.Error
 			errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "operator")...)
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
-				errs = append(errs, field.Invalid(at.ChildField("operator"), *t, "value must be empty when `operator` is 'Exists'"))
+				errs = append(errs, field.Invalid(at.ChildField("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
 		case corev1.TolerationOpLt, corev1.TolerationOpGt:
 		default:
@@ -74,7 +74,7 @@ func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.Error
 
 // TaintEffect checks the effect of a taint.
 func TaintEffect(e corev1.TaintEffect, fldPath *fieldrules.Path) field.ErrorList {
-	return fieldrules.OneOf(e, fldPath, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+	return oneOf(e, fldPath, "effect", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
 		corev1.TaintEffectNoExecute)
 }
 
@@ -194,16 +194,41 @@ func podAffinity(must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffin
 func podAffinityTerm(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.LabelSelector(t.LabelSelector, fldPath, "labelSelector")
 	errs = append(errs, fieldrules.LabelSelector(t.NamespaceSelector, fldPath, "namespaceSelector")...)
-	list := fldPath.Child("namespaces")
-	for i, n := range t.Namespaces {
-		at := list.Index(i)
-		errs = append(errs, fieldrules.DNSLabel(n, &at, "")...)
+	for _, n := range t.Namespaces {
+		errs = append(errs, fieldrules.DNSLabel(n, fldPath, "namespace")...)
 	}
+	errs = append(errs, labelKeys(t, fldPath)...)
 	if t.TopologyKey == "" {
-		return append(errs, field.Required(fldPath.ChildField("topologyKey"), "can not be empty"))
+		errs = append(errs, field.Required(fldPath.ChildField("topologyKey"), "can not be empty"))
 	}
 	return append(errs, metav1validation.ValidateLabelName(t.TopologyKey, fldPath.ChildField("topologyKey"))...)
 }
+
+// labelKeys checks the keys of labels whose values a term takes from the pod that it belongs to.
+func labelKeys(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range [...]struct {
+		name string
+		keys []string
+	}{{"matchLabelKeys", t.MatchLabelKeys}, {"mismatchLabelKeys", t.MismatchLabelKeys}} {
+		if len(list.keys) > 0 && t.LabelSelector == nil {
+			errs = append(errs, field.Forbidden(fldPath.ChildField(list.name), noSelector))
+		}
+		for i, key := range list.keys {
+			errs = append(errs, metav1validation.ValidateLabelName(key, fldPath.ChildField(list.name).Index(i))...)
+		}
+	}
+	for i, key := range t.MatchLabelKeys {
+		if slices.Contains(t.MismatchLabelKeys, key) {
+			errs = append(errs, field.Invalid(fldPath.ChildField("matchLabelKeys").Index(i), key,
+				"exists in both matchLabelKeys and mismatchLabelKeys"))
+		}
+	}
+	return errs
+}
+
+// noSelector is the error for keys of labels without the selector that they would narrow.
+const noSelector = "must not be specified when labelSelector is not set"
 
 // topologySpread checks topology spread constraints, and that they are unique.
 func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
@@ -222,9 +247,15 @@ func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.
 		same := func(o corev1.TopologySpreadConstraint) bool {
 			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
 		}
-		if slices.ContainsFunc(list[:i], same) {
+		if slices.ContainsFunc(list[i+1:], same) {
 			errs = append(errs, field.Duplicate(at.ChildField("{topologyKey, whenUnsatisfiable}"),
 				"{"+c.TopologyKey+", "+string(c.WhenUnsatisfiable)+"}"))
+		}
+		if len(c.MatchLabelKeys) > 0 && c.LabelSelector == nil {
+			errs = append(errs, field.Forbidden(at.ChildField("matchLabelKeys"), noSelector))
+		}
+		for j, key := range c.MatchLabelKeys {
+			errs = append(errs, metav1validation.ValidateLabelName(key, at.ChildField("matchLabelKeys").Index(j))...)
 		}
 		if c.MinDomains != nil {
 			errs = append(errs, fieldrules.Positive(*c.MinDomains, &at, "minDomains")...)

@@ -229,11 +229,11 @@ func mode(m *int32, fldPath *fieldrules.Path, name string) field.ErrorList {
 
 func downward(items []corev1.DownwardAPIVolumeFile, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
-	list := fldPath.Child("items")
+	at := fldPath // kube-apiserver's paths do not have the index
 	for i := range items {
-		f, at := &items[i], list.Index(i)
-		errs = append(errs, fileName(f.Path, &at)...)
-		errs = append(errs, mode(f.Mode, &at, "mode")...)
+		f := &items[i]
+		errs = append(errs, fileName(f.Path, at)...)
+		errs = append(errs, mode(f.Mode, at, "mode")...)
 		switch {
 		case f.FieldRef != nil:
 			ref := at.Child("fieldRef")
@@ -269,7 +269,7 @@ func projected(v *corev1.ProjectedVolumeSource, fldPath *fieldrules.Path) field.
 			return downward(p.DownwardAPI.Items, at)
 		})
 		s.One("serviceAccountToken", p.ServiceAccountToken != nil, func(at *fieldrules.Path) field.ErrorList {
-			return projectedToken(p.ServiceAccountToken, at)
+			return projectedToken(p.ServiceAccountToken, at, fldPath)
 		})
 		s.One("clusterTrustBundle", p.ClusterTrustBundle != nil, func(at *fieldrules.Path) field.ErrorList {
 			return fileName(p.ClusterTrustBundle.Path, at)
@@ -277,15 +277,14 @@ func projected(v *corev1.ProjectedVolumeSource, fldPath *fieldrules.Path) field.
 		s.One("podCertificate", p.PodCertificate != nil, func(at *fieldrules.Path) field.ErrorList {
 			return fieldrules.Required(p.PodCertificate.SignerName, at, "signerName")
 		})
-		if s.N == 0 {
-			s.Errs = append(s.Errs, field.Required(at.Field(), "must specify a volume type"))
-		}
 		errs = append(errs, s.Errs...)
 	}
 	return errs
 }
 
-func projectedToken(t *corev1.ServiceAccountTokenProjection, fldPath *fieldrules.Path) field.ErrorList {
+// projectedToken checks a token of the source at fldPath of a projected volume. The path of its file
+// is reported as that of the volume.
+func projectedToken(t *corev1.ServiceAccountTokenProjection, fldPath, volume *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.ExpirationSeconds != nil && *t.ExpirationSeconds < 600 {
 		errs = append(errs, field.Invalid(fldPath.ChildField("expirationSeconds"), *t.ExpirationSeconds,
@@ -294,6 +293,9 @@ func projectedToken(t *corev1.ServiceAccountTokenProjection, fldPath *fieldrules
 	if t.ExpirationSeconds != nil && *t.ExpirationSeconds > 1<<32 {
 		errs = append(errs, field.Invalid(fldPath.ChildField("expirationSeconds"), *t.ExpirationSeconds,
 			"may not specify a duration larger than 2^32 seconds"))
+	}
+	if t.Path == "" {
+		return append(errs, field.Required(volume.ChildField("path"), ""))
 	}
 	return append(errs, fileName(t.Path, fldPath)...)
 }

@@ -37,9 +37,9 @@ func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path
 	errs = append(errs, fieldrules.LabelSelector(s.Selector, fldPath, "selector")...)
 	at := fldPath.Child("resources")
 	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
-		errs = append(errs, field.Required(at.ChildField("requests").Key(string(corev1.ResourceStorage)), ""))
+		errs = append(errs, field.Required(at.Field().Key(string(corev1.ResourceStorage)), ""))
 	} else if q.Sign() <= 0 {
-		errs = append(errs, field.Invalid(at.ChildField("requests").Key(string(corev1.ResourceStorage)),
+		errs = append(errs, field.Invalid(at.Field().Key(string(corev1.ResourceStorage)),
 			q.String(), "must be greater than zero"))
 	}
 	if c := s.StorageClassName; c != nil && *c != "" {

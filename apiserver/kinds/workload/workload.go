@@ -5,7 +5,6 @@ package workload
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -105,23 +104,9 @@ func AnnotationsChanged(now, was metav1.Object) bool {
 	return !maps.Equal(now.GetAnnotations(), was.GetAnnotations())
 }
 
-// TemplateWarnings returns warnings for deprecated labels and invalid values in a template.
+// TemplateWarnings returns the warnings for a template.
 func TemplateWarnings(t *corev1.PodTemplateSpec) []string {
-	var warnings []string
-	if len(t.Spec.Containers) > 0 && t.Spec.TerminationGracePeriodSeconds != nil &&
-		*t.Spec.TerminationGracePeriodSeconds < 0 {
-		warnings = append(warnings,
-			"spec.template.spec.terminationGracePeriodSeconds: must be >= 0; "+
-				"negative values are invalid and will be treated as 1")
-	}
-	for k := range t.Spec.NodeSelector {
-		if strings.HasPrefix(k, "beta.kubernetes.io/") {
-			warnings = append(warnings,
-				"spec.template.spec.nodeSelector["+k+"]: deprecated since v1.14; use \""+strings.TrimPrefix(k,
-					"beta.")+"\" instead")
-		}
-	}
-	return warnings
+	return podspec.Warnings(&t.ObjectMeta, &t.Spec, fieldrules.Spec.ChildField("template"))
 }
 
 // WideContainers are the wide columns for the containers and the selector of workloads.

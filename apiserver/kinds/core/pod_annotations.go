@@ -1,0 +1,77 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/kinds/podspec"
+)
+
+// validateNewPod returns the errors that only a new pod can have.
+func validateNewPod(p *corev1.Pod) field.ErrorList {
+	if len(p.Spec.EphemeralContainers) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(fieldrules.Spec.ChildField("ephemeralContainers"), "cannot be set on create")}
+}
+
+// podAnnotations checks the annotations that have a meaning for pods.
+func podAnnotations(p *corev1.Pod) field.ErrorList {
+	var errs field.ErrorList
+	at := fieldrules.Metadata.ChildField("annotations")
+	if value, static := p.Annotations[mirrorAnnotation]; static && p.Spec.NodeName == "" {
+		errs = append(errs, field.Invalid(at.Key(mirrorAnnotation), value,
+			"must set spec.nodeName if mirror pod annotation is set"))
+	}
+	if cost, ok := p.Annotations[corev1.PodDeletionCost]; ok && !deletionCost(cost) {
+		errs = append(errs, field.Invalid(at.Key(corev1.PodDeletionCost), cost, "must be a 32bit integer"))
+	}
+	for _, key := range fieldrules.SortedKeys(p.Annotations) {
+		name, ok := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
+		if !ok {
+			continue
+		}
+		if !podspec.HasContainer(&p.Spec, name) {
+			errs = append(errs, field.Invalid(at.Key(key), name, "container not found"))
+		}
+		if profile := p.Annotations[key]; !appArmorProfile(profile) {
+			errs = append(errs, field.Invalid(at.Key(key), profile, fmt.Sprintf("invalid AppArmor profile name: %q", profile)))
+		}
+	}
+	return errs
+}
+
+// deletionCost reports whether text is a 32-bit integer as strconv formats it, without a sign of
+// plus and leading zeros.
+func deletionCost(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return err == nil && strconv.FormatInt(n, 10) == text
+}
+
+func appArmorProfile(profile string) bool {
+	switch profile {
+	case "", corev1.DeprecatedAppArmorBetaProfileRuntimeDefault, corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return true
+	}
+	return strings.HasPrefix(profile, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
+}
+
+// podWarnings returns the warnings for a new pod. Updates, which are frequent and seldom made by
+// people, have none.
+func podWarnings(p, old *corev1.Pod) []string {
+	if old != nil {
+		return nil
+	}
+	var warnings []string
+	if messages := validation.IsDNS1123Label(p.Name); len(messages) > 0 && p.Name != "" {
+		warnings = append(warnings, fmt.Sprintf("metadata.name: this is used in the Pod's hostname, "+
+			"which can result in surprising behavior; a DNS label is recommended: %v", messages))
+	}
+	return append(warnings, podspec.Warnings(&p.ObjectMeta, &p.Spec, nil)...)
+}

@@ -1,0 +1,283 @@
+package podspec
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// deprecatedLabels are the labels of nodes that have been replaced, and what to say about them.
+var deprecatedLabels = map[string]string{
+	"beta.kubernetes.io/arch":                       `deprecated since v1.14; use "kubernetes.io/arch" instead`,
+	"beta.kubernetes.io/os":                         `deprecated since v1.14; use "kubernetes.io/os" instead`,
+	"failure-domain.beta.kubernetes.io/region":      `deprecated since v1.17; use "topology.kubernetes.io/region" instead`,
+	"failure-domain.beta.kubernetes.io/zone":        `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`,
+	"beta.kubernetes.io/instance-type":              `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`,
+	"app.kubernetes.io/created-by":                  "deprecated since v1.9",
+	"scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+	"node-role.kubernetes.io/master":                `use "node-role.kubernetes.io/control-plane" instead`,
+}
+
+// unusedAnnotations are the annotations that nothing reads any more.
+var unusedAnnotations = [...]struct{ key, message string }{
+	{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+	{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+}
+
+const (
+	matchesNothing  = "a null labelSelector results in matching no pod"
+	useSeccompField = `non-functional in v1.27+; use the "seccompProfile" field instead`
+)
+
+// Warnings returns the warnings for a pod, or for a template at path.
+func Warnings(meta *metav1.ObjectMeta, s *corev1.PodSpec, path *field.Path) []string {
+	w := &warner{path: path}
+	w.scheduling(s)
+	if len(meta.Annotations) > 0 {
+		w.annotations(meta, s)
+	}
+	w.volumes(s.Volumes)
+	w.names(s)
+	w.fractions(s.Overhead, "overhead")
+	w.containers(s.InitContainers, "initContainers")
+	w.containers(s.Containers, "containers")
+	w.ports(s)
+	if g := s.TerminationGracePeriodSeconds; g != nil && *g < 0 {
+		w.add("must be >= 0; negative values are invalid and will be treated as 1", "spec", "terminationGracePeriodSeconds")
+	}
+	return w.warnings
+}
+
+// warner collects warnings. It makes paths only for these, as most pods have none.
+type warner struct {
+	path     *field.Path
+	warnings []string
+}
+
+// at returns a path of names, and of indexes, which are ints.
+func (w *warner) at(elements ...any) *field.Path {
+	path := w.path
+	for _, e := range elements {
+		switch e := e.(type) {
+		case int:
+			path = path.Index(e)
+		case string:
+			path = path.Child(e)
+		}
+	}
+	return path
+}
+
+func (w *warner) add(message string, elements ...any) { w.addAt(w.at(elements...), message) }
+
+func (w *warner) addAt(path *field.Path, message string) {
+	w.warnings = append(w.warnings, path.String()+": "+message)
+}
+
+// scheduling warns of deprecated labels of nodes and of selectors that match nothing.
+func (w *warner) scheduling(s *corev1.PodSpec) {
+	for _, key := range fieldrules.SortedKeys(s.NodeSelector) {
+		if message, ok := deprecatedLabels[key]; ok {
+			w.addAt(w.at("spec", "nodeSelector").Key(key), message)
+		}
+	}
+	for i := range s.TopologySpreadConstraints {
+		c := &s.TopologySpreadConstraints[i]
+		if message, ok := deprecatedLabels[c.TopologyKey]; ok {
+			w.add(c.TopologyKey+" is "+message, "spec", "topologySpreadConstraints", i, "topologyKey")
+		}
+		if c.LabelSelector == nil {
+			w.add(matchesNothing, "spec", "topologySpreadConstraints", i, "labelSelector")
+		}
+	}
+	if s.Affinity == nil {
+		return
+	}
+	if a := s.Affinity.PodAffinity; a != nil {
+		w.affinity("podAffinity", a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := s.Affinity.PodAntiAffinity; a != nil {
+		w.affinity("podAntiAffinity", a.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func (w *warner) affinity(name string, must []corev1.PodAffinityTerm, prefer []corev1.WeightedPodAffinityTerm) {
+	for i := range must {
+		if must[i].LabelSelector == nil {
+			w.add(matchesNothing, "spec", "affinity", name, "requiredDuringSchedulingIgnoredDuringExecution", i, "labelSelector")
+		}
+	}
+	for i := range prefer {
+		if prefer[i].PodAffinityTerm.LabelSelector == nil {
+			w.add(matchesNothing, "spec", "affinity", name, "preferredDuringSchedulingIgnoredDuringExecution", i,
+				"podAffinityTerm", "labelSelector")
+		}
+	}
+}
+
+// annotations warns of annotations that fields have replaced.
+func (w *warner) annotations(meta *metav1.ObjectMeta, s *corev1.PodSpec) {
+	for _, unused := range unusedAnnotations {
+		if _, ok := meta.Annotations[unused.key]; ok {
+			w.addAt(w.at("metadata", "annotations").Key(unused.key), unused.message)
+		}
+	}
+	if s.SecurityContext == nil || s.SecurityContext.SeccompProfile == nil {
+		if _, ok := meta.Annotations[corev1.SeccompPodAnnotationKey]; ok {
+			w.addAt(w.at("metadata", "annotations").Key(corev1.SeccompPodAnnotationKey), useSeccompField)
+		}
+	}
+}
+
+// volumes warns of sources that have been deprecated or removed.
+func (w *warner) volumes(volumes []corev1.Volume) {
+	for i := range volumes {
+		v := &volumes[i]
+		for _, source := range [...]struct {
+			name, message string
+			set           bool
+		}{
+			{"photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+", v.PhotonPersistentDisk != nil},
+			{"gitRepo", "deprecated in v1.11, and disabled by default in v1.33+", v.GitRepo != nil},
+			{"scaleIO", "deprecated in v1.16, non-functional in v1.22+", v.ScaleIO != nil},
+			{"flocker", "deprecated in v1.22, non-functional in v1.25+", v.Flocker != nil},
+			{"storageOS", "deprecated in v1.22, non-functional in v1.25+", v.StorageOS != nil},
+			{"quobyte", "deprecated in v1.22, non-functional in v1.25+", v.Quobyte != nil},
+			{"glusterfs", "deprecated in v1.25, non-functional in v1.26+", v.Glusterfs != nil},
+			{"cephfs", "deprecated in v1.28, non-functional in v1.31+", v.CephFS != nil},
+			{"rbd", "deprecated in v1.28, non-functional in v1.31+", v.RBD != nil},
+		} {
+			if source.set {
+				w.add(source.message, "spec", "volumes", i, source.name)
+			}
+		}
+	}
+}
+
+// names warns of addresses and names of secrets that are duplicate or empty.
+func (w *warner) names(s *corev1.PodSpec) {
+	for i, a := range s.HostAliases {
+		for _, o := range s.HostAliases[:i] {
+			if o.IP == a.IP {
+				w.add(fmt.Sprintf("duplicate ip %q", a.IP), "spec", "hostAliases", i, "ip")
+				break
+			}
+		}
+	}
+	for i, secret := range s.ImagePullSecrets {
+		for _, o := range s.ImagePullSecrets[:i] {
+			if o.Name == secret.Name {
+				w.add(fmt.Sprintf("duplicate name %q", secret.Name), "spec", "imagePullSecrets", i, "name")
+				break
+			}
+		}
+	}
+	for i, secret := range s.ImagePullSecrets {
+		if secret.Name == "" {
+			w.add(`invalid empty name ""`, "spec", "imagePullSecrets", i, "name")
+		}
+	}
+}
+
+// fractions warns of fractions of a byte.
+func (w *warner) fractions(list corev1.ResourceList, elements ...any) {
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if q, ok := list[name]; ok && q.MilliValue()%1000 != 0 {
+			path := w.at("spec")
+			for _, e := range elements {
+				path = (&warner{path: path}).at(e)
+			}
+			w.addAt(path.Key(string(name)), fmt.Sprintf("fractional byte value %q is invalid, must be an integer", q.String()))
+		}
+	}
+}
+
+// containers warns of fractions of a byte and of variables that hide others.
+func (w *warner) containers(list []corev1.Container, name string) {
+	for i := range list {
+		c := &list[i]
+		w.fractions(c.Resources.Limits, name, i, "resources", "limits")
+		w.fractions(c.Resources.Requests, name, i, "resources", "requests")
+		for j := 1; j < len(c.Env); j++ {
+			if hides(c.Env[:j], &c.Env[j]) {
+				w.add(fmt.Sprintf("hides previous definition of %q, which may be dropped when using apply", c.Env[j].Name),
+					"spec", name, i, "env", j)
+			}
+		}
+	}
+}
+
+// hides reports whether a variable replaces an earlier one whose value it does not extend.
+func hides(earlier []corev1.EnvVar, v *corev1.EnvVar) bool {
+	for i := range earlier {
+		if earlier[i].Name != v.Name {
+			continue
+		}
+		reference := "$(" + v.Name + ")"
+		return v.ValueFrom != nil || v.Value == reference || !strings.Contains(v.Value, reference)
+	}
+	return false
+}
+
+// definedPort is a port of a container, with its position in the pod.
+type definedPort struct {
+	list      string
+	container int
+	port      int
+	corev1.ContainerPort
+}
+
+// ports warns of ports that are defined more than once, in any container.
+func (w *warner) ports(s *corev1.PodSpec) {
+	var all []definedPort
+	for _, list := range [...]struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", s.InitContainers}, {"containers", s.Containers}} {
+		for i := range list.containers {
+			for j, p := range list.containers[i].Ports {
+				all = append(all, definedPort{list.name, i, j, p})
+			}
+		}
+	}
+	for i, p := range all {
+		for _, o := range all[:i] {
+			if o.ContainerPort.ContainerPort != p.ContainerPort.ContainerPort || o.Protocol != p.Protocol {
+				continue
+			}
+			kind := ""
+			switch {
+			case p.HostIP == o.HostIP && p.HostPort == o.HostPort:
+				kind = "duplicate"
+			case p.HostPort == 0 || o.HostPort == 0:
+				kind = "overlapping"
+			case p.HostPort == o.HostPort && (p.HostIP == "") != (o.HostIP == ""):
+				kind = "dangerously ambiguous"
+			default:
+				continue
+			}
+			w.addAt(w.portPath(p), fmt.Sprintf("%s port definition with %s", kind, w.portPath(o)))
+		}
+	}
+	for i, p := range all {
+		for _, o := range all[:i] {
+			if p.Name != "" && o.Name == p.Name {
+				w.addAt(w.portPath(p), fmt.Sprintf("duplicate port name %q with %s, services and probes that select ports "+
+					"by name will use %s", p.Name, w.portPath(o), w.portPath(o)))
+				break
+			}
+		}
+	}
+}
+
+func (w *warner) portPath(p definedPort) *field.Path {
+	return w.at("spec", p.list, p.container, "ports", p.port)
+}
