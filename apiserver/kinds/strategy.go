@@ -38,7 +38,8 @@ var _ rest.GarbageCollectionDeleteStrategy = (*strategy[Object])(nil)
 
 // rules returns the rules for objects in the group-version of a request.
 func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
-	rules := Alias[T]{Name: s.kind.Name, Validate: s.kind.Validate, ValidateUpdate: s.kind.ValidateUpdate}
+	rules := Alias[T]{Name: s.kind.Name, Validate: s.kind.Validate, ValidateCreate: s.kind.ValidateCreate,
+		ValidateUpdate: s.kind.ValidateUpdate}
 	if rules.Name == nil {
 		rules.Name = apivalidation.NameIsDNSSubdomain
 	}
@@ -59,6 +60,12 @@ func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
 	}
 	if alias.Validate == nil {
 		alias.Validate = rules.Validate
+	}
+	if alias.ValidateCreate == nil {
+		alias.ValidateCreate = rules.ValidateCreate
+	}
+	if alias.ValidateUpdate == nil {
+		alias.ValidateUpdate = rules.ValidateUpdate
 	}
 	return alias
 }
@@ -105,7 +112,7 @@ func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 	if s.kind.Generation {
 		o.SetGeneration(1)
 	}
-	if s.kind.Status {
+	if s.kind.Status && !s.kind.StatusOnCreate {
 		s.layout.status(o).SetZero()
 	}
 	if s.kind.Prepare != nil {
