@@ -89,8 +89,9 @@ func TestNamespaces(t *testing.T) {
 func TestNodeValidation(t *testing.T) {
 	const manifest = `{apiVersion: v1, kind: Node, metadata: {name: node1}, spec: {podCIDR: 10.0.0.0/24, taints: [{key: a, effect: NoSchedule}]}}`
 	invalidWhen(t, manifest, map[string]change{
-		"same taints": {`spec: {taints: [{key: a, effect: NoSchedule}, {key: a, value: b, effect: NoSchedule}]}`, []string{`spec.taints[1]: Duplicate value: …`}},
-		"effect":      {`spec: {taints: [{key: a, effect: Explode}]}`, []string{`spec.taints[0].effect: Unsupported value: "Explode": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
+		"same taints": {`spec: {taints: [{key: a, effect: NoSchedule}, {key: a, value: b, effect: NoSchedule}]}`, []string{`metadata.taints[1]: Duplicate value: {"Key":"a","Value":"b","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair`}},
+		"effect":      {`spec: {taints: [{key: a, effect: Explode}]}`, []string{`metadata.taints[0].effect: Unsupported value: "Explode": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
+		"avoid pods":  {`metadata: {annotations: {scheduler.alpha.kubernetes.io/preferAvoidPods: "x"}}`, []string{`metadata.annotations.AvoidPods: Invalid value: "scheduler.alpha.kubernetes.io/preferAvoidPods": invalid character 'x' looking for beginning of value`}},
 		"cidr":        {`spec: {podCIDR: x}`, []string{`spec.podCIDRs[0]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`}},
 	})
 	forbiddenWhen(t, manifest, map[string]change{

@@ -7,9 +7,9 @@ func TestNetworkingValidation(t *testing.T) {
 		"nothing": {`spec: {rules: null}`, []string{"spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"}},
 		"rule": {`spec: {rules: [{host: 1.2.3.4, http: {paths: [{path: a, pathType: Exact, backend: {}}, {path: /, backend: {service: {name: web}}}]}}]}`, []string{
 			`spec.rules[0].host: Invalid value: "1.2.3.4": must be a DNS name, not an IP address`,
-			`spec.rules[0].http.paths[0].backend: Required value`,
+			`spec.rules[0].http.paths[0].backend: Invalid value: "": resource or service backend is required`,
 			`spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path`,
-			`spec.rules[0].http.paths[1].backend.service: Required value: port name or number is required`,
+			`spec.rules[0].http.paths[1].backend: Required value: port name or number is required`,
 			`spec.rules[0].http.paths[1].pathType: Required value: pathType must be specified`}},
 	})
 	invalidWhen(t, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {}, ingress: [{from: [{podSelector: {}}]}]}}`, map[string]change{
@@ -21,7 +21,7 @@ func TestNetworkingValidation(t *testing.T) {
 		"controller": {`spec: {controller: example.com/other}`, []string{`spec.controller: Invalid value: "example.com/other": field is immutable`}},
 	})
 	invalidWhen(t, `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: s}, addressType: IPv4, endpoints: [{addresses: [10.0.0.1]}], ports: [{port: 80}]}`, map[string]change{
-		"family":   {`endpoints: [{addresses: ["fe::1"]}]`, []string{`endpoints[0].addresses[0]: Invalid value: "fe::1": must be an IPv4 address`}},
+		"family":   {`endpoints: [{addresses: ["fe::1"]}]`, []string{`endpoints[0].addresses: Invalid value: "fe::1": must be an IPv4 address`}},
 		"none":     {`endpoints: [{addresses: []}]`, []string{`endpoints[0].addresses: Required value: must contain at least 1 address`}},
 		"loopback": {`endpoints: [{addresses: [127.0.0.1]}]`, []string{`endpoints[0].addresses[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)`}},
 		"ports":    {`ports: [{port: 80}, {port: 81}]`, []string{`ports[1].name: Duplicate value: ""`}},
@@ -46,7 +46,8 @@ func TestStorageValidation(t *testing.T) {
 	invalidWhen(t, volume, map[string]change{
 		"no source":   {`spec: {hostPath: null}`, []string{"spec: Required value: must specify a volume type"}},
 		"two sources": {`spec: {nfs: {server: s, path: /p}}`, []string{"spec.nfs: Forbidden: may not specify more than 1 volume type"}},
-		"capacity":    {`spec: {capacity: null}`, []string{"spec.capacity: Required value"}},
+		"capacity":    {`spec: {capacity: null}`, []string{"spec.capacity: Required value", `spec.capacity: Unsupported value: null: supported values: "storage"`}},
+		"attributes":  {`spec: {volumeAttributesClassName: x}`, []string{"spec.csi: Required value: has to be specified when using volumeAttributesClassName"}},
 	})
 	forbiddenWhen(t, volume, map[string]change{
 		"source": {`spec: {hostPath: {path: /other}}`, []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"}},
@@ -98,7 +99,7 @@ func TestPolicyValidation(t *testing.T) {
 			`spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Foo"]: conflicting scopes`,
 			`spec.scopes: Invalid value: ["BestEffort","NotBestEffort","Foo"]: unsupported scope`}},
 		"scope of a resource": {`spec: {scopes: [BestEffort]}`, []string{`spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource`}},
-		"resource":            {`spec: {hard: {foo: 1, x.io/foo: 1, count/foo: 1}}`, []string{`spec.hard[foo]: Invalid value: "foo": must be a standard resource for quota`}},
+		"resource":            {`spec: {hard: {foo: 1, x.io/foo: 1, count/foo: 1}}`, []string{`spec.hard[foo]: Invalid value: "foo": must be a standard resource for quota`, `spec.hard[foo]: Invalid value: "foo": must be a standard resource type or fully qualified`}},
 		"selector": {`spec: {scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In}, {scopeName: Terminating, operator: DoesNotExist, values: [a]}, {scopeName: Foo, operator: Bar}]}}`, []string{
 			`spec.scopeSelector.matchExpressions.operator: Invalid value: "Bar": not a valid selector operator`,
 			`spec.scopeSelector.matchExpressions.operator: Invalid value: …`,

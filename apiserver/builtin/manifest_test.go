@@ -25,13 +25,13 @@ func describeKindOf(t *testing.T, obj runtime.Object) described {
 	return described{}
 }
 
-// validate returns the errors of an object, or of an update of it.
+// validate returns the errors of a new object, or of an update of it.
 func (d described) validate(obj, old runtime.Object) field.ErrorList {
 	errs := d.errors("Validate", obj)
 	if old != nil {
-		errs = append(errs, d.errors("ValidateUpdate", obj, old)...)
+		return append(errs, d.errors("ValidateUpdate", obj, old)...)
 	}
-	return errs
+	return append(errs, d.errors("ValidateCreate", obj)...)
 }
 
 // change is a merge patch of a manifest with the errors that it causes.

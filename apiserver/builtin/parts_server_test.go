@@ -73,7 +73,7 @@ func TestAutoscalersInBothVersions(t *testing.T) {
 	v1, v2 := client.AutoscalingV1().HorizontalPodAutoscalers("default"), client.AutoscalingV2().HorizontalPodAutoscalers("default")
 	must[*autoscalingv1.HorizontalPodAutoscaler](t)(v1.Create(ctx, &autoscalingv1.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       autoscalingv1.HorizontalPodAutoscalerSpec{MaxReplicas: 3, ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}},
+		Spec:       autoscalingv1.HorizontalPodAutoscalerSpec{MaxReplicas: 3, ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}},
 	}, metav1.CreateOptions{}))
 	a := must[*autoscalingv2.HorizontalPodAutoscaler](t)(v2.Get(ctx, "web", metav1.GetOptions{}))
 	if *a.Spec.MinReplicas != 1 || len(a.Spec.Metrics) != 1 || *a.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 {
@@ -102,5 +102,5 @@ func TestAutoscalersInBothVersions(t *testing.T) {
 	}
 	old.Spec.MaxReplicas, old.ResourceVersion = 0, ""
 	_, err := v1.Update(ctx, old, metav1.UpdateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "spec.maxReplicas: Invalid value: 0: must be greater than 0")
+	wantError(t, err, metav1.StatusReasonInvalid, "spec.maxReplicas: Required value: must be set and greater than 0")
 }

@@ -9,6 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // reviewer serves the reviews of authentication and authorization.
@@ -89,11 +91,15 @@ func describeUser(u user.Info) authenticationv1.UserInfo {
 	return info
 }
 
+// reviewKind is the kind in the errors of reviews of access, of which kube-apiserver only names the
+// group.
+var reviewKind = schema.GroupKind{Group: authorizationv1.GroupName}
+
 func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.SelfSubjectAccessReview) error {
 	u, _ := request.UserFrom(ctx)
 	errs := append(validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), emptyMetadata(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
-		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview").GroupKind(), "", errs)
+		return errors.NewInvalid(reviewKind, "", errs)
 	}
 	r.Status = a.decide(ctx, u, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
@@ -102,7 +108,7 @@ func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.Self
 func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
 	errs := append(validateSubject(r.Spec), emptyMetadata(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
-		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview").GroupKind(), "", errs)
+		return errors.NewInvalid(reviewKind, "", errs)
 	}
 	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
@@ -118,11 +124,10 @@ func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.Loc
 	}
 	if r.Spec.NonResourceAttributes != nil {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"),
-			r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
+			fieldrules.Internal(*r.Spec.NonResourceAttributes), "disallowed on this kind of request"))
 	}
 	if len(errs) > 0 {
-		kind := authorizationv1.SchemeGroupVersion.WithKind("LocalSubjectAccessReview").GroupKind()
-		return errors.NewInvalid(kind, "", errs)
+		return errors.NewInvalid(reviewKind, "", errs)
 	}
 	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, nil)
 	return nil
@@ -216,7 +221,7 @@ func validateAttributes(on *authorizationv1.ResourceAttributes,
 	path *authorizationv1.NonResourceAttributes) field.ErrorList {
 	switch at := field.NewPath("spec"); {
 	case on != nil && path != nil:
-		return field.ErrorList{field.Invalid(at.Child("nonResourceAttributes"), path,
+		return field.ErrorList{field.Invalid(at.Child("nonResourceAttributes"), fieldrules.Internal(*path),
 			"cannot be specified in combination with resourceAttributes")}
 	case on == nil && path == nil:
 		return field.ErrorList{field.Invalid(at.Child("resourceAttributes"), on,

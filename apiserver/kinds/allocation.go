@@ -13,7 +13,7 @@ import (
 // it allocates when it ends.
 func allocate[T Object](store *registry.Store, allocator ResourceAllocator[T]) {
 	begin := func(ctx context.Context, obj, old T, dryRun []string) (registry.FinishFunc, error) {
-		release, err := allocator.Allocate(ctx, obj, old)
+		release, err := allocator.Allocate(ctx, obj, old, dryrun.IsDryRun(dryRun))
 		if err != nil {
 			return nil, err
 		}

@@ -63,6 +63,8 @@ type Of[T Object] struct {
 
 	// Status adds the status subresource.
 	Status bool
+	// StatusOnCreate keeps the status of a new object, which is otherwise dropped.
+	StatusOnCreate bool
 	// PrepareStatus sets the fields that the server owns on an update of the status.
 	PrepareStatus func(ctx context.Context, obj, old T)
 	// ValidateStatus returns the errors of an update of the status.
@@ -181,8 +183,9 @@ type Stored[T Object] interface {
 // ResourceAllocator allocates what only one object can have. It is safe for concurrent use.
 type ResourceAllocator[T Object] interface {
 	// Allocate allocates what the object needs and sets it in the object, which has not been
-	// validated. old is nil on create. If the write then fails, release is called.
-	Allocate(ctx context.Context, obj, old T) (release func(), err error)
+	// validated. old is nil on create. A dry run gets values that may be allocated already. If the
+	// write then fails, or is a dry run, release is called.
+	Allocate(ctx context.Context, obj, old T, dryRun bool) (release func(), err error)
 	// Commit releases what the object, as it was written, no longer has.
 	Commit(obj T)
 	// Release releases all that a deleted object had.

@@ -61,6 +61,12 @@ func (s *strategy[T]) rules(ctx context.Context) Alias[T] {
 	if alias.Validate == nil {
 		alias.Validate = rules.Validate
 	}
+	if alias.ValidateCreate == nil {
+		alias.ValidateCreate = rules.ValidateCreate
+	}
+	if alias.ValidateUpdate == nil {
+		alias.ValidateUpdate = rules.ValidateUpdate
+	}
 	return alias
 }
 
@@ -106,7 +112,7 @@ func (s *strategy[T]) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 	if s.kind.Generation {
 		o.SetGeneration(1)
 	}
-	if s.kind.Status {
+	if s.kind.Status && !s.kind.StatusOnCreate {
 		s.layout.status(o).SetZero()
 	}
 	if s.kind.Prepare != nil {

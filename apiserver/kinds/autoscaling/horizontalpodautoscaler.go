@@ -3,12 +3,14 @@ package autoscaling
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -22,10 +24,12 @@ func HorizontalPodAutoscalers() kinds.Kind {
 	return kinds.Of[*autoscalingv2.HorizontalPodAutoscaler]{
 		Type: &autoscalingv2.HorizontalPodAutoscaler{}, List: &autoscalingv2.HorizontalPodAutoscalerList{},
 		Plural: "horizontalpodautoscalers", ShortNames: []string{"hpa"}, Categories: []string{"all"},
-		Name:     fieldrules.NameIsSubdomain,
-		Default:  defaultAutoscaler,
-		Validate: validateAutoscaler,
-		Status:   true,
+		Name:           fieldrules.NameIsSubdomain,
+		Default:        defaultAutoscaler,
+		Validate:       validateAutoscaler,
+		ValidateCreate: targetVersion,
+		ValidateUpdate: targetVersionUpdate,
+		Status:         true,
 		ValidateStatus: func(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 			return workload.Counts(map[string]int32{"currentReplicas": a.Status.CurrentReplicas,
 				"desiredReplicas": a.Status.DesiredReplicas})
@@ -90,26 +94,26 @@ func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorLis
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("minReplicas"), *s.MinReplicas,
 			"must be greater than or equal to 1"))
 	}
-	if s.MaxReplicas < 1 {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("maxReplicas"), s.MaxReplicas, "must be greater than 0"))
+	switch max := fieldrules.Spec.ChildField("maxReplicas"); {
+	case s.MaxReplicas == 0:
+		errs = append(errs, field.Required(max, "must be set and greater than 0"))
+	case s.MaxReplicas < 0:
+		errs = append(errs, field.Invalid(max, s.MaxReplicas, "must be greater than or equal to 1"))
 	}
 	if s.MinReplicas != nil && s.MaxReplicas < *s.MinReplicas {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("maxReplicas"), s.MaxReplicas,
 			"must be greater than or equal to `minReplicas`"))
 	}
 	at := fieldrules.Spec.Child("scaleTargetRef")
-	for _, part := range [...]struct{ name, value string }{{"kind", s.ScaleTargetRef.Kind},
-		{"name", s.ScaleTargetRef.Name}} {
-		errs = append(errs, fieldrules.Required(part.value, &at, part.name)...)
-		if part.value != "" {
-			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value,
-				&at, part.name)...)
-		}
-	}
+	errs = append(errs, objectReference(s.ScaleTargetRef, &at)...)
 	list := fieldrules.Spec.Child("metrics")
 	for i := range s.Metrics {
 		item := list.Index(i)
 		errs = append(errs, metric(&s.Metrics[i], &item)...)
+	}
+	if s.MinReplicas != nil && *s.MinReplicas == 0 && !slices.ContainsFunc(s.Metrics, scalesFromZero) {
+		errs = append(errs, field.Forbidden(list.Field(),
+			"must specify at least one Object or External metric to support scaling to zero replicas"))
 	}
 	if b := s.Behavior; b != nil {
 		at := fieldrules.Spec.Child("behavior")
@@ -117,6 +121,51 @@ func validateAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorLis
 		errs = append(errs, validateScaling(b.ScaleDown, &at, "scaleDown")...)
 	}
 	return errs
+}
+
+// scalesFromZero reports whether a metric has a value when there are no pods.
+func scalesFromZero(m autoscalingv2.MetricSpec) bool {
+	return m.Type == autoscalingv2.ObjectMetricSourceType || m.Type == autoscalingv2.ExternalMetricSourceType
+}
+
+// objectReference checks the kind and the name in a reference to an object.
+func objectReference(r autoscalingv2.CrossVersionObjectReference, at *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, part := range [...]struct{ name, value string }{{"kind", r.Kind}, {"name", r.Name}} {
+		errs = append(errs, pathSegment(part.value, at, part.name, "")...)
+	}
+	return errs
+}
+
+// targetVersion checks that the API version of the target has a group, unless its kind is
+// ReplicationController.
+func targetVersion(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	at, r := fieldrules.Spec.Child("scaleTargetRef"), a.Spec.ScaleTargetRef
+	switch gv, err := schema.ParseGroupVersion(r.APIVersion); {
+	case err != nil:
+		return field.ErrorList{field.Invalid(at.ChildField("apiVersion"), r.APIVersion, err.Error())}
+	case gv.Group == "" && r.Kind != "ReplicationController":
+		return field.ErrorList{field.Invalid(at.ChildField("apiVersion"), r.APIVersion, "apiVersion must specify API group")}
+	}
+	return nil
+}
+
+// targetVersionUpdate checks the API version of a target that is not the same as before.
+func targetVersionUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
+	now, was := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef
+	if now.APIVersion == was.APIVersion && now.Kind == was.Kind {
+		return nil
+	}
+	return targetVersion(a)
+}
+
+// pathSegment checks a name that can be any segment of a URL's path. none is the message if it is
+// empty.
+func pathSegment(s string, at *fieldrules.Path, name, none string) field.ErrorList {
+	if s == "" {
+		return field.ErrorList{field.Required(at.ChildField(name), none)}
+	}
+	return fieldrules.Invalid(fieldrules.NameIsPathSegment(s, false), s, at, name)
 }
 
 // metric checks that a metric has the one source that its type names, with a target.
@@ -158,6 +207,7 @@ func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorLi
 			known = true
 			target := at.Child("target")
 			errs = append(errs, metricTarget(s.target(), &target)...)
+			errs = append(errs, metricSource(m, &at, &target)...)
 		case s.set:
 			errs = append(errs, field.Forbidden(at.Field(), "must populate the given metric source only"))
 		}
@@ -171,9 +221,87 @@ func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorLi
 	return errs
 }
 
+// metricSource checks what a metric's source has besides the values of its target: the name of the
+// metric or resource, and which of the values must be set. The source is that of the metric's type.
+func metricSource(m *autoscalingv2.MetricSpec, at, target *fieldrules.Path) field.ErrorList {
+	switch m.Type {
+	case autoscalingv2.ObjectMetricSourceType:
+		described := at.Child("describedObject")
+		errs := append(objectReference(m.Object.DescribedObject, &described), metricName(m.Object.Metric, at)...)
+		if t := m.Object.Target; t.Value == nil && t.AverageValue == nil {
+			errs = append(errs, field.Required(target.ChildField("averageValue"), "must set either a target value or averageValue"))
+		}
+		return errs
+	case autoscalingv2.PodsMetricSourceType:
+		errs := metricName(m.Pods.Metric, at)
+		if m.Pods.Target.AverageValue == nil {
+			errs = append(errs, field.Required(target.ChildField("averageValue"), "must specify a positive target averageValue"))
+		}
+		return errs
+	case autoscalingv2.ExternalMetricSourceType:
+		errs, t := metricName(m.External.Metric, at), m.External.Target
+		switch {
+		case t.Value == nil && t.AverageValue == nil:
+			errs = append(errs, field.Required(target.ChildField("averageValue"),
+				"must set either a target value for metric or a per-pod target"))
+		case t.Value != nil && t.AverageValue != nil:
+			errs = append(errs, field.Forbidden(target.ChildField("value"),
+				"may not set both a target value for metric and a per-pod target"))
+		}
+		return errs
+	case autoscalingv2.ResourceMetricSourceType:
+		var errs field.ErrorList
+		if m.Resource.Name == "" {
+			errs = append(errs, field.Required(at.ChildField("name"), "must specify a resource name"))
+		}
+		return append(errs, exclusiveTarget(&m.Resource.Target, target)...)
+	}
+	c := m.ContainerResource
+	var errs field.ErrorList
+	if c.Name == "" {
+		errs = append(errs, field.Required(at.ChildField("name"), "must specify a resource name"))
+	} else {
+		name := at.Child("name")
+		errs = append(errs, fieldrules.ContainerResource(c.Name, &name)...)
+	}
+	if c.Container == "" {
+		errs = append(errs, field.Required(at.ChildField("container"), "must specify a container"))
+	} else {
+		errs = append(errs, fieldrules.DNSLabel(c.Container, at, "container")...)
+	}
+	return append(errs, exclusiveTarget(&c.Target, target)...)
+}
+
+// exclusiveTarget checks that the target of a resource is either an average value or a utilization.
+func exclusiveTarget(t *autoscalingv2.MetricTarget, at *fieldrules.Path) field.ErrorList {
+	switch {
+	case t.AverageUtilization == nil && t.AverageValue == nil:
+		return field.ErrorList{field.Required(at.ChildField("averageUtilization"),
+			"must set either a target raw value or a target utilization")}
+	case t.AverageUtilization != nil && t.AverageValue != nil:
+		return field.ErrorList{field.Forbidden(at.ChildField("averageValue"),
+			"may not set both a target raw value and a target utilization")}
+	}
+	return nil
+}
+
+// metricName checks the name of a metric.
+func metricName(id autoscalingv2.MetricIdentifier, at *fieldrules.Path) field.ErrorList {
+	metric := at.Child("metric")
+	return pathSegment(id.Name, &metric, "name", "must specify a metric name")
+}
+
 func metricTarget(t *autoscalingv2.MetricTarget, fldPath *fieldrules.Path) field.ErrorList {
-	errs := fieldrules.OneOf(t.Type, fldPath, "type", autoscalingv2.UtilizationMetricType,
-		autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType)
+	var errs field.ErrorList
+	switch t.Type {
+	case autoscalingv2.UtilizationMetricType, autoscalingv2.ValueMetricType, autoscalingv2.AverageValueMetricType:
+	case "":
+		errs = append(errs, field.Required(fldPath.ChildField("type"), "must specify a metric target type"))
+		fallthrough
+	default:
+		errs = append(errs, field.Invalid(fldPath.ChildField("type"), t.Type,
+			"must be either Utilization, Value, or AverageValue"))
+	}
 	if t.Value != nil && t.Value.Sign() <= 0 {
 		errs = append(errs, field.Invalid(fldPath.ChildField("value"), t.Value, "must be positive"))
 	}
@@ -201,7 +329,10 @@ func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path,
 	at := fldPath.Child(name)
 	var errs field.ErrorList
 	if n := r.StabilizationWindowSeconds; n != nil {
-		errs = append(errs, fieldrules.NonNegative(*n, &at, "stabilizationWindowSeconds")...)
+		if *n < 0 {
+			errs = append(errs, field.Invalid(at.ChildField("stabilizationWindowSeconds"), *n,
+				"must be greater than or equal to zero"))
+		}
 		if *n > maxStabilization {
 			errs = append(errs, field.Invalid(at.ChildField("stabilizationWindowSeconds"), *n,
 				fmt.Sprintf("must be less than or equal to %v", maxStabilization)))
@@ -209,6 +340,9 @@ func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path,
 	}
 	errs = append(errs, fieldrules.OptionalOneOf(r.SelectPolicy, &at, "selectPolicy",
 		autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)...)
+	if t := r.Tolerance; t != nil {
+		errs = append(errs, fieldrules.NonNegativeQuantity(*t, &at, "tolerance")...)
+	}
 	list := at.Child("policies")
 	if len(r.Policies) == 0 {
 		errs = append(errs, field.Required(list.Field(), "must specify at least one Policy"))

@@ -2,6 +2,8 @@
 package coordination
 
 import (
+	"context"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,6 +18,7 @@ func Leases() kinds.Kind {
 	return kinds.Of[*coordinationv1.Lease]{
 		Type: &coordinationv1.Lease{}, List: &coordinationv1.LeaseList{},
 		Plural: "leases", Name: fieldrules.NameIsSubdomain, CreateOnUpdate: true, NoUnconditionalUpdate: true,
+		Prepare:  dropLeaderElection,
 		Validate: validateLease,
 		Columns: []metav1.TableColumnDefinition{columns.Column("Holder", "string",
 			coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"])},
@@ -25,6 +28,14 @@ func Leases() kinds.Kind {
 			}
 			return []any{""}
 		},
+	}
+}
+
+// dropLeaderElection drops the fields of coordinated leader election, which is an alpha feature, if
+// they are not in use.
+func dropLeaderElection(_ context.Context, l, old *coordinationv1.Lease) {
+	if old == nil || old.Spec.Strategy == nil && old.Spec.PreferredHolder == nil {
+		l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil
 	}
 }
 

@@ -4,6 +4,7 @@ package core
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -73,6 +74,8 @@ func endpointAddresses(list []corev1.EndpointAddress, fldPath *fieldrules.Path) 
 		errs = append(errs, validation.IsValidIPForLegacyField(at.ChildField("ip"), a.IP, false, nil)...)
 		if ip, err := netip.ParseAddr(a.IP); err == nil {
 			errs = append(errs, fieldrules.PublicIP(ip, a.IP, &at, "ip")...)
+		} else if net.ParseIP(a.IP) == nil {
+			errs = append(errs, field.Invalid(at.ChildField("ip"), a.IP, "must be a valid IP address"))
 		}
 		if a.Hostname != "" {
 			errs = append(errs, fieldrules.DNSLabel(a.Hostname, &at, "hostname")...)

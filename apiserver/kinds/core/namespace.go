@@ -100,7 +100,7 @@ func validateNamespaceStatus(n, _ *corev1.Namespace) field.ErrorList {
 	if n.DeletionTimestamp != nil {
 		message = "may only be 'Terminating' if `deletionTimestamp` is not empty"
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("phase"), n.Status.Phase, message)}
+	return field.ErrorList{field.Invalid(fieldrules.Status.ChildField("Phase"), n.Status.Phase, message)}
 }
 
 // TerminateNamespace is the first phase of the deletion of a namespace: it sets the phase

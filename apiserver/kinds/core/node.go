@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ func Nodes() kinds.Kind {
 		Validate:       validateNode,
 		ValidateUpdate: validateNodeUpdate,
 		Status:         true,
+		StatusOnCreate: true,
 		ValidateStatus: func(n, _ *corev1.Node) field.ErrorList { return nodeStatus(n) },
 		Columns:        nodeColumns,
 		Row:            nodeRow,
@@ -69,15 +71,17 @@ func prepareNode(_ context.Context, n, old *corev1.Node) {
 // validateNode checks the taints and the CIDRs of a node.
 func validateNode(n *corev1.Node) field.ErrorList {
 	var errs field.ErrorList
-	list := fieldrules.Spec.Child("taints")
+	errs = append(errs, avoidPods(n.Annotations)...)
+	errs = append(errs, nodeResources(n)...)
+	list := fieldrules.Metadata.Child("taints") // kube-apiserver reports taints at this path
 	for i := range n.Spec.Taints {
 		t, at := &n.Spec.Taints[i], list.Index(i)
 		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.ChildField("key"))...)
 		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "value")...)
-		errs = append(errs, podspec.TaintEffect(t.Effect, &at)...)
+		errs = append(errs, taintEffect(t.Effect, &at)...)
 		same := func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }
 		if slices.ContainsFunc(n.Spec.Taints[:i], same) {
-			d := field.Duplicate(at.Field(), *t)
+			d := field.Duplicate(at.Field(), fieldrules.Internal(*t))
 			d.Detail = "taints must be unique by key and effect pair"
 			errs = append(errs, d)
 		}
@@ -103,17 +107,55 @@ func nodeStatus(n *corev1.Node) field.ErrorList {
 	list := fieldrules.Status.Child("addresses")
 	for i, a := range n.Status.Addresses {
 		if at := list.Index(i); slices.Contains(n.Status.Addresses[:i], a) {
-			errs = append(errs, field.Duplicate(at.Field(), a))
+			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(a)))
 		}
 	}
+	return append(errs, nodeResources(n)...)
+}
+
+// taintEffect checks the effect of a node's taint.
+func taintEffect(e corev1.TaintEffect, at *fieldrules.Path) field.ErrorList {
+	known := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	if e != "" && !slices.Contains(known, e) {
+		return field.ErrorList{field.NotSupported(at.ChildField("effect"), e, known)}
+	}
+	return podspec.TaintEffect(e, at)
+}
+
+// avoidPods checks the annotation with the controllers whose pods are to avoid the node.
+func avoidPods(annotations map[string]string) field.ErrorList {
+	text, ok := annotations[corev1.PreferAvoidPodsAnnotationKey]
+	if !ok || text == "" {
+		return nil
+	}
+	at := fieldrules.Metadata.ChildField("annotations")
+	var avoid corev1.AvoidPods
+	if err := json.Unmarshal([]byte(text), &avoid); err != nil {
+		return field.ErrorList{field.Invalid(at.Child("AvoidPods"), corev1.PreferAvoidPodsAnnotationKey, err.Error())}
+	}
+	var errs field.ErrorList
+	for i, entry := range avoid.PreferAvoidPods {
+		signature := at.Child(corev1.PreferAvoidPodsAnnotationKey).Index(i).Child("PodSignature")
+		switch c := entry.PodSignature.PodController; {
+		case c == nil:
+			errs = append(errs, field.Required(signature, ""))
+		case c.Controller == nil || !*c.Controller:
+			errs = append(errs, field.Invalid(signature.Child("PodController", "Controller"), false, "must point to a controller"))
+		}
+	}
+	return errs
+}
+
+// nodeResources checks the amounts in the status of a node.
+func nodeResources(n *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
 	for _, amounts := range [...]struct {
 		name string
 		list corev1.ResourceList
 	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
 		of := fieldrules.Status.Child(amounts.name)
 		for _, name := range fieldrules.SortedKeys(amounts.list) {
-			at := of.Key(string(name))
-			errs = append(errs, fieldrules.QualifiedName(string(name), &at, "")...)
+			at := of.Child(string(name))
 			errs = append(errs, fieldrules.ResourceQuantity(name, amounts.list[name], &at)...)
 		}
 	}

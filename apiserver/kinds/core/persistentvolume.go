@@ -2,10 +2,12 @@ package core
 
 import (
 	"context"
+	"path"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,9 +25,13 @@ func PersistentVolumes() kinds.Kind {
 		Plural: "persistentvolumes", ShortNames: []string{"pv"}, Cluster: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: defaultPersistentVolume,
-		Prepare: func(_ context.Context, v, _ *corev1.PersistentVolume) {
+		Prepare: func(_ context.Context, v, old *corev1.PersistentVolume) {
 			fieldrules.DefaultValue(&v.Status.Phase, corev1.VolumePending)
+			if old == nil {
+				v.Status.LastPhaseTransitionTime = new(metav1.Now())
+			}
 		},
+		PrepareStatus:  setPhaseTransitionTime,
 		Validate:       validatePersistentVolume,
 		ValidateUpdate: validatePersistentVolumeUpdate,
 		Status:         true,
@@ -93,18 +99,7 @@ func defaultPersistentVolume(v *corev1.PersistentVolume) {
 // validatePersistentVolume checks the spec of a persistent volume.
 func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 	s := &v.Spec
-	errs := podspec.Access(s.AccessModes, &fieldrules.Spec)
-	switch q, ok := s.Capacity[corev1.ResourceStorage]; {
-	case len(s.Capacity) == 0:
-		errs = append(errs, field.Required(fieldrules.Spec.ChildField("capacity"), ""))
-	case !ok || len(s.Capacity) > 1:
-		errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("capacity"), s.Capacity,
-			[]string{string(corev1.ResourceStorage)}))
-	case q.Sign() <= 0:
-		errs = append(errs,
-			field.Invalid(fieldrules.Spec.ChildField("capacity").Key(string(corev1.ResourceStorage)), q.String(),
-				"must be greater than zero"))
-	}
+	errs := append(podspec.Access(s.AccessModes, &fieldrules.Spec, ""), volumeCapacity(s.Capacity)...)
 	errs = append(errs, fieldrules.OneOf(s.PersistentVolumeReclaimPolicy, &fieldrules.Spec,
 		"persistentVolumeReclaimPolicy",
 		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
@@ -122,7 +117,72 @@ func validatePersistentVolume(v *corev1.PersistentVolume) field.ErrorList {
 			errs = append(errs, podspec.NodeSelector(a.Required, &must)...)
 		}
 	}
-	return append(errs, persistentSource(&s.PersistentVolumeSource, s, &fieldrules.Spec)...)
+	errs = append(errs, persistentSource(&s.PersistentVolumeSource, s, &fieldrules.Spec)...)
+	if h := s.HostPath; h != nil && path.Clean(h.Path) == "/" &&
+		s.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentVolumeReclaimPolicy"),
+			"may not be 'recycle' for a hostPath mount of '/'"))
+	}
+	return append(errs, attributesClass(s)...)
+}
+
+// volumeCapacity checks that storage is the only capacity.
+func volumeCapacity(list corev1.ResourceList) field.ErrorList {
+	var errs field.ErrorList
+	at := fieldrules.Spec.Child("capacity")
+	if len(list) == 0 {
+		errs = append(errs, field.Required(at.Field(), ""))
+	}
+	if _, ok := list[corev1.ResourceStorage]; !ok || len(list) > 1 {
+		errs = append(errs, field.NotSupported(at.Field(), list, []corev1.ResourceName{corev1.ResourceStorage}))
+	}
+	for _, name := range fieldrules.SortedKeys(list) {
+		item, q := at.Key(string(name)), list[name]
+		errs = append(errs, storedQuantity(q, &item)...)
+		if q.Sign() <= 0 {
+			errs = append(errs, field.Invalid(item.Field(), q.String(), "must be greater than zero"))
+		}
+	}
+	return errs
+}
+
+// storedQuantity checks that an amount of storage is not negative.
+func storedQuantity(q resource.Quantity, fldPath *fieldrules.Path) field.ErrorList {
+	if q.Value() >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fldPath.Field(), q.Value(), "must be a valid resource quantity")}
+}
+
+// attributesClass checks the name of the class of attributes, which only CSI volumes can have.
+func attributesClass(s *corev1.PersistentVolumeSpec) field.ErrorList {
+	class := s.VolumeAttributesClassName
+	if class == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if *class == "" {
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("volumeAttributesClassName"),
+			"an empty string is disallowed"))
+	} else {
+		errs = append(errs, fieldrules.DNSName(*class, &fieldrules.Spec, "volumeAttributesClassName")...)
+	}
+	if s.CSI == nil {
+		errs = append(errs, field.Required(fieldrules.Spec.ChildField("csi"),
+			"has to be specified when using volumeAttributesClassName"))
+	}
+	return errs
+}
+
+// setPhaseTransitionTime sets the time of the last change of the phase, if the client does not.
+func setPhaseTransitionTime(_ context.Context, v, old *corev1.PersistentVolume) {
+	now, was := &v.Status, &old.Status
+	switch unset := now.LastPhaseTransitionTime == nil; {
+	case now.Phase == was.Phase && unset:
+		now.LastPhaseTransitionTime = was.LastPhaseTransitionTime
+	case now.Phase != was.Phase && (unset || now.LastPhaseTransitionTime.Equal(was.LastPhaseTransitionTime)):
+		now.LastPhaseTransitionTime = new(metav1.Now())
+	}
 }
 
 // ValidateInlineVolume checks the spec of a volume that a VolumeAttachment has in place of the name
@@ -139,7 +199,7 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 	if s.CSI == nil {
 		errs = append(errs, field.Required(w.ChildField("csi"), "has to be specified "+inline))
 	}
-	errs = append(errs, podspec.Access(s.AccessModes, w)...)
+	errs = append(errs, podspec.Access(s.AccessModes, w, "")...)
 	return append(errs, persistentSource(&s.PersistentVolumeSource, s, w)...)
 }
 
@@ -154,8 +214,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 	s.One("local", v.Local != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.Local.Path, at, "path")
 		if spec.NodeAffinity == nil {
-			errs = append(errs, field.Required(fieldrules.Metadata.ChildField("annotations"),
-				"Local volume requires node affinity"))
+			errs = append(errs, field.Required(fldPath.ChildField("nodeAffinity"), "Local volume requires node affinity"))
 		}
 		return append(errs, podspec.WithoutBacksteps(v.Local.Path, at, "path")...)
 	})
@@ -184,5 +243,5 @@ func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.Error
 		errs = append(errs, fieldrules.Immutable(v.Spec.NodeAffinity, old.Spec.NodeAffinity, &fieldrules.Spec,
 			"nodeAffinity")...)
 	}
-	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Spec, "volumeMode")...)
+	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Root, "volumeMode")...)
 }

@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -22,14 +24,20 @@ func PersistentVolumeClaims() kinds.Kind {
 		ReturnsDeleted: true,
 		Name:           fieldrules.NameIsSubdomain,
 		Default:        podspec.SetClaimDefaults,
-		Prepare: func(_ context.Context, c, _ *corev1.PersistentVolumeClaim) {
+		Prepare: func(_ context.Context, c, old *corev1.PersistentVolumeClaim) {
 			fieldrules.DefaultValue(&c.Status.Phase, corev1.ClaimPending)
+			if old == nil {
+				podspec.SetDataSources(&c.Spec, nil)
+			} else {
+				podspec.SetDataSources(&c.Spec, &old.Spec)
+			}
 		},
 		Validate: func(c *corev1.PersistentVolumeClaim) field.ErrorList {
 			return podspec.ValidateClaim(&c.Spec, &fieldrules.Spec)
 		},
 		ValidateUpdate: validateClaimUpdate,
 		Status:         true,
+		ValidateStatus: claimStatus,
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Status", "string", corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()["phase"]),
 			columns.Column("Volume", "string", corev1.PersistentVolumeClaimSpec{}.SwaggerDoc()["volumeName"]),
@@ -61,10 +69,55 @@ func claimRow(c *corev1.PersistentVolumeClaim) []any {
 		columns.OrUnset(c.Spec.VolumeAttributesClassName), mode}
 }
 
+// claimStatus checks the amounts in the status of a claim.
+func claimStatus(c, _ *corev1.PersistentVolumeClaim) field.ErrorList {
+	var errs field.ErrorList
+	at := fieldrules.Status.Child("capacity")
+	for _, name := range fieldrules.SortedKeys(c.Status.Capacity) {
+		item := at.Key(string(name))
+		errs = append(errs, storedQuantity(c.Status.Capacity[name], &item)...)
+	}
+	at = fieldrules.Status.Child("allocatedResourceStatuses")
+	for _, name := range fieldrules.SortedKeys(c.Status.AllocatedResourceStatuses) {
+		errs = append(errs, claimResource(name, &at)...)
+		if !slices.Contains(resizeStatuses, c.Status.AllocatedResourceStatuses[name]) {
+			errs = append(errs, field.NotSupported(at.Field(), name, resizeStatuses))
+		}
+	}
+	at = fieldrules.Status.Child("allocatedResources")
+	for _, name := range fieldrules.SortedKeys(c.Status.AllocatedResources) {
+		if bad := claimResource(name, &at); len(bad) > 0 {
+			errs = append(errs, bad...)
+			continue
+		}
+		item := at.Key(string(name))
+		errs = append(errs, storedQuantity(c.Status.AllocatedResources[name], &item)...)
+	}
+	return errs
+}
+
+// resizeStatuses are the states of the expansion of a claim.
+var resizeStatuses = []corev1.ClaimResourceStatus{corev1.PersistentVolumeClaimControllerResizeInProgress,
+	corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizePending,
+	corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible}
+
+// claimResource checks the name of a resource of a claim: of Kubernetes' own, only storage.
+func claimResource(name corev1.ResourceName, at *fieldrules.Path) field.ErrorList {
+	if errs := fieldrules.QualifiedName(string(name), at, ""); len(errs) > 0 {
+		return errs
+	}
+	native := !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+	if native && name != corev1.ResourceStorage {
+		return field.ErrorList{field.NotSupported(at.Field(), name, []corev1.ResourceName{corev1.ResourceStorage})}
+	}
+	return nil
+}
+
 // validateClaimUpdate checks that only the volume is set, or the request of a bound claim
 // increased.
 func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
-	now := c.Spec.DeepCopy()
+	now, was := c.Spec.DeepCopy(), old.Spec.DeepCopy()
+	podspec.SetDataSources(was, was)
 	if old.Spec.VolumeName == "" {
 		now.VolumeName = ""
 	}
@@ -81,7 +134,7 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 				"storage"), "field can not be less than status.capacity"))
 		}
 	}
-	if !apiequality.Semantic.DeepEqual(*now, old.Spec) {
+	if !apiequality.Semantic.DeepEqual(*now, *was) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(),
 			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
 	}

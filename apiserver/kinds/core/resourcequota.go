@@ -163,7 +163,8 @@ func quotaAmounts(list corev1.ResourceList, fldPath *fieldrules.Path, name strin
 		item := at.Key(string(k))
 		errs = append(errs, fieldrules.QualifiedName(string(k), &item, "")...)
 		if !strings.Contains(string(k), "/") && !standardQuotaResource(k) {
-			errs = append(errs, field.Invalid(item.Field(), k, "must be a standard resource for quota"))
+			errs = append(errs, field.Invalid(item.Field(), k, "must be a standard resource for quota"),
+				field.Invalid(item.Field(), k, "must be a standard resource type or fully qualified"))
 		}
 		errs = append(errs, fieldrules.ResourceQuantity(k, list[k], &item)...)
 	}

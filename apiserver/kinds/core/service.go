@@ -3,7 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
-	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -26,12 +27,13 @@ func Services() kinds.Kind {
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
 		Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
 		ReturnsDeleted: true,
-		Name:           fieldrules.NameIsServiceName,
+		Name:           fieldrules.NameIsLabel,
 		CreateOnUpdate: true,
 		Default:        defaultService,
 		Prepare:        prepareService,
 		Validate:       validateService,
 		ValidateUpdate: validateServiceUpdate,
+		Warnings:       serviceWarnings,
 		Status:         true,
 		ValidateStatus: func(s, _ *corev1.Service) field.ErrorList { return serviceStatus(s) },
 		Allocator: func(s kinds.Stored[*corev1.Service]) kinds.ResourceAllocator[*corev1.Service] {
@@ -143,6 +145,9 @@ func prepareService(_ context.Context, s, old *corev1.Service) {
 	if !externallyAccessible(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
 		now.ExternalTrafficPolicy = ""
 	}
+	if !hasClusterIP(now.Type) && apiequality.Semantic.DeepEqual(now.InternalTrafficPolicy, was.InternalTrafficPolicy) {
+		now.InternalTrafficPolicy = nil
+	}
 	if now.Type == corev1.ServiceTypeLoadBalancer {
 		return
 	}
@@ -166,7 +171,8 @@ func validateService(s *corev1.Service) field.ErrorList {
 	errs = append(errs, fieldrules.LabelMap(spec.Selector, &fieldrules.Spec, "selector")...)
 	errs = append(errs, affinity(spec)...)
 	errs = append(errs, ofType(s)...)
-	errs = append(errs, addresses(spec)...)
+	errs = append(errs, clusterAddresses(spec)...)
+	errs = append(errs, externalAddresses(spec)...)
 	errs = append(errs, outside(s)...)
 	return errs
 }
@@ -196,7 +202,8 @@ func servicePorts(spec *corev1.ServiceSpec) field.ErrorList {
 		if slices.ContainsFunc(spec.Ports[:i], func(o corev1.ServicePort) bool {
 			return o.Port == p.Port && o.Protocol == p.Protocol
 		}) {
-			errs = append(errs, field.Duplicate(at.Field(), corev1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
+			errs = append(errs, field.Duplicate(at.Field(), fieldrules.Internal(corev1.ServicePort{
+				Protocol: p.Protocol, Port: p.Port})))
 		}
 		if p.NodePort == 0 {
 			continue
@@ -247,12 +254,14 @@ func ofType(s *corev1.Service) field.ErrorList {
 				fieldrules.Invalid(validation.IsDNS1123Subdomain(strings.TrimSuffix(spec.ExternalName, ".")),
 					spec.ExternalName, &fieldrules.Spec, "externalName")...)
 		}
-		if spec.ClusterIP == corev1.ClusterIPNone {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs").Index(0),
-				"may not be set to 'None' for ExternalName services"))
-		} else if len(spec.ClusterIPs) > 0 {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("clusterIPs"),
-				"may not be set for ExternalName services"))
+		for _, f := range [...]struct {
+			name string
+			set  bool
+		}{{"clusterIPs", len(spec.ClusterIPs) > 0}, {"ipFamilies", len(spec.IPFamilies) > 0},
+			{"ipFamilyPolicy", spec.IPFamilyPolicy != nil}} {
+			if f.set {
+				errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField(f.name), "may not be set for ExternalName services"))
+			}
 		}
 		return errs
 	}
@@ -270,54 +279,159 @@ func ofType(s *corev1.Service) field.ErrorList {
 				"may only be used when `type` is 'LoadBalancer'"))
 		}
 		if len(spec.LoadBalancerSourceRanges) > 0 {
-			errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("loadBalancerSourceRanges"),
+			errs = append(errs, field.Forbidden(sourceRanges,
 				"may only be used when `type` is 'LoadBalancer'"))
 		}
-	} else if spec.AllocateLoadBalancerNodePorts == nil {
+		return errs
+	}
+	if spec.AllocateLoadBalancerNodePorts == nil {
 		errs = append(errs, field.Required(fieldrules.Spec.ChildField("allocateLoadBalancerNodePorts"), ""))
+	}
+	if c := spec.LoadBalancerClass; c != nil {
+		errs = append(errs, fieldrules.QualifiedName(*c, &fieldrules.Spec, "loadBalancerClass")...)
 	}
 	return errs
 }
 
-// addresses checks the addresses themselves.
-func addresses(spec *corev1.ServiceSpec) field.ErrorList {
+// sourceRanges is the path of the source ranges in errors, which kube-apiserver writes like this.
+var sourceRanges = fieldrules.Spec.ChildField("LoadBalancerSourceRanges")
+
+// clusterAddresses checks the cluster IPs and their families.
+func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
+	if spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
 	var errs field.ErrorList
-	if len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP {
-		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), spec.ClusterIPs,
-			"first value must match `clusterIP`"))
-	}
 	list := fieldrules.Spec.Child("clusterIPs")
-	for i, ip := range spec.ClusterIPs {
-		if at := list.Index(i); ip != corev1.ClusterIPNone {
-			errs = append(errs, validation.IsValidIPForLegacyField(at.Field(), ip, false, nil)...)
-		} else if i > 0 || len(spec.ClusterIPs) > 1 {
-			errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "'None' must be the first and only value"))
-		}
+	switch {
+	case spec.ClusterIP == "" && len(spec.ClusterIPs) > 0:
+		errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "must be empty when `clusterIP` is not specified"))
+	case spec.ClusterIP != "" && len(spec.ClusterIPs) == 0:
+		errs = append(errs, field.Required(list.Field(), ""))
+	case len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != spec.ClusterIP:
+		errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "first value must match `clusterIP`"))
 	}
+	errs = append(errs, ipFamilies(spec)...)
+	before := len(errs)
+	for i, ip := range spec.ClusterIPs {
+		if i == 0 && ip == corev1.ClusterIPNone {
+			if len(spec.ClusterIPs) > 1 {
+				errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "'None' must be the first and only value"))
+			}
+			continue
+		}
+		at := list.Index(i)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Field(), ip, false, nil)...)
+	}
+	valid := len(errs) == before
 	if len(spec.ClusterIPs) > 2 {
 		errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "may only hold up to 2 values"))
 	}
-	for i, ip := range spec.ExternalIPs {
-		at := fieldrules.Spec.ChildField("externalIPs").Index(i)
-		errs = append(errs, validation.IsValidIPForLegacyField(at, ip, false, nil)...)
-		if parsed := net.ParseIP(ip); parsed != nil && (parsed.IsUnspecified() || parsed.IsLoopback() ||
-			parsed.IsLinkLocalUnicast() || parsed.IsLinkLocalMulticast()) {
-			errs = append(errs, field.Invalid(at, ip, "may not be an unspecified, loopback or link-local address"))
+	if !valid {
+		return errs
+	}
+	if len(spec.ClusterIPs) > 1 {
+		if dual, err := netutils.IsDualStackIPStrings(spec.ClusterIPs); err != nil || !dual {
+			errs = append(errs, field.Invalid(list.Field(), spec.ClusterIPs, "may specify no more than one IP for each IP family"))
 		}
 	}
-	for i, cidr := range spec.LoadBalancerSourceRanges {
-		errs = append(errs,
-			validation.IsValidCIDRForLegacyField(fieldrules.Spec.ChildField("loadBalancerSourceRanges").Index(i),
-				strings.TrimSpace(cidr), false, nil)...)
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		return errs
 	}
+	for i, f := range spec.IPFamilies[:min(len(spec.IPFamilies), len(spec.ClusterIPs))] {
+		if ip, at := spec.ClusterIPs[i], list.Index(i); f != familyOf(ip) {
+			errs = append(errs, field.Invalid(at.Field(), ip,
+				fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", f, i)))
+		}
+	}
+	return errs
+}
+
+// ipFamilies checks that the families of a service are known and not repeated, and their policy.
+func ipFamilies(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Spec.Child("ipFamilies")
 	for i, f := range spec.IPFamilies {
+		at := list.Index(i)
 		if f != corev1.IPv4Protocol && f != corev1.IPv6Protocol {
-			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("ipFamilies").Index(i), f,
-				[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
+			errs = append(errs, field.NotSupported(at.Field(), f, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
+		}
+		if slices.Contains(spec.IPFamilies[:i], f) {
+			errs = append(errs, field.Duplicate(at.Field(), f))
 		}
 	}
 	return append(errs, fieldrules.OptionalOneOf(spec.IPFamilyPolicy, &fieldrules.Spec, "ipFamilyPolicy",
 		corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack)...)
+}
+
+// familyOf returns the family of an IP address.
+func familyOf(ip string) corev1.IPFamily {
+	if netutils.IsIPv6String(ip) {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
+}
+
+// externalAddresses checks the addresses outside the cluster.
+func externalAddresses(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Spec.Child("externalIPs")
+	for i, ip := range spec.ExternalIPs {
+		at := list.Index(i)
+		if bad := validation.IsValidIPForLegacyField(at.Field(), ip, false, nil); len(bad) > 0 {
+			errs = append(errs, bad...)
+		} else if parsed, err := netip.ParseAddr(ip); err == nil {
+			errs = append(errs, fieldrules.PublicIP(parsed, ip, &at, "")...)
+		}
+	}
+	for i, cidr := range spec.LoadBalancerSourceRanges {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(sourceRanges.Index(i), strings.TrimSpace(cidr), false, nil)...)
+	}
+	return errs
+}
+
+// serviceWarnings returns the warnings about fields that have no effect or are deprecated.
+func serviceWarnings(s, _ *corev1.Service) []string {
+	spec := &s.Spec
+	var all []string
+	headless, named := spec.ClusterIP == corev1.ClusterIPNone, spec.Type == corev1.ServiceTypeExternalName
+	if headless {
+		//lint:ignore SA1019 clients still set the field
+		if spec.LoadBalancerIP != "" {
+			all = append(all, "spec.loadBalancerIP is ignored for headless services")
+		}
+		if len(spec.ExternalIPs) > 0 {
+			all = append(all, "spec.externalIPs is ignored for headless services")
+		}
+		if spec.SessionAffinity != corev1.ServiceAffinityNone {
+			all = append(all, "spec.SessionAffinity is ignored for headless services")
+		}
+	}
+	switch {
+	case len(spec.ExternalIPs) == 0:
+	case named:
+		all = append(all, `spec.externalIPs is ignored when spec.type is "ExternalName"`)
+	case !headless:
+		all = append(all, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+	}
+	if !named && spec.ExternalName != "" {
+		all = append(all, `spec.externalName is ignored when spec.type is not "ExternalName"`)
+	}
+	if d := spec.TrafficDistribution; d != nil && *d == corev1.ServiceTrafficDistributionPreferClose {
+		all = append(all, fmt.Sprintf("spec.trafficDistribution: %q is deprecated; use %q",
+			*d, corev1.ServiceTrafficDistributionPreferSameZone))
+	}
+	return all
+}
+
+// trafficDistribution checks the preference for near endpoints.
+func trafficDistribution(spec *corev1.ServiceSpec) field.ErrorList {
+	known := []string{corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone,
+		corev1.ServiceTrafficDistributionPreferSameNode}
+	if d := spec.TrafficDistribution; d != nil && !slices.Contains(known, *d) {
+		return field.ErrorList{field.NotSupported(fieldrules.Spec.ChildField("trafficDistribution"), *d, known)}
+	}
+	return nil
 }
 
 // outside checks the fields of external traffic.
@@ -342,9 +456,7 @@ func outside(s *corev1.Service) field.ErrorList {
 	}
 	errs = append(errs, fieldrules.OptionalOneOf(spec.InternalTrafficPolicy, &fieldrules.Spec, "internalTrafficPolicy",
 		corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)...)
-	return append(errs, fieldrules.OptionalOneOf(spec.TrafficDistribution, &fieldrules.Spec, "trafficDistribution",
-		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone,
-		corev1.ServiceTrafficDistributionPreferSameNode)...)
+	return append(errs, trafficDistribution(spec)...)
 }
 
 func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {

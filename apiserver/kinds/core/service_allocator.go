@@ -60,8 +60,9 @@ type nodePort struct {
 }
 
 // Allocate sets the addresses and the node ports that the service's type needs. Those that the
-// service had stay, unless its type does not need them.
-func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service) (func(), error) {
+// service had stay, unless its type does not need them. A dry run gets the addresses and ports that
+// it asks for even if they are allocated.
+func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service, dryRun bool) (func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.load(ctx); err != nil {
@@ -69,16 +70,22 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service)
 	}
 	carryOverAddresses(s, old)
 	carryOverPorts(s, old)
-	a := &serviceAllocation{serviceAllocator: c, start: spread(s.Namespace + "/" + s.Name)}
+	a := &serviceAllocation{serviceAllocator: c, dryRun: dryRun, start: spread(s.Namespace + "/" + s.Name)}
 	a.Owner = s.UID
 	if old != nil {
 		a.Owner, a.Revision = old.UID, revision(old)
 	}
 	if hasClusterIP(s.Spec.Type) {
-		a.families(s)
-		a.address(s)
+		if a.errs = clusterAddresses(&s.Spec); len(a.errs) == 0 {
+			a.families(s)
+		}
+		if len(a.errs) == 0 {
+			a.address(s)
+		}
 	}
-	a.nodePorts(s)
+	if len(a.errs) == 0 {
+		a.nodePorts(s, old)
+	}
 	if len(a.errs) > 0 {
 		a.undo()
 		return nil, errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, a.errs)
@@ -164,49 +171,53 @@ func carryOverAddresses(s, old *corev1.Service) {
 		if old != nil && hasClusterIP(old.Spec.Type) && spec.ClusterIP == old.Spec.ClusterIP {
 			spec.ClusterIP, spec.ClusterIPs = "", nil
 		}
+		if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
+			spec.ClusterIPs = []string{spec.ClusterIP}
+		}
 		if spec.Type == corev1.ServiceTypeExternalName && old != nil && hasClusterIP(old.Spec.Type) {
 			spec.IPFamilies, spec.IPFamilyPolicy = nil, nil
 		}
 		return
 	}
 	if old != nil && hasClusterIP(old.Spec.Type) {
-		switch {
-		case spec.ClusterIP == "" && len(spec.ClusterIPs) == 0:
-			spec.ClusterIP, spec.ClusterIPs = old.Spec.ClusterIP, slices.Clone(old.Spec.ClusterIPs)
-		case spec.ClusterIP != old.Spec.ClusterIP && slices.Equal(spec.ClusterIPs, old.Spec.ClusterIPs):
+		was := &old.Spec
+		if spec.ClusterIP != was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
 			spec.ClusterIPs = nil
 		}
+		if spec.ClusterIP == "" {
+			spec.ClusterIP = was.ClusterIP
+		}
+		if len(spec.ClusterIPs) == 0 && spec.ClusterIP == was.ClusterIP {
+			spec.ClusterIPs = slices.Clone(was.ClusterIPs)
+		}
 		if len(spec.IPFamilies) == 0 {
-			spec.IPFamilies = old.Spec.IPFamilies
+			spec.IPFamilies = was.IPFamilies
 		}
 		if spec.IPFamilyPolicy == nil {
-			spec.IPFamilyPolicy = old.Spec.IPFamilyPolicy
+			spec.IPFamilyPolicy = was.IPFamilyPolicy
 		}
 	}
 	if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
 		spec.ClusterIPs = []string{spec.ClusterIP}
 	}
-	carryOverFamilies(spec)
+	if spec.IPFamilyPolicy == nil {
+		defaultFamilyPolicy(spec)
+	}
 }
 
-// carryOverFamilies sets the families. A headless service without a selector may have both, since
-// its endpoints may be outside the cluster.
-func carryOverFamilies(spec *corev1.ServiceSpec) {
-	foreign := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
-	if foreign {
-		fieldrules.DefaultPointer(&spec.IPFamilyPolicy, corev1.IPFamilyPolicyRequireDualStack)
+// defaultFamilyPolicy sets the family policy. A headless service without a selector may have both
+// families, since its endpoints may be outside the cluster.
+func defaultFamilyPolicy(spec *corev1.ServiceSpec) {
+	policy := corev1.IPFamilyPolicySingleStack
+	if foreignEndpoints(spec) {
+		policy = corev1.IPFamilyPolicyRequireDualStack
 	}
-	fieldrules.DefaultPointer(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
-	if len(spec.IPFamilies) == 0 {
-		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-	}
-	if foreign && len(spec.IPFamilies) == 1 && *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
-		other := corev1.IPv6Protocol
-		if spec.IPFamilies[0] == other {
-			other = corev1.IPv4Protocol
-		}
-		spec.IPFamilies = append(slices.Clip(spec.IPFamilies), other)
-	}
+	spec.IPFamilyPolicy = &policy
+}
+
+// foreignEndpoints reports whether a service is headless and has no selector.
+func foreignEndpoints(spec *corev1.ServiceSpec) bool {
+	return spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
 }
 
 // carryOverPorts copies the node ports of existing ports, and drops all if the new type has none.
@@ -239,8 +250,9 @@ func carryOverPorts(s, old *corev1.Service) {
 type serviceAllocation struct {
 	*serviceAllocator
 	allocator.Write
-	start uint32 // where the search begins
-	errs  field.ErrorList
+	dryRun bool
+	start  uint32 // where the search begins
+	errs   field.ErrorList
 }
 
 // undo releases what the write has allocated.
@@ -249,27 +261,66 @@ func (a *serviceAllocation) undo() {
 	a.ports.Rollback(&a.Write)
 }
 
-// families refuses address families that the cluster does not have.
+// families sets the families of a service, which are those of its addresses, and refuses those that
+// the cluster does not have.
 func (a *serviceAllocation) families(s *corev1.Service) {
-	if s.Spec.ClusterIP == corev1.ClusterIPNone && len(s.Spec.Selector) == 0 {
+	spec := &s.Spec
+	at := fieldrules.Spec.Child("clusterIPs")
+	for i, ip := range spec.ClusterIPs {
+		switch {
+		case ip == corev1.ClusterIPNone || i < len(spec.IPFamilies):
+		case familyOf(ip) == corev1.IPv4Protocol:
+			spec.IPFamilies = append(slices.Clip(spec.IPFamilies), corev1.IPv4Protocol)
+		default:
+			item := at.Index(i)
+			a.errs = append(a.errs, field.Invalid(item.Field(), spec.ClusterIPs,
+				fmt.Sprintf("%s is not configured on this cluster", familyOf(ip))))
+		}
+	}
+	if len(a.errs) > 0 {
 		return
 	}
-	if p := s.Spec.IPFamilyPolicy; *p == corev1.IPFamilyPolicyRequireDualStack {
+	if foreignEndpoints(spec) {
+		bothFamilies(spec)
+		return
+	}
+	if p := spec.IPFamilyPolicy; *p == corev1.IPFamilyPolicyRequireDualStack {
 		a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilyPolicy"), *p,
 			"this cluster is not configured for dual-stack services"))
 	}
-	for i, f := range s.Spec.IPFamilies {
+	for i, f := range spec.IPFamilies {
 		if f == corev1.IPv6Protocol {
 			a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("ipFamilies").Index(i), f,
 				"not configured on this cluster"))
 		}
 	}
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+}
+
+// bothFamilies sets the families of a service whose endpoints may be outside the cluster.
+func bothFamilies(spec *corev1.ServiceSpec) {
+	if len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	if len(spec.IPFamilies) > 1 || *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack {
+		return
+	}
+	other := corev1.IPv6Protocol
+	if spec.IPFamilies[0] == other {
+		other = corev1.IPv4Protocol
+	}
+	spec.IPFamilies = append(slices.Clip(spec.IPFamilies), other)
 }
 
 // address allocates the requested cluster IP, or any free one.
 func (a *serviceAllocation) address(s *corev1.Service) {
 	if len(s.Spec.ClusterIPs) == 0 {
-		ip, ok := a.freeAddress()
+		ip, ok := serviceNetwork.Addr(), a.dryRun // no service can have the first address
+		if !a.dryRun {
+			ip, ok = a.freeAddress()
+		}
 		if !ok {
 			a.errs = append(a.errs, field.InternalError(fieldrules.Spec.ChildField("clusterIPs"),
 				fmt.Errorf("failed to allocate a serviceIP: range is full")))
@@ -281,8 +332,9 @@ func (a *serviceAllocation) address(s *corev1.Service) {
 	for _, ip := range addressesOf(s) {
 		switch _, taken := a.ips.Owner(ip); {
 		case !taken && !serviceNetwork.Contains(ip):
-			a.refuseAddress(s, ip,
-				"the provided IP is not in the valid range. The range of valid IPs is "+serviceNetwork.String())
+			a.refuseAddress(s, ip, fmt.Sprintf("the provided IP (%s) is not in the valid range. "+
+				"The range of valid IPs is %s", ip, serviceNetwork))
+		case a.dryRun:
 		case !a.ips.Allocate(ip, &a.Write):
 			a.refuseAddress(s, ip, "provided IP is already allocated")
 		}
@@ -311,19 +363,30 @@ func (a *serviceAllocation) freeAddress() (netip.Addr, bool) {
 }
 
 // nodePorts allocates the node ports and the health check node port that the service needs.
-func (a *serviceAllocation) nodePorts(s *corev1.Service) {
+func (a *serviceAllocation) nodePorts(s, old *corev1.Service) {
 	if hasNodePort(s.Spec.Type) {
 		allocate := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.AllocateLoadBalancerNodePorts == nil ||
 			*s.Spec.AllocateLoadBalancerNodePorts
 		list := fieldrules.Spec.Child("ports")
 		for i := range s.Spec.Ports {
 			at := list.Index(i)
+			if p := &s.Spec.Ports[i]; old == nil && p.NodePort != 0 && usedBefore(s.Spec.Ports[:i], p) {
+				a.errs = append(a.errs, field.Invalid(at.ChildField("nodePort"), p.NodePort, "provided port is already allocated"))
+				continue
+			}
 			a.nodePort(&s.Spec.Ports[i].NodePort, s.Spec.Ports[i].Protocol, allocate, &at, "nodePort")
 		}
 	}
 	if wantsHealthPort(s) {
 		a.nodePort(&s.Spec.HealthCheckNodePort, corev1.ProtocolTCP, true, &fieldrules.Spec, "healthCheckNodePort")
 	}
+}
+
+// usedBefore reports whether one of the ports before p has its node port for another port.
+func usedBefore(before []corev1.ServicePort, p *corev1.ServicePort) bool {
+	return slices.ContainsFunc(before, func(o corev1.ServicePort) bool {
+		return o.NodePort == p.NodePort && o.Port != p.Port
+	})
 }
 
 // nodePort allocates the requested port, or any free one.
@@ -334,6 +397,9 @@ func (a *serviceAllocation) nodePort(number *int32, protocol corev1.Protocol, al
 			a.errs = append(a.errs, field.InternalError(fldPath.ChildField(name),
 				fmt.Errorf("failed to allocate a nodePort: range is full")))
 		}
+		return
+	}
+	if a.dryRun {
 		return
 	}
 	p := nodePort{protocol, *number}

@@ -2,13 +2,16 @@
 package discovery
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,8 +35,19 @@ func EndpointSlices() kinds.Kind {
 			}
 		},
 		Validate: validateEndpointSlice,
+		Prepare: func(_ context.Context, s, old *discoveryv1.EndpointSlice) {
+			if old != nil && !maps.Equal(s.Labels, old.Labels) {
+				s.SetGeneration(old.GetGeneration() + 1)
+			}
+		},
+		ValidateCreate: endpoints,
 		ValidateUpdate: func(s, old *discoveryv1.EndpointSlice) field.ErrorList {
-			return fieldrules.Immutable(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
+			errs := fieldrules.Immutable(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
+			// Endpoints that are stored may be from before a rule.
+			if apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+				return errs
+			}
+			return append(errs, endpoints(s)...)
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("AddressType", "string", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
@@ -49,17 +63,24 @@ const (
 	maxSliceEndpoints = 1000
 	maxSlicePorts     = 20000
 	maxSliceAddresses = 100
+	maxZoneHints      = 8
+	maxNodeHints      = 8
 )
 
-// validateEndpointSlice checks the endpoints and ports of a slice.
+// validateEndpointSlice checks the type and the ports of a slice.
 func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 	types := []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
 		discoveryv1.AddressTypeFQDN}
-	errs := fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...)
+	return append(fieldrules.OneOf(s.AddressType, &fieldrules.Root, "addressType", types...), slicePorts(s.Ports)...)
+}
+
+// endpoints checks the endpoints of a slice.
+func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 	list := fieldrules.Root.Child("endpoints")
 	if n := len(s.Endpoints); n > maxSliceEndpoints {
-		errs = append(errs, field.TooMany(list.Field(), n, maxSliceEndpoints))
+		return field.ErrorList{field.TooMany(list.Field(), n, maxSliceEndpoints)}
 	}
+	var errs field.ErrorList
 	for i := range s.Endpoints {
 		e, at := &s.Endpoints[i], list.Index(i)
 		addresses := at.Child("addresses")
@@ -69,8 +90,7 @@ func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 			errs = append(errs, field.TooMany(addresses.Field(), n, maxSliceAddresses))
 		}
 		for j, a := range e.Addresses {
-			item := addresses.Index(j)
-			errs = append(errs, sliceAddress(a, s.AddressType, &item)...)
+			errs = append(errs, sliceAddress(a, s.AddressType, &addresses, j)...)
 		}
 		if e.Hostname != nil {
 			errs = append(errs, fieldrules.DNSLabel(*e.Hostname, &at, "hostname")...)
@@ -78,23 +98,72 @@ func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
 		if e.NodeName != nil {
 			errs = append(errs, fieldrules.DNSName(*e.NodeName, &at, "nodeName")...)
 		}
+		if e.Hints != nil {
+			hints := at.Child("hints")
+			errs = append(errs, zoneHints(e.Hints.ForZones, &hints)...)
+			errs = append(errs, nodeHints(e.Hints.ForNodes, &hints)...)
+		}
 	}
-	return append(errs, slicePorts(s.Ports)...)
+	return errs
 }
 
-func sliceAddress(a string, t discoveryv1.AddressType, fldPath *fieldrules.Path) field.ErrorList {
-	if t == discoveryv1.AddressTypeFQDN {
-		return validation.IsFullyQualifiedDomainName(fldPath.Field(), a)
+// zoneHints checks the zones that an endpoint is for.
+func zoneHints(zones []discoveryv1.ForZone, hints *fieldrules.Path) field.ErrorList {
+	list := hints.Child("forZones")
+	if n := len(zones); n > maxZoneHints {
+		return field.ErrorList{field.TooMany(list.Field(), n, maxZoneHints)}
 	}
-	errs := validation.IsValidIPForLegacyField(fldPath.Field(), a, false, nil)
+	var errs field.ErrorList
+	for i, z := range zones {
+		at := list.Index(i)
+		if slices.Contains(zones[:i], z) {
+			errs = append(errs, field.Duplicate(at.ChildField("name"), z.Name))
+		}
+		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(z.Name), z.Name, &at, "name")...)
+	}
+	return errs
+}
+
+// nodeHints checks the nodes that an endpoint is for.
+func nodeHints(nodes []discoveryv1.ForNode, hints *fieldrules.Path) field.ErrorList {
+	list := hints.Child("forNodes")
+	if n := len(nodes); n > maxNodeHints {
+		return field.ErrorList{field.TooMany(list.Field(), n, maxNodeHints)}
+	}
+	var errs field.ErrorList
+	for i, n := range nodes {
+		at := list.Index(i)
+		if slices.Contains(nodes[:i], n) {
+			errs = append(errs, field.Duplicate(at.ChildField("name"), n.Name))
+		}
+		errs = append(errs, fieldrules.DNSName(n.Name, &at, "name")...)
+	}
+	return errs
+}
+
+// sliceAddress checks an address of an endpoint, the one with an index in the list. Those of an
+// unknown type are not checked.
+func sliceAddress(a string, t discoveryv1.AddressType, list *fieldrules.Path, i int) field.ErrorList {
+	at := list.Index(i)
+	var errs field.ErrorList
+	switch t {
+	case discoveryv1.AddressTypeFQDN:
+		return validation.IsFullyQualifiedDomainName(at.Field(), a)
+	case discoveryv1.AddressTypeIPv4:
+		errs = validation.IsValidIPForLegacyField(at.Field(), a, true, nil)
+	case discoveryv1.AddressTypeIPv6:
+		errs = validation.IsValidIP(at.Field(), a)
+	default:
+		return nil
+	}
 	ip, err := netip.ParseAddr(a)
-	if err != nil {
+	if len(errs) > 0 || err != nil {
 		return errs
 	}
 	if ip.Is4() != (t == discoveryv1.AddressTypeIPv4) {
-		return append(errs, field.Invalid(fldPath.Field(), a, fmt.Sprintf("must be an %s address", t)))
+		errs = append(errs, field.Invalid(list.Field(), a, fmt.Sprintf("must be an %s address", t)))
 	}
-	return append(errs, fieldrules.PublicIP(ip, a, fldPath, "")...)
+	return append(errs, fieldrules.PublicIP(ip, a, &at, "")...)
 }
 
 func slicePorts(ports []discoveryv1.EndpointPort) field.ErrorList {

@@ -293,15 +293,6 @@ func NameIsPathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// NameIsServiceName is the rule for names of services, which are DNS labels that begin with a
-// letter.
-func NameIsServiceName(name string, prefix bool) []string {
-	if prefix {
-		name = strings.TrimSuffix(name, "-") + "a"
-	}
-	return validation.IsDNS1035Label(name)
-}
-
 // Supported checks that a value is one of the allowed ones; an empty one is unsupported too.
 func Supported[S ~string](s S, w *Path, name string, allowed ...S) field.ErrorList {
 	if slices.Contains(allowed, s) {

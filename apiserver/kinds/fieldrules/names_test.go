@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-func TestServiceNames(t *testing.T) {
-	for name, ok := range map[string]bool{"web": true, "web-1": true, "1web": false, "web.a": false, strings.Repeat("a", 64): false} {
-		if got := len(NameIsServiceName(name, false)) == 0; got != ok {
+func TestLabelNames(t *testing.T) {
+	for name, ok := range map[string]bool{"web": true, "web-1": true, "1web": true, "web.a": false, strings.Repeat("a", 64): false} {
+		if got := len(NameIsLabel(name, false)) == 0; got != ok {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if errs := NameIsServiceName("web-", true); len(errs) > 0 {
+	if errs := NameIsLabel("web-", true); len(errs) > 0 {
 		t.Errorf("a prefix may end in a dash: %v", errs)
 	}
 }

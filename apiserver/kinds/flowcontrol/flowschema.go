@@ -85,7 +85,7 @@ func validateFlowSchema(f *flowcontrolv1.FlowSchema) field.ErrorList {
 		precedence("only the schema named 'exempt' may have matchingPrecedence 1")
 	}
 	if m := s.DistinguisherMethod; m != nil && m.Type != flowcontrolv1.FlowDistinguisherMethodByUserType && m.Type != flowcontrolv1.FlowDistinguisherMethodByNamespaceType {
-		errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("distinguisherMethod").Child("type"), *m,
+		errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("distinguisherMethod").Child("type"), fieldrules.Internal(*m),
 			[]string{string(flowcontrolv1.FlowDistinguisherMethodByNamespaceType), string(flowcontrolv1.FlowDistinguisherMethodByUserType)}))
 	}
 	at := fieldrules.Spec.Child("priorityLevelConfiguration")

@@ -21,9 +21,16 @@ func Ingresses() kinds.Kind {
 	return kinds.Of[*networkingv1.Ingress]{
 		Type: &networkingv1.Ingress{}, List: &networkingv1.IngressList{},
 		Plural: "ingresses", ShortNames: []string{"ing"},
-		Name:     fieldrules.NameIsSubdomain,
-		Validate: validateIngress,
-		Status:   true,
+		Name:           fieldrules.NameIsSubdomain,
+		Validate:       validateIngress,
+		ValidateCreate: ingressClass,
+		Warnings: func(in, old *networkingv1.Ingress) []string {
+			if _, set := in.Annotations[classAnnotation]; !set || old != nil {
+				return nil
+			}
+			return []string{fmt.Sprintf("annotation %q is deprecated, please use 'spec.ingressClassName' instead", classAnnotation)}
+		},
+		Status: true,
 		ValidateStatus: func(in, _ *networkingv1.Ingress) field.ErrorList {
 			var errs field.ErrorList
 			balancer := fieldrules.Status.Child("loadBalancer")
@@ -43,6 +50,19 @@ func Ingresses() kinds.Kind {
 		},
 		Row: ingressRow,
 	}
+}
+
+// classAnnotation is the annotation that had the class of an ingress before there was a field.
+const classAnnotation = "kubernetes.io/ingress.class"
+
+// ingressClass checks that a new ingress does not have two classes.
+func ingressClass(in *networkingv1.Ingress) field.ErrorList {
+	class, set := in.Annotations[classAnnotation]
+	if c := in.Spec.IngressClassName; set && c != nil && *c != class {
+		return field.ErrorList{field.Invalid(field.NewPath("annotations").Child(classAnnotation), class,
+			"must match `ingressClassName` when both are specified")}
+	}
+	return nil
 }
 
 // validateIngress checks the spec of an ingress.
@@ -69,6 +89,9 @@ func validateIngress(in *networkingv1.Ingress) field.ErrorList {
 		for j, h := range s.TLS[i].Hosts {
 			at := hosts.Index(j)
 			errs = append(errs, hostPattern(h, &at, "")...)
+		}
+		if name := s.TLS[i].SecretName; name != "" {
+			errs = append(errs, fieldrules.DNSName(name, &item, "secretName")...)
 		}
 	}
 	if c := s.IngressClassName; c != nil {
@@ -153,26 +176,26 @@ func ingressBackend(b *networkingv1.IngressBackend, fldPath *fieldrules.Path) fi
 		at := fldPath.Child("resource")
 		return append(fieldrules.Required(b.Resource.Kind, &at, "kind"), fieldrules.Required(b.Resource.Name, &at, "name")...)
 	case b.Service == nil:
-		return field.ErrorList{field.Required(fldPath.Field(), "")}
+		return field.ErrorList{field.Invalid(fldPath.Field(), "", "resource or service backend is required")}
 	}
 	at := fldPath.Child("service")
 	var errs field.ErrorList
 	if b.Service.Name == "" {
 		errs = append(errs, field.Required(at.ChildField("name"), ""))
 	} else {
-		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsServiceName(b.Service.Name, false),
+		errs = append(errs, fieldrules.Invalid(fieldrules.NameIsLabel(b.Service.Name, false),
 			b.Service.Name, &at, "name")...)
 	}
 	ports := at.Child("port")
 	switch p := b.Service.Port; {
 	case p.Name != "" && p.Number != 0:
-		errs = append(errs, field.Invalid(at.Field(), "", "cannot set both port name & port number"))
+		errs = append(errs, field.Invalid(fldPath.Field(), "", "cannot set both port name & port number"))
 	case p.Name != "":
 		errs = append(errs, fieldrules.Invalid(validation.IsValidPortName(p.Name), p.Name, &ports, "name")...)
 	case p.Number != 0:
 		errs = append(errs, fieldrules.Port(p.Number, &ports, "number")...)
 	default:
-		errs = append(errs, field.Required(at.Field(), "port name or number is required"))
+		errs = append(errs, field.Required(fldPath.Field(), "port name or number is required"))
 	}
 	return errs
 }

@@ -2,6 +2,7 @@ package networking
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -69,11 +70,14 @@ func validateNetworkPolicy(n *networkingv1.NetworkPolicy) field.ErrorList {
 	for i, t := range s.PolicyTypes {
 		if t != networkingv1.PolicyTypeIngress && t != networkingv1.PolicyTypeEgress {
 			errs = append(errs, field.NotSupported(fieldrules.Spec.ChildField("policyTypes").Index(i), t,
-				[]networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}))
+				[]networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}))
 		}
 	}
 	return errs
 }
+
+// policyProtocols are the protocols of a policy's ports.
+var policyProtocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 
 // policySide checks the ports and peers of an ingress or egress rule.
 func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer,
@@ -82,19 +86,22 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 	list := fldPath.Child("ports")
 	for i := range ports {
 		p, at := &ports[i], list.Index(i)
-		errs = append(errs, fieldrules.OptionalOneOf(p.Protocol, &at, "protocol", corev1.ProtocolTCP,
-			corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+		if p.Protocol != nil && !slices.Contains(policyProtocols, *p.Protocol) {
+			errs = append(errs, field.NotSupported(at.ChildField("protocol"), *p.Protocol, policyProtocols))
+		}
 		if p.Port != nil {
 			errs = append(errs, fieldrules.PortOrName(*p.Port, &at, "port")...)
 		}
 		if p.EndPort != nil {
 			switch {
 			case p.Port == nil:
-				errs = append(errs, field.Required(at.ChildField("port"), "must be specified if `endPort` is set"))
+				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort,
+					"may not be specified when `port` is not specified"))
 			case p.Port.StrVal != "":
-				errs = append(errs, field.Required(at.ChildField("endPort"), "must not be specified if `port` is not a number"))
+				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort,
+					"may not be specified when `port` is non-numeric"))
 			case *p.EndPort < p.Port.IntVal:
-				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort, "must be greater than or equal to `port`"))
+				errs = append(errs, field.Invalid(at.ChildField("endPort"), p.Port.IntVal, "must be greater than or equal to `port`"))
 			default:
 				errs = append(errs, fieldrules.Port(*p.EndPort, &at, "endPort")...)
 			}

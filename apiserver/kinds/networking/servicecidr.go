@@ -48,7 +48,7 @@ func serviceCIDRs(cidrs []string, spec networkingv1.ServiceCIDRSpec) field.Error
 	case n == 0:
 		return field.ErrorList{field.Required(list.Field(), "at least one CIDR required")}
 	case n > 2:
-		return field.ErrorList{field.Invalid(list.Field(), spec, "may only hold up to 2 values")}
+		return field.ErrorList{field.Invalid(list.Field(), fieldrules.Internal(spec), "may only hold up to 2 values")}
 	}
 	var errs field.ErrorList
 	families := map[bool]bool{}

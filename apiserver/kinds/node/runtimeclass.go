@@ -19,10 +19,10 @@ func RuntimeClasses() kinds.Kind {
 		Plural: "runtimeclasses", Cluster: true,
 		Name: fieldrules.NameIsSubdomain,
 		Validate: func(r *nodev1.RuntimeClass) field.ErrorList {
-			errs := fieldrules.Invalid(fieldrules.NameIsLabel(r.Handler, false), r.Handler, &fieldrules.Root, "handler")
+			errs := fieldrules.DNSLabel(r.Handler, &fieldrules.Root, "handler")
 			if r.Overhead != nil {
 				overhead := fieldrules.Root.Child("overhead")
-				at := overhead.Child("podFixed")
+				at := overhead.Child("limits") // the path that kube-apiserver reports
 				errs = append(errs, fieldrules.ResourceList(r.Overhead.PodFixed, &at)...)
 			}
 			if r.Scheduling != nil {

@@ -33,27 +33,30 @@ func AccessCell(modes []corev1.PersistentVolumeAccessMode) string {
 
 // ValidateClaim returns the errors of the spec of a PersistentVolumeClaim.
 func ValidateClaim(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
-	errs := Access(s.AccessModes, fldPath)
+	errs := Access(s.AccessModes, fldPath, "at least 1 access mode is required")
 	errs = append(errs, fieldrules.LabelSelector(s.Selector, fldPath, "selector")...)
-	at := fldPath.Child("resources")
+	resources := fldPath.Child("resources")
+	at := resources.Key(string(corev1.ResourceStorage))
 	if q, ok := s.Resources.Requests[corev1.ResourceStorage]; !ok {
-		errs = append(errs, field.Required(at.Field().Key(string(corev1.ResourceStorage)), ""))
+		errs = append(errs, field.Required(at.Field(), ""))
 	} else if q.Sign() <= 0 {
-		errs = append(errs, field.Invalid(at.Field().Key(string(corev1.ResourceStorage)),
-			q.String(), "must be greater than zero"))
+		errs = append(errs, field.Invalid(at.Field(), q.String(), "must be greater than zero"))
 	}
 	if c := s.StorageClassName; c != nil && *c != "" {
 		errs = append(errs, fieldrules.DNSName(*c, fldPath, "storageClassName")...)
 	}
 	errs = append(errs, fieldrules.OptionalOneOf(s.VolumeMode, fldPath, "volumeMode", corev1.PersistentVolumeBlock,
 		corev1.PersistentVolumeFilesystem)...)
-	return append(errs, dataSource(s, fldPath)...)
+	if c := s.VolumeAttributesClassName; c != nil && *c != "" {
+		errs = append(errs, fieldrules.DNSName(*c, fldPath, "volumeAttributesClassName")...)
+	}
+	return append(errs, dataSources(s, fldPath)...)
 }
 
-// Access checks access modes, of which there must be one.
-func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path) field.ErrorList {
+// Access checks access modes, of which there must be one. none is the message if there is not.
+func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path, none string) field.ErrorList {
 	if len(modes) == 0 {
-		return field.ErrorList{field.Required(fldPath.ChildField("accessModes"), "at least 1 access mode is required")}
+		return field.ErrorList{field.Required(fldPath.ChildField("accessModes"), none)}
 	}
 	var errs field.ErrorList
 	for _, m := range modes {
@@ -68,16 +71,85 @@ func Access(modes []corev1.PersistentVolumeAccessMode, fldPath *fieldrules.Path)
 	return errs
 }
 
-func dataSource(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
-	d := s.DataSource
-	if d == nil {
-		return nil
+// dataSources checks the source of a claim's data, and that both fields for it are the same.
+func dataSources(s *corev1.PersistentVolumeClaimSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if d := s.DataSource; d != nil {
+		at := fldPath.Child("dataSource")
+		errs = append(errs, dataSource(d.APIGroup, d.Kind, d.Name, &at)...)
 	}
-	at := fldPath.Child("dataSource")
-	errs := append(fieldrules.Required(d.Name, &at, "name"), fieldrules.Required(d.Kind, &at, "kind")...)
-	if d.Kind != "PersistentVolumeClaim" && (d.APIGroup == nil || *d.APIGroup == "") {
-		errs = append(errs, field.Invalid(at.Field(), d.Kind,
+	ref := s.DataSourceRef
+	if ref == nil {
+		return errs
+	}
+	at := fldPath.Child("dataSourceRef")
+	errs = append(errs, dataSource(ref.APIGroup, ref.Kind, ref.Name, &at)...)
+	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
+	if elsewhere {
+		errs = append(errs, fieldrules.DNSLabel(*ref.Namespace, &at, "namespace")...)
+	}
+	switch d := s.DataSource; {
+	case d == nil:
+	case elsewhere:
+		errs = append(errs, field.Invalid(fldPath.Field(), struct{}{},
+			"may not be specified when dataSourceRef.namespace is specified"))
+	case d.Kind != ref.Kind || d.Name != ref.Name || group(d.APIGroup) != group(ref.APIGroup):
+		errs = append(errs, field.Invalid(fldPath.Field(), struct{}{}, "must match dataSourceRef"))
+	}
+	return errs
+}
+
+// dataSource checks a reference to the source of a claim's data.
+func dataSource(apiGroup *string, kind, name string, at *fieldrules.Path) field.ErrorList {
+	errs := append(fieldrules.Required(name, at, "name"), fieldrules.Required(kind, at, "kind")...)
+	switch g := group(apiGroup); {
+	case g != "":
+		errs = append(errs, fieldrules.DNSName(g, at, "apiGroup")...)
+	case kind != claimKind:
+		errs = append(errs, field.Invalid(at.Field(), kind,
 			"must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
 	}
 	return errs
+}
+
+const (
+	claimKind    = "PersistentVolumeClaim"
+	snapshotKind = "VolumeSnapshot"
+)
+
+// group returns the API group of a reference, which is empty for the core group.
+func group(g *string) string {
+	if g == nil {
+		return ""
+	}
+	return *g
+}
+
+// SetDataSources makes both fields for the source of a claim's data the same, as far as the source
+// can be in both. A dataSource that is neither a claim nor a snapshot is dropped, unless the old
+// claim, which is nil on create, has one.
+func SetDataSources(s, old *corev1.PersistentVolumeClaimSpec) {
+	d, ref := s.DataSource, s.DataSourceRef
+	kept := old != nil && (old.DataSource != nil || old.DataSourceRef != nil)
+	if d != nil && ref == nil && !kept {
+		claim := d.Kind == claimKind && group(d.APIGroup) == ""
+		snapshot := d.Kind == snapshotKind && group(d.APIGroup) == "snapshot.storage.k8s.io"
+		if !claim && !snapshot {
+			s.DataSource, d = nil, nil
+		}
+	}
+	switch {
+	case d != nil && ref == nil:
+		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: clone(d.APIGroup), Kind: d.Kind, Name: d.Name}
+	case d == nil && ref != nil && (ref.Namespace == nil || *ref.Namespace == ""):
+		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: clone(ref.APIGroup), Kind: ref.Kind, Name: ref.Name}
+	}
+}
+
+// clone returns a pointer to a copy of a string.
+func clone(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	return new(*s)
 }

@@ -54,7 +54,7 @@ func validateBudget(b *policyv1.PodDisruptionBudget) field.ErrorList {
 	s := &b.Spec
 	var errs field.ErrorList
 	if s.MinAvailable != nil && s.MaxUnavailable != nil {
-		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), *s, "minAvailable and maxUnavailable cannot be both set"))
+		errs = append(errs, field.Invalid(fieldrules.Spec.Field(), fieldrules.Internal(*s), "minAvailable and maxUnavailable cannot be both set"))
 	}
 	errs = append(errs, fieldrules.IntOrPercent(s.MinAvailable, &fieldrules.Spec, "minAvailable")...)
 	errs = append(errs, fieldrules.AtMost100Percent(s.MinAvailable, &fieldrules.Spec, "minAvailable")...)

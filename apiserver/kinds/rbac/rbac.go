@@ -51,6 +51,9 @@ func validateClusterRole(r *rbacv1.ClusterRole) field.ErrorList {
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
 		item := list.Index(i)
+		if _, err := metav1.LabelSelectorAsSelector(&r.AggregationRule.ClusterRoleSelectors[i]); err != nil {
+			errs = append(errs, field.Invalid(item.Field(), nil, "invalid label selector."))
+		}
 		errs = append(errs, fieldrules.LabelSelector(&r.AggregationRule.ClusterRoleSelectors[i], &item, "")...)
 	}
 	return errs
@@ -157,7 +160,7 @@ func sameRoleRef(now, was rbacv1.RoleRef) field.ErrorList {
 	if now == was {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(fieldrules.Root.ChildField("roleRef"), now, "cannot change roleRef")}
+	return field.ErrorList{field.Invalid(fieldrules.Root.ChildField("roleRef"), fieldrules.Internal(now), "cannot change roleRef")}
 }
 
 // subjects checks the subjects of a binding.

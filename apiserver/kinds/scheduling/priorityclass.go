@@ -4,6 +4,7 @@ package scheduling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +30,18 @@ var systemPriorities = map[string]int32{"system-node-critical": 2_000_001_000, "
 func PriorityClasses() kinds.Kind {
 	return kinds.Of[*schedulingv1.PriorityClass]{
 		Type: &schedulingv1.PriorityClass{}, List: &schedulingv1.PriorityClassList{},
-		Plural: "priorityclasses", ShortNames: []string{"pc"}, Cluster: true, Generation: true,
+		Plural: "priorityclasses", ShortNames: []string{"pc"}, Cluster: true,
 		BeforeDelete: keepSystemPriority,
 		Name:         fieldrules.NameIsSubdomain,
 		Default: func(p *schedulingv1.PriorityClass) {
 			fieldrules.DefaultPointer(&p.PreemptionPolicy, corev1.PreemptLowerPriority)
 		},
-		Validate: validatePriorityClass,
+		Prepare: func(_ context.Context, p, old *schedulingv1.PriorityClass) {
+			if old == nil {
+				p.SetGeneration(1)
+			}
+		},
+		ValidateCreate: validatePriorityClass,
 		ValidateUpdate: func(p, old *schedulingv1.PriorityClass) field.ErrorList {
 			var errs field.ErrorList
 			if p.Value != old.Value {
@@ -97,6 +103,9 @@ func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
 		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("value"),
 			fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
 	}
-	return append(errs, fieldrules.OptionalOneOf(p.PreemptionPolicy, &fieldrules.Root, "preemptionPolicy",
-		corev1.PreemptNever, corev1.PreemptLowerPriority)...)
+	known := []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}
+	if policy := p.PreemptionPolicy; policy != nil && !slices.Contains(known, *policy) {
+		errs = append(errs, field.NotSupported(fieldrules.Root.ChildField("preemptionPolicy"), *policy, known))
+	}
+	return errs
 }

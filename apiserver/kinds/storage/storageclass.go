@@ -2,11 +2,14 @@
 package storage
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -68,8 +71,54 @@ func validateStorageClass(c *storagev1.StorageClass) field.ErrorList {
 	if c.VolumeBindingMode == nil {
 		return append(errs, field.Required(fieldrules.Root.ChildField("volumeBindingMode"), ""))
 	}
-	return append(errs, fieldrules.OptionalOneOf(c.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode",
+	errs = append(errs, fieldrules.OptionalOneOf(c.VolumeBindingMode, &fieldrules.Root, "volumeBindingMode",
 		storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
+	return append(errs, topologies(c.AllowedTopologies)...)
+}
+
+// topologies checks the terms that select topologies: each selects something, and no two are the
+// same.
+func topologies(terms []corev1.TopologySelectorTerm) field.ErrorList {
+	var errs field.ErrorList
+	list := fieldrules.Root.Child("allowedTopologies")
+	// kube-apiserver compares each term also with one empty term for each term there is.
+	seen := make([]map[string]sets.Set[string], len(terms))
+	for i, term := range terms {
+		at := list.Index(i)
+		expressions := at.Child("matchLabelExpressions")
+		values := map[string]sets.Set[string]{}
+		for j, e := range term.MatchLabelExpressions {
+			item := expressions.Index(j)
+			errs = append(errs, topologyValues(e.Values, &item)...)
+			errs = append(errs, fieldrules.LabelName(e.Key, &item, "key")...)
+			if _, repeated := values[e.Key]; repeated {
+				errs = append(errs, field.Duplicate(item.ChildField("key"), e.Key))
+			}
+			values[e.Key] = sets.New(e.Values...)
+		}
+		for _, other := range seen {
+			if apiequality.Semantic.DeepEqual(values, other) {
+				errs = append(errs, field.Duplicate(expressions.Field(), ""))
+			}
+		}
+		seen = append(seen, values)
+	}
+	return errs
+}
+
+// topologyValues checks that there are values, each once.
+func topologyValues(values []string, fldPath *fieldrules.Path) field.ErrorList {
+	list := fldPath.Child("values")
+	if len(values) == 0 {
+		return field.ErrorList{field.Required(list.Field(), "")}
+	}
+	var errs field.ErrorList
+	for i, v := range values {
+		if at := list.Index(i); slices.Contains(values[:i], v) {
+			errs = append(errs, field.Duplicate(at.Field(), v))
+		}
+	}
+	return errs
 }
 
 // driver checks the name of a class's provisioner or driver.
