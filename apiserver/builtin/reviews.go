@@ -9,6 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -93,7 +94,7 @@ func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.Self
 	u, _ := request.UserFrom(ctx)
 	errs := append(validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes), emptyMetadata(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
-		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview").GroupKind(), "", errs)
+		return errors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 	}
 	r.Status = a.decide(ctx, u, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
@@ -102,7 +103,7 @@ func (a reviewer) selfSubjectAccess(ctx context.Context, r *authorizationv1.Self
 func (a reviewer) subjectAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
 	errs := append(validateSubject(r.Spec), emptyMetadata(r.ObjectMeta, "must be empty")...)
 	if len(errs) > 0 {
-		return errors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview").GroupKind(), "", errs)
+		return errors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 	}
 	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	return nil
@@ -121,8 +122,7 @@ func (a reviewer) localSubjectAccess(ctx context.Context, r *authorizationv1.Loc
 			r.Spec.NonResourceAttributes, "disallowed on this kind of request"))
 	}
 	if len(errs) > 0 {
-		kind := authorizationv1.SchemeGroupVersion.WithKind("LocalSubjectAccessReview").GroupKind()
-		return errors.NewInvalid(kind, "", errs)
+		return errors.NewInvalid(schema.GroupKind{Group: authorizationv1.GroupName}, "", errs)
 	}
 	r.Status = a.decide(ctx, subject(r.Spec), r.Spec.ResourceAttributes, nil)
 	return nil

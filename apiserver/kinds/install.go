@@ -100,12 +100,19 @@ func (k Of[T]) Register(scheme *runtime.Scheme) {
 	}
 }
 
-// selectable registers the field labels of a type, each with its key in the kind's fields.
+// selectable registers the field labels of a type, each with its key in the kind's fields. The error
+// for other labels is kube-apiserver's, which has the list of the labels only where there are no more
+// than those of every type.
 func selectable(scheme *runtime.Scheme, served runtime.Object, keys map[string]string) {
 	gvks, _, err := scheme.ObjectKinds(served)
 	utilruntime.Must(err)
 	utilruntime.Must(scheme.AddFieldLabelConversionFunc(gvks[0], func(label, value string) (string, string, error) {
 		key, ok := keys[label]
+		if !ok && len(keys) <= 2 {
+			if _, _, err := runtime.DefaultMetaV1FieldSelectorConversion(label, value); err != nil {
+				return "", "", err
+			}
+		}
 		if !ok {
 			return "", "", fmt.Errorf("field label not supported: %s", label)
 		}
