@@ -206,6 +206,22 @@ func resourceNotFound(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	writeNotFound(w, r)
+}
+
+// versionNotFound responds to a request for the resources of a version that is not served: like
+// resourceNotFound in the built-in groups.
+func versionNotFound(w http.ResponseWriter, r *http.Request) {
+	group, version := r.PathValue("group"), r.PathValue("version")
+	if version == "" || group != "" && !builtin.Scheme().IsGroupRegistered(group) {
+		http.NotFound(w, r)
+		return
+	}
+	writeNotFound(w, r)
+}
+
+// writeNotFound writes the Status for a path that does not exist.
+func writeNotFound(w http.ResponseWriter, r *http.Request) {
 	err := errors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 	responsewriters.ErrorNegotiated(err, builtin.Codecs(), schema.GroupVersion{Version: "v1"}, w, r)
 }
@@ -215,7 +231,7 @@ func (s *Server) routes() http.Handler {
 	notFound := http.HandlerFunc(http.NotFound)
 	s.health = &health{ready: &s.ready, checks: s.options.ReadyChecks}
 	mux := http.NewServeMux()
-	versions := discovery.New(s.catalog, builtin.Codecs())
+	versions := discovery.New(s.catalog, builtin.Codecs(), http.HandlerFunc(versionNotFound))
 	for _, path := range []string{"/api", "/api/{version}", "/apis", "/apis/{group}", "/apis/{group}/{version}",
 		"/version"} {
 		mux.Handle("GET "+path, versions)

@@ -54,7 +54,9 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if only == "" || !healthy {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+	}
 	switch {
 	case !known:
 		http.NotFound(w, r)

@@ -162,7 +162,7 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			name:   "a field that cannot be selected by",
-			method: http.MethodGet, path: maps + "?fieldSelector=data.a=b", message: "field label not supported: data.a",
+			method: http.MethodGet, path: maps + "?fieldSelector=data.a=b", message: `"data.a" is not a known field selector`,
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{

@@ -22,16 +22,17 @@ import (
 )
 
 // New returns the handler of /api, /api/VERSION, /apis, /apis/GROUP, /apis/GROUP/VERSION and
-// /version. It supports the serializer's media types, and answers 404 for a group or version that
-// is not in the catalog.
-func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer) http.Handler {
-	return &handler{catalog: catalog, serializer: serializer}
+// /version. It supports the serializer's media types. Requests for a group or version that is not in
+// the catalog go to notFound.
+func New(catalog *resource.Catalog, serializer runtime.NegotiatedSerializer, notFound http.Handler) http.Handler {
+	return &handler{catalog: catalog, serializer: serializer, notFound: notFound}
 }
 
 // handler serves discovery. It caches the documents of one snapshot of the catalog.
 type handler struct {
 	catalog    *resource.Catalog
 	serializer runtime.NegotiatedSerializer
+	notFound   http.Handler
 	current    atomic.Pointer[documents]
 }
 
@@ -50,18 +51,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		responsewriters.WriteRawJSON(int(status.Code), status, w)
 		return
 	}
-	if isRoot {
-		w.Header().Set("Vary", "Accept")
-	}
 	switch obj := docs.objects[path]; {
 	case media.Convert != nil:
+		w.Header().Set("Vary", "Accept")
 		all.serve(w, r, info)
 	case path == "/api":
 		h.write(w, r, info, apiVersions(r))
 	case obj != nil:
 		h.write(w, r, info, obj)
 	default:
-		http.NotFound(w, r)
+		h.notFound.ServeHTTP(w, r)
 	}
 }
 

@@ -75,7 +75,7 @@ func catalog() *resource.Catalog {
 
 func serve(t *testing.T, c *resource.Catalog) string {
 	t.Helper()
-	server := httptest.NewServer(New(c, scheme.Codecs))
+	server := httptest.NewServer(New(c, scheme.Codecs, http.NotFoundHandler()))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -290,7 +290,7 @@ func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"", "*/*", aggregatedJSON, "application/json;q=0.5,application/yaml", "a/b;;=", "application/*;as=Table"} {
 		f.Add("/apis", seed)
 	}
-	handler := New(catalog(), scheme.Codecs)
+	handler := New(catalog(), scheme.Codecs, http.NotFoundHandler())
 	f.Fuzz(func(t *testing.T, path, accept string) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.URL.Path = path

@@ -74,7 +74,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	handle := h.verbsOf(snapshot, served)[verbOf(r, info)]
 	if handle == nil || r.Method == http.MethodHead || !namespaceMatches(served, info) || !nameMatches(served, info) {
-		responsewriters.ErrorNegotiated(errors.NewMethodNotSupported(gvr.GroupResource(), info.Verb),
+		responsewriters.ErrorNegotiated(methodNotAllowed(served, gvr.GroupResource(), info.Verb),
 			h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
@@ -87,6 +87,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		handle(w, r)
 	})
+}
+
+// methodNotAllowed returns the error for a method that a path does not have. Only that of custom
+// resources names the resource, as in kube-apiserver.
+func methodNotAllowed(r *resource.Resource, gr schema.GroupResource, verb string) error {
+	if r.OpenAPI != nil {
+		return errors.NewMethodNotSupported(gr, verb)
+	}
+	return errors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
 }
 
 // hasBody reports whether requests of a verb have a body.

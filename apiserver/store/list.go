@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -164,7 +163,7 @@ func fill(items reflect.Value, objects []*object) error {
 func (s *Store) awaitVersion(ctx context.Context, version string) error {
 	revision, err := s.versioner.ParseResourceVersion(version)
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+		return err
 	}
 	return s.await(ctx, revision)
 }

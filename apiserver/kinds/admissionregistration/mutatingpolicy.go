@@ -17,7 +17,8 @@ import (
 func MutatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicy]{
 		Type: &admissionv1.MutatingAdmissionPolicy{}, List: &admissionv1.MutatingAdmissionPolicyList{},
-		Plural: "mutatingadmissionpolicies", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		Plural: "mutatingadmissionpolicies", Categories: []string{"api-extensions"},
+		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(p *admissionv1.MutatingAdmissionPolicy) {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -38,7 +39,8 @@ func MutatingPolicies() kinds.Kind {
 func MutatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingAdmissionPolicyBinding]{
 		Type: &admissionv1.MutatingAdmissionPolicyBinding{}, List: &admissionv1.MutatingAdmissionPolicyBindingList{},
-		Plural: "mutatingadmissionpolicybindings", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		Plural: "mutatingadmissionpolicybindings", Categories: []string{"api-extensions"},
+		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
 		Validate: func(b *admissionv1.MutatingAdmissionPolicyBinding) field.ErrorList {

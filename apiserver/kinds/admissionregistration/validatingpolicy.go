@@ -21,7 +21,8 @@ import (
 func ValidatingPolicies() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicy]{
 		Type: &admissionv1.ValidatingAdmissionPolicy{}, List: &admissionv1.ValidatingAdmissionPolicyList{},
-		Plural: "validatingadmissionpolicies", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		Plural: "validatingadmissionpolicies", Categories: []string{"api-extensions"},
+		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(p *admissionv1.ValidatingAdmissionPolicy) {
 			fieldrules.DefaultPointer(&p.Spec.FailurePolicy, admissionv1.Fail)
@@ -52,7 +53,8 @@ var bindingColumns = []metav1.TableColumnDefinition{
 func ValidatingPolicyBindings() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingAdmissionPolicyBinding]{
 		Type: &admissionv1.ValidatingAdmissionPolicyBinding{}, List: &admissionv1.ValidatingAdmissionPolicyBindingList{},
-		Plural: "validatingadmissionpolicybindings", Cluster: true, Generation: true, NoUnconditionalUpdate: true,
+		Plural: "validatingadmissionpolicybindings", Categories: []string{"api-extensions"},
+		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatchResources(b.Spec.MatchResources) },
 		Validate: func(b *admissionv1.ValidatingAdmissionPolicyBinding) field.ErrorList {

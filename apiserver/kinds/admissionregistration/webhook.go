@@ -24,7 +24,8 @@ var webhooksColumn = []metav1.TableColumnDefinition{columns.Column("Webhooks", "
 func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
-		Plural: "validatingwebhookconfigurations", Cluster: true, Generation: true,
+		Plural: "validatingwebhookconfigurations", Categories: []string{"api-extensions"},
+		Cluster: true, Generation: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.ValidatingWebhookConfiguration) {
 			for i := range c.Webhooks {
@@ -43,7 +44,8 @@ func ValidatingWebhooks() kinds.Kind {
 func MutatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
-		Plural: "mutatingwebhookconfigurations", Cluster: true, Generation: true,
+		Plural: "mutatingwebhookconfigurations", Categories: []string{"api-extensions"},
+		Cluster: true, Generation: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.MutatingWebhookConfiguration) {
 			for i := range c.Webhooks {

@@ -2,10 +2,8 @@ package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/apiserver/kinds"
-	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -16,8 +14,5 @@ func ServiceAccounts() kinds.Kind {
 		Plural: "serviceaccounts", ShortNames: []string{"sa"},
 		ReturnsDeleted: true,
 		Name:           fieldrules.NameIsSubdomain,
-		Columns: []metav1.TableColumnDefinition{columns.Column("Secrets", "string",
-			corev1.ServiceAccount{}.SwaggerDoc()["secrets"])},
-		Row: func(a *corev1.ServiceAccount) []any { return []any{int64(len(a.Secrets))} },
 	}
 }
