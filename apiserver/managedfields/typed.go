@@ -93,8 +93,20 @@ func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 	return ok
 }
 
-// compare compares what has a manager and differs. The field manager's schema does it.
+// compare compares what has a manager and differs. The field manager's schema does it for what the
+// comparer does not support.
 func (u *typedUpdater) compare(old, obj metav1.Object) (*typed.Comparison, error) {
+	x, y := reflect.ValueOf(old), reflect.ValueOf(obj)
+	if t := reflect.PointerTo(u.typ); x.Type() == t && y.Type() == t {
+		if difference, ok := compareValues(u.root(), x.Elem(), y.Elem()); ok {
+			return difference, nil
+		}
+	}
+	return u.compareBySchema(old, obj)
+}
+
+// compareBySchema compares two objects by the schema of their type.
+func (u *typedUpdater) compareBySchema(old, obj metav1.Object) (*typed.Comparison, error) {
 	a, err := u.managed(old)
 	if err != nil {
 		return nil, err
