@@ -41,11 +41,11 @@ func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 		if whole == nil {
 			return nil
 		}
-		owned := without(whole, skip)
+		owned := withoutFields(whole, skip)
 		for i, f := range owned.fields {
 			if f.JsonName == "metadata" {
 				metadata := *f
-				metadata.typ = without(f.typ, serverMetadata)
+				metadata.typ = withoutFields(f.typ, serverMetadata)
 				owned.fields[i] = &metadata
 			}
 		}
@@ -68,8 +68,8 @@ func topLevel(set *fieldpath.Set) (names []string, ok bool) {
 	return names, set.Children.Empty()
 }
 
-// without returns a copy of a struct's merge type that lacks some of its fields.
-func without(m *mergeType, names []string) *mergeType {
+// withoutFields returns a copy of a struct's merge type that lacks some of its fields.
+func withoutFields(m *mergeType, names []string) *mergeType {
 	c := *m
 	c.fields = slices.DeleteFunc(slices.Clone(m.fields), func(f *structField) bool {
 		return slices.Contains(names, f.JsonName)
