@@ -22,6 +22,7 @@ type informer[T runtime.Object] struct {
 
 	mu       sync.Mutex
 	synced   bool // the indexer was filled after the last change
+	some     bool // the indexer has objects
 	handlers []cache.ResourceEventHandler
 }
 
@@ -44,9 +45,9 @@ func (i *informer[T]) sync(ctx context.Context) (some bool, err error) {
 		if err := i.read(context.WithoutCancel(ctx)); err != nil {
 			return false, err
 		}
-		i.synced = true
+		i.synced, i.some = true, len(i.indexer.ListKeys()) > 0
 	}
-	return len(i.indexer.ListKeys()) > 0, nil
+	return i.some, nil
 }
 
 // read updates the indexer. The lock is held.

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,15 +12,23 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// create serves a usual create: one of an object that nobody manages or owns twice yet.
-func (w *write) create(ctx context.Context, storage rest.Creater) (runtime.Object, error) {
+// createFunc creates an object in the storage, as [rest.Creater] does.
+type createFunc func(context.Context, runtime.Object, rest.ValidateObjectFunc, *metav1.CreateOptions) (runtime.Object, error)
+
+// create serves a usual create: one of an object that nobody manages or owns twice yet, or of
+// something that is created through a subresource of an object.
+func (w *write) create(ctx context.Context, store createFunc) (runtime.Object, error) {
 	obj, err := w.decode()
 	if err != nil || w.parameters.force != nil || len(obj.GetManagedFields()) > 0 || len(obj.GetOwnerReferences()) > 1 {
 		return nil, errUnusual
 	}
-	rest.WipeObjectMetaSystemFields(obj)
 	scope := w.resource.Scope
-	w.name = obj.GetName()
+	if !w.preservesMetadata() {
+		rest.WipeObjectMetaSystemFields(obj)
+	}
+	if !w.createsByName() {
+		w.name = obj.GetName()
+	}
 	if w.namespace == "" && scope.Resource.Group == "" && scope.Resource.Resource == "namespaces" {
 		w.namespace = w.name
 		ctx = request.WithNamespace(ctx, w.namespace)
@@ -37,9 +46,26 @@ func (w *write) create(ctx context.Context, storage rest.Creater) (runtime.Objec
 		return nil, err
 	}
 	validate := rest.AdmissionToValidateObjectFunc(w.admission, attributes, scope)
-	created, err := storage.Create(ctx, obj, validate, options)
-	if status, ok := created.(*metav1.Status); err == nil && ok && status.Status != metav1.StatusSuccess {
-		err = errors.FromObject(status)
+	created, err := store(ctx, obj, validate, options)
+	if status, ok := created.(*metav1.Status); err == nil && ok {
+		switch {
+		case status.Status != metav1.StatusSuccess:
+			err = errors.FromObject(status)
+		case status.Code == 0:
+			status.Code = http.StatusCreated
+		}
 	}
 	return created, err
+}
+
+// createsByName reports whether the path of a create has the name of an object.
+func (w writer) createsByName() bool {
+	_, ok := w.resource.Storage.(rest.NamedCreater)
+	return ok
+}
+
+// preservesMetadata reports whether a create keeps the metadata that the server sets otherwise.
+func (w writer) preservesMetadata() bool {
+	p, ok := w.resource.Storage.(rest.SubresourceObjectMetaPreserver)
+	return ok && w.resource.Scope.Subresource != "" && p.PreserveRequestObjectMetaSystemFieldsOnSubresourceCreate()
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
@@ -38,9 +39,15 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 	switch storage := r.Storage.(type) {
 	case rest.NamedCreater:
 		each("create", func() http.HandlerFunc { return handlers.CreateNamedResource(storage, r.Scope, admit) })
+		usual("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) {
+			return w.create(ctx, func(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc,
+				options *metav1.CreateOptions) (runtime.Object, error) {
+				return storage.Create(ctx, w.name, obj, validate, options)
+			})
+		})
 	case rest.Creater:
 		each("create", func() http.HandlerFunc { return handlers.CreateResource(storage, r.Scope, admit) })
-		usual("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, storage) })
+		usual("create", http.StatusCreated, func(ctx context.Context, w *write) (runtime.Object, error) { return w.create(ctx, storage.Create) })
 	}
 	switch storage := r.Storage.(type) {
 	case rest.GetterWithOptions:

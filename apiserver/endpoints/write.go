@@ -112,7 +112,7 @@ func (w writer) accept(r *http.Request) (*write, error) {
 	if err != nil || out.Convert != nil {
 		return nil, errUnusual
 	}
-	if r.Method == http.MethodPost {
+	if r.Method == http.MethodPost && !w.createsByName() {
 		one.namespace, err = scope.Namer.Namespace(r)
 	} else {
 		one.namespace, one.name, err = scope.Namer.Name(r)

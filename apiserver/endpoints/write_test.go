@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	auditapi "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -65,6 +67,8 @@ func TestUsualAndUnusualWrites(t *testing.T) {
 		{"update", http.MethodPut, "", "", "application/json", manifest, true},
 		{"update by a manager", http.MethodPut, "", "fieldManager=me&fieldValidation=Strict", "application/json", manifest, true},
 		{"status", http.MethodPut, "status", "", "application/json", manifest, true},
+		{"binding", http.MethodPost, "binding", "", "application/json",
+			`{"apiVersion":"v1","kind":"Binding","metadata":{"name":"x"},"target":{"kind":"Node","name":"n"}}`, true},
 		{"merge patch", http.MethodPatch, "", "", "application/merge-patch+json", labels, true},
 		{"merge patch of the status", http.MethodPatch, "status", "", "application/merge-patch+json", `{"status":{"phase":"Running"}}`, true},
 		{"strategic merge patch", http.MethodPatch, "", "", "application/strategic-merge-patch+json", labels, true},
@@ -96,7 +100,13 @@ func TestUsualAndUnusualWrites(t *testing.T) {
 			serve := w.serve(http.StatusOK, func(ctx context.Context, one *write) (runtime.Object, error) {
 				switch test.method {
 				case http.MethodPost:
-					return one.create(ctx, r.Storage.(rest.Creater))
+					if named, ok := r.Storage.(rest.NamedCreater); ok {
+						return one.create(ctx, func(ctx context.Context, obj runtime.Object, v rest.ValidateObjectFunc,
+							o *metav1.CreateOptions) (runtime.Object, error) {
+							return named.Create(ctx, one.name, obj, v, o)
+						})
+					}
+					return one.create(ctx, r.Storage.(rest.Creater).Create)
 				case http.MethodPut:
 					return one.update(ctx, r.Storage.(rest.Updater))
 				default:
@@ -108,7 +118,11 @@ func TestUsualAndUnusualWrites(t *testing.T) {
 			if err := readBody(req, 0); err != nil {
 				t.Fatal(err)
 			}
-			ctx := request.WithRequestInfo(audit.WithAuditContext(req.Context()), &request.RequestInfo{IsResourceRequest: true,
+			audited := audit.WithAuditContext(req.Context())
+			if err := audit.AuditContextFrom(audited).Init(audit.RequestAuditConfig{Level: auditapi.LevelNone}, nil); err != nil {
+				t.Fatal(err)
+			}
+			ctx := request.WithRequestInfo(audited, &request.RequestInfo{IsResourceRequest: true,
 				APIVersion: "v1", Resource: "pods", Subresource: test.subresource, Namespace: "default", Name: "x"})
 			rec := httptest.NewRecorder()
 			serve(rec, req.WithContext(request.WithUser(ctx, &user.DefaultInfo{Name: "me"})))

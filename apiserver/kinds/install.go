@@ -289,8 +289,18 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		if err := sub(name, kind, kind.GroupVersion(), storage, nil); err != nil {
 			return nil, err
 		}
+		if creater, ok := storage.(rest.NamedCreater); ok && !isUpdater(storage) {
+			r.Subresource(name).ManagedFields = managedfields.ForType(reflect.TypeOf(creater.New()).Elem(),
+				kind.GroupVersion().String(), nil)
+		}
 	}
 	return r, nil
+}
+
+// isUpdater reports whether objects of a storage can be written again.
+func isUpdater(s rest.Storage) bool {
+	_, ok := s.(rest.Updater)
+	return ok
 }
 
 // scope returns the scope of a resource or subresource for upstream's handlers.

@@ -34,8 +34,8 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 		difference = difference.FilterFields(u.filter)
 		configured = u.filter.Filter(configured)
 	}
-	written := difference.Modified.Union(difference.Added)
-	owned := configured.Difference(serverFields)
+	written := union(difference.Modified, difference.Added)
+	owned := owned(configured)
 	owner := w.owner(u.apiVersion, nil)
 	if !changed {
 		owner.Time = nil
@@ -43,10 +43,10 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 	out := make([]metav1.ManagedFieldsEntry, 0, len(entries)+1)
 	for i, entry := range entries {
 		if sameManager(&entry, &owner) {
-			if !sets[i].Difference(configured).Empty() {
+			if !includes(configured, sets[i]) {
 				return false
 			}
-			if owned.Difference(sets[i]).Empty() {
+			if includes(sets[i], owned) {
 				owner.FieldsV1 = entry.FieldsV1
 			}
 			if !changed {
@@ -54,7 +54,7 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 			}
 			continue
 		}
-		if left := sets[i]; !left.Intersection(written).Empty() {
+		if left := sets[i]; overlap(left, written) {
 			left = left.Difference(written)
 			if !force || !u.encode(&entry, left) {
 				return false

@@ -51,9 +51,9 @@ func copyOf(obj metav1.Object) metav1.Object {
 	return obj.(runtime.Object).DeepCopyObject().(metav1.Object)
 }
 
-// creates reports whether the write is a creation of the whole object by an update.
+// creates reports whether the write is a creation by an update.
 func (w Write) creates(old metav1.Object) bool {
-	return old == nil && w.Operation == metav1.ManagedFieldsOperationUpdate && w.Subresource == "" && w.Manager != ""
+	return old == nil && w.Operation == metav1.ManagedFieldsOperationUpdate && w.Manager != ""
 }
 
 // owner returns the entry of the manager of a write, with fields in the encoding of FieldsV1.

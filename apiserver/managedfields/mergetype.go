@@ -18,6 +18,7 @@ type mergeType struct {
 	fields      []*structField // of granularStruct, ordered by name
 	element     *mergeType     // of granularMap, listSet and listMap
 	keys        []listKey      // of listMap, ordered by name
+	nested      bool           // atomic, but its parts have schemas
 }
 
 // granularity says which parts of a value can have different managers.
@@ -82,21 +83,29 @@ func (b *builder) typ(t reflect.Type, in schema.Field) *mergeType {
 		return &mergeType{}
 	case t.Kind() == reflect.Struct:
 		if cmp.Or(in.MapType(), schema.MapType(t)) == "atomic" {
-			return &mergeType{}
+			return &mergeType{nested: true}
 		}
 		return b.structType(t)
 	case t.Kind() == reflect.Map:
 		if in.MapType() == "atomic" {
-			return &mergeType{}
+			return &mergeType{nested: isComposite(t.Elem())}
 		}
 		return &mergeType{granularity: granularMap, element: b.typ(t.Elem(), schema.Field{})}
 	default:
 		kind, keys := in.ListType()
 		if kind == "atomic" {
-			return &mergeType{}
+			return &mergeType{nested: isComposite(t.Elem())}
 		}
 		return b.listType(t, keys)
 	}
+}
+
+// isComposite reports whether a type, or the one it points to, is a struct, map or list in JSON.
+func isComposite(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return schema.Describe(t) == schema.Composite
 }
 
 func (b *builder) structType(t reflect.Type) *mergeType {

@@ -41,11 +41,11 @@ func ForType(t reflect.Type, apiVersion string, reset *fieldpath.Set) Updater {
 		if whole == nil {
 			return nil
 		}
-		owned := without(whole, skip)
+		owned := withoutFields(whole, skip)
 		for i, f := range owned.fields {
 			if f.JsonName == "metadata" {
 				metadata := *f
-				metadata.typ = without(f.typ, serverMetadata)
+				metadata.typ = withoutFields(f.typ, serverMetadata)
 				owned.fields[i] = &metadata
 			}
 		}
@@ -68,8 +68,8 @@ func topLevel(set *fieldpath.Set) (names []string, ok bool) {
 	return names, set.Children.Empty()
 }
 
-// without returns a copy of a struct's merge type that lacks some of its fields.
-func without(m *mergeType, names []string) *mergeType {
+// withoutFields returns a copy of a struct's merge type that lacks some of its fields.
+func withoutFields(m *mergeType, names []string) *mergeType {
 	c := *m
 	c.fields = slices.DeleteFunc(slices.Clone(m.fields), func(f *structField) bool {
 		return slices.Contains(names, f.JsonName)
@@ -93,8 +93,20 @@ func (u *typedUpdater) Update(old, obj metav1.Object, w Write) bool {
 	return ok
 }
 
-// compare compares what has a manager and differs. The field manager's schema does it.
+// compare compares what has a manager and differs. The field manager's schema does it for what the
+// comparer does not support.
 func (u *typedUpdater) compare(old, obj metav1.Object) (*typed.Comparison, error) {
+	x, y := reflect.ValueOf(old), reflect.ValueOf(obj)
+	if t := reflect.PointerTo(u.typ); x.Type() == t && y.Type() == t {
+		if difference, ok := compareValues(u.root(), x.Elem(), y.Elem()); ok {
+			return difference, nil
+		}
+	}
+	return u.compareBySchema(old, obj)
+}
+
+// compareBySchema compares two objects by the schema of their type.
+func (u *typedUpdater) compareBySchema(old, obj metav1.Object) (*typed.Comparison, error) {
 	a, err := u.managed(old)
 	if err != nil {
 		return nil, err

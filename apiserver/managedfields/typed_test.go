@@ -267,14 +267,37 @@ func TestWritesLeftToTheFieldManager(t *testing.T) {
 	for name, leaves := range map[string]bool{
 		"another kind": !u.Update(nil, &corev1.ConfigMap{}, byTester),
 		"an update of an object without managers": !u.Update(simplePod(), simplePod(), byTester),
-		"an apply":      !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationApply}),
-		"a subresource": !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"}),
-		"no manager":    !u.Update(nil, simplePod(), Write{Operation: metav1.ManagedFieldsOperationUpdate}),
+		"an apply":   !u.Update(nil, simplePod(), Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationApply}),
+		"no manager": !u.Update(nil, simplePod(), Write{Operation: metav1.ManagedFieldsOperationUpdate}),
 		"a part of a field is reset": !ForType(reflect.TypeFor[corev1.Pod](), "v1",
 			fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "nodeName"))).Update(nil, simplePod(), byTester),
 	} {
 		if !leaves {
 			t.Errorf("%s: not left to the field manager", name)
 		}
+	}
+}
+
+// TestCreateThroughSubresource compares the managed fields of a Binding with upstream's.
+func TestCreateThroughSubresource(t *testing.T) {
+	gvk := corev1.SchemeGroupVersion.WithKind("Binding")
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{"a": "b"}},
+		Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+	binding.SetGroupVersionKind(gvk)
+	m, err := upstream.NewDefaultFieldManager(schema.TypeConverter(scheme.Scheme), runtime.UnsafeObjectConvertor(scheme.Scheme),
+		scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), "binding", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := createdUpstream(t, m, binding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Write{Manager: "tester", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "binding"}
+	if !ForType(reflect.TypeFor[corev1.Binding](), "v1", nil).Update(nil, binding, w) {
+		t.Fatal("left to the field manager")
+	}
+	if got := show(binding.GetManagedFields()); got != show(want) || got == "" {
+		t.Errorf("got %s, want %s", got, show(want))
 	}
 }

@@ -96,23 +96,17 @@ func (u *updates) sets(entries []metav1.ManagedFieldsEntry) ([]*fieldpath.Set, b
 // added, others do not any more, and what it has removed has no owner.
 func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpath.Set, difference *typed.Comparison,
 	w Write) ([]metav1.ManagedFieldsEntry, bool) {
-	written := difference.Modified.Union(difference.Added)
-	lost := written
-	if !difference.Removed.Empty() {
-		lost = written.Union(difference.Removed)
-	}
-	own := written.Difference(serverFields)
+	written := union(difference.Modified, difference.Added)
+	lost := union(written, difference.Removed)
+	own := owned(written)
 	owner := w.owner(u.apiVersion, nil)
 	out := make([]metav1.ManagedFieldsEntry, 0, len(entries)+1)
 	for i := range entries {
 		set := sets[i]
-		taken := set
-		if !set.Intersection(lost).Empty() {
-			taken = set.Difference(lost)
-		}
+		taken := without(set, lost)
 		switch {
 		case sameManager(&entries[i], &owner) && !own.Empty():
-			if own.Difference(set).Empty() && set.Intersection(difference.Removed).Empty() {
+			if includes(set, own) && !overlap(set, difference.Removed) {
 				owner.FieldsV1 = entries[i].FieldsV1 // owns it already
 				continue
 			}
@@ -139,6 +133,48 @@ func (u *updates) transfer(entries []metav1.ManagedFieldsEntry, sets []*fieldpat
 		out = nil
 	}
 	return out, true
+}
+
+// union returns the fields that are in one of two sets. It may return one of them.
+func union(a, b *fieldpath.Set) *fieldpath.Set {
+	switch {
+	case a.Empty():
+		return b
+	case b.Empty():
+		return a
+	default:
+		return a.Union(b)
+	}
+}
+
+// without returns the fields of a set that are not in another, which is the set itself if there is
+// no other.
+func without(set, others *fieldpath.Set) *fieldpath.Set {
+	if !overlap(set, others) {
+		return set
+	}
+	return set.Difference(others)
+}
+
+// owned returns the fields of a set that can have a manager.
+func owned(set *fieldpath.Set) *fieldpath.Set {
+	if !overlap(serverFields, set) {
+		return set
+	}
+	return set.Difference(serverFields)
+}
+
+// overlap reports whether a field of the second set is in the first. The second is the smaller one.
+func overlap(set, few *fieldpath.Set) (found bool) {
+	few.Iterate(func(p fieldpath.Path) { found = found || set.Has(p) })
+	return found
+}
+
+// includes reports whether all fields of the second set are in the first.
+func includes(set, few *fieldpath.Set) bool {
+	missing := false
+	few.Iterate(func(p fieldpath.Path) { missing = missing || !set.Has(p) })
+	return !missing
 }
 
 // encode sets the fields of an entry.
