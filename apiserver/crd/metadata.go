@@ -155,8 +155,10 @@ func decodePlainMetadata(metadata any) (*metav1.ObjectMeta, bool) {
 	}
 	m := metadata.(map[string]any)
 	out := &metav1.ObjectMeta{Name: textOf(m["name"]), GenerateName: textOf(m["generateName"]),
-		Namespace: textOf(m["namespace"]), SelfLink: textOf(m["selfLink"]), UID: types.UID(textOf(m["uid"])),
+		Namespace: textOf(m["namespace"]), UID: types.UID(textOf(m["uid"])),
 		ResourceVersion: textOf(m["resourceVersion"]), Labels: textsOf(m["labels"]), Annotations: textsOf(m["annotations"])}
+	//lint:ignore SA1019 clients may still send a self link
+	out.SelfLink = textOf(m["selfLink"])
 	out.Generation, _ = m["generation"].(int64)
 	if seconds, ok := m["deletionGracePeriodSeconds"].(int64); ok {
 		out.DeletionGracePeriodSeconds = &seconds

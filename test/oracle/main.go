@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-const usage = `usage: go run . build | compare | record [script...] | generate [-n count] [-seed number] | run [--] command...`
+const usage = `usage: go run . build | compare | record [script...] | generate [-n count] [-seed number] | run [--] command [argument...]`
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

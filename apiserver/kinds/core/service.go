@@ -396,7 +396,6 @@ func serviceWarnings(s, _ *corev1.Service) []string {
 	var all []string
 	headless, named := spec.ClusterIP == corev1.ClusterIPNone, spec.Type == corev1.ServiceTypeExternalName
 	if headless {
-		//lint:ignore SA1019 clients still set the field
 		if spec.LoadBalancerIP != "" {
 			all = append(all, "spec.loadBalancerIP is ignored for headless services")
 		}
