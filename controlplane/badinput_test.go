@@ -178,7 +178,7 @@ func TestBadInput(t *testing.T) {
 		{
 			name:   "a verb that the resource does not have",
 			method: http.MethodPost, path: maps + "/there", body: `{}`,
-			status: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "create is not supported on resources of kind",
+			status: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "the server does not allow this method on the requested resource",
 		},
 		{
 			name:   "a definition whose schema is not structural",

@@ -1,8 +1,8 @@
 // Package endpoints maintains the Endpoints of Services with a selector, for clients that do not
 // read EndpointSlices.
-//
-//lint:file-ignore SA1019 The controller maintains the deprecated kind Endpoints.
 package endpoints
+
+//lint:file-ignore SA1019 The controller maintains the deprecated kind Endpoints.
 
 import (
 	"context"

@@ -1,5 +1,6 @@
-//lint:file-ignore SA1019 The controller maintains the deprecated kind Endpoints.
 package endpoints
+
+//lint:file-ignore SA1019 The controller maintains the deprecated kind Endpoints.
 
 import (
 	"cmp"

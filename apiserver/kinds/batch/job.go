@@ -232,6 +232,9 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
+// validateJobUpdate checks the fields that may not change: the completions of jobs that are not
+// elastic, the selector, modes and policies, and the template, but for what of it may change while
+// the job is suspended.
 func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	now, was := &j.Spec, &old.Spec
 	var errs field.ErrorList

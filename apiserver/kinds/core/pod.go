@@ -223,6 +223,8 @@ func moreTolerations(now, was []corev1.Toleration, fldPath *fieldrules.Path) fie
 	return nil
 }
 
+// validatePodStatus checks an update of the status: the nominated node, the QoS class, the
+// addresses, and that the containers of a failed pod stay terminated.
 func validatePodStatus(p, old *corev1.Pod) field.ErrorList {
 	fldPath := fieldrules.Status
 	var errs field.ErrorList
