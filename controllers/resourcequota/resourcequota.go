@@ -94,14 +94,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: resync}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
 }
 
-// list returns the objects of a resource in a namespace: pods from the cache, others from the
-// server, of most of which only the metadata.
+// list returns the objects of a resource in a namespace, of most of which only the metadata. It
+// reads them from the server: a cache may not have an object yet that was there before the quota,
+// and that admission has not charged.
 func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, namespace string) ([]runtime.Object, error) {
 	var list client.ObjectList
-	reader := r.live
 	switch resource {
 	case corev1.Resource("pods"):
-		list, reader = &corev1.PodList{}, r.client
+		list = &corev1.PodList{}
 	case corev1.Resource("services"):
 		list = &corev1.ServiceList{}
 	case corev1.Resource("persistentvolumeclaims"):
@@ -118,7 +118,7 @@ func (r *reconciler) list(ctx context.Context, resource schema.GroupResource, na
 		metadata.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		list = metadata
 	}
-	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := r.live.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	return meta.ExtractList(list)
@@ -176,8 +176,8 @@ func (q *quotas) in(namespace string) []reconcile.Request {
 	return requests
 }
 
-// OnDelete implements inventory.Handler. Pods are watched, as the cache that they are counted from
-// may be behind the inventory.
+// OnDelete implements inventory.Handler. Pods have a watch of their own, which shows also when they
+// end.
 func (q *quotas) OnDelete(r inventory.Resource, obj *metav1.PartialObjectMetadata) {
 	if r.Kind.Group == "" && r.Plural == "pods" {
 		return
