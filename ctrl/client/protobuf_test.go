@@ -79,6 +79,9 @@ func testOwnTypes(t *testing.T, contentType string) {
 		cancel()
 		expectNoError(t, <-stopped)
 	})
+	if !reader.WaitForCacheSync(ctx) {
+		t.Fatal("the cache did not start")
+	}
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: ownTypes()})
 	expectNoError(t, err)
 	expectNoError(t, client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})))
