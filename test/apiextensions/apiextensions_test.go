@@ -2,12 +2,10 @@ package apiextensions
 
 import (
 	"flag"
-	"fmt"
-	"maps"
-	"os"
-	"slices"
 	"strings"
 	"testing"
+
+	"flyball.dev/internal/gotest"
 )
 
 var (
@@ -16,8 +14,7 @@ var (
 )
 
 const (
-	list     = "failing.txt"
-	unstated = "to be replaced by the reason"
+	list = "failing.txt"
 	// notRun begins the reasons of tests that cannot apply.
 	notRun = "not run"
 )
@@ -27,7 +24,10 @@ func TestAPIExtensions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := readList(t)
+	known, err := gotest.ReadList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var without []string
 	for test, reason := range known {
 		if strings.HasPrefix(reason, notRun) {
@@ -41,85 +41,15 @@ func TestAPIExtensions(t *testing.T) {
 	if *only == "" && len(ran) < 500 {
 		t.Fatalf("only %d tests were found", len(ran))
 	}
-	compare(t, known, ran)
-}
-
-// compare reports the differences between the results and failing.txt, or with -update writes it.
-func compare(t *testing.T, known map[string]string, ran results) {
-	t.Helper()
-	current := map[string]string{} // reasons by test
-	failed := 0
-	for _, test := range slices.Sorted(maps.Keys(ran)) {
-		reason, listed := known[test]
-		failure := ran[test]
-		switch {
-		case failure == "" && !listed:
-			continue
-		case failure == "" && !strings.HasPrefix(reason, "flaky"):
-			if !*update {
-				t.Errorf("no longer fails: %s", test)
-			}
-			continue
-		case !listed:
-			reason = unstated
-			if !*update {
-				t.Errorf("fails: %s\n%s", test, failure)
-			}
-		}
-		if failure != "" {
-			failed++
-		}
-		current[test] = reason
-	}
-	for test, reason := range known {
-		if _, ok := ran[test]; ok {
-			continue
-		}
-		if *only != "" || strings.HasPrefix(reason, notRun) {
-			current[test] = reason
-		} else if !*update {
-			t.Errorf("there is no such test: %s", test)
-		}
-	}
-	t.Logf("%d tests, of which %d fail", len(ran), failed)
+	t.Logf("%d tests, of which %d fail", len(ran), ran.Failed())
+	current, differences := known.Compare(ran, func(_, reason string) bool { return *only != "" || strings.HasPrefix(reason, notRun) })
 	if *update {
-		writeList(t, current)
-	}
-}
-
-// readList returns the reason of each test in failing.txt.
-func readList(t *testing.T) map[string]string {
-	t.Helper()
-	content, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, reason := map[string]string{}, ""
-	for line := range strings.Lines(string(content)) {
-		line = strings.TrimSpace(line)
-		if heading, ok := strings.CutPrefix(line, "# "); ok {
-			if reason = heading; reason == unstated && !*update {
-				t.Errorf("%s has tests below the heading %q", list, unstated)
-			}
-		} else if line != "" {
-			known[line] = reason
+		if err := current.Write(list); err != nil {
+			t.Fatal(err)
 		}
+		return
 	}
-	return known
-}
-
-func writeList(t *testing.T, current map[string]string) {
-	t.Helper()
-	byReason := map[string][]string{}
-	for test, reason := range current {
-		byReason[reason] = append(byReason[reason], test)
-	}
-	var out strings.Builder
-	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-		slices.Sort(byReason[reason])
-		fmt.Fprintf(&out, "# %s\n%s\n\n", reason, strings.Join(byReason[reason], "\n"))
-	}
-	if err := os.WriteFile(list, []byte(strings.TrimSpace(out.String())+"\n"), 0o644); err != nil {
-		t.Fatal(err)
+	for _, difference := range differences {
+		t.Error(difference)
 	}
 }

@@ -2,16 +2,15 @@ package apiextensions
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"flyball.dev/internal/gotest"
 )
 
 const (
@@ -107,73 +106,16 @@ func (s *scratch) copy(from, below, except string) error {
 	})
 }
 
-// results are what became of tests: nothing of one that passed or was skipped, else the failure.
-type results map[string]string
-
 // run runs the tests that match a pattern, or all if it is empty, without some.
-func (s *scratch) run(pattern string, without []string) (results, error) {
+func (s *scratch) run(pattern string, without []string) (gotest.Results, error) {
 	args := []string{"test", "-json", "-vet=off", "-timeout=8m", "-run=" + pattern}
 	if len(without) > 0 {
 		args = append(args, "-skip=^("+strings.Join(without, "|")+")$")
 	}
 	cmd := exec.Command("go", append(args, "./...")...)
 	cmd.Dir, cmd.Env = s.dir, s.env
-	out, err := cmd.Output()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return nil, err
-	}
-	r := results{}
-	return r, r.add(out)
-}
-
-// add adds the results in the output of go test -json: of each test without subtests that failed,
-// of each that did not end, and of each package whose tests could not be built.
-func (r results) add(output []byte) error {
-	type event struct{ Action, Package, ImportPath, Test, Output string }
-	texts, parents, running := map[string]*strings.Builder{}, map[string]bool{}, map[string]bool{}
-	var ended []event
-	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
-		var e event
-		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return err
-		}
-		if e.Package == "" {
-			e.Package, _, _ = strings.Cut(e.ImportPath, " ")
-		}
-		id := testID(e.Package, e.Test)
-		if texts[id] == nil {
-			texts[id] = &strings.Builder{}
-		}
-		switch e.Action {
-		case "output", "build-output":
-			texts[id].WriteString(e.Output)
-		case "run":
-			running[id] = true
-		case "pass", "fail", "skip":
-			delete(running, id)
-			ended = append(ended, e)
-			if i := strings.LastIndex(e.Test, "/"); i > 0 && e.Action == "fail" {
-				parents[testID(e.Package, e.Test[:i])] = true
-			}
-		}
-	}
-	for id := range running {
-		r[id] = "ended the process\n" + tail(texts[id].String())
-	}
-	for _, e := range ended {
-		id := testID(e.Package, e.Test)
-		switch {
-		case e.Test == "" && (e.Action != "fail" || strings.Contains("\n"+texts[id].String(), "\nFAIL\n")):
-			// Its tests say why.
-		case e.Action == "fail" && !parents[id]:
-			r[id] = "failed\n" + tail(texts[id].String())
-		default:
-			r[id] = ""
-		}
-	}
-	return nil
+	ran := gotest.Results{}
+	return ran, ran.Run(cmd, testID)
 }
 
 // testID is how failing.txt names a test: by the folder below test/integration, if any, and its
@@ -181,12 +123,4 @@ func (r results) add(output []byte) error {
 func testID(importPath, test string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(importPath, folder), "/")
 	return strings.TrimSpace(name + " " + strings.ReplaceAll(test, " ", "_"))
-}
-
-func tail(s string) string {
-	const most = 3000
-	if len(s) > most {
-		return "…" + s[len(s)-most:]
-	}
-	return s
 }

@@ -4,12 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"flyball.dev/internal/gotest"
 )
 
 var (
@@ -18,8 +19,7 @@ var (
 )
 
 const (
-	list     = "failing.txt"
-	unstated = "to be replaced by the reason" // the reason of new failures
+	list = "failing.txt"
 	// excludedReason begins the reasons of specs that do not compile, which are the compiler's.
 	excludedReason = "does not compile: "
 )
@@ -84,122 +84,68 @@ func prepare(s *scratch, suites []*suite) error {
 }
 
 // compare reports the differences between the results and failing.txt, or with -update writes it.
-func compare(t *testing.T, suites []*suite, ran results) {
+func compare(t *testing.T, suites []*suite, ran gotest.Results) {
 	t.Helper()
-	c := comparison{known: readList(t), current: map[string]string{}}
-	failed := c.addResults(ran)
-	excluded := c.addExcluded(suites)
-	c.addKnown(suites, ran)
-	t.Logf("%d specs compile, of which %d fail; %d do not compile", len(ran), failed, excluded)
+	known, err := gotest.ReadList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	excluded := excludedSpecs(suites)
+	t.Logf("%d specs compile, of which %d fail; %d do not compile", len(ran), ran.Failed(), len(excluded))
+	notRun := func(spec, _ string) bool {
+		return *only != "" && !slices.ContainsFunc(suites, func(u *suite) bool { return u.contains(spec) })
+	}
+	compiled, knownExcluded := split(known, excluded)
+	current, differences := compiled.Compare(ran, notRun)
+	for spec, reason := range excluded {
+		current[spec] = reason
+		if _, ok := knownExcluded[spec]; !ok {
+			differences = append(differences, spec+": "+reason)
+		}
+	}
+	for spec, reason := range knownExcluded {
+		if _, ok := excluded[spec]; ok {
+			continue
+		}
+		if notRun(spec, reason) {
+			current[spec] = reason
+		} else {
+			differences = append(differences, "compiles, or does not exist: "+spec)
+		}
+	}
 	if *update {
-		writeList(t, c.current)
+		if err := current.Write(list); err != nil {
+			t.Fatal(err)
+		}
 		return
 	}
-	slices.Sort(c.differences)
-	for _, difference := range c.differences {
+	slices.Sort(differences)
+	for _, difference := range differences {
 		t.Error(difference)
 	}
 }
 
-// comparison compares failing.txt with the list that a run would write.
-type comparison struct {
-	known, current map[string]string // reasons by spec: of failing.txt, and of the run
-	differences    []string
-}
-
-func (c *comparison) differ(format string, args ...any) {
-	c.differences = append(c.differences, fmt.Sprintf(format, args...))
-}
-
-// addResults adds the specs that failed, and those that are listed as flaky. It returns the number of
-// those that failed.
-func (c *comparison) addResults(ran results) (failed int) {
-	for spec, failure := range ran {
-		reason, listed := c.known[spec]
-		switch {
-		case failure != "" && (!listed || strings.HasPrefix(reason, excludedReason)):
-			c.differ("fails: %s\n%s", spec, failure)
-			reason = unstated
-		case failure == "" && listed && !strings.HasPrefix(reason, "flaky"):
-			c.differ("no longer fails: %s", spec)
-			continue
-		case !listed:
-			continue
-		}
-		if failure != "" {
-			failed++
-		}
-		c.current[spec] = reason
-	}
-	return failed
-}
-
-// addExcluded adds the specs that do not compile, and returns their number.
-func (c *comparison) addExcluded(suites []*suite) (excluded int) {
+// excludedSpecs lists the specs that do not compile.
+func excludedSpecs(suites []*suite) gotest.List {
+	excluded := gotest.List{}
 	for _, u := range suites {
-		excluded += len(u.excluded)
 		for spec, reason := range u.excluded {
-			spec = oneLine(spec)
-			c.current[spec] = excludedReason + reason
-			if !strings.HasPrefix(c.known[spec], excludedReason) {
-				c.differ("does not compile: %s: %s", spec, reason)
-			}
+			excluded[gotest.OneLine(spec)] = excludedReason + reason
 		}
 	}
 	return excluded
 }
 
-// addKnown looks for the listed specs that neither ran nor were excluded: they do not exist, or with
-// -only they are of another package and are kept.
-func (c *comparison) addKnown(suites []*suite, ran results) {
-	for spec, reason := range c.known {
-		_, listed := c.current[spec]
-		_, hasRun := ran[spec]
-		switch {
-		case listed, hasRun:
-		case slices.ContainsFunc(suites, func(u *suite) bool { return u.contains(spec) }):
-			c.differ("there is no such spec: %s", spec)
-		case *only != "":
-			c.current[spec] = reason
-		default:
-			c.differ("there is no such package: %s", spec)
+// split returns the known specs that should run, and those that are known not to compile. One that
+// should run but is excluded is in neither.
+func split(known, excluded gotest.List) (compiled, notCompiled gotest.List) {
+	compiled, notCompiled = gotest.List{}, gotest.List{}
+	for spec, reason := range known {
+		if strings.HasPrefix(reason, excludedReason) {
+			notCompiled[spec] = reason
+		} else if _, ok := excluded[spec]; !ok {
+			compiled[spec] = reason
 		}
 	}
-}
-
-// readList returns the reason of each spec in failing.txt.
-func readList(t *testing.T) map[string]string {
-	t.Helper()
-	content, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, reason := map[string]string{}, ""
-	for line := range strings.Lines(string(content)) {
-		line = strings.TrimSpace(line)
-		if heading, ok := strings.CutPrefix(line, "# "); ok {
-			if reason = heading; reason == unstated && !*update {
-				t.Errorf("%s has specs below the heading %q", list, unstated)
-			}
-		} else if line != "" {
-			known[line] = reason
-		}
-	}
-	return known
-}
-
-func writeList(t *testing.T, current map[string]string) {
-	t.Helper()
-	byReason := map[string][]string{}
-	for spec, reason := range current {
-		byReason[reason] = append(byReason[reason], spec)
-	}
-	var out strings.Builder
-	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-		slices.Sort(byReason[reason])
-		fmt.Fprintf(&out, "# %s\n%s\n\n", reason, strings.Join(byReason[reason], "\n"))
-	}
-	if err := os.WriteFile(list, []byte(strings.TrimSpace(out.String())+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return compiled, notCompiled
 }
