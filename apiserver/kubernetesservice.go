@@ -136,7 +136,8 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 		&metav1.GetOptions{})
 	switch {
 	case errors.IsNotFound(err):
-		return k.server.create(gvr, wanted)
+		_, err := k.server.seed(gvr, wanted)
+		return err
 	case err != nil:
 		return err
 	}
@@ -146,7 +147,8 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName); err != nil {
 			return err
 		}
-		return k.server.create(gvr, wanted)
+		_, err := k.server.seed(gvr, wanted)
+		return err
 	}
 	if !correct(is) {
 		return nil
