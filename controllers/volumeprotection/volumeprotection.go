@@ -1,5 +1,5 @@
-// Package volumeprotection removes the finalizers that protect persistent volumes and claims which
-// are in use from their deletion.
+// Package volumeprotection removes the finalizers that protect persistent volumes, claims and classes
+// of their attributes which are in use from their deletion.
 package volumeprotection
 
 import (
@@ -22,9 +22,10 @@ import (
 const (
 	volumeFinalizer = "kubernetes.io/pv-protection"
 	claimFinalizer  = "kubernetes.io/pvc-protection"
+	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
-// AddToManager adds the controllers of claims and of volumes.
+// AddToManager adds the controllers of claims, volumes and VolumeAttributesClasses.
 func AddToManager(mgr manager.Manager) error {
 	claims := &claimReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	err := builder.ControllerManagedBy(mgr).
@@ -38,10 +39,14 @@ func AddToManager(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	return builder.ControllerManagedBy(mgr).
+	err = builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-protection").
 		For(&corev1.PersistentVolume{}, builder.WithPredicates(predicate.NewPredicateFuncs(deleting))).
 		Complete(&volumeReconciler{client: mgr.GetClient()})
+	if err != nil {
+		return err
+	}
+	return addClasses(mgr)
 }
 
 func deleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
