@@ -30,6 +30,7 @@ import (
 	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
 	"flyball.dev/controllers/serviceaccounttoken"
+	"flyball.dev/controllers/servicecidr"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
 )
@@ -97,6 +98,7 @@ var descriptors = []descriptor{
 	{"endpointslicemirroring", withoutOptions(endpointslicemirroring.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"resourcequota", withInventory(resourcequota.AddToManager)},
+	{"service-cidr", withoutOptions(servicecidr.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
 	}},
