@@ -22,6 +22,7 @@ import (
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
 	"flyball.dev/controllers/nodelifecycle"
+	"flyball.dev/controllers/persistentvolume"
 	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/replicaset"
@@ -105,6 +106,7 @@ var descriptors = []descriptor{
 	{"pods", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return pods.AddToManager(mgr, o.Pods)
 	}},
+	{"persistentvolume-binder", withoutOptions(persistentvolume.AddToManager)},
 	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return podgc.AddToManager(mgr, o.PodGC)

@@ -22,7 +22,8 @@ func TestVolumeProtection(t *testing.T) {
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
 		}}
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, Capacity: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+			StorageClassName: "other",
+			AccessModes:      claim.Spec.AccessModes, Capacity: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		}}
 		pod := quotaPod("user", "")

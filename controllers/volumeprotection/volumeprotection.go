@@ -58,24 +58,10 @@ func podEnded(e event.UpdateEvent) bool {
 // claimsOf returns the claims that a pod uses.
 func claimsOf(_ context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	for _, name := range claimNames(obj.(*corev1.Pod)) {
+	for _, name := range podstate.Claims(obj.(*corev1.Pod)) {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
 	}
 	return requests
-}
-
-// claimNames returns the names of the claims that a pod uses, by reference or as ephemeral volumes.
-func claimNames(pod *corev1.Pod) []string {
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
-		}
-	}
-	return names
 }
 
 // claimReconciler removes the finalizer of claims that are deleted and that no pod uses.
@@ -113,7 +99,7 @@ func uses(pod *corev1.Pod, claim string) bool {
 	if podstate.Finished(pod) {
 		return false
 	}
-	for _, name := range claimNames(pod) {
+	for _, name := range podstate.Claims(pod) {
 		if name == claim {
 			return true
 		}
