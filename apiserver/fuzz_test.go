@@ -102,7 +102,7 @@ var requests = [][6]string{
 	{"GET", "/apis/apps/v1", "", "", "application/yaml", ""},
 	{"GET", "/openapi/v2", "", "", "", ""},
 	{"GET", "/openapi/v3/apis/example.com/v1", "hash=x", "", "", ""},
-	{"GET", "/readyz/serving", "verbose&exclude=ping", "", "", ""},
+	{"GET", "/readyz/shutdown", "verbose&exclude=ping", "", "", ""},
 	{"GET", mapsPath, "limit=1&continue=x", "", asTable, ""},
 	{"GET", mapsPath, "labelSelector=a%20in%20(b,c),!d&fieldSelector=metadata.name=x", "", "application/vnd.kubernetes.protobuf", ""},
 	{"GET", mapsPath, "resourceVersion=abc", "", "", ""},

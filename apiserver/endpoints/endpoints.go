@@ -115,6 +115,9 @@ func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	if len(info.Parts) > 3 || r.OpenAPI != nil && !namespaceMatches(r, info) {
 		return false
 	}
+	if r.ListKind == "" && info.Subresource == "" && (pathName(info) != "" || r.Namespaced && info.Namespace == "") {
+		return false // what can only be created has no paths but that one
+	}
 	if !r.Namespaced {
 		return info.Namespace == "" || info.Resource == "namespaces"
 	}

@@ -413,6 +413,7 @@ func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	if !deprecation.IsDeprecated(obj, major, minor) {
 		return ""
 	}
+	obj.GetObjectKind().SetGroupVersionKind(kind) // the message has it
 	return deprecation.WarningMessage(obj)
 }
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -17,15 +18,18 @@ import (
 )
 
 // ServiceCIDRs describes the kind ServiceCIDR.
-func ServiceCIDRs() kinds.Kind {
+func ServiceCIDRs(addresses *core.Addresses) kinds.Kind {
 	return kinds.Of[*networkingv1.ServiceCIDR]{
 		Type: &networkingv1.ServiceCIDR{}, List: &networkingv1.ServiceCIDRList{},
 		Plural: "servicecidrs", Cluster: true,
-		Unenforced:     "no service gets an address from them",
 		Name:           fieldrules.NameIsSubdomain,
 		Validate:       func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
 		ValidateUpdate: validateServiceCIDRUpdate,
 		Status:         true,
+		More: func(s kinds.Stored[*networkingv1.ServiceCIDR]) map[string]rest.Storage {
+			addresses.CIDRs = s
+			return nil
+		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
 		},

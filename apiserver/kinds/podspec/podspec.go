@@ -355,3 +355,16 @@ func userAndGroup(user, group *int64, fldPath *fieldrules.Path) field.ErrorList 
 	}
 	return errs
 }
+
+// VisitContainers calls visit with the name and the security context of each container: those that
+// initialize, the others, and the ephemeral ones.
+func VisitContainers(s *corev1.PodSpec, visit func(name string, context **corev1.SecurityContext)) {
+	for _, list := range [...][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			visit(list[i].Name, &list[i].SecurityContext)
+		}
+	}
+	for i := range s.EphemeralContainers {
+		visit(s.EphemeralContainers[i].Name, &s.EphemeralContainers[i].SecurityContext)
+	}
+}
