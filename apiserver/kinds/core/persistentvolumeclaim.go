@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -136,7 +137,8 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	}
 	if !apiequality.Semantic.DeepEqual(*now, *was) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(),
-			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
+			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+
+				diff.Diff(fieldrules.Internal(*was), fieldrules.Internal(*now))))
 	}
 	return errs
 }

@@ -19,7 +19,7 @@ import (
 func VolumeAttachments() kinds.Kind {
 	return kinds.Of[*storagev1.VolumeAttachment]{
 		Type: &storagev1.VolumeAttachment{}, List: &storagev1.VolumeAttachmentList{},
-		Plural: "volumeattachments", Cluster: true, NoUnconditionalUpdate: true,
+		Plural: "volumeattachments", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
 		Name:     fieldrules.NameIsSubdomain,
 		Validate: validateAttachment,
 		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
