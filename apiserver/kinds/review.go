@@ -61,6 +61,5 @@ func (r reviewREST[T]) Create(ctx context.Context, obj runtime.Object, validate 
 			return nil, err
 		}
 	}
-	question.SetManagedFields(nil)
 	return question, r.review.Answer(ctx, question)
 }

@@ -250,12 +250,12 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	errs = append(errs, fieldrules.Immutable(now.Selector, was.Selector, &fieldrules.Spec, "selector")...)
 	errs = append(errs, fieldrules.Immutable(now.CompletionMode, was.CompletionMode, &fieldrules.Spec,
 		"completionMode")...)
-	errs = append(errs, fieldrules.Immutable(now.PodFailurePolicy, was.PodFailurePolicy, &fieldrules.Spec,
+	errs = append(errs, fieldrules.ImmutableStruct(now.PodFailurePolicy, was.PodFailurePolicy, &fieldrules.Spec,
 		"podFailurePolicy")...)
 	errs = append(errs, fieldrules.Immutable(now.BackoffLimitPerIndex, was.BackoffLimitPerIndex, &fieldrules.Spec,
 		"backoffLimitPerIndex")...)
 	errs = append(errs, fieldrules.Immutable(now.ManagedBy, was.ManagedBy, &fieldrules.Spec, "managedBy")...)
-	errs = append(errs, fieldrules.Immutable(now.SuccessPolicy, was.SuccessPolicy, &fieldrules.Spec, "successPolicy")...)
+	errs = append(errs, fieldrules.ImmutableStruct(now.SuccessPolicy, was.SuccessPolicy, &fieldrules.Spec, "successPolicy")...)
 	template := now.Template
 	if podsMutable(old) {
 		template = unscheduled(&now.Template, &was.Template)

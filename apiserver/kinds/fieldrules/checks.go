@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
-
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -231,6 +231,15 @@ func Immutable(now, was any, fldPath *Path, name string) field.ErrorList {
 	return apivalidation.ValidateImmutableField(now, was, fldPath.ChildField(name))
 }
 
+// ImmutableStruct is Immutable for a struct that has no tags in kube-apiserver; see [Internal].
+func ImmutableStruct(now, was any, fldPath *Path, name string) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(now, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), Internal(now),
+		apivalidation.FieldImmutableErrorMsg).WithOrigin("immutable")}
+}
+
 // LabelSelector checks a selector's operators, keys and values.
 func LabelSelector(s *metav1.LabelSelector, fldPath *Path, name string) field.ErrorList {
 	if s == nil {
@@ -383,6 +392,9 @@ func internal(v reflect.Value) any {
 		}
 		return list
 	case reflect.Struct:
+		if strings.HasPrefix(v.Type().PkgPath(), "k8s.io/apimachinery/") {
+			return v.Interface() // it is the same in every version
+		}
 		if _, ok := v.Interface().(json.Marshaler); ok || v.CanAddr() && v.Addr().Type().Implements(marshaler) {
 			return v.Interface()
 		}

@@ -29,11 +29,11 @@ func ResourceClaims() kinds.Kind {
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    func(c *resourcev1.ResourceClaim) { defaultClaim(&c.Spec) },
-		Validate: func(c *resourcev1.ResourceClaim) field.ErrorList {
+		ValidateCreate: func(c *resourcev1.ResourceClaim) field.ErrorList {
 			return deviceClaim(&c.Spec.Devices, &fieldrules.Spec)
 		},
 		ValidateUpdate: func(c, old *resourcev1.ResourceClaim) field.ErrorList {
-			return fieldrules.Immutable(c.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableStruct(c.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
 		ValidateStatus: validateClaimStatus,

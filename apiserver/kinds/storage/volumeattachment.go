@@ -23,7 +23,7 @@ func VolumeAttachments() kinds.Kind {
 		Name:     fieldrules.NameIsSubdomain,
 		Validate: validateAttachment,
 		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
-			return fieldrules.Immutable(a.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableStruct(a.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status: true,
 		PrepareStatus: func(_ context.Context, a, old *storagev1.VolumeAttachment) {
