@@ -9,7 +9,6 @@ func TestNetworkingValidation(t *testing.T) {
 			`spec.rules[0].host: Invalid value: "1.2.3.4": must be a DNS name, not an IP address`,
 			`spec.rules[0].http.paths[0].backend: Invalid value: "": resource or service backend is required`,
 			`spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path`,
-			`spec.rules[0].http.paths[1].backend: Required value: port name or number is required`,
 			`spec.rules[0].http.paths[1].pathType: Required value: pathType must be specified`}},
 	})
 	invalidWhen(t, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {}, ingress: [{from: [{podSelector: {}}]}]}}`, map[string]change{

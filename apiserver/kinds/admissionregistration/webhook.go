@@ -174,7 +174,7 @@ func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList
 		errs = append(errs, fieldrules.Invalid(validation.IsDNS1035Label(v), v, &at, "")...)
 		known = known || v == "v1" || v == "v1beta1"
 	}
-	if !known && len(errs) == 0 {
+	if !known {
 		errs = append(errs, field.Invalid(list.Field(), versions, "must include at least one of v1, v1beta1"))
 	}
 	return errs

@@ -346,7 +346,7 @@ func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path,
 	}
 	for i, p := range r.Policies {
 		item := list.Index(i)
-		errs = append(errs, fieldrules.OneOf(p.Type, &item, "type", autoscalingv2.PercentScalingPolicy,
+		errs = append(errs, fieldrules.Supported(p.Type, &item, "type", autoscalingv2.PercentScalingPolicy,
 			autoscalingv2.PodsScalingPolicy)...)
 		errs = append(errs, fieldrules.Positive(p.Value, &item, "value")...)
 		errs = append(errs, fieldrules.Positive(p.PeriodSeconds, &item, "periodSeconds")...)

@@ -78,6 +78,11 @@ func defaultPersistentVolume(v *corev1.PersistentVolume) {
 	fieldrules.DefaultValue(&v.Status.Phase, corev1.VolumePending)
 	fieldrules.DefaultValue(&s.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 	fieldrules.DefaultPointer(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
+	DefaultVolumeSource(s)
+}
+
+// DefaultVolumeSource sets the defaults of the source and the capacity of a volume.
+func DefaultVolumeSource(s *corev1.PersistentVolumeSpec) {
 	podspec.RoundUp(s.Capacity)
 	if h := s.HostPath; h != nil {
 		fieldrules.DefaultPointer(&h.Type, corev1.HostPathUnset)
@@ -207,7 +212,7 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec, fldPath *fieldrules.Path) field.ErrorList {
 	s := podspec.Sources{W: fldPath}
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
-	s.SharedSources(v)
+	s.Shared(v, "gcePersistentDisk", "awsElasticBlockStore")
 	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := podspec.Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
 		switch namespace := v.Glusterfs.EndpointsNamespace; {
@@ -220,9 +225,11 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		}
 		return errs
 	})
+	s.Shared(v, "flocker", "nfs")
 	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
 		return append(podspec.Monitors(v.RBD.CephMonitors, at), fieldrules.Required(v.RBD.RBDImage, at, "image")...)
 	})
+	s.Shared(v, "quobyte")
 	s.As("cephFS", "cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
 		return podspec.Monitors(v.CephFS.Monitors, at)
 	})
@@ -240,6 +247,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		return append(fieldrules.Required(v.Cinder.VolumeID, at, "volumeID"),
 			podspec.NamespacedSecret(v.Cinder.SecretRef, at)...)
 	})
+	s.Shared(v, "fc")
 	if f := v.FlexVolume; f != nil { // kube-apiserver does not count the sources before it
 		at := fldPath.Child("flexVolume")
 		s.N++
@@ -253,6 +261,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		}
 		return errs
 	})
+	s.Shared(v, "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk")
 	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
 		return podspec.ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
 	})

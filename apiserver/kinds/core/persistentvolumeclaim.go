@@ -125,7 +125,9 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	if old.Spec.StorageClassName == nil {
 		now.StorageClassName = nil
 	}
-	now.VolumeAttributesClassName = old.Spec.VolumeAttributesClassName
+	if old.Status.Phase == corev1.ClaimBound {
+		now.VolumeAttributesClassName = old.Spec.VolumeAttributesClassName
+	}
 	var errs field.ErrorList
 	asked, had := now.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	if old.Status.Phase == corev1.ClaimBound && now.Resources.Requests != nil {

@@ -398,20 +398,39 @@ func internal(v reflect.Value) any {
 		if _, ok := v.Interface().(json.Marshaler); ok || v.CanAddr() && v.Addr().Type().Implements(marshaler) {
 			return v.Interface()
 		}
-		fields := make([]reflect.StructField, v.NumField())
-		for i := range fields {
-			f := v.Type().Field(i)
-			fields[i] = reflect.StructField{Name: f.Name, Type: reflect.TypeFor[any]()}
-		}
-		untagged := reflect.New(reflect.StructOf(fields)).Elem()
-		for i := range fields {
-			if value := internal(v.Field(i)); value != nil {
-				untagged.Field(i).Set(reflect.ValueOf(value))
+		fields, values := untagged(v)
+		copied := reflect.New(reflect.StructOf(fields)).Elem()
+		for i, value := range values {
+			if value.IsValid() {
+				copied.Field(i).Set(value)
 			}
 		}
-		return untagged.Interface()
+		return copied.Interface()
 	}
 	return v.Interface()
+}
+
+// untagged returns the fields of a struct without tags, those of embedded structs in their place, and
+// their values. Metadata keeps its tags, which it has in every version.
+func untagged(v reflect.Value) ([]reflect.StructField, []reflect.Value) {
+	var fields []reflect.StructField
+	var values []reflect.Value
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		switch {
+		case f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]():
+			for j := range f.Type.NumField() {
+				fields, values = append(fields, f.Type.Field(j)), append(values, value.Field(j))
+			}
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			more, with := untagged(value)
+			fields, values = append(fields, more...), append(values, with...)
+		default:
+			fields = append(fields, reflect.StructField{Name: f.Name, Type: reflect.TypeFor[any]()})
+			values = append(values, reflect.ValueOf(internal(value)))
+		}
+	}
+	return fields, values
 }
 
 var marshaler = reflect.TypeFor[json.Marshaler]()

@@ -128,6 +128,9 @@ func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.Er
 	for i := range r.HTTP.Paths {
 		p, at := &r.HTTP.Paths[i], list.Index(i)
 		errs = append(errs, ingressPath(p, &at)...)
+		if p.PathType == nil {
+			continue
+		}
 		backend := at.Child("backend")
 		errs = append(errs, ingressBackend(&p.Backend, &backend)...)
 	}

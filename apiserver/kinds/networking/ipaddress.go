@@ -22,7 +22,7 @@ func IPAddresses() kinds.Kind {
 		Name:       nameIsIP,
 		Validate:   func(a *networkingv1.IPAddress) field.ErrorList { return parentReference(a.Spec.ParentRef) },
 		ValidateUpdate: func(a, old *networkingv1.IPAddress) field.ErrorList {
-			return fieldrules.Immutable(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
+			return fieldrules.ImmutableStruct(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{

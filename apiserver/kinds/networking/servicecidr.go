@@ -23,7 +23,7 @@ func ServiceCIDRs() kinds.Kind {
 		Plural: "servicecidrs", Cluster: true,
 		Unenforced:     "no service gets an address from them",
 		Name:           fieldrules.NameIsSubdomain,
-		Validate:       func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
+		ValidateCreate: func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
 		ValidateUpdate: validateServiceCIDRUpdate,
 		Status:         true,
 		Columns: []metav1.TableColumnDefinition{

@@ -27,10 +27,7 @@ func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		if c := &s.Containers[i]; c.Name != "" && hasContainer(s.Containers[:i], c.Name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		}
-		if p := s.Containers[i].RestartPolicy; p != nil {
-			errs = append(errs, fieldrules.OneOf(*p, &at, "restartPolicy", corev1.ContainerRestartPolicyAlways,
-				corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
-		}
+		errs = append(errs, restartPolicy(&s.Containers[i], &at)...)
 	}
 	list = fldPath.Child("initContainers")
 	for i := range s.InitContainers {
@@ -62,6 +59,44 @@ func HasContainer(s *corev1.PodSpec, name string) bool {
 	return slices.ContainsFunc(s.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
 }
 
+// Limits of the rules of when a container restarts.
+const (
+	maxRestartRules = 20
+	maxExitCodes    = 255
+)
+
+// restartPolicy checks when a container restarts, if it is not as its pod says.
+func restartPolicy(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.RestartPolicy != nil {
+		errs = append(errs, fieldrules.Supported(*c.RestartPolicy, fldPath, "restartPolicy", corev1.ContainerRestartPolicyAlways,
+			corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
+	} else if len(c.RestartPolicyRules) > 0 {
+		errs = append(errs, field.Required(fldPath.ChildField("restartPolicy"),
+			"must specify restartPolicy when restart rules are used"))
+	}
+	list := fldPath.Child("restartPolicyRules")
+	if n := len(c.RestartPolicyRules); n > maxRestartRules {
+		errs = append(errs, field.TooMany(list.Field(), n, maxRestartRules))
+	}
+	for i := range c.RestartPolicyRules {
+		rule, at := &c.RestartPolicyRules[i], list.Index(i)
+		errs = append(errs, fieldrules.Supported(rule.Action, &at, "action", corev1.ContainerRestartRuleActionRestart,
+			corev1.ContainerRestartRuleActionRestartAllContainers)...)
+		if rule.ExitCodes == nil {
+			errs = append(errs, field.Required(at.ChildField("exitCodes"), "must be specified"))
+			continue
+		}
+		codes := at.Child("exitCodes")
+		errs = append(errs, fieldrules.Supported(rule.ExitCodes.Operator, &codes, "operator",
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)...)
+		if n := len(rule.ExitCodes.Values); n > maxExitCodes {
+			errs = append(errs, field.TooMany(codes.ChildField("values"), n, maxExitCodes))
+		}
+	}
+	return errs
+}
+
 // Sidecar reports whether an init container is a sidecar, which keeps running.
 func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
@@ -69,7 +104,7 @@ func Sidecar(c *corev1.Container) bool {
 
 func initContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	c := &s.InitContainers[i]
-	errs := container(c, s, fldPath)
+	errs := append(container(c, s, fldPath), restartPolicy(c, fldPath)...)
 	if c.Name != "" && (hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers[:i], c.Name)) {
 		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}

@@ -52,7 +52,8 @@ func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 			validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if len(s.Overhead) > 0 {
-		at := fldPath.Child("overhead")
+		overhead := fldPath.Child("overhead")
+		at := overhead.Child("limits") // the path that kube-apiserver reports
 		errs = append(errs, fieldrules.ResourceList(s.Overhead, &at)...)
 	}
 	errs = append(errs, operatingSystem(s, fldPath)...)

@@ -63,7 +63,9 @@ func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.Error
 			if t.Value != "" {
 				errs = append(errs, field.Invalid(at.ChildField("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
-		case corev1.TolerationOpLt, corev1.TolerationOpGt:
+		case corev1.TolerationOpLt, corev1.TolerationOpGt: // the feature is off by default
+			errs = append(errs, field.NotSupported(at.ChildField("operator"), t.Operator,
+				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
 		default:
 			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator",
 				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)

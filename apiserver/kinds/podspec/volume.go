@@ -74,26 +74,73 @@ func (s *Sources) As(duplicate, name string, set bool, check func(at *fieldrules
 	s.Errs = append(s.Errs, check(&at)...)
 }
 
-// volumeSource checks the source of a volume.
+// volumeSource checks the source of a volume. Only the first one is checked, in kube-apiserver's
+// order.
 func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	s := Sources{W: fldPath}
 	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return HostPath(v.HostPath, at) })
+	shared := &corev1.PersistentVolumeSource{GCEPersistentDisk: v.GCEPersistentDisk,
+		AWSElasticBlockStore: v.AWSElasticBlockStore, NFS: v.NFS, Flocker: v.Flocker, Quobyte: v.Quobyte, FC: v.FC,
+		VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk, PortworxVolume: v.PortworxVolume,
+		AzureDisk: v.AzureDisk}
+	s.One("gitRepo", v.GitRepo != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(fieldrules.Required(v.GitRepo.Repository, at, "repository"),
+			localPath(v.GitRepo.Directory, at, "directory")...)
+	})
+	s.Shared(shared, "gcePersistentDisk", "awsElasticBlockStore")
 	s.One("secret", v.Secret != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.Secret.SecretName, at, "secretName")
 		return append(errs, files(v.Secret.Items, v.Secret.DefaultMode, at)...)
+	})
+	s.Shared(shared, "nfs")
+	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
+		c := v.ISCSI
+		return ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
+			c.SecretRef != nil, "must be valid format starting with iqn, eui, or naa", at)
+	})
+	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
+		return Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
+	})
+	s.Shared(shared, "flocker")
+	s.One("persistentVolumeClaim", v.PersistentVolumeClaim != nil, func(at *fieldrules.Path) field.ErrorList {
+		return fieldrules.Required(v.PersistentVolumeClaim.ClaimName, at, "claimName")
+	})
+	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(Monitors(v.RBD.CephMonitors, at), fieldrules.Required(v.RBD.RBDImage, at, "image")...)
+	})
+	s.One("cinder", v.Cinder != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(fieldrules.Required(v.Cinder.VolumeID, at, "volumeID"), secretName(v.Cinder.SecretRef, at)...)
+	})
+	s.As("cephFS", "cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
+		return Monitors(v.CephFS.Monitors, at)
+	})
+	s.Shared(shared, "quobyte")
+	s.As("downwarAPI", "downwardAPI", v.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(mode(v.DownwardAPI.DefaultMode, at, "defaultMode"), downward(v.DownwardAPI.Items, at)...)
+	})
+	s.Shared(shared, "fc")
+	s.One("flexVolume", v.FlexVolume != nil, func(at *fieldrules.Path) field.ErrorList {
+		return FlexVolume(v.FlexVolume.Driver, v.FlexVolume.Options, at)
 	})
 	s.One("configMap", v.ConfigMap != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.ConfigMap.Name, at, "name")
 		return append(errs, files(v.ConfigMap.Items, v.ConfigMap.DefaultMode, at)...)
 	})
-	s.As("downwarAPI", "downwardAPI", v.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(mode(v.DownwardAPI.DefaultMode, at, "defaultMode"), downward(v.DownwardAPI.Items, at)...)
+	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
+			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
+	})
+	s.Shared(shared, "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk")
+	s.One("storageos", v.StorageOS != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(StorageOS(v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace, at),
+			secretName(v.StorageOS.SecretRef, at)...)
 	})
 	s.One("projected", v.Projected != nil, func(at *fieldrules.Path) field.ErrorList { return projected(v.Projected, at) })
-	s.One("persistentVolumeClaim", v.PersistentVolumeClaim != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.PersistentVolumeClaim.ClaimName, at, "claimName")
+	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
+		return ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
 	})
+	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList { return csi(v.CSI, at) })
 	s.One("ephemeral", v.Ephemeral != nil, func(at *fieldrules.Path) field.ErrorList {
 		if v.Ephemeral.VolumeClaimTemplate == nil {
 			return field.ErrorList{field.Required(at.ChildField("volumeClaimTemplate"), "")}
@@ -102,25 +149,26 @@ func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorL
 		spec := template.Child("spec")
 		return ValidateClaim(&v.Ephemeral.VolumeClaimTemplate.Spec, &spec)
 	})
-	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList {
-		errs := Driver(v.CSI.Driver, at)
-		if ref := v.CSI.NodePublishSecretRef; ref != nil {
-			if secret := at.Child("nodePublishSecretRef"); ref.Name == "" {
-				errs = append(errs, field.Required(secret.ChildField("name"), ""))
-			} else {
-				errs = append(errs, fieldrules.DNSName(ref.Name, at, "name")...)
-			}
-		}
-		return errs
-	})
 	s.One("image", v.Image != nil, func(at *fieldrules.Path) field.ErrorList {
 		return fieldrules.Required(v.Image.Reference, at, "reference")
 	})
-	remoteSource(v, &s)
 	if s.N == 0 {
 		s.Errs = append(s.Errs, field.Required(fldPath.Field(), "must specify a volume type"))
 	}
 	return s.Errs
+}
+
+// csi checks a csi source of a pod's volume.
+func csi(v *corev1.CSIVolumeSource, at *fieldrules.Path) field.ErrorList {
+	errs := Driver(v.Driver, at)
+	if ref := v.NodePublishSecretRef; ref != nil {
+		if secret := at.Child("nodePublishSecretRef"); ref.Name == "" {
+			errs = append(errs, field.Required(secret.ChildField("name"), ""))
+		} else {
+			errs = append(errs, fieldrules.DNSName(ref.Name, at, "name")...)
+		}
+	}
+	return errs
 }
 
 func emptyDir(v *corev1.EmptyDirVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
@@ -147,7 +195,7 @@ func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.Er
 func NFS(v *corev1.NFSVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Required(v.Server, fldPath, "server")
 	errs = append(errs, fieldrules.Required(v.Path, fldPath, "path")...)
-	if v.Path != "" && !path.IsAbs(v.Path) {
+	if !path.IsAbs(v.Path) {
 		errs = append(errs, field.Invalid(fldPath.ChildField("path"), v.Path, "must be an absolute path"))
 	}
 	return errs

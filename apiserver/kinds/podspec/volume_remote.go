@@ -12,73 +12,44 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// remoteSource checks the sources of a pod's volume on storage that is not the node's.
-func remoteSource(v *corev1.VolumeSource, s *Sources) {
-	s.SharedSources(&corev1.PersistentVolumeSource{GCEPersistentDisk: v.GCEPersistentDisk,
-		AWSElasticBlockStore: v.AWSElasticBlockStore, NFS: v.NFS, Flocker: v.Flocker, Quobyte: v.Quobyte, FC: v.FC,
-		VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk, PortworxVolume: v.PortworxVolume,
-		AzureDisk: v.AzureDisk})
-	s.One("gitRepo", v.GitRepo != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.GitRepo.Repository, at, "repository"),
-			localPath(v.GitRepo.Directory, at, "directory")...)
-	})
-	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
-		c := v.ISCSI
-		return ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
-			c.SecretRef != nil, "must be valid format starting with iqn, eui, or naa", at)
-	})
-	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
-		return Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
-	})
-	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(Monitors(v.RBD.CephMonitors, at), fieldrules.Required(v.RBD.RBDImage, at, "image")...)
-	})
-	s.One("flexVolume", v.FlexVolume != nil, func(at *fieldrules.Path) field.ErrorList {
-		return FlexVolume(v.FlexVolume.Driver, v.FlexVolume.Options, at)
-	})
-	s.One("cinder", v.Cinder != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.Cinder.VolumeID, at, "volumeID"), secretName(v.Cinder.SecretRef, at)...)
-	})
-	s.As("cephFS", "cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
-		return Monitors(v.CephFS.Monitors, at)
-	})
-	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
-			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
-	})
-	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
-		return ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
-	})
-	s.One("storageos", v.StorageOS != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(StorageOS(v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace, at),
-			secretName(v.StorageOS.SecretRef, at)...)
-	})
-}
-
-// SharedSources checks the sources that a pod's volume and a persistent volume have in common.
-func (s *Sources) SharedSources(v *corev1.PersistentVolumeSource) {
-	s.As("gcePersistentDisk", "persistentDisk", v.GCEPersistentDisk != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.GCEPersistentDisk.PDName, at, "pdName"),
-			partition(v.GCEPersistentDisk.Partition, at)...)
-	})
-	s.One("awsElasticBlockStore", v.AWSElasticBlockStore != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AWSElasticBlockStore.VolumeID, at, "volumeID"),
-			partition(v.AWSElasticBlockStore.Partition, at)...)
-	})
-	s.One("flocker", v.Flocker != nil, func(at *fieldrules.Path) field.ErrorList { return flocker(v.Flocker, at) })
-	s.One("nfs", v.NFS != nil, func(at *fieldrules.Path) field.ErrorList { return NFS(v.NFS, at) })
-	s.One("quobyte", v.Quobyte != nil, func(at *fieldrules.Path) field.ErrorList { return quobyte(v.Quobyte, at) })
-	s.One("fc", v.FC != nil, func(at *fieldrules.Path) field.ErrorList { return fibreChannel(v.FC, at) })
-	s.One("vsphereVolume", v.VsphereVolume != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.VsphereVolume.VolumePath, at, "volumePath")
-	})
-	s.One("photonPersistentDisk", v.PhotonPersistentDisk != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.PhotonPersistentDisk.PdID, at, "pdID")
-	})
-	s.One("portworxVolume", v.PortworxVolume != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.PortworxVolume.VolumeID, at, "volumeID")
-	})
-	s.One("azureDisk", v.AzureDisk != nil, func(at *fieldrules.Path) field.ErrorList { return azureDisk(v.AzureDisk, at) })
+// Shared checks sources of these names that a pod's volume and a persistent volume have in common.
+func (s *Sources) Shared(v *corev1.PersistentVolumeSource, names ...string) {
+	for _, name := range names {
+		switch name {
+		case "gcePersistentDisk":
+			s.As(name, "persistentDisk", v.GCEPersistentDisk != nil, func(at *fieldrules.Path) field.ErrorList {
+				return append(fieldrules.Required(v.GCEPersistentDisk.PDName, at, "pdName"),
+					partition(v.GCEPersistentDisk.Partition, at)...)
+			})
+		case "awsElasticBlockStore":
+			s.One(name, v.AWSElasticBlockStore != nil, func(at *fieldrules.Path) field.ErrorList {
+				return append(fieldrules.Required(v.AWSElasticBlockStore.VolumeID, at, "volumeID"),
+					partition(v.AWSElasticBlockStore.Partition, at)...)
+			})
+		case "nfs":
+			s.One(name, v.NFS != nil, func(at *fieldrules.Path) field.ErrorList { return NFS(v.NFS, at) })
+		case "flocker":
+			s.One(name, v.Flocker != nil, func(at *fieldrules.Path) field.ErrorList { return flocker(v.Flocker, at) })
+		case "quobyte":
+			s.One(name, v.Quobyte != nil, func(at *fieldrules.Path) field.ErrorList { return quobyte(v.Quobyte, at) })
+		case "fc":
+			s.One(name, v.FC != nil, func(at *fieldrules.Path) field.ErrorList { return fibreChannel(v.FC, at) })
+		case "vsphereVolume":
+			s.One(name, v.VsphereVolume != nil, func(at *fieldrules.Path) field.ErrorList {
+				return fieldrules.Required(v.VsphereVolume.VolumePath, at, "volumePath")
+			})
+		case "photonPersistentDisk":
+			s.One(name, v.PhotonPersistentDisk != nil, func(at *fieldrules.Path) field.ErrorList {
+				return fieldrules.Required(v.PhotonPersistentDisk.PdID, at, "pdID")
+			})
+		case "portworxVolume":
+			s.One(name, v.PortworxVolume != nil, func(at *fieldrules.Path) field.ErrorList {
+				return fieldrules.Required(v.PortworxVolume.VolumeID, at, "volumeID")
+			})
+		case "azureDisk":
+			s.One(name, v.AzureDisk != nil, func(at *fieldrules.Path) field.ErrorList { return azureDisk(v.AzureDisk, at) })
+		}
+	}
 }
 
 // secretName checks that a reference to a secret has a name.

@@ -22,6 +22,11 @@ func VolumeAttachments() kinds.Kind {
 		Plural: "volumeattachments", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
 		Name:     fieldrules.NameIsSubdomain,
 		Validate: validateAttachment,
+		Default: func(a *storagev1.VolumeAttachment) {
+			if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
+				core.DefaultVolumeSource(inline)
+			}
+		},
 		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
 			return fieldrules.ImmutableStruct(a.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
