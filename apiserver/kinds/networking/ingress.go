@@ -108,6 +108,7 @@ func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorLis
 	return fieldrules.Invalid(validation.IsDNS1123Subdomain(h), h, fldPath, name)
 }
 
+// ingressRule checks the host and the paths of a rule.
 func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Host != "" {
