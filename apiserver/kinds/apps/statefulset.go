@@ -127,10 +127,11 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 
 // statefulTemplate checks the template with the volumes of the claims added.
 func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
-	if len(spec.VolumeClaimTemplates) == 0 {
-		return workload.RestartsAlways(&spec.Template, "ReplicaSet")
-	}
 	t := spec.Template
+	t.Spec.Subdomain, t.Spec.Hostname = "", "" // the controller replaces them
+	if len(spec.VolumeClaimTemplates) == 0 {
+		return workload.RestartsAlways(&t, "ReplicaSet")
+	}
 	var volumes []corev1.Volume // those of claims first, each name once
 	for i, c := range spec.VolumeClaimTemplates {
 		same := func(o corev1.PersistentVolumeClaim) bool { return o.Name == c.Name }
