@@ -31,6 +31,5 @@ func (r Review[T]) create(ctx context.Context, question T, validate rest.Validat
 			return nil, err
 		}
 	}
-	question.SetManagedFields(nil)
 	return question, r.Answer(ctx, question)
 }

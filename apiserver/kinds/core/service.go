@@ -340,7 +340,8 @@ func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 		return errs
 	}
 	for i, f := range spec.IPFamilies[:min(len(spec.IPFamilies), len(spec.ClusterIPs))] {
-		if ip, at := spec.ClusterIPs[i], list.Index(i); f != familyOf(ip) {
+		known := f == corev1.IPv4Protocol || f == corev1.IPv6Protocol
+		if ip, at := spec.ClusterIPs[i], list.Index(i); known && f != familyOf(ip) {
 			errs = append(errs, field.Invalid(at.Field(), ip,
 				fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", f, i)))
 		}

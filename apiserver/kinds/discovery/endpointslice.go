@@ -93,7 +93,7 @@ func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 			errs = append(errs, sliceAddress(a, s.AddressType, &addresses, j)...)
 		}
 		if e.Hostname != nil {
-			errs = append(errs, fieldrules.DNSLabel(*e.Hostname, &at, "hostname")...)
+			errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(*e.Hostname), *e.Hostname, &at, "hostname")...)
 		}
 		if e.NodeName != nil {
 			errs = append(errs, fieldrules.DNSName(*e.NodeName, &at, "nodeName")...)

@@ -23,7 +23,7 @@ func ServiceCIDRs(addresses *core.Addresses) kinds.Kind {
 		Type: &networkingv1.ServiceCIDR{}, List: &networkingv1.ServiceCIDRList{},
 		Plural: "servicecidrs", Cluster: true,
 		Name:           fieldrules.NameIsSubdomain,
-		Validate:       func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
+		ValidateCreate: func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
 		ValidateUpdate: validateServiceCIDRUpdate,
 		Status:         true,
 		More: func(s kinds.Stored[*networkingv1.ServiceCIDR]) map[string]rest.Storage {

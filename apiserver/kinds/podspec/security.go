@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -72,13 +71,3 @@ func AppArmorOf(annotation string) *corev1.AppArmorProfile {
 
 // DeprecatedAppArmor is the warning about the annotation.
 const DeprecatedAppArmor = `deprecated since v1.30; use the "appArmorProfile" field instead`
-
-// windowsOptions checks the name of the credential specification, which is that of a custom resource.
-func windowsOptions(o *corev1.WindowsSecurityContextOptions, fldPath *fieldrules.Path) field.ErrorList {
-	if o == nil || o.GMSACredentialSpecName == nil {
-		return nil
-	}
-	at := fldPath.Child("windowsOptions")
-	name := *o.GMSACredentialSpecName
-	return fieldrules.Invalid(validation.IsDNS1123Subdomain(name), name, &at, "gmsaCredentialSpecName")
-}
