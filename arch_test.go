@@ -27,7 +27,7 @@ var may = []struct {
 
 	{path: "apiserver", imports: []string{"storage", "apiserver"}},
 	{path: "apiserver/schema"},
-	{path: "apiserver/managedfields", imports: []string{"apiserver/schema"}},
+	{path: "apiserver/managedfields", imports: []string{"apiserver/schema", "internal/equality"}},
 	{path: "apiserver/resource", imports: []string{"apiserver/managedfields"}},
 	{path: "apiserver/store", imports: []string{"storage"}},
 	{path: "apiserver/aggregator", imports: []string{"apiserver/resource", "apiserver/webhook", "storage"}},
@@ -41,12 +41,12 @@ var may = []struct {
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/openapi", imports: []string{"apiserver/resource", "apiserver/schema"}},
 	{path: "apiserver/builtin", imports: []string{"apiserver/kinds"}},
-	{path: "apiserver/kinds", imports: []string{"apiserver/resource", "apiserver/managedfields"}},
+	{path: "apiserver/kinds", imports: []string{"apiserver/resource", "apiserver/managedfields", "internal/equality"}},
 	{path: "apiserver/kinds/fieldrules"},
 	{path: "apiserver/kinds/columns"},
 	{path: "apiserver/kinds/allocator", outside: []string{"k8s.io/apimachinery"}},
 	{path: "apiserver/kinds/podspec", imports: []string{"apiserver/kinds/fieldrules"}},
-	{path: "apiserver/kinds/workload", imports: []string{"apiserver/kinds/fieldrules", "apiserver/kinds/columns", "apiserver/kinds/podspec"}},
+	{path: "apiserver/kinds/workload", imports: []string{"apiserver/kinds/fieldrules", "apiserver/kinds/columns", "apiserver/kinds/podspec", "internal/equality"}},
 	{path: "apiserver/crd", imports: []string{"apiserver/resource", "apiserver/managedfields", "apiserver/store", "storage"}},
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},

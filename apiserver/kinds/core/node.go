@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/fields"
@@ -21,6 +20,7 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/internal/equality"
 )
 
 // Nodes describes the kind Node.
@@ -173,7 +173,7 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 			"node updates may not change providerID except from \"\" to valid"))
 	}
 	//lint:ignore SA1019 the API still has the field, and validates it
-	if !apiequality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
+	if !equality.Semantic(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("configSource"), "configSource may not be set"))
 	}
 	return errs

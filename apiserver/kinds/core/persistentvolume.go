@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -16,6 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/internal/equality"
 )
 
 // PersistentVolumes describes the kind PersistentVolume.
@@ -235,7 +235,7 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 
 func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	var errs field.ErrorList
-	if !apiequality.Semantic.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
+	if !equality.Semantic(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentvolumesource"),
 			"spec.persistentvolumesource is immutable after creation"))
 	}
