@@ -37,7 +37,7 @@ var may = []struct {
 	{path: "apiserver/serviceaccount"},
 	{path: "apiserver/admission", imports: []string{"internal/quota"}},
 	{path: "apiserver/webhook"},
-	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields"}},
+	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields", "internal/equality"}},
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},
 	{path: "apiserver/openapi", imports: []string{"apiserver/resource", "apiserver/schema"}},
 	{path: "apiserver/builtin", imports: []string{"apiserver/kinds"}},

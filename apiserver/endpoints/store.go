@@ -3,14 +3,19 @@ package endpoints
 import (
 	"context"
 	"errors"
+	"reflect"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 	storageerrors "k8s.io/apiserver/pkg/storage/errors"
+
+	"flyball.dev/internal/equality"
 )
 
 // errTerminating is returned for an update of an object that is being deleted. It may complete the
@@ -60,8 +65,8 @@ func (w *write) store(ctx context.Context, s stored, info *replacement,
 		preconditions.UID = p.UID
 	}
 	result, err := s.updater.Update(ctx, key, preconditions,
-		func(current runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			next, err := w.next(ctx, s.Store, info, current, meta)
+		func(current runtime.Object, at storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			next, err := w.next(ctx, s.Store, info, current, at)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -73,7 +78,7 @@ func (w *write) store(ctx context.Context, s stored, info *replacement,
 				}
 				finish = func(written bool) { f(ctx, written) }
 			}
-			next, err = prepared(ctx, s.UpdateStrategy, next, current, validate)
+			err = prepare(ctx, s.UpdateStrategy, next, current, validate)
 			finish(err == nil)
 			return next, nil, err
 		})
@@ -91,7 +96,7 @@ func (w *write) store(ctx context.Context, s stored, info *replacement,
 
 // next returns the object that replaces the current one, with its resource version.
 func (w *write) next(ctx context.Context, s *registry.Store, info *replacement, current runtime.Object,
-	meta storage.ResponseMeta) (runtime.Object, error) {
+	at storage.ResponseMeta) (runtime.Object, error) {
 	if old, ok := current.(object); !ok || old.GetDeletionTimestamp() != nil {
 		return nil, errTerminating
 	}
@@ -104,26 +109,61 @@ func (w *write) next(ctx context.Context, s *registry.Store, info *replacement, 
 	switch {
 	case err != nil:
 		return nil, err
-	case version == meta.ResourceVersion:
+	case version == at.ResourceVersion:
 		return next, nil
 	case version != 0:
 		return nil, apierrors.NewConflict(w.resource.Scope.Resource.GroupResource(), w.name, errors.New(registry.OptimisticLockErrorMsg))
 	case !s.UpdateStrategy.AllowUnconditionalUpdate(ctx):
 		return nil, errUnusual
 	default:
-		return next, versioner.UpdateObject(next, meta.ResourceVersion)
+		return next, versioner.UpdateObject(next, at.ResourceVersion)
 	}
 }
 
-// prepared returns an object as it is to be stored, if it is valid and admitted.
-func prepared(ctx context.Context, strategy rest.RESTUpdateStrategy, next, current runtime.Object,
-	validate rest.ValidateObjectUpdateFunc) (runtime.Object, error) {
+// prepare makes an object what is to be stored, and fails if it is invalid or not admitted.
+func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, current runtime.Object,
+	validate rest.ValidateObjectUpdateFunc) error {
 	if err := rest.BeforeUpdate(strategy, ctx, next, current); err != nil {
-		return nil, err
+		return err
 	}
-	next, err := fieldmanager.IgnoreManagedFieldsTimestampsTransformer(ctx, next, current)
-	if err != nil || validate == nil {
-		return next, err
+	keepTimestamps(next.(object), current.(object))
+	if validate == nil {
+		return nil
 	}
-	return next, validate(ctx, next, current)
+	return validate(ctx, next, current)
+}
+
+// keepTimestamps sets the timestamps of an object's managed fields to those of the current object if
+// the objects are equal but for them, as upstream's IgnoreManagedFieldsTimestampsTransformer does:
+// then nothing is written.
+func keepTimestamps(next, current object) {
+	start, outcome := time.Now(), "unequal_objects_fast"
+	defer func() { metrics.RecordTimestampComparisonLatency(outcome, time.Since(start)) }()
+	now, was := next.GetManagedFields(), current.GetManagedFields()
+	if len(now) != len(was) {
+		return
+	}
+	later := false
+	for i := range now {
+		if !sameFields(&now[i], &was[i]) {
+			return
+		}
+		later = later || !now[i].Time.Equal(was[i].Time)
+	}
+	if !later {
+		return
+	}
+	outcome = "equal_objects"
+	next.SetManagedFields(was)
+	if !equality.Semantic(next, current) {
+		outcome = "unequal_objects_slow"
+		next.SetManagedFields(now)
+	}
+}
+
+// sameFields reports whether two entries of managed fields are equal but for their timestamps.
+func sameFields(a, b *metav1.ManagedFieldsEntry) bool {
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource &&
+		a.APIVersion == b.APIVersion && a.FieldsType == b.FieldsType &&
+		equality.Identical(reflect.ValueOf(a.FieldsV1), reflect.ValueOf(b.FieldsV1))
 }

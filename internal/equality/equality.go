@@ -3,31 +3,39 @@
 package equality
 
 import (
+	"maps"
 	"reflect"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Semantic reports whether two values are equal as [apiequality.Semantic] defines it. Most of what a
-// server compares is identical, which costs a fraction to find out.
+// Semantic reports whether two values are equal as apimachinery's equality.Semantic defines it: nil
+// is the same as empty, and quantities and times are compared by value. The values must be trees,
+// as for Identical, and have no selectors.
 func Semantic(a, b any) bool {
-	return Identical(reflect.ValueOf(a), reflect.ValueOf(b)) || apiequality.Semantic.DeepEqual(a, b)
+	return comparison{semantic: true}.equal(reflect.ValueOf(a), reflect.ValueOf(b))
 }
 
 // Identical reports whether two values are deeply equal as [reflect.DeepEqual] defines it. The
 // values must be trees: of pointers, maps and slices, none may contain itself.
 func Identical(a, b reflect.Value) bool {
+	return comparison{}.equal(a, b)
+}
+
+// comparison is one of the two ways to compare values.
+type comparison struct{ semantic bool }
+
+// equal compares two values, which may be invalid or of different types.
+func (c comparison) equal(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() {
 		return a.IsValid() == b.IsValid()
 	}
-	if a.Type() != b.Type() {
-		return false
-	}
-	return identical(a, b)
+	return a.Type() == b.Type() && c.same(a, b)
 }
 
-// identical compares two values of one type.
-func identical(a, b reflect.Value) bool {
+// same compares two values of one type.
+func (c comparison) same(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.String:
 		return a.String() == b.String()
@@ -35,13 +43,14 @@ func identical(a, b reflect.Value) bool {
 		return a.Bool() == b.Bool()
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return a.Int() == b.Int()
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return a.Uint() == b.Uint()
-	case reflect.Float32, reflect.Float64:
-		return a.Float() == b.Float()
 	case reflect.Struct:
+		if c.semantic {
+			if equal, ok := sameValue(a, b); ok {
+				return equal
+			}
+		}
 		for i := range a.NumField() {
-			if !identical(a.Field(i), b.Field(i)) {
+			if !c.same(a.Field(i), b.Field(i)) {
 				return false
 			}
 		}
@@ -50,24 +59,21 @@ func identical(a, b reflect.Value) bool {
 		if a.IsNil() || b.IsNil() || a.UnsafePointer() == b.UnsafePointer() {
 			return a.UnsafePointer() == b.UnsafePointer()
 		}
-		return identical(a.Elem(), b.Elem())
+		return c.same(a.Elem(), b.Elem())
 	case reflect.Slice:
-		if a.IsNil() != b.IsNil() || a.Len() != b.Len() {
+		if a.Len() != b.Len() || (a.IsNil() != b.IsNil() && !c.semantic) {
 			return false
 		}
-		if a.UnsafePointer() == b.UnsafePointer() {
-			return true
-		}
-		return elements(a, b)
+		return a.UnsafePointer() == b.UnsafePointer() || c.elements(a, b)
 	case reflect.Array:
-		return elements(a, b)
+		return c.elements(a, b)
 	case reflect.Map:
-		if a.IsNil() != b.IsNil() || a.Len() != b.Len() {
+		if a.Len() != b.Len() || (a.IsNil() != b.IsNil() && !c.semantic) {
 			return false
 		}
-		return a.UnsafePointer() == b.UnsafePointer() || entries(a, b)
+		return a.UnsafePointer() == b.UnsafePointer() || c.entries(a, b)
 	case reflect.Interface:
-		return Identical(a.Elem(), b.Elem())
+		return c.equal(a.Elem(), b.Elem())
 	case reflect.Func:
 		return a.IsNil() && b.IsNil()
 	default:
@@ -75,30 +81,57 @@ func identical(a, b reflect.Value) bool {
 	}
 }
 
-func elements(a, b reflect.Value) bool {
+var (
+	quantity  = reflect.TypeFor[resource.Quantity]()
+	timestamp = reflect.TypeFor[metav1.Time]()
+	microTime = reflect.TypeFor[metav1.MicroTime]()
+	fieldsV1  = reflect.TypeFor[metav1.FieldsV1]()
+)
+
+// sameValue compares structs that stand for a single value. It returns false if these do not.
+func sameValue(a, b reflect.Value) (equal, ok bool) {
+	switch a.Type() {
+	case quantity:
+		x, y := valueOf[resource.Quantity](a), valueOf[resource.Quantity](b)
+		return x.Cmp(*y) == 0, true
+	case timestamp:
+		return valueOf[metav1.Time](a).UTC() == valueOf[metav1.Time](b).UTC(), true
+	case microTime:
+		return valueOf[metav1.MicroTime](a).UTC() == valueOf[metav1.MicroTime](b).UTC(), true
+	case fieldsV1:
+		return valueOf[metav1.FieldsV1](a).Equal(*valueOf[metav1.FieldsV1](b)), true
+	default:
+		return false, false
+	}
+}
+
+// valueOf returns a pointer to a value of type T, or to a copy of one that has no address.
+func valueOf[T any](v reflect.Value) *T {
+	if v.CanAddr() {
+		return v.Addr().Interface().(*T)
+	}
+	x := v.Interface().(T)
+	return &x
+}
+
+func (c comparison) elements(a, b reflect.Value) bool {
 	for i := range a.Len() {
-		if !identical(a.Index(i), b.Index(i)) {
+		if !c.same(a.Index(i), b.Index(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-func entries(a, b reflect.Value) bool {
+func (c comparison) entries(a, b reflect.Value) bool {
 	if a.CanInterface() && b.CanInterface() {
 		if x, ok := a.Interface().(map[string]string); ok {
-			y := b.Interface().(map[string]string)
-			for key, value := range x {
-				if other, ok := y[key]; !ok || other != value {
-					return false
-				}
-			}
-			return true
+			return maps.Equal(x, b.Interface().(map[string]string))
 		}
 	}
 	for it := a.MapRange(); it.Next(); {
 		other := b.MapIndex(it.Key())
-		if !other.IsValid() || !identical(it.Value(), other) {
+		if !other.IsValid() || !c.same(it.Value(), other) {
 			return false
 		}
 	}
