@@ -114,7 +114,7 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, handler ht
 //
 //go:noinline
 func growStack() {
-	var frame [16 << 10]byte
+	var frame [8 << 10]byte
 	frame[len(os.Args)%len(frame)] = 1
 	runtime.KeepAlive(&frame)
 }
