@@ -8,6 +8,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/waitgroup"
@@ -81,6 +83,9 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, handler ht
 			if s.inFlight.Add(1) == nil { // or else it is stopping, and the handler refuses the request
 				defer s.inFlight.Done()
 			}
+			if r.Method != http.MethodGet {
+				growStack()
+			}
 			handler.ServeHTTP(w, r)
 		}),
 		// The handler removes the deadlines of long-running requests.
@@ -102,6 +107,16 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, handler ht
 		s.err = s.server.ServeTLS(listener, "", "")
 	}()
 	return s, nil
+}
+
+// growStack makes the stack of a goroutine as large as a write needs it. A stack that grows as it
+// fills is copied several times, the last time with many frames.
+//
+//go:noinline
+func growStack() {
+	var frame [8 << 10]byte
+	frame[len(os.Args)%len(frame)] = 1
+	runtime.KeepAlive(&frame)
 }
 
 // urlOf returns the URL at which clients on this host reach a listener. Instead of an unspecified

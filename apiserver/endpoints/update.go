@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,7 +43,14 @@ func (w *write) replace(ctx context.Context, storage rest.Updater, uid types.UID
 			w.attributes(ctx, nil, nil, admission.Update, options), w.resource.Scope)
 	}
 	refuse := func(context.Context, runtime.Object) error { return errUnusual }
-	result, _, err := storage.Update(ctx, w.name, &replacement{w, uid, options, change}, refuse, validate, false, options)
+	info := &replacement{w, uid, options, change}
+	if store, ok := storeOf(storage); ok {
+		result, err := w.store(ctx, store, info, validate)
+		if !errors.Is(err, errTerminating) {
+			return result, err
+		}
+	}
+	result, _, err := storage.Update(ctx, w.name, info, refuse, validate, false, options)
 	return result, err
 }
 

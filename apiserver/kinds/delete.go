@@ -22,6 +22,9 @@ type deleting[T Object] struct {
 	before func(ctx context.Context, name string, options *metav1.DeleteOptions) error
 }
 
+// Registry returns the registry that updates the objects.
+func (d deleting[T]) Registry() *registry.Store { return d.Store }
+
 func (d deleting[T]) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if err := d.before(ctx, name, options); err != nil {
@@ -44,6 +47,9 @@ type terminating[T Object] struct {
 	*registry.Store
 	terminate func(obj T) bool
 }
+
+// Registry returns the registry that updates the objects.
+func (t terminating[T]) Registry() *registry.Store { return t.Store }
 
 var errRemove = errors.New("the object can be removed at once")
 

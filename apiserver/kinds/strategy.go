@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // strategy is a kind's strategy for upstream's registry: the rules that all kinds share, and then
@@ -279,7 +279,7 @@ func (l layout) status(obj any) reflect.Value {
 func (l layout) sameSpec(a, b any) bool {
 	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for _, i := range l.desired {
-		if !apiequality.Semantic.DeepEqual(x.Field(i).Addr().Interface(), y.Field(i).Addr().Interface()) {
+		if !equality.Semantic(x.Field(i).Addr().Interface(), y.Field(i).Addr().Interface()) {
 			return false
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"flyball.dev/internal/equality"
 )
 
 // comparer finds the fields in which two values of one type differ, as structured-merge-diff does
@@ -30,7 +32,7 @@ func compareValues(m *mergeType, old, now reflect.Value) (*typed.Comparison, boo
 
 // compare compares two values of which neither is omitted.
 func (c *comparer) compare(m *mergeType, old, now reflect.Value) {
-	if old.Kind() != reflect.Struct && equal(old, now) {
+	if equality.Identical(old, now) {
 		return
 	}
 	switch old.Kind() {
@@ -57,7 +59,7 @@ func (c *comparer) compare(m *mergeType, old, now reflect.Value) {
 func (c *comparer) leaf(m *mergeType, old, now reflect.Value) {
 	switch {
 	case m.nested:
-		c.failed = c.failed || !equal(old, now)
+		c.failed = c.failed || !equality.Identical(old, now)
 	case !sameJSON(old, now):
 		c.out.Modified.Insert(c.path)
 	}
@@ -65,7 +67,7 @@ func (c *comparer) leaf(m *mergeType, old, now reflect.Value) {
 
 // sameJSON reports whether two values are equal for structured-merge-diff.
 func sameJSON(a, b reflect.Value) bool {
-	if equal(a, b) {
+	if equality.Identical(a, b) {
 		return true
 	}
 	if t := a.Type(); t.NumMethod() == 0 && reflect.PointerTo(t).NumMethod() == 0 {

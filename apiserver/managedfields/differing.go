@@ -3,6 +3,8 @@ package managedfields
 import (
 	"reflect"
 	"slices"
+
+	"flyball.dev/internal/equality"
 )
 
 // reduce removes from two structs of one type what is equal in both, so that comparing them costs
@@ -17,7 +19,7 @@ func (m *mergeType) reduce(a, b reflect.Value) {
 		switch {
 		case f.typ.granularity == granularStruct && x.Kind() == reflect.Struct && !f.absentEmpty:
 			f.typ.reduce(x, y)
-		case equal(x, y):
+		case equality.Identical(x, y):
 			x.SetZero()
 			y.SetZero()
 		case f.typ.granularity == granularStruct && x.Kind() == reflect.Pointer && !x.IsNil() && !y.IsNil():
@@ -32,31 +34,6 @@ func copyPointee(p reflect.Value) reflect.Value {
 	c.Elem().Set(p.Elem())
 	p.Set(c)
 	return c.Elem()
-}
-
-// equal reports whether two values of one type are equal. It may return false for some that have the
-// same JSON.
-func equal(a, b reflect.Value) bool {
-	switch a.Kind() {
-	case reflect.String:
-		return a.String() == b.String()
-	case reflect.Bool:
-		return a.Bool() == b.Bool()
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return a.Int() == b.Int()
-	case reflect.Slice, reflect.Map:
-		if a.Len() == 0 && b.Len() == 0 {
-			return a.IsNil() == b.IsNil()
-		}
-		if a.Len() != b.Len() {
-			return false
-		}
-	case reflect.Pointer:
-		if a.IsNil() || b.IsNil() {
-			return a.IsNil() && b.IsNil()
-		}
-	}
-	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
 // reduceMaps returns copies of two JSON objects without what is equal in both and without the keys

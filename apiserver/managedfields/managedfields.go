@@ -58,7 +58,7 @@ func (w Write) creates(old metav1.Object) bool {
 
 // owner returns the entry of the manager of a write, with fields in the encoding of FieldsV1.
 func (w Write) owner(apiVersion string, fields []byte) metav1.ManagedFieldsEntry {
-	now := metav1.NewTime(time.Now().UTC())
+	now := metav1.NewTime(time.Now().UTC().Truncate(time.Second)) // as it is stored
 	return metav1.ManagedFieldsEntry{
 		Manager: w.Manager, Operation: w.Operation, Subresource: w.Subresource, APIVersion: apiVersion,
 		Time: &now, FieldsType: fieldsType, FieldsV1: metav1.NewFieldsV1(string(fields)),

@@ -45,6 +45,9 @@ func (s *Status) Update(ctx context.Context, name string, info rest.UpdatedObjec
 	return s.store.Update(ctx, name, info, onCreate, onUpdate, false, options)
 }
 
+// Registry returns the registry that updates the objects.
+func (s *Status) Registry() *registry.Store { return s.store }
+
 // GetResetFields implements [rest.ResetFieldsStrategy].
 func (s *Status) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return s.store.GetResetFields()

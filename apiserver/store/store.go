@@ -6,7 +6,7 @@
 // list, watch and predicate; it must not be changed. The results of methods follow three rules:
 //
 //   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller.
-//   - GetList returns shallow copies: the caller may set fields of an item (such as its kind or
+//   - GetList and Update return shallow copies: the caller may set fields of an item (such as its kind or
 //     resource version) but must not modify its maps, slices and what its pointers refer to.
 //     Upstream's watch cache does the same.
 //   - Watch sends objects that cache their encodings (runtime.CacheableObject), each made once for
@@ -144,9 +144,47 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 // GuaranteedUpdate implements storage.Interface. It ignores the cached object.
 func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
 	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc, _ runtime.Object) error {
-	key, err := s.key(key, false)
+	written, err := s.update(ctx, key, ignoreNotFound, preconditions, update, func(r *storage.Record) (runtime.Object, error) {
+		current := emptyLike(out)
+		if r == nil {
+			return current, nil
+		}
+		return current, s.extract(r, current)
+	})
 	if err != nil {
 		return err
+	}
+	return s.extract(written, out)
+}
+
+// Update is GuaranteedUpdate for an object that exists. It returns a shallow copy of what is stored,
+// as GetList does.
+func (s *Store) Update(ctx context.Context, key string, preconditions *apistorage.Preconditions,
+	update apistorage.UpdateFunc) (runtime.Object, error) {
+	written, err := s.update(ctx, key, false, preconditions, update, func(r *storage.Record) (runtime.Object, error) {
+		o, err := s.object(r)
+		if err != nil {
+			return nil, err
+		}
+		return o.DeepCopyObject(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.object(written)
+	if err != nil {
+		return nil, err
+	}
+	return o.shallow(), nil
+}
+
+// update applies an update until no other write interferes, and returns the record that it wrote. The
+// update gets what read returns for the current record, nil for none.
+func (s *Store) update(ctx context.Context, key string, ignoreNotFound bool, preconditions *apistorage.Preconditions,
+	update apistorage.UpdateFunc, read func(*storage.Record) (runtime.Object, error)) (*storage.Record, error) {
+	key, err := s.key(key, false)
+	if err != nil {
+		return nil, err
 	}
 	record, err := s.backend.Get(ctx, key)
 	for {
@@ -154,15 +192,15 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 			record, err = nil, nil
 		}
 		if err != nil {
-			return fromBackend(key, err)
+			return nil, fromBackend(key, err)
 		}
 		var written *storage.Record
-		written, record, err = s.tryUpdate(ctx, key, record, out, preconditions, update)
+		written, record, err = s.tryUpdate(ctx, key, record, preconditions, update, read)
 		switch {
 		case err == nil:
-			return s.extract(written, out)
+			return written, nil
 		case !errors.Is(err, storage.ErrConflict):
-			return fromBackend(key, err)
+			return nil, fromBackend(key, err)
 		case record == nil:
 			err = storage.ErrNotFound
 		default:
@@ -174,16 +212,16 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 // tryUpdate applies an update to the object of a record, nil for none, and returns the record that
 // it wrote, or the given one if nothing has changed. With storage.ErrConflict it returns the
 // current record.
-func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, out runtime.Object,
-	preconditions *apistorage.Preconditions, update apistorage.UpdateFunc) (written, current *storage.Record, err error) {
-	input := emptyLike(out)
+func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Record, preconditions *apistorage.Preconditions,
+	update apistorage.UpdateFunc, read func(*storage.Record) (runtime.Object, error)) (written, current *storage.Record, err error) {
+	input, err := read(record)
+	if err != nil {
+		return nil, nil, err
+	}
 	var meta apistorage.ResponseMeta
 	var before []byte
 	expect := storage.Absent
 	if record != nil {
-		if err := s.extract(record, input); err != nil {
-			return nil, nil, err
-		}
 		meta.ResourceVersion, expect, before = record.Revision, record.Revision, record.Value()
 	}
 	if err := preconditions.Check(key, input); err != nil {
@@ -273,5 +311,13 @@ func (s *Store) encode(obj runtime.Object) ([]byte, error) {
 	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
 		return nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
 	}
-	return runtime.Encode(s.codec, obj)
+	encoder, ok := s.codec.(runtime.EncoderWithAllocator)
+	if !ok {
+		return runtime.Encode(s.codec, obj)
+	}
+	memory := runtime.AllocatorPool.Get().(*runtime.Allocator)
+	defer runtime.AllocatorPool.Put(memory)
+	var encoded bytes.Buffer
+	err := encoder.EncodeWithAllocator(obj, &encoded, memory)
+	return encoded.Bytes(), err
 }

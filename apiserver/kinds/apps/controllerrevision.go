@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -12,6 +11,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // ControllerRevisions describes the kind ControllerRevision.
@@ -24,7 +24,7 @@ func ControllerRevisions() kinds.Kind {
 		},
 		ValidateCreate: validateRevisionData,
 		ValidateUpdate: func(r, old *appsv1.ControllerRevision) field.ErrorList {
-			if apiequality.Semantic.DeepEqual(dataOf(r.Data), dataOf(old.Data)) {
+			if equality.Semantic(dataOf(r.Data), dataOf(old.Data)) {
 				return nil
 			}
 			return fieldrules.Immutable(r.Data, old.Data, &fieldrules.Root, "data")

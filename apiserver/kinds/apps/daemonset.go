@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -18,6 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 	"flyball.dev/apiserver/kinds/workload"
+	"flyball.dev/internal/equality"
 )
 
 // DaemonSets describes the kind DaemonSet.
@@ -79,7 +79,7 @@ func prepareDaemonSet(_ context.Context, d, old *appsv1.DaemonSet) {
 	n := int64(1)
 	if old != nil {
 		n, _ = strconv.ParseInt(old.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
-		if !apiequality.Semantic.DeepEqual(d.Spec.Template, old.Spec.Template) {
+		if !equality.Semantic(&d.Spec.Template, &old.Spec.Template) {
 			n++
 		}
 	}

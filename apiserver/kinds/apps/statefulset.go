@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -15,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 	"flyball.dev/apiserver/kinds/workload"
+	"flyball.dev/internal/equality"
 )
 
 // StatefulSets describes the kind StatefulSet.
@@ -187,7 +187,7 @@ func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
 	now.MinReadySeconds = old.Spec.MinReadySeconds
 	now.Ordinals, now.RevisionHistoryLimit = old.Spec.Ordinals, old.Spec.RevisionHistoryLimit
 	now.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
-	if apiequality.Semantic.DeepEqual(now, old.Spec) {
+	if equality.Semantic(&now, &old.Spec) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(fieldrules.Spec.Field(),

@@ -11,7 +11,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,6 +24,7 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
 	"flyball.dev/apiserver/kinds/workload"
+	"flyball.dev/internal/equality"
 )
 
 // Jobs describes the kind Job.
@@ -259,12 +259,12 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	template := now.Template
 	if podsMutable(old) {
 		template = unscheduled(&now.Template, &was.Template)
-		if !apiequality.Semantic.DeepEqual(template.Spec, was.Template.Spec) {
+		if !equality.Semantic(template.Spec, was.Template.Spec) {
 			errs = append(errs, fieldrules.Immutable(now.Template.Spec, was.Template.Spec, &fieldrules.Spec, "template.spec")...)
 		}
 		return errs
 	}
-	if !apiequality.Semantic.DeepEqual(template, was.Template) {
+	if !equality.Semantic(template, was.Template) {
 		errs = append(errs, fieldrules.Immutable(template, was.Template, &fieldrules.Spec, "template")...)
 	}
 	return errs

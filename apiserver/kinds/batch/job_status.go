@@ -6,11 +6,11 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/workload"
+	"flyball.dev/internal/equality"
 )
 
 // validateJobStatus checks a status and its change from the old one. Most rules apply only to what
@@ -60,7 +60,7 @@ func jobConditions(j, old *batchv1.Job) field.ErrorList {
 	if complete && failing && (completes || changes(batchv1.JobFailureTarget)) {
 		invalid("cannot set Complete=True and FailureTarget=true conditions")
 	}
-	if failed && !failing && (fails || !apiequality.Semantic.DeepEqual(j.Status.FailedIndexes, old.Status.FailedIndexes)) {
+	if failed && !failing && (fails || !equality.Semantic(j.Status.FailedIndexes, old.Status.FailedIndexes)) {
 		invalid("cannot set Failed=True condition without the FailureTarget=true condition")
 	}
 	if complete && !succeeding && (completes || changes(batchv1.JobSuccessCriteriaMet)) {
@@ -130,7 +130,7 @@ func jobCounters(j, old *batchv1.Job) field.ErrorList {
 	s, was := &j.Status, &old.Status
 	at := func(name string) *field.Path { return fieldrules.Status.ChildField(name) }
 	ends := finished(j) != finished(old)
-	differs := func(a, b any) bool { return !apiequality.Semantic.DeepEqual(a, b) }
+	differs := func(a, b any) bool { return !equality.Semantic(a, b) }
 	if s.Active > 0 && finished(j) && (ends || s.Active != was.Active) {
 		errs = append(errs, field.Invalid(at("active"), s.Active, "active>0 is invalid for finished job"))
 	}
@@ -175,7 +175,7 @@ func jobIndexes(j, old *batchv1.Job) field.ErrorList {
 				"cannot set non-empty completedIndexes when non-indexed completion mode"))
 		}
 	}
-	if s.FailedIndexes == nil || apiequality.Semantic.DeepEqual(s.FailedIndexes, old.Status.FailedIndexes) {
+	if s.FailedIndexes == nil || equality.Semantic(s.FailedIndexes, old.Status.FailedIndexes) {
 		return errs
 	}
 	if j.Spec.BackoffLimitPerIndex == nil {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +27,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // PodCertificateRequests describes the kind PodCertificateRequest.
@@ -198,7 +198,7 @@ func validatePodRequestStatus(r, old *certificatesv1.PodCertificateRequest) fiel
 		return errs
 	}
 	unlessEqual := func(a, b certificatesv1.PodCertificateRequestStatus, why string) field.ErrorList {
-		if apiequality.Semantic.DeepEqual(a, b) {
+		if equality.Semantic(a, b) {
 			return nil
 		}
 		return field.ErrorList{field.Invalid(fieldrules.Status.Field(), field.OmitValueType{}, why)}

@@ -2,7 +2,6 @@ package core
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -10,6 +9,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // maxData is the maximum size of the data of a ConfigMap or a Secret, in bytes.
@@ -64,10 +64,10 @@ func validateConfigMapUpdate(c, old *corev1.ConfigMap) field.ErrorList {
 		return nil
 	}
 	errs := staysImmutable(c.Immutable)
-	if !apiequality.Semantic.DeepEqual(c.Data, old.Data) {
+	if !equality.Semantic(c.Data, old.Data) {
 		errs = append(errs, field.Forbidden(field.NewPath("data"), frozenData))
 	}
-	if !apiequality.Semantic.DeepEqual(c.BinaryData, old.BinaryData) {
+	if !equality.Semantic(c.BinaryData, old.BinaryData) {
 		errs = append(errs, field.Forbidden(field.NewPath("binaryData"), frozenData))
 	}
 	return errs

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/fields"
@@ -18,6 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // eventTTL is how long an event is stored.
@@ -161,7 +161,7 @@ func eventSeries(s *corev1.EventSeries) field.ErrorList {
 // microseconds, as in JSON.
 func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 	var errs field.ErrorList
-	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
+	if !equality.Semantic(e.Series, old.Series) {
 		errs = append(errs, eventSeries(e.Series)...)
 	}
 	errs = append(errs, fieldrules.ImmutableStruct(e.InvolvedObject, old.InvolvedObject, &fieldrules.Root, "involvedObject")...)

@@ -5,7 +5,6 @@ import (
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -16,6 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/internal/equality"
 )
 
 // PersistentVolumes describes the kind PersistentVolume.
@@ -323,7 +323,7 @@ func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.Error
 		with.ControllerExpandSecretRef = nil
 		now.CSI = &with
 	}
-	if !apiequality.Semantic.DeepEqual(now, was) {
+	if !equality.Semantic(now, was) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentvolumesource"),
 			"spec.persistentvolumesource is immutable after creation\n"+
 				diff.Diff(fieldrules.Internal(was), fieldrules.Internal(now))))

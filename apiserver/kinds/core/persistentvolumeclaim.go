@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/internal/equality"
 )
 
 // PersistentVolumeClaims describes the kind PersistentVolumeClaim.
@@ -137,7 +137,7 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 				"storage"), "field can not be less than status.capacity"))
 		}
 	}
-	if !apiequality.Semantic.DeepEqual(*now, *was) {
+	if !equality.Semantic(now, was) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(),
 			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+
 				diff.Diff(fieldrules.Internal(*was), fieldrules.Internal(*now))))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,6 +17,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/internal/equality"
 )
 
 // Pods describes pods, whose evictions ask the budgets. It sets up the binder.
@@ -157,10 +157,10 @@ func validatePodUpdate(p, old *corev1.Pod) field.ErrorList {
 	}
 	errs = append(errs, fewerGates(p, old, &fldPath)...)
 	errs = append(errs, moreTolerations(p.Spec.Tolerations, old.Spec.Tolerations, &fldPath)...)
-	if len(errs) > 0 || apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+	if len(errs) > 0 || equality.Semantic(&p.Spec, &old.Spec) {
 		return errs
 	}
-	if reset := resetMutable(p, old); !apiequality.Semantic.DeepEqual(reset, old.Spec) {
+	if reset := resetMutable(p, old); !equality.Semantic(&reset, &old.Spec) {
 		errs = append(errs, field.Forbidden(fldPath.Field(), ImmutableFields+"\n"+diff.Diff(old.Spec, reset)))
 	}
 	return errs

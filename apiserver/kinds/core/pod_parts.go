@@ -6,7 +6,6 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/internal/equality"
 )
 
 // podParts are the subresources that update the ephemeral containers and the resources of a pod.
@@ -35,7 +35,7 @@ var podParts = map[string]kinds.Part[*corev1.Pod]{
 func keepPod(p, old *corev1.Pod, spec *corev1.PodSpec) {
 	p.Spec, p.Status = *spec, old.Status
 	metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
-	if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
+	if !equality.Semantic(p.Spec, old.Spec) {
 		p.Generation++
 	}
 }
@@ -63,7 +63,7 @@ func validateEphemeral(p, old *corev1.Pod) field.ErrorList {
 	for _, was := range old.Spec.EphemeralContainers {
 		if is := now[was.Name]; is == nil {
 			errs = append(errs, field.Forbidden(list.Field(), fmt.Sprintf("existing ephemeral containers %q may not be removed\n", was.Name)))
-		} else if !apiequality.Semantic.DeepEqual(was, *is) {
+		} else if !equality.Semantic(was, *is) {
 			errs = append(errs, field.Forbidden(list.Field(), fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", was.Name, diff.Diff(was, *is))))
 		}
 	}
@@ -156,14 +156,14 @@ func resizeContainers(now, old []corev1.Container, name string) field.ErrorList 
 			errs = append(errs, field.Forbidden(at.ChildField("limits"), "resource limits cannot be removed"))
 		}
 		init := name == "initContainers"
-		if !sameBesidesCPUAndMemory(is, was) || !apiequality.Semantic.DeepEqual(now[i].ResizePolicy, old[i].ResizePolicy) {
+		if !sameBesidesCPUAndMemory(is, was) || !equality.Semantic(now[i].ResizePolicy, old[i].ResizePolicy) {
 			if init {
 				errs = append(errs, field.Forbidden(item.Field(), "only cpu and memory resources for init or sidecar containers are mutable"))
 			} else {
 				errs = append(errs, field.Forbidden(fieldrules.Spec.Field(), "only cpu and memory resources are mutable"))
 			}
 		}
-		if !init || podspec.Sidecar(&now[i]) || apiequality.Semantic.DeepEqual(is, was) {
+		if !init || podspec.Sidecar(&now[i]) || equality.Semantic(is, was) {
 			continue
 		}
 		for _, p := range now[i].ResizePolicy {
@@ -218,6 +218,6 @@ func sameBesidesCPUAndMemory(a, b *corev1.ResourceRequirements) bool {
 		delete(out, corev1.ResourceMemory)
 		return out
 	}
-	return apiequality.Semantic.DeepEqual(rest(a.Limits), rest(b.Limits)) && apiequality.Semantic.DeepEqual(rest(a.Requests), rest(b.Requests)) &&
-		apiequality.Semantic.DeepEqual(a.Claims, b.Claims)
+	return equality.Semantic(rest(a.Limits), rest(b.Limits)) && equality.Semantic(rest(a.Requests), rest(b.Requests)) &&
+		equality.Semantic(a.Claims, b.Claims)
 }

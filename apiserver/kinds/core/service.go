@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -19,6 +18,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // Services describes the kind Service, with the allocator of its addresses and node ports.
@@ -146,16 +146,16 @@ func prepareService(_ context.Context, s, old *corev1.Service) {
 	if !externallyAccessible(s) && now.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
 		now.ExternalTrafficPolicy = ""
 	}
-	if !hasClusterIP(now.Type) && apiequality.Semantic.DeepEqual(now.InternalTrafficPolicy, was.InternalTrafficPolicy) {
+	if !hasClusterIP(now.Type) && equality.Semantic(now.InternalTrafficPolicy, was.InternalTrafficPolicy) {
 		now.InternalTrafficPolicy = nil
 	}
 	if now.Type == corev1.ServiceTypeLoadBalancer {
 		return
 	}
-	if apiequality.Semantic.DeepEqual(now.AllocateLoadBalancerNodePorts, was.AllocateLoadBalancerNodePorts) {
+	if equality.Semantic(now.AllocateLoadBalancerNodePorts, was.AllocateLoadBalancerNodePorts) {
 		now.AllocateLoadBalancerNodePorts = nil
 	}
-	if apiequality.Semantic.DeepEqual(now.LoadBalancerClass, was.LoadBalancerClass) {
+	if equality.Semantic(now.LoadBalancerClass, was.LoadBalancerClass) {
 		now.LoadBalancerClass = nil
 	}
 	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}

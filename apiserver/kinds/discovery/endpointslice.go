@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +19,7 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // EndpointSlices describes the kind EndpointSlice.
@@ -44,7 +44,7 @@ func EndpointSlices() kinds.Kind {
 		ValidateUpdate: func(s, old *discoveryv1.EndpointSlice) field.ErrorList {
 			errs := fieldrules.Immutable(s.AddressType, old.AddressType, &fieldrules.Root, "addressType")
 			// Endpoints that are stored may be from before a rule.
-			if apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+			if equality.Semantic(s.Endpoints, old.Endpoints) {
 				return errs
 			}
 			return append(errs, endpoints(s)...)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
@@ -15,6 +14,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // unenforced is what these kinds do not do here.
@@ -100,7 +100,7 @@ func validateFlowSchema(f *flowcontrolv1.FlowSchema) field.ErrorList {
 		errs = append(errs, flowRule(&s.Rules[i], &at)...)
 	}
 	for _, m := range bootstrap.MandatoryFlowSchemas {
-		if m.Name == f.Name && !apiequality.Semantic.DeepEqual(m.Spec, f.Spec) {
+		if m.Name == f.Name && !equality.Semantic(m.Spec, f.Spec) {
 			errs = append(errs, field.Invalid(fieldrules.Spec.Field(), f.Spec, fmt.Sprintf("spec of '%s' must equal the fixed value", f.Name)))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
@@ -13,6 +12,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // PriorityLevels describes the kind PriorityLevelConfiguration.
@@ -113,7 +113,7 @@ func mandatory(p *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
 		if p.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt {
 			is.Exempt, why = m.Spec.Exempt, "spec of '%s' except the 'spec.exempt' field must equal the fixed value"
 		}
-		if !apiequality.Semantic.DeepEqual(m.Spec, is) {
+		if !equality.Semantic(m.Spec, is) {
 			return field.ErrorList{field.Invalid(fieldrules.Spec.Field(), p.Spec, fmt.Sprintf(why, p.Name))}
 		}
 	}

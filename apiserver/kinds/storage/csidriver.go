@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // CSIDrivers describes the kind CSIDriver.
@@ -54,7 +54,7 @@ func defaultCSIDriver(d *storagev1.CSIDriver) {
 // prepareCSIDriver counts the changes of the spec. Unlike that of other kinds, the generation is 0
 // until the first change.
 func prepareCSIDriver(_ context.Context, d, old *storagev1.CSIDriver) {
-	if old != nil && !apiequality.Semantic.DeepEqual(d.Spec, old.Spec) {
+	if old != nil && !equality.Semantic(d.Spec, old.Spec) {
 		d.Generation = old.Generation + 1
 	}
 }
@@ -134,7 +134,7 @@ func validateCSIDriverUpdate(d, old *storagev1.CSIDriver) field.ErrorList {
 func warnOfTokens(d, old *storagev1.CSIDriver) []string {
 	s := &d.Spec
 	if len(s.TokenRequests) == 0 || s.ServiceAccountTokenInSecrets != nil ||
-		old != nil && apiequality.Semantic.DeepEqual(s.TokenRequests, old.Spec.TokenRequests) {
+		old != nil && equality.Semantic(s.TokenRequests, old.Spec.TokenRequests) {
 		return nil
 	}
 	return []string{"spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}

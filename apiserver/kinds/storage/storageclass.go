@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,6 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // StorageClasses describes the kind StorageClass.
@@ -97,7 +97,7 @@ func topologies(terms []corev1.TopologySelectorTerm) field.ErrorList {
 			values[e.Key] = sets.New(e.Values...)
 		}
 		for _, other := range seen {
-			if apiequality.Semantic.DeepEqual(values, other) {
+			if equality.Semantic(values, other) {
 				errs = append(errs, field.Duplicate(expressions.Field(), ""))
 			}
 		}

@@ -2,13 +2,13 @@ package storage
 
 import (
 	storagev1 "k8s.io/api/storage/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/internal/equality"
 )
 
 // VolumeAttributesClasses describes the kind VolumeAttributesClass.
@@ -29,7 +29,7 @@ func VolumeAttributesClasses() kinds.Kind {
 			if c.DriverName != old.DriverName {
 				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("driverName"), "updates to driverName are forbidden."))
 			}
-			if !apiequality.Semantic.DeepEqual(c.Parameters, old.Parameters) {
+			if !equality.Semantic(c.Parameters, old.Parameters) {
 				errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("parameters"), "updates to parameters are forbidden."))
 			}
 			return errs

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,6 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
+	"flyball.dev/internal/equality"
 )
 
 // The rules of all kinds with a pod template.
@@ -63,7 +63,7 @@ func RestartsAlways(t *corev1.PodTemplateSpec, owner string) field.ErrorList {
 
 // SameSelector checks that an update does not change the selector.
 func SameSelector(now, was *metav1.LabelSelector) field.ErrorList {
-	if apiequality.Semantic.DeepEqual(now, was) {
+	if equality.Semantic(now, was) {
 		return nil
 	}
 	return fieldrules.Immutable(now, was, &fieldrules.Spec, "selector")

@@ -1,0 +1,169 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	storageerrors "k8s.io/apiserver/pkg/storage/errors"
+
+	"flyball.dev/internal/equality"
+)
+
+// errTerminating is returned for an update of an object that is being deleted. It may complete the
+// deletion, which is left to the registry.
+var errTerminating = errors.New("the object is being deleted")
+
+// registered is a storage that updates objects as its registry does.
+type registered interface{ Registry() *registry.Store }
+
+// updater is a storage.Interface that can update an object without a copy of the result.
+type updater interface {
+	Update(ctx context.Context, key string, preconditions *storage.Preconditions,
+		update storage.UpdateFunc) (runtime.Object, error)
+}
+
+// stored are the registry of a resource and its storage.
+type stored struct {
+	*registry.Store
+	updater updater
+}
+
+// storeOf returns where a storage keeps its objects, if these can be updated without its registry:
+// they do not expire, and nothing intercepts the writes.
+func storeOf(s rest.Updater) (stored, bool) {
+	store, ok := s.(*registry.Store)
+	if !ok {
+		r, ok := s.(registered)
+		if !ok {
+			return stored{}, false
+		}
+		store = r.Registry()
+	}
+	u, ok := store.Storage.Storage.(updater)
+	return stored{store, u}, ok && store.TTLFunc == nil && store.Decorator == nil
+}
+
+// store updates an object as [registry.Store.Update] does, but copies neither the object for
+// validating admission, which does not change it, nor the result.
+func (w *write) store(ctx context.Context, s stored, info *replacement,
+	validate rest.ValidateObjectUpdateFunc) (runtime.Object, error) {
+	key, err := s.KeyFunc(ctx, w.name)
+	if err != nil {
+		return nil, err
+	}
+	preconditions := &storage.Preconditions{}
+	if p := info.Preconditions(); p != nil {
+		preconditions.UID = p.UID
+	}
+	result, err := s.updater.Update(ctx, key, preconditions,
+		func(current runtime.Object, at storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			next, err := w.next(ctx, s.Store, info, current, at)
+			if err != nil {
+				return nil, nil, err
+			}
+			finish := func(bool) {}
+			if s.BeginUpdate != nil {
+				f, err := s.BeginUpdate(ctx, next, current, info.options)
+				if err != nil {
+					return nil, nil, err
+				}
+				finish = func(written bool) { f(ctx, written) }
+			}
+			err = prepare(ctx, s.UpdateStrategy, next, current, validate)
+			finish(err == nil)
+			return next, nil, err
+		})
+	switch {
+	case storage.IsNotFound(err) && s.UpdateStrategy.AllowCreateOnUpdate(ctx):
+		return nil, errUnusual
+	case err != nil:
+		return nil, storageerrors.InterpretUpdateError(err, w.resource.Scope.Resource.GroupResource(), w.name)
+	}
+	if s.AfterUpdate != nil {
+		s.AfterUpdate(result, info.options)
+	}
+	return result, nil
+}
+
+// next returns the object that replaces the current one, with its resource version.
+func (w *write) next(ctx context.Context, s *registry.Store, info *replacement, current runtime.Object,
+	at storage.ResponseMeta) (runtime.Object, error) {
+	if old, ok := current.(object); !ok || old.GetDeletionTimestamp() != nil {
+		return nil, errTerminating
+	}
+	next, err := info.UpdatedObject(ctx, current)
+	if err != nil {
+		return nil, err
+	}
+	versioner := s.Storage.Versioner()
+	version, err := versioner.ObjectResourceVersion(next)
+	switch {
+	case err != nil:
+		return nil, err
+	case version == at.ResourceVersion:
+		return next, nil
+	case version != 0:
+		return nil, apierrors.NewConflict(w.resource.Scope.Resource.GroupResource(), w.name, errors.New(registry.OptimisticLockErrorMsg))
+	case !s.UpdateStrategy.AllowUnconditionalUpdate(ctx):
+		return nil, errUnusual
+	default:
+		return next, versioner.UpdateObject(next, at.ResourceVersion)
+	}
+}
+
+// prepare makes an object what is to be stored, and fails if it is invalid or not admitted.
+func prepare(ctx context.Context, strategy rest.RESTUpdateStrategy, next, current runtime.Object,
+	validate rest.ValidateObjectUpdateFunc) error {
+	if err := rest.BeforeUpdate(strategy, ctx, next, current); err != nil {
+		return err
+	}
+	keepTimestamps(next.(object), current.(object))
+	if validate == nil {
+		return nil
+	}
+	return validate(ctx, next, current)
+}
+
+// keepTimestamps sets the timestamps of an object's managed fields to those of the current object if
+// the objects are equal but for them, as upstream's IgnoreManagedFieldsTimestampsTransformer does:
+// then nothing is written.
+func keepTimestamps(next, current object) {
+	start, outcome := time.Now(), "unequal_objects_fast"
+	defer func() { metrics.RecordTimestampComparisonLatency(outcome, time.Since(start)) }()
+	now, was := next.GetManagedFields(), current.GetManagedFields()
+	if len(now) != len(was) {
+		return
+	}
+	later := false
+	for i := range now {
+		if !sameFields(&now[i], &was[i]) {
+			return
+		}
+		later = later || !now[i].Time.Equal(was[i].Time)
+	}
+	if !later {
+		return
+	}
+	outcome = "equal_objects"
+	next.SetManagedFields(was)
+	if !equality.Semantic(next, current) {
+		outcome = "unequal_objects_slow"
+		next.SetManagedFields(now)
+	}
+}
+
+// sameFields reports whether two entries of managed fields are equal but for their timestamps.
+func sameFields(a, b *metav1.ManagedFieldsEntry) bool {
+	return a.Manager == b.Manager && a.Operation == b.Operation && a.Subresource == b.Subresource &&
+		a.APIVersion == b.APIVersion && a.FieldsType == b.FieldsType &&
+		equality.Identical(reflect.ValueOf(a.FieldsV1), reflect.ValueOf(b.FieldsV1))
+}
