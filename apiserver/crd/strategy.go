@@ -2,12 +2,13 @@ package crd
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
 // strategy is the interface of upstream's strategies for custom resources.
@@ -51,36 +52,13 @@ func (s lazyStrategy) sameGeneration(obj, old map[string]any) bool {
 			if name == "metadata" || s.status && name == "status" {
 				continue
 			}
-			if other, ok := b[name]; !ok || !equalJSON(value, other) {
+			if other, ok := b[name]; !ok || !managedfields.EqualJSON(value, other) {
 				return false
 			}
 		}
 		return true
 	}
 	return within(obj, old) && within(old, obj)
-}
-
-// equalJSON reports whether two JSON values are equal, numbers by their types too.
-func equalJSON(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
-			return false
-		}
-		for key, value := range a {
-			if other, ok := b[key]; !ok || !equalJSON(value, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equalJSON)
-	case string, bool, int64, float64, nil:
-		return a == b
-	}
-	return false
 }
 
 // lazyStatusStrategy is the strategy of the status subresource.

@@ -311,7 +311,7 @@ func setExactly(x reflect.Value, config any) bool {
 		return false
 	}
 	var value any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(again, &value); err != nil || !equalJSON(value, config) {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(again, &value); err != nil || !EqualJSON(value, config) {
 		return false
 	}
 	x.Set(v.Elem())
