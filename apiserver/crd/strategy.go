@@ -2,6 +2,7 @@ package crd
 
 import (
 	"context"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,7 +65,8 @@ func (s lazyStrategy) sameGeneration(obj, old map[string]any) bool {
 // lazyStatusStrategy is the strategy of the status subresource.
 type lazyStatusStrategy struct{ lazyStrategy }
 
-// PrepareForUpdate does what upstream's does, which decodes the managed fields to encode them again.
+// PrepareForUpdate does what upstream's does, which copies the old object, and decodes the managed
+// fields to encode them again. What is not the status is shared with the old object.
 func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	next, isCustom := obj.(*unstructured.Unstructured)
 	before, isCustomToo := old.(*unstructured.Unstructured)
@@ -80,17 +82,24 @@ func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runti
 		return
 	}
 	status, found := next.Object["status"]
-	content := make(map[string]any, len(before.Object)+1)
-	for name, value := range before.Object {
-		if name != "status" {
-			content[name] = runtime.DeepCopyJSONValue(value)
-		}
-	}
+	content := withOwnMetadata(before.Object)
 	content["metadata"].(map[string]any)["managedFields"] = managed
 	if found {
 		content["status"] = status
+	} else {
+		delete(content, "status")
 	}
 	next.Object = content
+}
+
+// withOwnMetadata returns a copy of an object that shares all with it but the fields and those of the
+// metadata.
+func withOwnMetadata(object map[string]any) map[string]any {
+	object = maps.Clone(object)
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		object["metadata"] = maps.Clone(metadata)
+	}
+	return object
 }
 
 // versionStrategy is a strategy with a compiled schema.
@@ -121,6 +130,12 @@ func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 		return nil
 	}
 	return whole.ValidateUpdate(ctx, obj, old)
+}
+
+// updates reports whether an update is valid for sure.
+func (s lazyStrategy) updates(ctx context.Context, obj, old runtime.Object) bool {
+	whole, err := s.whole()
+	return err == nil && whole.updates(ctx, obj, old)
 }
 
 // strategies are those of one version, with its schema.

@@ -12,6 +12,7 @@ import (
 	apiextensionsfeatures "k8s.io/apiextensions-apiserver/pkg/features"
 	"k8s.io/apimachinery/pkg/api/operation"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -102,7 +103,7 @@ func (v *validity) isKind(u *unstructured.Unstructured) bool {
 }
 
 // acceptsMetadata validates the metadata of a creation, or of an update if old is not nil, by
-// upstream's function.
+// upstream's functions. For an update it also does what is validated for all kinds.
 func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Unstructured) bool {
 	metadata, ok := decodePlainMetadata(u.Object["metadata"])
 	if !ok {
@@ -115,6 +116,9 @@ func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Uns
 			return false
 		}
 		op, name = operation.Update, nil
+		if len(apivalidation.ValidateObjectMeta(metadata, v.namespaced, path.ValidatePathSegmentName, field.NewPath("metadata"))) > 0 {
+			return false
+		}
 	}
 	return len(apivalidation.ValidateObjectMetaDeclaratively(ctx, op, metadata, before, v.namespaced, name,
 		field.NewPath("metadata"), utilfeature.DefaultFeatureGate.Enabled(features.DeclarativeValidationBeta))) == 0

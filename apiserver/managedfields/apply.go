@@ -2,6 +2,7 @@ package managedfields
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -344,8 +345,16 @@ func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w
 	if err != nil {
 		return nil, false
 	}
-	obj, ok := after.DeepCopyObject().(metav1.Object) // it shares parts of both
-	if !ok || !c.apply(live, obj, configured, w, force) {
+	obj, ok := after.(*unstructured.Unstructured)
+	if !ok {
+		return nil, false
+	}
+	metadata, ok := obj.Object["metadata"].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	obj.Object["metadata"] = maps.Clone(metadata)
+	if !c.apply(live, obj, configured, w, force) {
 		return nil, false
 	}
 	return obj, true
