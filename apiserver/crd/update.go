@@ -95,7 +95,7 @@ func (u updater) updated(ctx context.Context, name string, existing runtime.Obje
 		return nil, err
 	}
 	if validate != nil {
-		if err := validate(ctx, shallow(obj), shallow(old)); err != nil {
+		if err := validate(ctx, obj, old); err != nil {
 			return nil, err
 		}
 	}
@@ -192,13 +192,4 @@ func equalButManagers(a, b map[string]any) bool {
 	x, _ := a["metadata"].(map[string]any)
 	y, _ := b["metadata"].(map[string]any)
 	return equal(x, y, "managedFields") && equal(a, b, "metadata")
-}
-
-// shallow returns a copy of a resource whose fields, and those of its metadata, can be set.
-func shallow(obj runtime.Object) runtime.Object {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj.DeepCopyObject()
-	}
-	return &unstructured.Unstructured{Object: withOwnMetadata(u.Object)}
 }

@@ -112,7 +112,7 @@ func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Uns
 	op, before := operation.Create, (*metav1.ObjectMeta)(nil)
 	var name apivalidation.ValidateNameFunc = apivalidation.NameIsDNSSubdomain
 	if old != nil {
-		if before, ok = decodePlainMetadata(old.Object["metadata"]); !ok {
+		if before, ok = decodePlainIdentity(old.Object["metadata"]); !ok {
 			return false
 		}
 		op, name = operation.Update, nil
