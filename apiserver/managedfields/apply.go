@@ -73,6 +73,9 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 		out = append(out, owner)
 	}
 	slices.SortFunc(out, compareEntries)
+	if len(out) == 0 {
+		out = nil
+	}
 	list.set(obj, out)
 	return true
 }
@@ -333,11 +336,25 @@ func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w
 	if err != nil {
 		return nil, false
 	}
-	before, err := c.types.ObjectToTyped(u, typed.AllowDuplicates)
+	obj, ok := c.merged(u, config, configuration)
+	if !ok || !c.apply(live, obj, configured, w, force) {
+		return nil, false
+	}
+	return obj, true
+}
+
+// merged returns an object with a configuration merged into it, which shares parts with both, but has
+// metadata of its own.
+func (c *unstructuredUpdater) merged(live *unstructured.Unstructured, config map[string]any,
+	typedConfig *typed.TypedValue) (*unstructured.Unstructured, bool) {
+	if content, ok := (jsonMerger{typedConfig.Schema()}).mergeObject(typedConfig.TypeRef(), live.Object, config); ok {
+		return &unstructured.Unstructured{Object: content}, true
+	}
+	before, err := c.types.ObjectToTyped(live, typed.AllowDuplicates)
 	if err != nil {
 		return nil, false
 	}
-	merged, err := before.Merge(configuration)
+	merged, err := before.Merge(typedConfig)
 	if err != nil {
 		return nil, false
 	}
@@ -350,12 +367,6 @@ func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w
 		return nil, false
 	}
 	metadata, ok := obj.Object["metadata"].(map[string]any)
-	if !ok {
-		return nil, false
-	}
 	obj.Object["metadata"] = maps.Clone(metadata)
-	if !c.apply(live, obj, configured, w, force) {
-		return nil, false
-	}
-	return obj, true
+	return obj, ok
 }
