@@ -19,7 +19,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/apiserver/store"
 	"flyball.dev/controlplane"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
 )
 
 // viaUpstream is a query parameter without an effect, with which a write is left to upstream's
@@ -29,9 +32,10 @@ const viaUpstream = "timeout=30s"
 // side is one of two control planes that get the same requests; those of one all go to upstream's
 // handlers.
 type side struct {
-	query  string
-	host   string
-	client *http.Client
+	query   string
+	host    string
+	client  *http.Client
+	backend storage.Store
 	// versions are the names of the resource versions that were seen, in their order, and real what
 	// they stand for.
 	versions, real map[string]string
@@ -39,13 +43,14 @@ type side struct {
 
 func newSide(t *testing.T, o controlplane.Options, query string) *side {
 	t.Helper()
-	o.WithoutControllers = true
+	backend := memory.New(memory.Options{})
+	o.WithoutControllers, o.Storage = true, backend
 	cfg := start(t, o).Config()
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &side{query: query, host: cfg.Host, client: client, versions: map[string]string{}, real: map[string]string{}}
+	return &side{query: query, host: cfg.Host, client: client, backend: backend, versions: map[string]string{}, real: map[string]string{}}
 }
 
 // answer is what a client gets.
@@ -310,6 +315,11 @@ func TestUsualWrites(t *testing.T) {
 				})
 			}
 			compareEvents(t, sides)
+			for _, s := range sides {
+				if err := store.Verify(t.Context(), s.backend); err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }
