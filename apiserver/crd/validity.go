@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apiextensionsfeatures "k8s.io/apiextensions-apiserver/pkg/features"
 	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -116,12 +116,20 @@ func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Uns
 			return false
 		}
 		op, name = operation.Update, nil
-		if len(apivalidation.ValidateObjectMeta(metadata, v.namespaced, path.ValidatePathSegmentName, field.NewPath("metadata"))) > 0 {
+		if len(apivalidation.ValidateObjectMeta(metadata, v.namespaced, validatePathSegment, field.NewPath("metadata"))) > 0 {
 			return false
 		}
 	}
 	return len(apivalidation.ValidateObjectMetaDeclaratively(ctx, op, metadata, before, v.namespaced, name,
 		field.NewPath("metadata"), utilfeature.DefaultFeatureGate.Enabled(features.DeclarativeValidationBeta))) == 0
+}
+
+// validatePathSegment validates a name, or its beginning, as a segment of a path.
+func validatePathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }
 
 // acceptsScale validates what the scale subresource reads, with or without the spec's part.
