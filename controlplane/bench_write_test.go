@@ -18,7 +18,8 @@ import (
 	"flyball.dev/controlplane"
 )
 
-// written is how many objects the writes of a benchmark go round.
+// written is how many objects the writes of a benchmark go round: a multiple of the writers of
+// eightWriters.
 const written = 512
 
 // verb is a request of a benchmark, whose nth call is for the object number n%written, or n if the

@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"flyball.dev/controlplane"
 )
@@ -97,4 +103,51 @@ func TestEvictionRace(t *testing.T) {
 	if b.Status.DisruptionsAllowed != 0 || len(b.Status.DisruptedPods) != 3 {
 		t.Errorf("the budget allows %d, with %d disrupted", b.Status.DisruptionsAllowed, len(b.Status.DisruptedPods))
 	}
+}
+
+// TestOneWriterHasNoConflicts: an object that has one writer is read as that writer has left it,
+// whatever others write meanwhile, and each of its updates is stored once.
+func TestOneWriterHasNoConflicts(t *testing.T) {
+	plane := start(t, controlplane.Options{WithoutControllers: true, Listen: "127.0.0.1:0"})
+	for name, cfg := range map[string]*rest.Config{"in-process": plane.Config(), "https": must[*rest.Config](t)(
+		clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig()))} {
+		cfg.QPS = -1
+		client := dynamic.NewForConfigOrDie(cfg)
+		if name == "in-process" {
+			must[*unstructured.Unstructured](t)(client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Create(t.Context(), decoded(t, widgets), metav1.CreateOptions{}))
+		}
+		resources := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("default")
+		t.Run(name, func(t *testing.T) {
+			race(t, func(error) bool { return false }, func(n int) error {
+				widget := decoded(t, exampleWidget)
+				widget.SetName(fmt.Sprintf("%s-%d", name, n))
+				_, err := resources.Create(t.Context(), widget, metav1.CreateOptions{})
+				for i := int64(0); i < 30 && err == nil; i++ {
+					err = writeInTurn(t.Context(), resources, widget.GetName(), i)
+				}
+				return err
+			})
+		})
+	}
+}
+
+// writeInTurn updates the spec and the status of a resource that was written i times before.
+func writeInTurn(ctx context.Context, resources dynamic.ResourceInterface, name string, i int64) error {
+	widget, err := resources.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if ready, _, _ := unstructured.NestedInt64(widget.Object, "status", "ready"); ready != i {
+		return fmt.Errorf("%s was written %d times, and read as it was after %d", name, i, ready)
+	}
+	_ = unstructured.SetNestedField(widget.Object, 10+i, "spec", "replicas")
+	if widget, err = resources.Update(ctx, widget, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	if widget.GetGeneration() != i+2 {
+		return fmt.Errorf("%s has generation %d, want %d", name, widget.GetGeneration(), i+2)
+	}
+	_ = unstructured.SetNestedField(widget.Object, i+1, "status", "ready")
+	_, err = resources.UpdateStatus(ctx, widget, metav1.UpdateOptions{})
+	return err
 }

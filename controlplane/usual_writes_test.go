@@ -19,7 +19,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"flyball.dev/apiserver/store"
 	"flyball.dev/controlplane"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
 )
 
 // viaUpstream is a query parameter without an effect, with which a write is left to upstream's
@@ -29,9 +32,10 @@ const viaUpstream = "timeout=30s"
 // side is one of two control planes that get the same requests; those of one all go to upstream's
 // handlers.
 type side struct {
-	query  string
-	host   string
-	client *http.Client
+	query   string
+	host    string
+	client  *http.Client
+	backend storage.Store
 	// versions are the names of the resource versions that were seen, in their order, and real what
 	// they stand for.
 	versions, real map[string]string
@@ -39,13 +43,14 @@ type side struct {
 
 func newSide(t *testing.T, o controlplane.Options, query string) *side {
 	t.Helper()
-	o.WithoutControllers = true
+	backend := memory.New(memory.Options{})
+	o.WithoutControllers, o.Storage = true, backend
 	cfg := start(t, o).Config()
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &side{query: query, host: cfg.Host, client: client, versions: map[string]string{}, real: map[string]string{}}
+	return &side{query: query, host: cfg.Host, client: client, backend: backend, versions: map[string]string{}, real: map[string]string{}}
 }
 
 // answer is what a client gets.
@@ -164,7 +169,53 @@ var writtenKinds = []struct {
 	{path: "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", manifest: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"x"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}`},
 	{path: "/apis/batch/v1/namespaces/default/cronjobs", manifest: `{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"x"},"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}`},
 	{path: widgetsPath, custom: true, manifest: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"image":"i","ports":[{"name":"a","port":1}]}}`},
+	{path: "/apis/example.com/v1/gadgets", custom: true, manifest: `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"x","labels":{"a":"b"},"finalizers":["a/b"]},"spec":{"image":"i","ports":[{"name":"a","port":1},{"name":"c"}],"selector":{"a":{"b":[1.5,null]}}},"status":{"phase":"New","conditions":[{"type":"Ready","status":"False"}]}}`},
 }
+
+// gadgets are of a kind without a status subresource, whose schema has much of what schemas can have.
+const gadgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          data: {type: object, x-kubernetes-map-type: atomic, additionalProperties: {type: string}}
+          spec:
+            type: object
+            properties:
+              image: {type: string, nullable: true, default: none}
+              replicas: {type: integer, minimum: 0, default: 1}
+              ports:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name]
+                items: {type: object, required: [name], properties: {name: {type: string, default: x}, port: {type: integer, default: 80}}}
+              selector: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              strategy: {type: object, default: {type: Rolling}, properties: {type: {type: string}, rollingUpdate: {type: object, additionalProperties: {x-kubernetes-int-or-string: true}}}}
+              minAvailable: {x-kubernetes-int-or-string: true}
+          status:
+            type: object
+            properties:
+              phase: {type: string, enum: [New, Running]}
+              replicas: {type: integer}
+              capacity: {type: object, additionalProperties: {type: string}}
+              conditions:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [type]
+                items: {type: object, required: [type], properties: {type: {type: string}, status: {type: string}, lastTransitionTime: {type: string, format: date-time}}}
+`
 
 // patchValues are values of fields, of which patches are made at random. Not all are valid, and many
 // kinds do not have the fields.
@@ -254,6 +305,7 @@ func TestUsualWrites(t *testing.T) {
 				return mine
 			}
 			both(t, write{http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", "setup", widgets})
+			both(t, write{http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml", "setup", gadgets})
 			for _, kind := range writtenKinds {
 				t.Run(kind.path, func(t *testing.T) {
 					successes := compareWrites(t, kind.path, kind.manifest, both)
@@ -263,6 +315,11 @@ func TestUsualWrites(t *testing.T) {
 				})
 			}
 			compareEvents(t, sides)
+			for _, s := range sides {
+				if err := store.Verify(t.Context(), s.backend); err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }

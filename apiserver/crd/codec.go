@@ -3,6 +3,7 @@ package crd
 import (
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
 // storageCodec is the storage encoding for one version of a custom kind: objects are stored as JSON
@@ -98,11 +101,20 @@ func (c *storageCodec) convert(convertor runtime.ObjectConvertor, u *unstructure
 }
 
 // CopyStored returns what decoding the encoding of an object returns, without decoding it. It
-// returns false for objects whose encoding may differ from them.
-func (c *storageCodec) CopyStored(obj runtime.Object) (runtime.Object, bool) {
+// returns false for objects whose encoding may differ from them. The copy shares what is equal with
+// last, the object that was stored before or nil, which must not be changed.
+func (c *storageCodec) CopyStored(obj, last runtime.Object) (runtime.Object, bool) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || c.cbor || c.stored != c.served || u.GroupVersionKind() != c.shape.kind.WithVersion(c.stored.Version) {
 		return nil, false
+	}
+	if u.GetGeneration() != 0 && c.shape.settled(u, c.shape.kind.WithVersion(c.stored.Version)) {
+		before, _ := last.(*unstructured.Unstructured)
+		if before == nil {
+			before = &unstructured.Unstructured{}
+		}
+		content, ok := copyObject(u.Object, before.Object)
+		return &unstructured.Unstructured{Object: content}, ok
 	}
 	content, ok := copyExact(u.Object)
 	if !ok {
@@ -114,6 +126,64 @@ func (c *storageCodec) CopyStored(obj runtime.Object) (runtime.Object, bool) {
 	}
 	c.shape.Default(stored)
 	return stored, true
+}
+
+// copyObject copies an object as copyExact does. The object and its metadata are new, and share
+// fields that are equal with those of last.
+func copyObject(object, last map[string]any) (map[string]any, bool) {
+	out := make(map[string]any, len(object))
+	for key, value := range object {
+		before := last[key]
+		var ok bool
+		if metadata, isMap := value.(map[string]any); key == "metadata" && isMap {
+			lastMetadata, _ := before.(map[string]any)
+			out[key], ok = copyFields(metadata, lastMetadata)
+		} else {
+			out[key], ok = share(value, before)
+		}
+		if !ok || !utf8.ValidString(key) {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+func copyFields(fields, last map[string]any) (map[string]any, bool) {
+	out := make(map[string]any, len(fields))
+	for key, value := range fields {
+		var ok bool
+		if out[key], ok = share(value, last[key]); !ok || !utf8.ValidString(key) {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// maxShared is the length of the longest list of which single elements are shared, for which all of
+// them are compared.
+const maxShared = 16
+
+// share returns last if it is equal to a value, or else a copy of the value. Of a short list, such as
+// that of the managers, it shares the elements that are equal.
+func share(value, last any) (any, bool) {
+	if managedfields.EqualJSON(value, last) {
+		return last, true
+	}
+	list, isList := value.([]any)
+	before, isListToo := last.([]any)
+	if !isList || !isListToo || list == nil || max(len(list), len(before)) > maxShared {
+		return copyExact(value)
+	}
+	out := make([]any, len(list))
+	for i, item := range list {
+		var ok bool
+		if j := slices.IndexFunc(before, func(other any) bool { return managedfields.EqualJSON(item, other) }); j >= 0 {
+			out[i] = before[j]
+		} else if out[i], ok = copyExact(item); !ok {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // copyExact copies a value that is encoded as JSON and decoded to the same value. It returns false

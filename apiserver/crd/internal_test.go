@@ -4,6 +4,7 @@ import (
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,28 @@ func FuzzEncode(f *testing.F) {
 					t.Errorf("got  %s\nwant %s", got.String(), want.String())
 				}
 			}
+		}
+	})
+}
+
+// FuzzDecode compares what is decoded strictly with what upstream's serializer decodes.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		`{"apiVersion":"example.com/v1","kind":"App","spec":{"a":[1,-2.5,1e300,9007199254740993,null,{"b":"\u00e9<\ud800"}]}}`,
+		`{"apiVersion":"v1","kind":"App","KIND":1}`, `{"apiVersion":"v1","kind":"App","a":1,"a":2}`, `{"apiVersion":"a/b/c","kind":"App"}`,
+		`{"apiVersion":1,"kind":"App"}`, `{"kind":"App"}`, `{"apiVersion":"v1","kind":""}`, `null`, `[]`, `{} x`, `{"apiVersion":"v1","kind":"App"} `,
+	} {
+		f.Add([]byte(seed))
+	}
+	serializer := mediaTypes()[0].StrictSerializer.(textSerializer)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, kind, err := serializer.Decode(data, nil, &unstructured.Unstructured{})
+		want, wantKind, wantErr := serializer.Serializer.Decode(data, nil, &unstructured.Unstructured{})
+		if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(wantErr) != fmt.Sprint(err) {
+			t.Errorf("%s: error %v, want %v (-upstream +ours):\n%s", data, err, wantErr, diff)
+		}
+		if diff := cmp.Diff(wantKind, kind); diff != "" {
+			t.Errorf("%s is of another kind (-upstream +ours):\n%s", data, diff)
 		}
 	})
 }

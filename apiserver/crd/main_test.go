@@ -31,6 +31,7 @@ import (
 	"flyball.dev/apiserver/crd"
 	"flyball.dev/apiserver/endpoints"
 	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/store"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -58,7 +59,13 @@ func newServer(t testing.TB) *server {
 // newServerOn is open with a store that is closed when the test ends.
 func newServerOn(t testing.TB, backend storage.Store, catalog *resource.Catalog) *server {
 	t.Helper()
-	t.Cleanup(func() { backend.Close() })
+	t.Cleanup(func() {
+		err := store.Verify(context.Background(), backend)
+		if err != nil && !strings.Contains(err.Error(), "conversion webhook") { // that has gone
+			t.Error(err)
+		}
+		backend.Close()
+	})
 	return open(t, backend, catalog)
 }
 

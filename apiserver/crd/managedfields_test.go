@@ -181,6 +181,78 @@ func TestManagedFieldsOfUpdates(t *testing.T) {
 	}
 }
 
+// TestApplies compares what several managers apply to resources again and again, and the managed fields,
+// with upstream's.
+func TestApplies(t *testing.T) {
+	types, gvk := customTypes(everythingShape(t)), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
+	general, err := upstream.NewDefaultCRDFieldManager(types, oneVersion{scheme()}, scheme(), creator{}, gvk, gvk.GroupVersion(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, random, done := managedfields.ForUnstructured(types, gvk, nil), rand.New(rand.NewSource(1)), 0
+	const rounds, writes = 300, 6
+	for range rounds {
+		stored := chosen(t, random)
+		stored.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "first", Operation: metav1.ManagedFieldsOperationUpdate,
+			APIVersion: "example.com/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:set":{}}}`)}})
+		for range writes {
+			stored.SetUID("1")
+			config := configured(chosen(t, random), random)
+			manager, force := string(rune('a'+random.Intn(3))), random.Intn(2) == 0
+			live, configBefore := stored.DeepCopy(), runtime.DeepCopyJSON(config)
+			mine, supported := u.Apply(live, config, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationApply}, force)
+			if diff := cmp.Diff(stored, live) + cmp.Diff(configBefore, config); diff != "" {
+				t.Fatalf("changed the live resource or the configuration:\n%s", diff)
+			}
+			theirs, err := general.Apply(stored.DeepCopy(), &unstructured.Unstructured{Object: config}, manager, force)
+			if err != nil {
+				if supported {
+					t.Fatalf("%v applied to %v: upstream has error %v", config, stored.Object, err)
+				}
+				continue
+			}
+			if supported {
+				done++
+				if diff := cmp.Diff(timeless(theirs.DeepCopyObject().(*unstructured.Unstructured)), timeless(mine.(*unstructured.Unstructured).DeepCopy())); diff != "" {
+					t.Fatalf("%v applied to %v (-upstream +ours):\n%s", config, stored.Object, diff)
+				}
+			}
+			stored = theirs.(*unstructured.Unstructured).DeepCopy()
+			entries := stored.GetManagedFields()
+			for i := range entries {
+				entries[i].Time = nil
+			}
+			stored.SetManagedFields(entries)
+		}
+	}
+	if done < rounds*writes/20 {
+		t.Errorf("%d of %d applies supported", done, rounds*writes)
+	}
+}
+
+// configured returns a configuration with a few of the fields of a resource.
+func configured(u *unstructured.Unstructured, random *rand.Rand) map[string]any {
+	config := map[string]any{"apiVersion": u.Object["apiVersion"], "kind": u.Object["kind"]}
+	metadata := map[string]any{"name": u.GetName()}
+	if labels := u.GetLabels(); len(labels) > 0 {
+		metadata["labels"] = u.Object["metadata"].(map[string]any)["labels"]
+	}
+	config["metadata"] = metadata
+	for _, part := range []string{"spec", "status"} {
+		fields, _ := u.Object[part].(map[string]any)
+		few := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if random.Intn(4) == 0 {
+				few[name] = fields[name]
+			}
+		}
+		if len(few) > 0 {
+			config[part] = few
+		}
+	}
+	return config
+}
+
 // mixed returns a copy of a resource with some fields of another one.
 func mixed(u, other *unstructured.Unstructured, random *rand.Rand) *unstructured.Unstructured {
 	u = u.DeepCopy()

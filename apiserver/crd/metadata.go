@@ -150,15 +150,37 @@ func plainFields(v any) bool {
 // decodePlainMetadata decodes metadata, but for the sets of fields that managers own, if it is
 // plain.
 func decodePlainMetadata(metadata any) (*metav1.ObjectMeta, bool) {
+	out, ok := decodePlainIdentity(metadata)
+	if !ok {
+		return nil, false
+	}
+	m := metadata.(map[string]any)
+	out.GenerateName, out.Labels, out.Annotations = textOf(m["generateName"]), textsOf(m["labels"]), textsOf(m["annotations"])
+	//lint:ignore SA1019 clients may still send a self link
+	out.SelfLink = textOf(m["selfLink"])
+	owners, _ := m["ownerReferences"].([]any)
+	for _, owner := range owners {
+		out.OwnerReferences = append(out.OwnerReferences, ownerOf(owner.(map[string]any)))
+	}
+	entries, _ := m["managedFields"].([]any)
+	if entries != nil {
+		out.ManagedFields = make([]metav1.ManagedFieldsEntry, len(entries))
+	}
+	for i, entry := range entries {
+		out.ManagedFields[i] = managerOf(entry.(map[string]any))
+	}
+	return out, true
+}
+
+// decodePlainIdentity decodes of metadata, if it is plain, what an update must not change, and the
+// finalizers.
+func decodePlainIdentity(metadata any) (*metav1.ObjectMeta, bool) {
 	if !plainMetadata(metadata) {
 		return nil, false
 	}
 	m := metadata.(map[string]any)
-	out := &metav1.ObjectMeta{Name: textOf(m["name"]), GenerateName: textOf(m["generateName"]),
-		Namespace: textOf(m["namespace"]), UID: types.UID(textOf(m["uid"])),
-		ResourceVersion: textOf(m["resourceVersion"]), Labels: textsOf(m["labels"]), Annotations: textsOf(m["annotations"])}
-	//lint:ignore SA1019 clients may still send a self link
-	out.SelfLink = textOf(m["selfLink"])
+	out := &metav1.ObjectMeta{Name: textOf(m["name"]), Namespace: textOf(m["namespace"]), UID: types.UID(textOf(m["uid"])),
+		ResourceVersion: textOf(m["resourceVersion"]), DeletionTimestamp: timeOf(m["deletionTimestamp"])}
 	out.Generation, _ = m["generation"].(int64)
 	if seconds, ok := m["deletionGracePeriodSeconds"].(int64); ok {
 		out.DeletionGracePeriodSeconds = &seconds
@@ -166,18 +188,9 @@ func decodePlainMetadata(metadata any) (*metav1.ObjectMeta, bool) {
 	if t := timeOf(m["creationTimestamp"]); t != nil {
 		out.CreationTimestamp = *t
 	}
-	out.DeletionTimestamp = timeOf(m["deletionTimestamp"])
 	finalizers, _ := m["finalizers"].([]any)
 	for _, finalizer := range finalizers {
 		out.Finalizers = append(out.Finalizers, textOf(finalizer))
-	}
-	owners, _ := m["ownerReferences"].([]any)
-	for _, owner := range owners {
-		out.OwnerReferences = append(out.OwnerReferences, ownerOf(owner.(map[string]any)))
-	}
-	entries, _ := m["managedFields"].([]any)
-	for _, entry := range entries {
-		out.ManagedFields = append(out.ManagedFields, managerOf(entry.(map[string]any)))
 	}
 	return out, true
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/store"
 )
 
@@ -45,7 +46,20 @@ func (r *customResources) Update(ctx context.Context, name string, info rest.Upd
 			validateNew = func(_ context.Context, obj runtime.Object) error { return r.refuse(obj) }
 		}
 	}
-	return r.REST.Update(ctx, name, info, validateNew, validate, mayCreate, o)
+	return updater{r.Store}.Update(ctx, name, info, validateNew, validate, mayCreate, o)
+}
+
+// customStatus is the status subresource of one version.
+type customStatus struct {
+	*resource.Status
+	updater updater
+}
+
+// Update updates the status. It never creates a resource.
+func (s customStatus) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	validateNew rest.ValidateObjectFunc,
+	validate rest.ValidateObjectUpdateFunc, _ bool, o *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return s.updater.Update(ctx, name, info, validateNew, validate, false, o)
 }
 
 func (r *customResources) refuse(obj runtime.Object) error {

@@ -112,6 +112,7 @@ func shapeOf(crd *apiextensions.CustomResourceDefinition, kind string) (*shape, 
 		s.schemas[v.Name] = schema
 		s.embeds[v.Name] = embeds(schema)
 	}
+	s.structures = structuresOf(s)
 	return s, nil
 }
 

@@ -20,6 +20,7 @@ type shape struct {
 	embeds  map[string]bool // whether the version has objects inside
 	// preserveUnknown disables pruning.
 	preserveUnknown bool
+	structures      map[string]func() *structure
 }
 
 // shapeOptions are the options of [shape.apply].
@@ -74,6 +75,9 @@ func (s *shape) applyMetadata(u *unstructured.Unstructured, ours bool, o shapeOp
 
 func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	o shapeOptions) (unknown []string, err error) {
+	if s.effects(u.Object, version)&prunes == 0 {
+		return nil, nil
+	}
 	schema, metadata := s.schemas[version], u.Object["metadata"]
 	if !s.preserveUnknown {
 		unknown = pruning.PruneWithOptions(u.Object, schema, true,
@@ -96,6 +100,13 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	return unknown, nil
 }
 
+// settled reports whether decoding an object of the kind in a version would leave it as it is. It may
+// return false for some that would not change.
+func (s *shape) settled(u *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
+	return u.Object["kind"] == kind.Kind && u.Object["apiVersion"] == kind.Group+"/"+kind.Version &&
+		plainMetadata(u.Object["metadata"]) && s.effects(u.Object, kind.Version) == 0
+}
+
 // embeds reports whether a schema has embedded resources.
 func embeds(s *structural.Structural) bool {
 	if s == nil {
@@ -116,7 +127,9 @@ func embeds(s *structural.Structural) bool {
 func (s *shape) Default(in runtime.Object) {
 	if u, ok := in.(runtime.Unstructured); ok {
 		if gvk := u.GetObjectKind().GroupVersionKind(); gvk.GroupKind() == s.kind {
-			defaulting.Default(u.UnstructuredContent(), s.schemas[gvk.Version])
+			if content := u.UnstructuredContent(); s.effects(content, gvk.Version)&defaults != 0 {
+				defaulting.Default(content, s.schemas[gvk.Version])
+			}
 			return
 		}
 	}

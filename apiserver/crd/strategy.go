@@ -2,12 +2,14 @@ package crd
 
 import (
 	"context"
-	"slices"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
 // strategy is the interface of upstream's strategies for custom resources.
@@ -51,7 +53,7 @@ func (s lazyStrategy) sameGeneration(obj, old map[string]any) bool {
 			if name == "metadata" || s.status && name == "status" {
 				continue
 			}
-			if other, ok := b[name]; !ok || !equalJSON(value, other) {
+			if other, ok := b[name]; !ok || !managedfields.EqualJSON(value, other) {
 				return false
 			}
 		}
@@ -60,33 +62,11 @@ func (s lazyStrategy) sameGeneration(obj, old map[string]any) bool {
 	return within(obj, old) && within(old, obj)
 }
 
-// equalJSON reports whether two JSON values are equal, numbers by their types too.
-func equalJSON(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
-			return false
-		}
-		for key, value := range a {
-			if other, ok := b[key]; !ok || !equalJSON(value, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equalJSON)
-	case string, bool, int64, float64, nil:
-		return a == b
-	}
-	return false
-}
-
 // lazyStatusStrategy is the strategy of the status subresource.
 type lazyStatusStrategy struct{ lazyStrategy }
 
-// PrepareForUpdate does what upstream's does, which decodes the managed fields to encode them again.
+// PrepareForUpdate does what upstream's does, which copies the old object, and decodes the managed
+// fields to encode them again. What is not the status is shared with the old object.
 func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	next, isCustom := obj.(*unstructured.Unstructured)
 	before, isCustomToo := old.(*unstructured.Unstructured)
@@ -102,17 +82,24 @@ func (s lazyStatusStrategy) PrepareForUpdate(ctx context.Context, obj, old runti
 		return
 	}
 	status, found := next.Object["status"]
-	content := make(map[string]any, len(before.Object)+1)
-	for name, value := range before.Object {
-		if name != "status" {
-			content[name] = runtime.DeepCopyJSONValue(value)
-		}
-	}
+	content := withOwnMetadata(before.Object)
 	content["metadata"].(map[string]any)["managedFields"] = managed
 	if found {
 		content["status"] = status
+	} else {
+		delete(content, "status")
 	}
 	next.Object = content
+}
+
+// withOwnMetadata returns a copy of an object that shares all with it but the fields and those of the
+// metadata.
+func withOwnMetadata(object map[string]any) map[string]any {
+	object = maps.Clone(object)
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		object["metadata"] = maps.Clone(metadata)
+	}
+	return object
 }
 
 // versionStrategy is a strategy with a compiled schema.
@@ -143,6 +130,12 @@ func (s lazyStrategy) ValidateUpdate(ctx context.Context, obj, old runtime.Objec
 		return nil
 	}
 	return whole.ValidateUpdate(ctx, obj, old)
+}
+
+// updates reports whether an update is valid for sure.
+func (s lazyStrategy) updates(ctx context.Context, obj, old runtime.Object) bool {
+	whole, err := s.whole()
+	return err == nil && whole.updates(ctx, obj, old)
 }
 
 // strategies are those of one version, with its schema.

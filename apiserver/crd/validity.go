@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apiextensionsfeatures "k8s.io/apiextensions-apiserver/pkg/features"
 	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,7 +103,7 @@ func (v *validity) isKind(u *unstructured.Unstructured) bool {
 }
 
 // acceptsMetadata validates the metadata of a creation, or of an update if old is not nil, by
-// upstream's function.
+// upstream's functions. For an update it also does what is validated for all kinds.
 func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Unstructured) bool {
 	metadata, ok := decodePlainMetadata(u.Object["metadata"])
 	if !ok {
@@ -111,13 +112,24 @@ func (v *validity) acceptsMetadata(ctx context.Context, u, old *unstructured.Uns
 	op, before := operation.Create, (*metav1.ObjectMeta)(nil)
 	var name apivalidation.ValidateNameFunc = apivalidation.NameIsDNSSubdomain
 	if old != nil {
-		if before, ok = decodePlainMetadata(old.Object["metadata"]); !ok {
+		if before, ok = decodePlainIdentity(old.Object["metadata"]); !ok {
 			return false
 		}
 		op, name = operation.Update, nil
+		if len(apivalidation.ValidateObjectMeta(metadata, v.namespaced, validatePathSegment, field.NewPath("metadata"))) > 0 {
+			return false
+		}
 	}
 	return len(apivalidation.ValidateObjectMetaDeclaratively(ctx, op, metadata, before, v.namespaced, name,
 		field.NewPath("metadata"), utilfeature.DefaultFeatureGate.Enabled(features.DeclarativeValidationBeta))) == 0
+}
+
+// validatePathSegment validates a name, or its beginning, as a segment of a path.
+func validatePathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }
 
 // acceptsScale validates what the scale subresource reads, with or without the spec's part.

@@ -158,7 +158,7 @@ func FuzzCopyStored(f *testing.F) {
 			return
 		}
 		before := u.DeepCopy()
-		got, ok := codec.CopyStored(u)
+		got, ok := codec.CopyStored(u, nil)
 		if !ok {
 			return
 		}
@@ -179,14 +179,19 @@ func FuzzCopyStored(f *testing.F) {
 	})
 }
 
-// TestCopyStored does the same for random objects, most of which must be copied.
+// TestCopyStored does the same for random objects, most of which must be copied, and which share what
+// is equal with the one before.
 func TestCopyStored(t *testing.T) {
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	codec, random := &storageCodec{shape: everythingShape(t), stored: gv, served: gv}, rand.New(rand.NewSource(1))
 	copied := 0
+	var last, unchanged runtime.Object
 	for range 500 {
 		u := chosen(t, random)
-		got, ok := codec.CopyStored(u)
+		if before, ok := last.(*unstructured.Unstructured); ok && random.Intn(2) == 0 {
+			u.Object["spec"] = before.Object["spec"]
+		}
+		got, ok := codec.CopyStored(u, last)
 		if !ok {
 			continue
 		}
@@ -202,6 +207,10 @@ func TestCopyStored(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%v (-decoded +copied):\n%s", u.Object, diff)
 		}
+		if diff := cmp.Diff(unchanged, last); diff != "" {
+			t.Fatalf("the object before was changed:\n%s", diff)
+		}
+		last, unchanged = got, got.DeepCopyObject()
 	}
 	if copied < 200 {
 		t.Errorf("copied %d of 500 objects", copied)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,6 +152,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 		return nil, err
 	}
 	r.TypeConverter = v.types
+	r.Settled = func(u *unstructured.Unstructured) bool { return v.shape.settled(u, v.gvk) }
 	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
 		main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	if v.status != nil {
@@ -159,7 +161,8 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 		if err != nil {
 			return nil, err
 		}
-		addSubresource(r, status, v.status)
+		addSubresource(r, status, customStatus{v.status, updater{v.status.Store()}})
+		r.Subresource("status").Settled = r.Settled
 		r.Subresource("status").ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
 			reset[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	}

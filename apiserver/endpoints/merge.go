@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,24 +12,32 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// mergeJSON applies a merge patch (RFC 7386) to a JSON object. The patch is not changed, and shares
-// nothing with the object afterwards.
-func mergeJSON(to, patch map[string]any) {
+// mergeJSON returns a JSON object with a merge patch (RFC 7386) applied. It shares with the object what
+// the patch does not change, and nothing with the patch. The metadata are its own, so that their fields
+// can be set.
+func mergeJSON(object, patch map[string]any) map[string]any {
+	merged := mergeMembers(object, patch)
+	if metadata, ok := merged["metadata"].(map[string]any); ok && patch["metadata"] == nil {
+		merged["metadata"] = maps.Clone(metadata)
+	}
+	return merged
+}
+
+func mergeMembers(object, patch map[string]any) map[string]any {
+	merged := make(map[string]any, len(object)+1)
+	maps.Copy(merged, object)
 	for key, value := range patch {
 		switch value := value.(type) {
 		case nil:
-			delete(to, key)
+			delete(merged, key)
 		case map[string]any:
-			inner, ok := to[key].(map[string]any)
-			if !ok {
-				inner = map[string]any{}
-				to[key] = inner
-			}
-			mergeJSON(inner, value)
+			inner, _ := merged[key].(map[string]any)
+			merged[key] = mergeMembers(inner, value)
 		default:
-			to[key] = runtime.DeepCopyJSONValue(value)
+			merged[key] = runtime.DeepCopyJSONValue(value)
 		}
 	}
+	return merged
 }
 
 // mergeValue applies a merge patch to the Go value of an object, as if the patch were applied to its

@@ -94,7 +94,7 @@ func (w *write) apply() (func(old object) (object, error), error) {
 		if !ok {
 			return nil, errUnusual
 		}
-		return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
+		return w.shaped(obj)
 	}, nil
 }
 
@@ -118,11 +118,24 @@ func (w *write) parsePatch() (map[string]any, error) {
 
 // merge returns a copy of an object with a merge patch applied.
 func (w *write) merge(old object, patch map[string]any) (object, error) {
+	if u, ok := old.(*unstructured.Unstructured); ok {
+		return w.shaped(&unstructured.Unstructured{Object: mergeJSON(u.Object, patch)})
+	}
 	obj := old.DeepCopyObject()
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		mergeJSON(u.Object, patch)
-	} else if !mergeValue(obj, patch) {
+	if !mergeValue(obj, patch) {
 		return nil, errUnusual
+	}
+	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
+}
+
+// shaped returns an object as if it had been decoded. An unstructured one, which may share parts with
+// the stored object, is only copied if decoding changes it.
+func (w *write) shaped(obj object) (object, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if w.resource.Settled != nil && w.resource.Settled(u) {
+			return u, nil
+		}
+		obj = u.DeepCopy()
 	}
 	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
 }

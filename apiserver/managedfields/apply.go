@@ -2,6 +2,7 @@ package managedfields
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -72,6 +73,9 @@ func (u *updates) apply(live, obj metav1.Object, configured *fieldpath.Set, w Wr
 		out = append(out, owner)
 	}
 	slices.SortFunc(out, compareEntries)
+	if len(out) == 0 {
+		out = nil
+	}
 	list.set(obj, out)
 	return true
 }
@@ -311,7 +315,7 @@ func setExactly(x reflect.Value, config any) bool {
 		return false
 	}
 	var value any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(again, &value); err != nil || !equalJSON(value, config) {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(again, &value); err != nil || !EqualJSON(value, config) {
 		return false
 	}
 	x.Set(v.Elem())
@@ -332,11 +336,25 @@ func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w
 	if err != nil {
 		return nil, false
 	}
-	before, err := c.types.ObjectToTyped(u, typed.AllowDuplicates)
+	obj, ok := c.merged(u, config, configuration)
+	if !ok || !c.apply(live, obj, configured, w, force) {
+		return nil, false
+	}
+	return obj, true
+}
+
+// merged returns an object with a configuration merged into it, which shares parts with both, but has
+// metadata of its own.
+func (c *unstructuredUpdater) merged(live *unstructured.Unstructured, config map[string]any,
+	typedConfig *typed.TypedValue) (*unstructured.Unstructured, bool) {
+	if content, ok := (jsonMerger{typedConfig.Schema()}).mergeObject(typedConfig.TypeRef(), live.Object, config); ok {
+		return &unstructured.Unstructured{Object: content}, true
+	}
+	before, err := c.types.ObjectToTyped(live, typed.AllowDuplicates)
 	if err != nil {
 		return nil, false
 	}
-	merged, err := before.Merge(configuration)
+	merged, err := before.Merge(typedConfig)
 	if err != nil {
 		return nil, false
 	}
@@ -344,9 +362,11 @@ func (c *unstructuredUpdater) Apply(live metav1.Object, config map[string]any, w
 	if err != nil {
 		return nil, false
 	}
-	obj, ok := after.DeepCopyObject().(metav1.Object) // it shares parts of both
-	if !ok || !c.apply(live, obj, configured, w, force) {
+	obj, ok := after.(*unstructured.Unstructured)
+	if !ok {
 		return nil, false
 	}
-	return obj, true
+	metadata, ok := obj.Object["metadata"].(map[string]any)
+	obj.Object["metadata"] = maps.Clone(metadata)
+	return obj, ok
 }

@@ -48,7 +48,7 @@ func reduceMaps(a, b map[string]any, skip []string) (x, y map[string]any) {
 		switch {
 		case !both:
 			x[key] = old
-		case !equalJSON(old, now):
+		case !EqualJSON(old, now):
 			inner, isMap := old.(map[string]any)
 			other, isMapToo := now.(map[string]any)
 			if isMap && isMapToo {
@@ -66,29 +66,32 @@ func reduceMaps(a, b map[string]any, skip []string) (x, y map[string]any) {
 	return x, y
 }
 
-// equalJSON reports whether two JSON values are equal, numbers by their types too.
-func equalJSON(a, b any) bool {
+// EqualJSON reports whether two JSON values are equal, numbers by their types too. What they share is
+// not compared.
+func EqualJSON(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
 		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
 			return false
 		}
+		if reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() {
+			return true
+		}
 		for key, value := range a {
-			other, ok := b[key]
-			if !ok || !equalJSON(value, other) {
+			if other, ok := b[key]; !ok || !EqualJSON(value, other) {
 				return false
 			}
 		}
 		return true
 	case []any:
 		b, ok := b.([]any)
-		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equalJSON)
-	default:
-		switch b.(type) {
-		case map[string]any, []any:
+		if !ok || len(a) != len(b) || (a == nil) != (b == nil) {
 			return false
 		}
+		return len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, EqualJSON)
+	case string, bool, int64, float64, nil:
 		return a == b
 	}
+	return false
 }

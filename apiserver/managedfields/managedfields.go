@@ -40,7 +40,7 @@ type Updater interface {
 
 	// Apply returns a copy of a live object with the fields of a configuration, which is JSON with
 	// integers, and with the managed fields that a server-side apply of it leaves. The object has
-	// not been defaulted. With force, w's manager takes the fields that others own with other values.
+	// not been defaulted, and an unstructured one shares parts with both. With force, w's manager takes the fields that others own with other values.
 	// It returns false for what the field manager must do: among others for conflicts, and if the
 	// manager applied fields before that are not in this configuration.
 	Apply(live metav1.Object, config map[string]any, w Write, force bool) (obj metav1.Object, ok bool)

@@ -6,6 +6,7 @@
 package resource
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
@@ -51,6 +52,9 @@ type Resource struct {
 	// ManagedFields, if not nil, sets the managed fields of simple writes in place of
 	// Scope.FieldManager.
 	ManagedFields managedfields.Updater
+	// Settled, if not nil, reports whether decoding an unstructured object of the resource's kind would
+	// leave it as it is: nothing in it would be pruned, defaulted or normalized.
+	Settled func(*unstructured.Unstructured) bool
 	// TypeConverter converts objects to the typed values of structured-merge-diff.
 	TypeConverter upstream.TypeConverter
 
@@ -64,6 +68,15 @@ type Resource struct {
 	// OpenAPI has the documents of a custom resource. It is nil for built-in resources, which are
 	// described by their Go types.
 	OpenAPI OpenAPI
+}
+
+// UsualUpdate is the [rest.UpdatedObjectInfo] of an update that is served without upstream's handler.
+// Its object belongs to the storage, but may share parts with the existing object, which it does not
+// change.
+type UsualUpdate interface {
+	rest.UpdatedObjectInfo
+	// Usual reports whether the storage may serve the update without upstream's registry.
+	Usual() bool
 }
 
 // OpenAPI provides the documents of one resource in one version. They are built on first use and

@@ -63,18 +63,36 @@ func (s *Store) decode(data []byte) (runtime.Object, error) {
 // copier is a codec that copies objects faster than it decodes them.
 type copier interface {
 	// CopyStored returns what decoding the encoding of an object returns, or false if it must be
-	// decoded.
-	CopyStored(obj runtime.Object) (runtime.Object, bool)
+	// decoded. It may share parts with last, the object that the new one replaces, or nil.
+	CopyStored(obj, last runtime.Object) (runtime.Object, bool)
 }
 
-// stored returns what decode returns for data, which is the encoding of obj.
-func (s *Store) stored(obj runtime.Object, data []byte) (runtime.Object, error) {
+// stored returns what decode returns for data, which is the encoding of obj. It may share parts with
+// last, the object that obj replaces, or nil.
+func (s *Store) stored(obj, last runtime.Object, data []byte) (runtime.Object, error) {
 	if c, ok := s.codec.(copier); ok {
-		if decoded, ok := c.CopyStored(obj); ok {
+		if decoded, ok := c.CopyStored(obj, last); ok {
 			return decoded, nil
 		}
 	}
 	return s.decode(data)
+}
+
+// lend sets out to the object of a record. An unstructured object shares all with the record but its
+// fields and those of its metadata, since copying it takes longer than the rest of a write; others are
+// copied.
+func (s *Store) lend(r *storage.Record, out runtime.Object) error {
+	if to, ok := out.(*unstructured.Unstructured); ok {
+		o, err := s.object(r)
+		if err != nil {
+			return err
+		}
+		if from, ok := o.Object.(*unstructured.Unstructured); ok {
+			to.Object = shallowContent(from.Object)
+			return nil
+		}
+	}
+	return s.extract(r, out)
 }
 
 // extract copies the object of a record to out.

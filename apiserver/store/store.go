@@ -5,10 +5,12 @@
 // A record is decoded once. The decoded object is cached with the record and shared by every
 // list, watch and predicate; it must not be changed. The results of methods follow three rules:
 //
-//   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller.
-//   - GetList and Update return shallow copies: the caller may set fields of an item (such as its kind or
-//     resource version) but must not modify its maps, slices and what its pointers refer to.
-//     Upstream's watch cache does the same.
+//   - Get, Create, GuaranteedUpdate and Delete return deep copies, which belong to the caller. Of
+//     unstructured objects only Get and Delete do.
+//   - GetList and Update return shallow copies, and so do Create and GuaranteedUpdate of unstructured
+//     objects, which GuaranteedUpdate also passes to its function: the caller may set fields of an item
+//     (such as its kind or resource version), and of its metadata if it is unstructured, but must not
+//     modify its maps, slices and what its pointers refer to. Upstream's watch cache does the same.
 //   - Watch sends objects that cache their encodings (runtime.CacheableObject), each made once for
 //     all watchers that need it.
 //
@@ -75,14 +77,14 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err != nil {
 		return err
 	}
-	record, err := s.put(ctx, key, obj, data, storage.Absent, ttl)
+	record, err := s.put(ctx, key, obj, nil, data, storage.Absent, ttl)
 	if err != nil {
 		return fromBackend(key, err)
 	}
 	if out == nil {
 		return nil
 	}
-	return s.extract(record, out)
+	return s.lend(record, out)
 }
 
 // Get implements storage.Interface.
@@ -149,12 +151,12 @@ func (s *Store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 		if r == nil {
 			return current, nil
 		}
-		return current, s.extract(r, current)
+		return current, s.lend(r, current)
 	})
 	if err != nil {
 		return err
 	}
-	return s.extract(written, out)
+	return s.lend(written, out)
 }
 
 // Update is GuaranteedUpdate for an object that exists. It returns a shallow copy of what is stored,
@@ -220,8 +222,12 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	}
 	var meta apistorage.ResponseMeta
 	var before []byte
+	var last runtime.Object
 	expect := storage.Absent
 	if record != nil {
+		if o, ok := record.Cached(s).(*object); ok {
+			last = o.Object
+		}
 		meta.ResourceVersion, expect, before = record.Revision, record.Revision, record.Value()
 	}
 	if err := preconditions.Check(key, input); err != nil {
@@ -242,15 +248,15 @@ func (s *Store) tryUpdate(ctx context.Context, key string, record *storage.Recor
 	if ttl != nil {
 		seconds = *ttl
 	}
-	written, err = s.put(ctx, key, updated, data, expect, seconds)
+	written, err = s.put(ctx, key, updated, last, data, expect, seconds)
 	return written, written, err
 }
 
-// put writes an object, encoded as data, under key, and caches what decoding it gives with the
-// record. Errors are the backend's.
-func (s *Store) put(ctx context.Context, key string, obj runtime.Object, data []byte,
+// put writes an object, encoded as data, under key in place of last, which may be nil, and caches what
+// decoding it gives with the record. Errors are the backend's.
+func (s *Store) put(ctx context.Context, key string, obj, last runtime.Object, data []byte,
 	expect, ttl uint64) (*storage.Record, error) {
-	decoded, err := s.stored(obj, data)
+	decoded, err := s.stored(obj, last, data)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,131 @@
+package crd
+
+import (
+	"sync"
+
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+)
+
+// structure is a structural schema, compiled to recognize values that pruning and defaulting leave as
+// they are. Upstream's functions, which do the rest, copy the schema of each field that they visit.
+type structure struct {
+	properties map[string]*structure
+	defaults   []string   // names of the properties that have a default
+	open       bool       // has additional properties
+	values     *structure // of the additional properties, nil for those without a schema
+	items      *structure // of a list, nil for those without a schema
+	nullable   bool
+	preserves  bool // unknown fields
+}
+
+// effects say what decoding an object may do to it. They may include some that it does not have.
+type effects uint8
+
+const (
+	prunes   effects = 1 << iota // fields are dropped, because they are unknown or null
+	defaults                     // fields get their default
+)
+
+// structuresOf returns the structures of the versions of a kind, each compiled when it is first needed.
+// There is none for what must always be left to upstream: a version with objects inside.
+func structuresOf(s *shape) map[string]func() *structure {
+	out := map[string]func() *structure{}
+	if s.preserveUnknown {
+		return out
+	}
+	for version, schema := range s.schemas {
+		if s.embeds[version] || hasDefault(schema.Properties["metadata"]) || hasDefault(schema.Properties["apiVersion"]) ||
+			hasDefault(schema.Properties["kind"]) {
+			continue
+		}
+		out[version] = sync.OnceValue(func() *structure { return compileStructure(schema) })
+	}
+	return out
+}
+
+func hasDefault(s structural.Structural) bool {
+	return has(&s, func(s *structural.Structural) bool { return s.Default.Object != nil })
+}
+
+// compileStructure compiles a schema, which it does not keep.
+func compileStructure(s *structural.Structural) *structure {
+	if s == nil {
+		return nil
+	}
+	c := &structure{items: compileStructure(s.Items), nullable: s.Nullable, preserves: s.XPreserveUnknownFields}
+	if len(s.Properties) > 0 {
+		c.properties = make(map[string]*structure, len(s.Properties))
+	}
+	for name, property := range s.Properties {
+		c.properties[name] = compileStructure(&property)
+		if property.Default.Object != nil {
+			c.defaults = append(c.defaults, name)
+		}
+	}
+	if a := s.AdditionalProperties; a != nil {
+		c.open, c.values = true, compileStructure(a.Structural)
+	}
+	return c
+}
+
+// effects returns what decoding an object of the kind in a version may do to it, apart from its
+// metadata.
+func (s *shape) effects(content map[string]any, version string) effects {
+	compiled := s.structures[version]
+	if compiled == nil {
+		return prunes | defaults
+	}
+	return compiled().ofObject(content, true)
+}
+
+// of returns the effects on a value, which a missing schema has too.
+func (s *structure) of(value any) (e effects) {
+	switch v := value.(type) {
+	case nil:
+		if s != nil && !s.nullable {
+			return prunes | defaults
+		}
+	case map[string]any:
+		if s == nil && len(v) > 0 {
+			return prunes
+		}
+		if s != nil {
+			return s.ofObject(v, false)
+		}
+	case []any:
+		if s != nil && s.items == nil && s.preserves {
+			return 0
+		}
+		var items *structure
+		if s != nil {
+			items = s.items
+		}
+		for _, item := range v {
+			e |= items.of(item)
+		}
+	}
+	return e
+}
+
+// ofObject returns the effects on an object. The type and the metadata of the root are not subject to
+// the schema.
+func (s *structure) ofObject(m map[string]any, root bool) (e effects) {
+	for _, name := range s.defaults {
+		if _, ok := m[name]; !ok {
+			e |= defaults
+		}
+	}
+	for name, value := range m {
+		if root && (name == "metadata" || name == "apiVersion" || name == "kind") {
+			continue
+		}
+		if property := s.properties[name]; property != nil {
+			e |= property.of(value)
+		} else if s.open {
+			e |= s.values.of(value)
+		} else if !s.preserves {
+			e |= prunes
+		}
+	}
+	return e
+}
