@@ -24,11 +24,11 @@ const managedBy = "endpointslice-controller.k8s.io"
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	r := &reconciler{client: mgr.GetClient()}
+	r, services := &reconciler{client: mgr.GetClient()}, endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
 		Named("endpointslice").
-		For(&corev1.Service{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(endpoints.OfPod(r.client)),
+		Watches(&corev1.Service{}, services).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(services.Of),
 			builder.WithPredicates(endpoints.PodChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(zoneChanged)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(endpoints.OfSlice(managedBy))).
