@@ -208,18 +208,46 @@ func (f *watchFormat) write(e watch.Event, w io.Writer) error {
 	return err
 }
 
+// scratch is what an event is encoded in.
+type scratch struct{ object, event bytes.Buffer }
+
+var scratches = sync.Pool{New: func() any { return &scratch{} }}
+
+// maxScratch is the size, in bytes, above which buffers are not used again.
+const maxScratch = 1 << 20
+
+func (s *scratch) release() {
+	if s.object.Cap()+s.event.Cap() > maxScratch {
+		return
+	}
+	s.object.Reset()
+	s.event.Reset()
+	scratches.Put(s)
+}
+
 // encode encodes an event with its frame.
 func (f *watchFormat) encode(t watch.EventType, obj runtime.Object, w io.Writer) error {
-	var object, event bytes.Buffer
-	if err := f.objects.Encode(obj, &object); err != nil {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	allocator := runtime.AllocatorPool.Get().(*runtime.Allocator)
+	defer runtime.AllocatorPool.Put(allocator)
+	if err := encodeWith(f.objects, allocator, obj, &s.object); err != nil {
 		return fmt.Errorf("unable to encode watch object %T: %w", obj, err)
 	}
-	outer := &metav1.WatchEvent{Type: string(t), Object: runtime.RawExtension{Raw: object.Bytes()}}
-	if err := f.events.Encode(outer, &event); err != nil {
+	outer := &metav1.WatchEvent{Type: string(t), Object: runtime.RawExtension{Raw: s.object.Bytes()}}
+	if err := encodeWith(f.events, allocator, outer, &s.event); err != nil {
 		return fmt.Errorf("unable to encode a watch event: %w", err)
 	}
-	_, err := f.framer.NewFrameWriter(w).Write(event.Bytes())
+	_, err := f.framer.NewFrameWriter(w).Write(s.event.Bytes())
 	return err
+}
+
+// encodeWith encodes an object with the memory of an allocator, if the encoder can use it.
+func encodeWith(e runtime.Encoder, allocator runtime.MemoryAllocator, obj runtime.Object, w io.Writer) error {
+	if with, ok := e.(runtime.EncoderWithAllocator); ok {
+		return with.EncodeWithAllocator(obj, w, allocator)
+	}
+	return e.Encode(obj, w)
 }
 
 // watchStream is the response to a watch.
