@@ -83,8 +83,8 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 		v["list"] = buffered(handlers.ListResource(lister, watcher, r.Scope, false, minWatch))
 	}
 	if watches {
-		v["watch"] = handlers.ListResource(lister, watcher, r.Scope, false, minWatch)
-		v[forcedWatch] = handlers.ListResource(lister, watcher, r.Scope, true, minWatch)
+		v["watch"] = watchHandler(lister, watcher, r.Scope, false)
+		v[forcedWatch] = watchHandler(lister, watcher, r.Scope, true)
 	}
 	served := r.ServedVerbs()
 	maps.DeleteFunc(v, func(verb string, _ http.HandlerFunc) bool {

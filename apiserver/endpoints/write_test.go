@@ -21,6 +21,7 @@ import (
 	"flyball.dev/apiserver/resource"
 	"flyball.dev/apiserver/schema"
 	"flyball.dev/apiserver/store"
+	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
 
@@ -36,6 +37,12 @@ func podsOf(t *testing.T) *resource.Resource {
 	t.Helper()
 	backend := memory.New(memory.Options{})
 	t.Cleanup(func() { backend.Close() })
+	return podsIn(t, backend)
+}
+
+// podsIn returns the pods of a server with that storage.
+func podsIn(t *testing.T, backend storage.Store) *resource.Resource {
+	t.Helper()
 	resources, err := kinds.Resources(kinds.Options{
 		Scheme: builtin.Scheme(), Codecs: builtin.Codecs(), Storage: store.RESTOptions(backend, builtin.StorageCodec),
 		TypeConverter: schema.TypeConverter(builtin.Scheme()), Authorizer: allow{}, MaxRequestBodyBytes: 1 << 20,

@@ -63,8 +63,8 @@ func (s stored[T]) Update(ctx context.Context, name string, dryRun []string, cha
 		obj := old.DeepCopyObject().(T)
 		return obj, change(obj)
 	})
-	obj, _, err := s.store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc,
-		false, &metav1.UpdateOptions{DryRun: dryRun})
+	// Without functions that validate, the store makes no copies for them.
+	obj, _, err := s.store.Update(ctx, name, info, nil, nil, false, &metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
 		var none T
 		return none, err

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,31 +47,34 @@ func (s *Store) Watch(ctx context.Context, key string, opts apistorage.ListOptio
 		selector:  newSelector(opts.Predicate),
 		bookmarks: opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify,
 		position:  after,
-		results:   make(chan watch.Event, resultBuffer),
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	w.drain, _ = ctx.Value(drainKey{}).(<-chan struct{})
 	// Errors from here on are events, as for a watch that has begun.
-	if err := w.open(path, opts); err != nil {
-		w.results <- watch.Event{Type: watch.Error, Object: status(err)}
-		w.finish()
-		return w, nil
+	if w.failed = w.open(path, opts); w.failed == nil {
+		flowcontrol.WatchInitialized(ctx)
 	}
-	flowcontrol.WatchInitialized(ctx)
-	go w.run()
+	w.unhook = context.AfterFunc(w.ctx, func() { w.begin.Do(w.close) })
 	return w, nil
 }
 
-// watcher sends the events of the selected objects below a path.
+// watcher sends the events of the selected objects below a path. It has a goroutine only if
+// ResultChan is called.
 type watcher struct {
 	store     *Store
 	selector  selector
 	bookmarks bool // are sent periodically
 	source    storage.Watcher
-	results   chan watch.Event
 	ctx       context.Context
 	cancel    context.CancelFunc
 	drain     <-chan struct{} // closed when the watch has to end with the latest write; may be nil
+	failed    error           // that it could not be opened
+
+	begin   sync.Once // of sending, or of closing a watch that is stopped before
+	unhook  func() bool
+	results chan watch.Event // nil unless ResultChan was called
+	deliver func(watch.Event) error
+	flush   func() error
 
 	initial  []*storage.Record // to be sent first, as ADDED
 	announce bool              // with a bookmark that the initial events have been sent
@@ -115,24 +119,66 @@ func (w *watcher) explain(err error) error {
 func (w *watcher) Stop() { w.cancel() }
 
 // ResultChan implements watch.Interface.
-func (w *watcher) ResultChan() <-chan watch.Event { return w.results }
-
-func (w *watcher) finish() {
-	w.cancel()
-	if w.source != nil {
-		w.source.Close()
+func (w *watcher) ResultChan() <-chan watch.Event {
+	w.begin.Do(func() {
+		w.results = make(chan watch.Event, resultBuffer)
+		go func() {
+			defer close(w.results)
+			w.serve(w.enqueue, func() error { return nil })
+		}()
+	})
+	if w.results == nil { // the watch was stopped before
+		closed := make(chan watch.Event)
+		close(closed)
+		return closed
 	}
-	close(w.results)
+	return w.results
 }
 
-func (w *watcher) run() {
-	defer w.finish()
-	err := w.sendInitial()
+// enqueue sends an event to the channel.
+func (w *watcher) enqueue(e watch.Event) error {
+	select { // cheaper than the other one
+	case w.results <- e:
+		return nil
+	default:
+	}
+	select {
+	case w.results <- e:
+		return nil
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+}
+
+// ServeEvents calls send with each event, on the goroutine of the caller, until the watch ends, and
+// flush when no more events follow for now. An error of either ends the watch. It takes the place of
+// ResultChan; it does nothing if that was called before, or if the watch was stopped.
+func (w *watcher) ServeEvents(send func(watch.Event) error, flush func() error) {
+	w.begin.Do(func() { w.serve(send, flush) })
+}
+
+// serve delivers the events until the watch ends.
+func (w *watcher) serve(deliver func(watch.Event) error, flush func() error) {
+	defer w.close()
+	w.unhook()
+	w.deliver, w.flush = deliver, flush
+	err := w.failed
+	if err == nil {
+		err = w.sendInitial()
+	}
 	if err == nil {
 		err = w.sendEvents()
 	}
 	if err != nil && w.ctx.Err() == nil {
-		w.send(watch.Error, status(err))
+		_ = w.send(watch.Error, status(err))
+	}
+}
+
+// close releases what the watch holds.
+func (w *watcher) close() {
+	w.cancel()
+	if w.source != nil {
+		w.source.Close()
 	}
 }
 
@@ -143,8 +189,10 @@ func (w *watcher) sendInitial() error {
 		if err != nil {
 			return err
 		}
-		if w.selector.matches(o) && !w.send(watch.Added, o.cacheable()) {
-			return w.ctx.Err()
+		if w.selector.matches(o) {
+			if err := w.send(watch.Added, o.cacheable()); err != nil {
+				return err
+			}
 		}
 	}
 	w.initial = nil
@@ -153,7 +201,7 @@ func (w *watcher) sendInitial() error {
 		if err := apistorage.AnnotateInitialEventsEndBookmark(bookmark); err != nil {
 			return err
 		}
-		w.send(watch.Bookmark, bookmark)
+		return w.send(watch.Bookmark, bookmark)
 	}
 	return w.ctx.Err()
 }
@@ -174,7 +222,9 @@ func (w *watcher) sendEvents() error {
 		}
 		w.position = revision
 		if bookmark {
-			w.send(watch.Bookmark, w.bookmark())
+			if err := w.send(watch.Bookmark, w.bookmark()); err != nil {
+				return err
+			}
 			timer.next(w.ctx)
 			bookmark = false
 		}
@@ -183,6 +233,10 @@ func (w *watcher) sendEvents() error {
 		}
 		if last {
 			return nil
+		}
+		if err := w.flush(); err != nil {
+			w.cancel()
+			return err
 		}
 		select {
 		case <-w.drain:
@@ -214,24 +268,20 @@ func (w *watcher) sendEvent(e *storage.Event) error {
 		}
 		was = w.selector.matches(before)
 	}
-	sent := true
 	switch {
 	case is && was:
-		sent = w.send(watch.Modified, now.cacheable())
+		return w.send(watch.Modified, now.cacheable())
 	case is:
-		sent = w.send(watch.Added, now.cacheable())
+		return w.send(watch.Added, now.cacheable())
 	case was && e.Type == storage.Deleted:
 		if now, err = w.store.deleted(e); err != nil {
 			return unreadable(e, err)
 		}
-		sent = w.send(watch.Deleted, now.cacheable())
+		return w.send(watch.Deleted, now.cacheable())
 	case was:
 		last := before.shallow()
 		w.store.setVersion(last, e.Record.Revision)
-		sent = w.send(watch.Deleted, (&object{Object: last}).cacheable())
-	}
-	if !sent {
-		return w.ctx.Err()
+		return w.send(watch.Deleted, (&object{Object: last}).cacheable())
 	}
 	return nil
 }
@@ -243,23 +293,17 @@ func (w *watcher) bookmark() runtime.Object {
 	return obj
 }
 
-// send sends an event, and reports whether it did so before the watch ended.
-func (w *watcher) send(t watch.EventType, obj runtime.Object) bool {
-	if w.ctx.Err() != nil {
-		return false
+// send sends an event. If that fails, or the watch has ended, the watch is canceled, since nothing
+// can be sent after that, not even the error.
+func (w *watcher) send(t watch.EventType, obj runtime.Object) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
 	}
-	e := watch.Event{Type: t, Object: obj}
-	select { // cheaper than the other one
-	case w.results <- e:
-		return true
-	default:
+	err := w.deliver(watch.Event{Type: t, Object: obj})
+	if err != nil {
+		w.cancel()
 	}
-	select {
-	case w.results <- e:
-		return true
-	case <-w.ctx.Done():
-		return false
-	}
+	return err
 }
 
 // bookmarkTimer fires when a bookmark is due: each minute, and shortly before the deadline of the

@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -322,4 +323,67 @@ func TestContinueAfterCompaction(t *testing.T) {
 	if err := s.GetList(t.Context(), "/core/pods", exact, &corev1.PodList{}); !apierrors.IsResourceExpired(err) {
 		t.Errorf("exactly before compaction: %v", err)
 	}
+}
+
+// eventServer is a watch that can be received without a channel.
+type eventServer interface {
+	ServeEvents(send func(watch.Event) error, flush func() error)
+}
+
+// TestServeEvents receives events without a channel. They are flushed together if they are there
+// together, and an error ends the watch.
+func TestServeEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := podStore(t, memory.Options{})
+		createPod(t, s, newPod(1))
+		createPod(t, s, newPod(2))
+		w := watchPods(t, t.Context(), s, apistorage.ListOptions{})
+		want := []string{"ADDED web-000001@2", "ADDED web-000002@3", "flush", "ADDED web-000003@4"}
+		var got []string
+		failure := errors.New("the client has disconnected")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.(eventServer).ServeEvents(func(e watch.Event) error {
+				got = append(got, describeEvent(t, e))
+				if len(got) == len(want) {
+					return failure
+				}
+				return nil
+			}, func() error {
+				got = append(got, "flush")
+				return nil
+			})
+		}()
+		synctest.Wait()
+		createPod(t, s, newPod(3))
+		synctest.Wait()
+		<-done
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// TestWatchThatIsNotRead has watches that are stopped, by themselves or by their context, before
+// anybody reads their events.
+func TestWatchThatIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := podStore(t, memory.Options{})
+		createPod(t, s, newPod(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped, canceled := watchPods(t, t.Context(), s, apistorage.ListOptions{}), watchPods(t, ctx, s, apistorage.ListOptions{})
+		stopped.Stop()
+		cancel()
+		synctest.Wait()
+		for _, w := range []watch.Interface{stopped, canceled} {
+			w.(eventServer).ServeEvents(func(e watch.Event) error {
+				t.Errorf("got %s", describeEvent(t, e))
+				return nil
+			}, func() error { return nil })
+			if e, ok := <-w.ResultChan(); ok {
+				t.Errorf("got %s", describeEvent(t, e))
+			}
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -220,6 +221,13 @@ func (s *server) cpu() (time.Duration, error) {
 	}
 	system, err := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * tick, err
+}
+
+// ownCPU returns the CPU time that this process has taken.
+func ownCPU() (time.Duration, error) {
+	var usage syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), err
 }
 
 // sleep waits for a time to pass.

@@ -84,8 +84,9 @@ func runUp(ctx context.Context, out io.Writer, file string, options controlplane
 	}
 	fmt.Fprintf(out, "ready in %d ms at %s; try: kubectl --kubeconfig %s get namespaces\n",
 		time.Since(start).Milliseconds(), plane.URL(), file)
-	release := time.AfterFunc(startTime, releaseMemory)
-	defer release.Stop()
+	for _, after := range []time.Duration{startTime, slowStartTime} {
+		defer time.AfterFunc(after, releaseMemory).Stop()
+	}
 	<-plane.Done()
 	return plane.Err()
 }

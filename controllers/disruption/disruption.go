@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
 
+	"flyball.dev/controllers/internal/claim"
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
@@ -39,10 +40,11 @@ func AddToManager(mgr manager.Manager) error {
 	//lint:ignore SA1019 kube-controller-manager records core events here too
 	recorder := mgr.GetEventRecorderFor("controllermanager")
 	r := &reconciler{client: mgr.GetClient(), recorder: recorder}
+	budgets := claim.NewSelectors(selectorOf)
 	return builder.ControllerManagedBy(mgr).
 		Named("disruption").
-		For(&policyv1.PodDisruptionBudget{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf)).
+		Watches(&policyv1.PodDisruptionBudget{}, budgets).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(budgets.Of)).
 		Complete(r)
 }
 
@@ -52,20 +54,13 @@ type reconciler struct {
 	recorder record.EventRecorder
 }
 
-// budgetsOf returns the budgets that select a pod.
-func (r *reconciler) budgetsOf(ctx context.Context, pod client.Object) []reconcile.Request {
-	list := &policyv1.PodDisruptionBudgetList{}
-	if err := r.client.List(ctx, list, client.InNamespace(pod.GetNamespace())); err != nil {
+// selectorOf returns the selector of a budget, or nil if it selects nothing.
+func selectorOf(o client.Object) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(o.(*policyv1.PodDisruptionBudget).Spec.Selector)
+	if err != nil {
 		return nil
 	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector)
-		if err == nil && selector.Matches(labels.Set(pod.GetLabels())) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return requests
+	return selector
 }
 
 // Reconcile updates the status of one budget. If the status cannot be computed, no disruption is

@@ -25,11 +25,11 @@ import (
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	r := &reconciler{client: mgr.GetClient()}
+	r, services := &reconciler{client: mgr.GetClient()}, endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
 		Named("endpoints").
-		For(&corev1.Service{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(endpoints.OfPod(r.client)),
+		Watches(&corev1.Service{}, services).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(services.Of),
 			builder.WithPredicates(endpoints.PodChanged)).
 		Watches(&corev1.Endpoints{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(onlyDeletes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).

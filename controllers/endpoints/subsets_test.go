@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-)
 
-var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	"flyball.dev/controllers/internal/endpoints/fixture"
+)
 
 func service(change func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", CreationTimestamp: metav1.NewTime(created)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", CreationTimestamp: metav1.NewTime(fixture.Created)},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: "10.96.0.9", Selector: map[string]string{"app": "web"},
 			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromString("web")}},
@@ -29,30 +27,6 @@ func service(change func(*corev1.Service)) *corev1.Service {
 	}
 	return svc
 }
-
-// pod returns a ready pod, whose container has the named port web.
-func pod(n int, change func(*corev1.Pod)) *corev1.Pod {
-	name := fmt.Sprintf("p%d", n)
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
-		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Ports: []corev1.ContainerPort{
-			{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
-		}}}},
-		Status: corev1.PodStatus{
-			PodIPs: []corev1.PodIP{{IP: fmt.Sprintf("10.1.%d.%d", n/250, n%250)}, {IP: fmt.Sprintf("fd00::%d", n)}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-				LastTransitionTime: metav1.NewTime(created.Add(time.Duration(n) * time.Second))}},
-		},
-	}
-	if change != nil {
-		change(p)
-	}
-	return p
-}
-
-func notReady(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
-
-func terminating(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(created)) }
 
 // describe returns the subsets as "http:8080 10.1.0.1 !10.1.0.2"; "!" means not ready.
 func describe(subsets []corev1.EndpointSubset) (described []string) {
@@ -81,24 +55,24 @@ func TestEndpointsOfAService(t *testing.T) {
 		want []string
 	}{
 		{"no pods", nil, nil, nil},
-		{"readiness", nil, []*corev1.Pod{pod(2, notReady), pod(3, terminating), pod(1, nil)}, []string{"http:8080 10.1.0.1 !10.1.0.2"}},
-		{"published", publish, []*corev1.Pod{pod(2, notReady), pod(3, terminating)}, []string{"http:8080 10.1.0.2 10.1.0.3"}},
+		{"readiness", nil, []*corev1.Pod{fixture.Pod(2, fixture.NotReady), fixture.Pod(3, fixture.Terminating), fixture.Pod(1, nil)}, []string{"http:8080 10.1.0.1 !10.1.0.2"}},
+		{"published", publish, []*corev1.Pod{fixture.Pod(2, fixture.NotReady), fixture.Pod(3, fixture.Terminating)}, []string{"http:8080 10.1.0.2 10.1.0.3"}},
 		{"terminated, or without an address", publish, []*corev1.Pod{
-			pod(1, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
-			pod(2, func(p *corev1.Pod) { p.Status.PodIPs = nil }),
+			fixture.Pod(1, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+			fixture.Pod(2, func(p *corev1.Pod) { p.Status.PodIPs = nil }),
 		}, nil},
 		{"the same name is another port in another pod, or none", nil, []*corev1.Pod{
-			pod(1, nil), pod(2, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 }),
-			pod(3, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }),
+			fixture.Pod(1, nil), fixture.Pod(2, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 }),
+			fixture.Pod(3, func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }),
 		}, []string{"http:8080 10.1.0.1", "http:9090 10.1.0.2"}},
 		{"several ports, sorted", func(s *corev1.Service) {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "a", Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(7)})
-		}, []*corev1.Pod{pod(1, nil)}, []string{"a:7 http:8080 10.1.0.1"}},
+		}, []*corev1.Pod{fixture.Pod(1, nil)}, []string{"a:7 http:8080 10.1.0.1"}},
 		{"headless, without ports", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.Ports = corev1.ClusterIPNone, nil },
-			[]*corev1.Pod{pod(1, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "web" })}, []string{"10.1.0.1 h"}},
+			[]*corev1.Pod{fixture.Pod(1, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "web" })}, []string{"10.1.0.1 h"}},
 		{"the first address family", func(s *corev1.Service) {
 			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
-		}, []*corev1.Pod{pod(1, nil)}, []string{"http:8080 fd00::1"}},
+		}, []*corev1.Pod{fixture.Pod(1, nil)}, []string{"http:8080 fd00::1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			svc := service(tc.svc)
@@ -118,7 +92,7 @@ func TestMetadataOfEndpoints(t *testing.T) {
 	svc := service(func(s *corev1.Service) {
 		s.Labels, s.Spec.ClusterIP = map[string]string{"team": "a"}, corev1.ClusterIPNone
 	})
-	e := endpointsOf(svc, []*corev1.Pod{pod(1, nil)}, &corev1.Endpoints{})
+	e := endpointsOf(svc, []*corev1.Pod{fixture.Pod(1, nil)}, &corev1.Endpoints{})
 	want := metav1.ObjectMeta{
 		Namespace: "default", Name: "web",
 		Labels:      map[string]string{"team": "a", "service.kubernetes.io/headless": "", "endpoints.kubernetes.io/managed-by": "endpoint-controller"},
@@ -128,7 +102,7 @@ func TestMetadataOfEndpoints(t *testing.T) {
 		t.Errorf("metadata (-want +got):\n%s", d)
 	}
 	e.UID = "created"
-	later := endpointsOf(svc, []*corev1.Pod{pod(1, nil), pod(9, nil)}, e).Annotations[corev1.EndpointsLastChangeTriggerTime]
+	later := endpointsOf(svc, []*corev1.Pod{fixture.Pod(1, nil), fixture.Pod(9, nil)}, e).Annotations[corev1.EndpointsLastChangeTriggerTime]
 	if want := "2026-01-02T03:04:06Z"; later != want {
 		t.Errorf("after two pods became ready the trigger time is %s, want %s", later, want)
 	}
@@ -138,9 +112,9 @@ func TestMetadataOfEndpoints(t *testing.T) {
 func TestEndpointsOverCapacity(t *testing.T) {
 	var pods []*corev1.Pod
 	for n := range capacity + 1 {
-		pods = append(pods, pod(n, nil))
+		pods = append(pods, fixture.Pod(n, nil))
 	}
-	notReady(pods[0])
+	fixture.NotReady(pods[0])
 	e := endpointsOf(service(nil), pods, &corev1.Endpoints{})
 	if s := e.Subsets[0]; len(s.Addresses) != capacity || len(s.NotReadyAddresses) != 0 || e.Annotations[corev1.EndpointsOverCapacity] != truncated {
 		t.Errorf("%d and %d addresses, annotations %v", len(s.Addresses), len(s.NotReadyAddresses), e.Annotations)

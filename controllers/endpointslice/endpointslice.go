@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"flyball.dev/controllers/internal/endpoints"
 	"flyball.dev/ctrl/builder"
@@ -25,14 +24,14 @@ const managedBy = "endpointslice-controller.k8s.io"
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	r := &reconciler{client: mgr.GetClient()}
+	r, services := &reconciler{client: mgr.GetClient()}, endpoints.NewSelectors()
 	return builder.ControllerManagedBy(mgr).
 		Named("endpointslice").
-		For(&corev1.Service{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(endpoints.OfPod(r.client)),
+		Watches(&corev1.Service{}, services).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(services.Of),
 			builder.WithPredicates(endpoints.PodChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(zoneChanged)).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(toService)).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(endpoints.OfSlice(managedBy))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
 }
@@ -41,15 +40,6 @@ func AddToManager(mgr manager.Manager) error {
 var zoneChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetLabels()[corev1.LabelTopologyZone] != e.ObjectNew.GetLabels()[corev1.LabelTopologyZone]
 }}
-
-// toService maps an EndpointSlice to its Service.
-func toService(_ context.Context, slice client.Object) []reconcile.Request {
-	key, ok := endpoints.ServiceOfSlice(managedBy)(slice)
-	if !ok {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: key}}
-}
 
 // reconciler reconciles the EndpointSlices of a Service.
 type reconciler struct{ client client.Client }
@@ -93,10 +83,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	wanted := slicesOf(svc, pods, zones, existing)
 	changes := wanted.Plan(existing)
-	if err := changes.Apply(ctx, r.client); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{}, nil // nothing can be created in the namespace
+	return reconcile.Result{}, changes.Apply(ctx, r.client)
 }
 
 // zones returns the zone of each node, "" if it has none.

@@ -11,15 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-)
 
-var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	"flyball.dev/controllers/internal/endpoints/fixture"
+)
 
 func service(change func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "svc", CreationTimestamp: metav1.NewTime(created),
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "svc", CreationTimestamp: metav1.NewTime(fixture.Created),
 			Labels: map[string]string{"team": "a"}},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: "10.96.0.9", Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
@@ -32,33 +31,8 @@ func service(change func(*corev1.Service)) *corev1.Service {
 	return svc
 }
 
-// pod returns a ready pod, whose container has the named port web.
-func pod(n int, change func(*corev1.Pod)) *corev1.Pod {
-	name := fmt.Sprintf("p%d", n)
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
-		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Ports: []corev1.ContainerPort{
-			{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
-		}}}},
-		Status: corev1.PodStatus{
-			Phase:  corev1.PodRunning,
-			PodIPs: []corev1.PodIP{{IP: fmt.Sprintf("10.1.%d.%d", n/250, n%250)}, {IP: fmt.Sprintf("fd00::%d", n)}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-				LastTransitionTime: metav1.NewTime(created.Add(time.Duration(n) * time.Second))}},
-		},
-	}
-	if change != nil {
-		change(p)
-	}
-	return p
-}
-
-func notReady(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
-
-func terminating(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(created)) }
-
 // describe returns a slice as "IPv4 http:8080 10.1.0.1+...", where "+" means ready, "-" not ready and
-// "~" terminating, but serving.
+// "~" fixture.Terminating, but serving.
 func describe(s *discoveryv1.EndpointSlice) string {
 	words := []string{string(s.AddressType)}
 	for _, p := range s.Ports {
@@ -89,37 +63,37 @@ func TestSlicesOfAService(t *testing.T) {
 		want []string
 	}{
 		{"no pods", nil, nil, []string{"IPv4"}},
-		{"readiness", nil, []*corev1.Pod{pod(1, nil), pod(2, notReady), pod(3, terminating)},
+		{"readiness", nil, []*corev1.Pod{fixture.Pod(1, nil), fixture.Pod(2, fixture.NotReady), fixture.Pod(3, fixture.Terminating)},
 			[]string{"IPv4 http:8080 10.1.0.1+ 10.1.0.2- 10.1.0.3~"}},
 		{"addresses that are not ready are published", func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true },
-			[]*corev1.Pod{pod(1, notReady), pod(2, terminating)}, []string{"IPv4 http:8080 10.1.0.1+ 10.1.0.2+"}},
+			[]*corev1.Pod{fixture.Pod(1, fixture.NotReady), fixture.Pod(2, fixture.Terminating)}, []string{"IPv4 http:8080 10.1.0.1+ 10.1.0.2+"}},
 		{"terminated, without an address, on an unknown node", nil, []*corev1.Pod{
-			pod(1, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
-			pod(2, func(p *corev1.Pod) { p.Status.PodIPs = nil }),
-			pod(3, func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" }),
+			fixture.Pod(1, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+			fixture.Pod(2, func(p *corev1.Pod) { p.Status.PodIPs = nil }),
+			fixture.Pod(3, func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" }),
 		}, []string{"IPv4"}},
 		{"an unknown node, published", func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true },
-			[]*corev1.Pod{pod(1, func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" })}, []string{"IPv4 http:8080 10.1.0.1+"}},
+			[]*corev1.Pod{fixture.Pod(1, func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" })}, []string{"IPv4 http:8080 10.1.0.1+"}},
 		{"the same name is another port in another pod", nil, []*corev1.Pod{
-			pod(1, nil), pod(2, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 }),
+			fixture.Pod(1, nil), fixture.Pod(2, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 }),
 		}, []string{"IPv4 http:8080 10.1.0.1+", "IPv4 http:9090 10.1.0.2+"}},
 		{"a name of another protocol, and a number", func(s *corev1.Service) {
 			s.Spec.Ports[0].Protocol = corev1.ProtocolUDP
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "n", Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(7)})
-		}, []*corev1.Pod{pod(1, nil)}, []string{"IPv4 n:7 10.1.0.1+"}},
-		{"a sidecar's port", nil, []*corev1.Pod{pod(1, func(p *corev1.Pod) {
+		}, []*corev1.Pod{fixture.Pod(1, nil)}, []string{"IPv4 n:7 10.1.0.1+"}},
+		{"a sidecar's port", nil, []*corev1.Pod{fixture.Pod(1, func(p *corev1.Pod) {
 			p.Spec.InitContainers = p.Spec.Containers
 			p.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 			p.Spec.Containers = nil
 		})}, []string{"IPv4 http:8080 10.1.0.1+"}},
 		{"headless, without ports, with host names", func(s *corev1.Service) {
 			s.Spec.ClusterIP, s.Spec.Ports = corev1.ClusterIPNone, nil
-		}, []*corev1.Pod{pod(1, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "web" }),
-			pod(2, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "other" })},
+		}, []*corev1.Pod{fixture.Pod(1, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "web" }),
+			fixture.Pod(2, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "other" })},
 			[]string{"IPv4 10.1.0.1+h 10.1.0.2+"}},
 		{"two address families", func(s *corev1.Service) {
 			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
-		}, []*corev1.Pod{pod(1, nil), pod(2, func(p *corev1.Pod) { p.Status.PodIPs = p.Status.PodIPs[:1] })},
+		}, []*corev1.Pod{fixture.Pod(1, nil), fixture.Pod(2, func(p *corev1.Pod) { p.Status.PodIPs = p.Status.PodIPs[:1] })},
 			[]string{"IPv6 http:8080 fd00::1+", "IPv4 http:8080 10.1.0.1+ 10.1.0.2+"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -146,7 +120,7 @@ func TestSlicesOfAService(t *testing.T) {
 
 func TestMetadataOfASlice(t *testing.T) {
 	svc := service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
-	got := slicesOf(svc, []*corev1.Pod{pod(1, nil)}, map[string]string{"node": ""}, nil).Plan(nil).Create[0].ObjectMeta
+	got := slicesOf(svc, []*corev1.Pod{fixture.Pod(1, nil)}, map[string]string{"node": ""}, nil).Plan(nil).Create[0].ObjectMeta
 	want := metav1.ObjectMeta{
 		Namespace: "default", GenerateName: "web-",
 		Labels: map[string]string{"team": "a", corev1.IsHeadlessService: "", discoveryv1.LabelServiceName: "web",
@@ -165,7 +139,7 @@ func TestChangesOfSlices(t *testing.T) {
 	svc := service(nil)
 	var pods []*corev1.Pod
 	for n := range 150 {
-		pods = append(pods, pod(n, nil))
+		pods = append(pods, fixture.Pod(n, nil))
 	}
 	existing := slicesOf(svc, pods, zones, nil).Plan(nil).Create
 	if len(existing) != 2 || len(existing[0].Endpoints) != 100 || len(existing[1].Endpoints) != 50 {
@@ -178,18 +152,18 @@ func TestChangesOfSlices(t *testing.T) {
 		created, updated, erase int
 		trigger                 string
 	}{
-		{"a pod is not ready", append(slices.Clone(pods[1:]), pod(0, func(p *corev1.Pod) {
-			notReady(p)
-			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(created.Add(time.Hour))
+		{"a pod is not ready", append(slices.Clone(pods[1:]), fixture.Pod(0, func(p *corev1.Pod) {
+			fixture.NotReady(p)
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(fixture.Created.Add(time.Hour))
 		})), []int{100}, 0, 1, 0, "2026-01-02T04:04:05Z"},
-		{"a pod replaces another", append(slices.Clone(pods[1:]), pod(200, nil)), []int{100}, 0, 1, 0, "2026-01-02T03:07:25Z"},
-		{"a pod is new", append(slices.Clone(pods), pod(200, nil)), []int{51}, 0, 1, 0, "2026-01-02T03:07:25Z"},
+		{"a pod replaces another", append(slices.Clone(pods[1:]), fixture.Pod(200, nil)), []int{100}, 0, 1, 0, "2026-01-02T03:07:25Z"},
+		{"a pod is new", append(slices.Clone(pods), fixture.Pod(200, nil)), []int{51}, 0, 1, 0, "2026-01-02T03:07:25Z"},
 		{"pods are deleted", pods[:100], nil, 0, 0, 1, ""},
 		{"all pods are deleted", nil, nil, 1, 0, 2, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, s := range existing { // as if all changes so far had been noticed
-				s.Annotations[corev1.EndpointsLastChangeTriggerTime] = created.Add(150 * time.Second).Format(time.RFC3339Nano)
+				s.Annotations[corev1.EndpointsLastChangeTriggerTime] = fixture.Created.Add(150 * time.Second).Format(time.RFC3339Nano)
 			}
 			c := slicesOf(svc, tc.pods, zones, existing).Plan(existing)
 			if len(c.Create) != tc.created || len(c.Update) != tc.updated || len(c.Delete) != tc.erase {

@@ -36,17 +36,8 @@ func AddToManager(mgr manager.Manager) error {
 		Named("endpointslicemirroring").
 		For(&corev1.Endpoints{}).
 		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(toService)).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(endpoints.OfSlice(managedBy))).
 		Complete(&reconciler{mgr.GetClient()})
-}
-
-// toService maps an EndpointSlice to its Service, which has the name of the Endpoints.
-func toService(_ context.Context, slice client.Object) []reconcile.Request {
-	key, ok := endpoints.ServiceOfSlice(managedBy)(slice)
-	if !ok {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: key}}
 }
 
 // reconciler reconciles the EndpointSlices that mirror Endpoints.
@@ -71,10 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	wanted := slicesOf(svc, e)
 	changes := wanted.Plan(existing)
-	if err := changes.Apply(ctx, r.client); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{}, nil // nothing can be created in the namespace
+	return reconcile.Result{}, changes.Apply(ctx, r.client)
 }
 
 // slicesOf returns the EndpointSlices that mirror Endpoints, none if they are not to be mirrored.

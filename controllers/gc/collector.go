@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,18 +181,26 @@ func (c *collector) takeDeferred() []types.UID {
 	return uids
 }
 
-// newNode returns a node with the metadata of an object.
+// newNode returns a node with a copy of the metadata of an object, whose strings are parts of it.
 func newNode(kind schema.GroupVersionKind, m *metav1.PartialObjectMetadata) *node {
-	return &node{
-		uid:             m.UID,
+	n := &node{
+		uid:             types.UID(strings.Clone(string(m.UID))),
 		kind:            kind,
-		namespace:       m.Namespace,
-		name:            m.Name,
-		resourceVersion: m.ResourceVersion,
-		ownerReferences: m.OwnerReferences,
-		finalizers:      m.Finalizers,
+		namespace:       strings.Clone(m.Namespace),
+		name:            strings.Clone(m.Name),
+		resourceVersion: strings.Clone(m.ResourceVersion),
 		beingDeleted:    m.DeletionTimestamp != nil,
 	}
+	for i := range m.OwnerReferences {
+		ref := m.OwnerReferences[i].DeepCopy()
+		ref.APIVersion, ref.Kind, ref.Name = strings.Clone(ref.APIVersion), strings.Clone(ref.Kind), strings.Clone(ref.Name)
+		ref.UID = types.UID(strings.Clone(string(ref.UID)))
+		n.ownerReferences = append(n.ownerReferences, *ref)
+	}
+	for _, finalizer := range m.Finalizers {
+		n.finalizers = append(n.finalizers, strings.Clone(finalizer))
+	}
+	return n
 }
 
 // Reconcile executes the next action for one object. An object whose owner is of a kind that is not

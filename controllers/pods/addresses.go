@@ -30,6 +30,7 @@ type addresses struct {
 	next      uint32 // from here on, addresses were allocated by occupy only, if at all
 	released  buffer.TypedRingGrowing[uint32]
 	waiting   waiting
+	returned  map[types.NamespacedName]struct{} // by release, and not allocated an address since
 }
 
 // newAddresses returns an allocator for a network, of which all addresses are free.
@@ -43,6 +44,8 @@ func newAddresses(network netip.Prefix) *addresses {
 		of:      map[types.NamespacedName]uint32{},
 		next:    1,
 		waiting: waiting{at: map[types.NamespacedName]*list.Element{}},
+
+		returned: map[types.NamespacedName]struct{}{},
 	}
 }
 
@@ -67,6 +70,7 @@ func (a *addresses) occupy(pod types.NamespacedName, address string) {
 func (a *addresses) allocate(pod types.NamespacedName) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	delete(a.returned, pod)
 	n, ok := a.of[pod]
 	if !ok {
 		if n, ok = a.nextFree(); !ok {
@@ -102,12 +106,14 @@ func (a *addresses) assign(pod types.NamespacedName, n uint32) {
 	a.allocated.set(n)
 }
 
-// release frees the address of a pod, if it has one. If an address is free and a pod waits for one,
-// it returns that pod, which must call allocate again.
+// release frees the address of a pod, if it has one. If an address is free that no other pod was
+// returned for, and a pod waits for one, it returns that pod, which must call allocate again, or
+// release if it is deleted. Releasing again does nothing.
 func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedName, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiting.remove(pod)
+	delete(a.returned, pod)
 	if n, ok := a.of[pod]; ok {
 		delete(a.of, pod)
 		a.allocated.unset(n)
@@ -115,10 +121,13 @@ func (a *addresses) release(pod types.NamespacedName) (again types.NamespacedNam
 			a.released.WriteOne(n)
 		}
 	}
-	if uint32(len(a.of)) >= a.size-1 {
+	if len(a.of)+len(a.returned) >= int(a.size)-1 {
 		return again, false
 	}
-	return a.waiting.pop()
+	if again, ok = a.waiting.pop(); ok {
+		a.returned[again] = struct{}{}
+	}
+	return again, ok
 }
 
 // waiting is a queue of the pods that wait for an address.

@@ -70,6 +70,24 @@ func TestReturnedPodIsDeleted(t *testing.T) {
 	}
 }
 
+// TestReleaseAgain: an address that is released twice is free for one pod, the one that waited
+// longest.
+func TestReleaseAgain(t *testing.T) {
+	a := newAddresses(netip.MustParsePrefix("10.0.0.0/30"))
+	for _, n := range []string{"a", "b", "c", "d"} {
+		a.allocate(key(n))
+	}
+	if again, ok := a.release(key("a")); !ok || again.Name != "c" {
+		t.Fatalf("got %v, %v", again, ok)
+	}
+	if again, ok := a.release(key("a")); ok {
+		t.Errorf("released again: got %v", again)
+	}
+	if ip := a.allocate(key("c")); ip != "10.0.0.1" {
+		t.Errorf("got the address %q", ip)
+	}
+}
+
 // TestWaitingPodsAreRemoved: nothing is kept of pods that are deleted while the network is
 // exhausted.
 func TestWaitingPodsAreRemoved(t *testing.T) {

@@ -130,11 +130,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // bind binds a pod to its node. If that fails, the pod is not assumed there any longer.
+//
+// The response does not contain the pod, so that read-your-writes consistency would take a live
+// read. It is not needed: the pod is assumed on its node, and cannot be bound twice.
 func (r *reconciler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	err := r.client.SubResource("binding").Create(ctx, pod, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-	})
+	}, client.DisableReadYourWritesConsistency)
 	if err == nil {
 		r.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "Scheduled", "Binding",
 			"Successfully assigned %v/%v to %v", pod.Namespace, pod.Name, node)

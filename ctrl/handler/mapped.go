@@ -71,10 +71,13 @@ func (fn mapped[object, request]) Generic(
 func (fn mapped[object, request]) enqueue(
 	ctx context.Context, q workqueue.TypedRateLimitingInterface[request], objs ...object,
 ) {
-	seen := map[request]struct{}{}
+	var seen map[request]struct{} // most events require none
 	for _, obj := range objs {
 		for _, req := range fn(ctx, obj) {
 			if _, ok := seen[req]; !ok {
+				if seen == nil {
+					seen = map[request]struct{}{}
+				}
 				seen[req] = struct{}{}
 				q.Add(req)
 			}

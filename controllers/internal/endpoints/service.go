@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilnet "k8s.io/utils/net"
 
@@ -18,9 +18,7 @@ import (
 	"flyball.dev/controllers/internal/podstate"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/event"
-	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/predicate"
-	"flyball.dev/ctrl/reconcile"
 )
 
 // Selects reports whether the endpoints of a Service are pods. Those of other Services are created
@@ -42,16 +40,15 @@ func Pods(ctx context.Context, c client.Reader, svc *corev1.Service) ([]*corev1.
 	return pods, nil
 }
 
-// OfPod returns a function that maps a pod to the Services that select it.
-func OfPod(c client.Reader) handler.MapFunc {
-	return func(ctx context.Context, pod client.Object) []reconcile.Request {
-		return claim.Selecting(ctx, c, &corev1.ServiceList{}, pod, func(svc *corev1.Service) *metav1.LabelSelector {
-			if !Selects(svc) {
-				return nil
-			}
-			return &metav1.LabelSelector{MatchLabels: svc.Spec.Selector}
-		})
-	}
+// NewSelectors returns an index of the Services by their selectors.
+func NewSelectors() *claim.Selectors {
+	return claim.NewSelectors(func(o client.Object) labels.Selector {
+		svc := o.(*corev1.Service)
+		if !Selects(svc) || len(svc.Spec.Selector) == 0 {
+			return nil
+		}
+		return labels.SelectorFromValidatedSet(svc.Spec.Selector)
+	})
 }
 
 // PodChanged is a predicate for the changes of pods that can change endpoints.

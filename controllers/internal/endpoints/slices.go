@@ -11,10 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/reconcile"
 )
 
 // SliceGroup is a set of endpoints with the same ports. An EndpointSlice has endpoints of one group.
@@ -221,8 +224,16 @@ func Existing(ctx context.Context, c client.Reader, service client.ObjectKey,
 	return existing, nil
 }
 
-// Apply executes changes. Slices are created first, so that no endpoint is missing in between.
+// Apply executes changes. Slices are created first, so that no endpoint is missing in between. In a
+// namespace that is terminating nothing can be created, which is not an error.
 func (c *Changes) Apply(ctx context.Context, to client.Writer) error {
+	if err := c.apply(ctx, to); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return err
+	}
+	return nil
+}
+
+func (c *Changes) apply(ctx context.Context, to client.Writer) error {
 	for _, slice := range c.Create {
 		if err := to.Create(ctx, slice); err != nil {
 			return err
@@ -241,11 +252,15 @@ func (c *Changes) Apply(ctx context.Context, to client.Writer) error {
 	return nil
 }
 
-// ServiceOfSlice returns a function that maps the slices of a manager to their Services.
-func ServiceOfSlice(manager string) func(client.Object) (client.ObjectKey, bool) {
-	return func(slice client.Object) (client.ObjectKey, bool) {
+// OfSlice returns a function that maps the slices of a manager to their Services. The Endpoints of a
+// Service have its name.
+func OfSlice(manager string) handler.MapFunc {
+	return func(_ context.Context, slice client.Object) []reconcile.Request {
 		labels := slice.GetLabels()
 		key := client.ObjectKey{Namespace: slice.GetNamespace(), Name: labels[discoveryv1.LabelServiceName]}
-		return key, labels[discoveryv1.LabelManagedBy] == manager && key.Name != ""
+		if labels[discoveryv1.LabelManagedBy] != manager || key.Name == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: key}}
 	}
 }

@@ -1,7 +1,8 @@
 // Package inventory watches all objects of all kinds that can be listed, watched and deleted, while
 // kinds and versions are added and removed.
 //
-// It has a monitor for each kind: a metadata informer of the manager's cache. The methods of a
+// It has a monitor for each kind: an event handler of a metadata informer of the manager's cache, or
+// of the informer that other controllers have of the kind anyway. The methods of a
 // [Handler] are called in order for the objects of one kind; between two kinds there is no order.
 // All methods of an [Inventory] but AddHandler may be called from several goroutines at once.
 //
@@ -21,6 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -30,7 +32,8 @@ import (
 	"flyball.dev/ctrl/manager"
 )
 
-// Handler is notified of changes of objects and kinds. Objects are shared and must not be changed.
+// Handler is notified of changes of objects and kinds. Objects are shared and must not be changed;
+// nor should they, or their strings, be kept, since they may refer to larger objects.
 type Handler interface {
 	// OnUpdate is called when an object was added or has changed.
 	OnUpdate(r Resource, obj *metav1.PartialObjectMetadata)
@@ -52,6 +55,7 @@ type Handler interface {
 type Inventory struct {
 	discovery discovery.DiscoveryInterface
 	mapper    meta.RESTMapper
+	scheme    *runtime.Scheme
 	cache     cache.Cache
 	handlers  []Handler
 	changed   chan struct{} // with a value, discovery is due; the capacity is 1
@@ -67,7 +71,8 @@ type Inventory struct {
 type monitor struct {
 	Resource
 	synced toolscache.DoneChecker
-	// stopped is closed when the informer was removed.
+	remove func(ctx context.Context) error
+	// stopped is closed when the monitor was removed.
 	stopped chan struct{}
 	// unservedSince is when the server stopped serving the kind, or zero.
 	unservedSince time.Time
@@ -85,6 +90,7 @@ func New(mgr manager.Manager) (*Inventory, error) {
 	i := &Inventory{
 		discovery: d,
 		mapper:    mgr.GetRESTMapper(),
+		scheme:    mgr.GetScheme(),
 		cache:     mgr.GetCache(),
 		changed:   make(chan struct{}, 1),
 		served:    map[schema.GroupKind]Resource{},
@@ -224,7 +230,8 @@ func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 			return err
 		}
 	}
-	in, err := i.cache.GetInformer(ctx, metadata(r.Kind), cache.BlockUntilSynced(false))
+	observed, isShared := observedObject(r.Kind, i.scheme)
+	in, err := i.cache.GetInformer(ctx, observed, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
@@ -236,6 +243,12 @@ func (i *Inventory) startMonitor(ctx context.Context, r Resource) error {
 		return fmt.Errorf("%s: %w", r.Kind, err)
 	}
 	m := &monitor{Resource: r, synced: registration.HasSyncedChecker(), stopped: make(chan struct{})}
+	m.remove = func(ctx context.Context) error {
+		if isShared {
+			return in.RemoveEventHandler(registration)
+		}
+		return i.cache.RemoveInformer(ctx, observed)
+	}
 	i.mu.Lock()
 	i.monitors[r.Kind.GroupKind()] = m
 	i.mu.Unlock()
@@ -286,9 +299,9 @@ func (i *Inventory) stopUnserved(ctx context.Context, now time.Time) (after time
 	return after, ok
 }
 
-// stopMonitor removes the informer of a monitor.
+// stopMonitor removes a monitor.
 func (i *Inventory) stopMonitor(ctx context.Context, m *monitor) error {
-	if err := i.cache.RemoveInformer(ctx, metadata(m.Kind)); err != nil {
+	if err := m.remove(ctx); err != nil {
 		return fmt.Errorf("%s: %w", m.Kind, err)
 	}
 	close(m.stopped)
@@ -296,13 +309,6 @@ func (i *Inventory) stopMonitor(ctx context.Context, m *monitor) error {
 	delete(i.monitors, m.Kind.GroupKind())
 	i.mu.Unlock()
 	return nil
-}
-
-// metadata returns an object of that kind, for a metadata informer.
-func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(kind)
-	return obj
 }
 
 // handler is the event handler of a monitor, which calls the handlers of the inventory.
@@ -315,7 +321,7 @@ func (h *handler) OnAdd(obj any, _ bool) { h.updated(obj) }
 func (h *handler) OnUpdate(_, obj any)   { h.updated(obj) }
 
 func (h *handler) updated(obj any) {
-	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+	if m, ok := metadataOf(h.resource.Kind, obj); ok {
 		for _, each := range h.handlers {
 			each.OnUpdate(h.resource, m)
 		}
@@ -327,7 +333,7 @@ func (h *handler) OnDelete(obj any) {
 	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = last.Obj
 	}
-	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+	if m, ok := metadataOf(h.resource.Kind, obj); ok {
 		for _, each := range h.handlers {
 			each.OnDelete(h.resource, m)
 		}

@@ -1,0 +1,322 @@
+package endpoints
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metainternalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metainternalversionvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/registry/rest"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	compbasemetrics "k8s.io/component-base/metrics"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+)
+
+// watches serves the usual watches of a resource itself, and leaves the others to upstream's handler.
+// The usual ones are those for objects, as JSON or protobuf. Their events are encoded and framed
+// once for all watchers, and written by the goroutine of the request, which also reads them from the
+// store.
+type watches struct {
+	storage  rest.Watcher
+	scope    *handlers.RequestScope
+	forced   bool // by path (/watch/...)
+	upstream http.HandlerFunc
+
+	formats sync.Map // media type → *watchFormat
+}
+
+// eventServer is a watch whose events can be received without a channel. A watch that is not, as
+// its events are filtered or converted on their way, is left to upstream.
+type eventServer interface {
+	// ServeEvents calls send with each event, on the goroutine of the caller, until the watch ends,
+	// and flush when no more events follow for now. An error of either ends the watch.
+	ServeEvents(send func(watch.Event) error, flush func() error)
+}
+
+// watchHandler returns the handler of a resource's watches.
+func watchHandler(lister rest.Lister, storage rest.Watcher, scope *handlers.RequestScope, forced bool) http.HandlerFunc {
+	return (&watches{storage: storage, scope: scope, forced: forced,
+		upstream: handlers.ListResource(lister, storage, scope, forced, minWatch)}).serve
+}
+
+// serve is an [http.HandlerFunc].
+func (h *watches) serve(w http.ResponseWriter, r *http.Request) {
+	namespace, err := h.scope.Namer.Namespace(r)
+	if err != nil {
+		h.upstream(w, r)
+		return
+	}
+	format, ok := h.format(r)
+	if !ok {
+		h.upstream(w, r)
+		return
+	}
+	options, ok := h.options(r)
+	if !ok {
+		h.upstream(w, r)
+		return
+	}
+	ctx, cancel := context.WithTimeout(request.WithNamespace(r.Context(), namespace), watchTimeout(&options))
+	defer cancel()
+	watcher, err := h.storage.Watch(ctx, &options)
+	if err != nil {
+		responsewriters.ErrorNegotiated(err, h.scope.Serializer, h.scope.Kind.GroupVersion(), w, r)
+		return
+	}
+	defer watcher.Stop()
+	server, ok := watcher.(eventServer)
+	if !ok {
+		watcher.Stop()
+		h.upstream(w, r)
+		return
+	}
+	info, _ := request.RequestInfoFrom(ctx)
+	metrics.RecordLongRunning(r, info, metrics.APIServerComponent, func() {
+		s := h.stream(ctx, w, format, &options)
+		s.begin()
+		server.ServeEvents(s.send, s.flush)
+	})
+}
+
+// format returns the format in which the events of a watch are sent, or false if the request asks
+// for an unusual one.
+func (h *watches) format(r *http.Request) (*watchFormat, bool) {
+	if wsstream.IsWebSocketRequest(r) {
+		return nil, false
+	}
+	out, _, err := negotiation.NegotiateOutputMediaType(r, h.scope.Serializer, h.scope)
+	if err != nil || out.Convert != nil || out.Accepted.StreamSerializer == nil {
+		return nil, false
+	}
+	info := out.Accepted
+	if f, ok := h.formats.Load(info.MediaType); ok {
+		return f.(*watchFormat), true
+	}
+	contentType := info.MediaType
+	switch contentType {
+	case runtime.ContentTypeJSON:
+	case runtime.ContentTypeProtobuf:
+		contentType += ";stream=watch"
+	default:
+		return nil, false
+	}
+	f, _ := h.formats.LoadOrStore(info.MediaType, h.newFormat(info, contentType))
+	return f.(*watchFormat), true
+}
+
+// newFormat returns the format of a media type.
+func (h *watches) newFormat(info runtime.SerializerInfo, contentType string) *watchFormat {
+	gv := h.scope.Kind.GroupVersion()
+	f := &watchFormat{
+		contentType: contentType,
+		framer:      info.StreamSerializer.Framer,
+		events:      h.scope.Serializer.EncoderForVersion(info.StreamSerializer.Serializer, gv),
+		objects:     h.scope.Serializer.EncoderForVersion(info.Serializer, gv),
+		identifiers: map[watch.EventType]runtime.Identifier{},
+	}
+	for _, t := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
+		f.identifiers[t] = runtime.Identifier(fmt.Sprintf("framed %s %s %s", t, f.events.Identifier(), f.objects.Identifier()))
+	}
+	return f
+}
+
+// options returns the options of a watch, or false if they are invalid, or ask for something
+// unusual.
+func (h *watches) options(r *http.Request) (o metainternalversion.ListOptions, ok bool) {
+	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
+	if metainternalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), h.scope.MetaGroupVersion, &o) != nil {
+		return o, false
+	}
+	metainternalversion.SetListOptionsDefaults(&o, watchList)
+	if len(metainternalversionvalidation.ValidateListOptions(&o, watchList)) > 0 || !o.Watch && !h.forced {
+		return o, false
+	}
+	if isWatchList(&o) && responsewriters.ContentEncodingSupported(r, features.WatchListCompression) != "" {
+		return o, false // compressed
+	}
+	if o.FieldSelector != nil {
+		var err error
+		o.FieldSelector, err = o.FieldSelector.Transform(func(label, value string) (string, string, error) {
+			return h.scope.Convertor.ConvertFieldLabel(h.scope.Kind, label, value)
+		})
+		if err != nil {
+			return o, false
+		}
+	}
+	if _, name, err := h.scope.Namer.Name(r); err == nil {
+		if o.FieldSelector == nil || o.FieldSelector.Empty() {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name)
+		} else if selected, exact := o.FieldSelector.RequiresExactMatch(metav1.ObjectNameField); !exact || selected != name {
+			return o, false
+		}
+	}
+	return o, true
+}
+
+// isWatchList reports whether a watch begins with a list, at the end of which is a bookmark.
+func isWatchList(o *metainternalversion.ListOptions) bool {
+	return o.SendInitialEvents != nil && *o.SendInitialEvents && o.AllowWatchBookmarks
+}
+
+// watchTimeout returns the time after which a watch ends, a random one unless the client sets it.
+func watchTimeout(o *metainternalversion.ListOptions) time.Duration {
+	if o.TimeoutSeconds != nil && *o.TimeoutSeconds != 0 {
+		return time.Duration(*o.TimeoutSeconds) * time.Second
+	}
+	return minWatch + rand.N(minWatch)
+}
+
+// watchFormat is the format of the events of a watch. It is shared by the watches of a resource.
+type watchFormat struct {
+	contentType     string
+	framer          runtime.Framer
+	events, objects runtime.Encoder
+	identifiers     map[watch.EventType]runtime.Identifier // of framed events
+}
+
+// write writes an event, with its frame, in one piece.
+func (f *watchFormat) write(e watch.Event, w io.Writer) error {
+	if c, ok := e.Object.(runtime.CacheableObject); ok {
+		return c.CacheEncode(f.identifiers[e.Type], func(obj runtime.Object, w io.Writer) error {
+			return f.encode(e.Type, obj, w)
+		}, w)
+	}
+	var framed bytes.Buffer
+	if err := f.encode(e.Type, e.Object, &framed); err != nil {
+		return err
+	}
+	_, err := w.Write(framed.Bytes())
+	return err
+}
+
+// scratch is what an event is encoded in.
+type scratch struct{ object, event bytes.Buffer }
+
+var scratches = sync.Pool{New: func() any { return &scratch{} }}
+
+// maxScratch is the size, in bytes, above which buffers are not used again.
+const maxScratch = 1 << 20
+
+func (s *scratch) release() {
+	if s.object.Cap()+s.event.Cap() > maxScratch {
+		return
+	}
+	s.object.Reset()
+	s.event.Reset()
+	scratches.Put(s)
+}
+
+// encode encodes an event with its frame.
+func (f *watchFormat) encode(t watch.EventType, obj runtime.Object, w io.Writer) error {
+	s := scratches.Get().(*scratch)
+	defer s.release()
+	allocator := runtime.AllocatorPool.Get().(*runtime.Allocator)
+	defer runtime.AllocatorPool.Put(allocator)
+	if err := encodeWith(f.objects, allocator, obj, &s.object); err != nil {
+		return fmt.Errorf("unable to encode watch object %T: %w", obj, err)
+	}
+	outer := &metav1.WatchEvent{Type: string(t), Object: runtime.RawExtension{Raw: s.object.Bytes()}}
+	if err := encodeWith(f.events, allocator, outer, &s.event); err != nil {
+		return fmt.Errorf("unable to encode a watch event: %w", err)
+	}
+	_, err := f.framer.NewFrameWriter(w).Write(s.event.Bytes())
+	return err
+}
+
+// encodeWith encodes an object with the memory of an allocator, if the encoder can use it.
+func encodeWith(e runtime.Encoder, allocator runtime.MemoryAllocator, obj runtime.Object, w io.Writer) error {
+	if with, ok := e.(runtime.EncoderWithAllocator); ok {
+		return with.EncodeWithAllocator(obj, w, allocator)
+	}
+	return e.Encode(obj, w)
+}
+
+// watchStream is the response to a watch.
+type watchStream struct {
+	ctx       context.Context
+	format    *watchFormat
+	writer    http.ResponseWriter
+	count     compbasemetrics.CounterMetric
+	size      compbasemetrics.ObserverMetric
+	flushed   bool
+	initiated func() // called after the bookmark that ends the initial events; nil if there is none
+}
+
+// stream returns the stream of a request.
+func (h *watches) stream(ctx context.Context, w http.ResponseWriter, f *watchFormat, o *metainternalversion.ListOptions) *watchStream {
+	gvr := h.scope.Resource
+	s := &watchStream{
+		ctx: ctx, format: f, writer: w,
+		count: metrics.WatchEvents.WithContext(ctx).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource),
+		size:  metrics.WatchEventsSizes.WithContext(ctx).WithLabelValues(gvr.Group, gvr.Version, gvr.Resource),
+	}
+	if isWatchList(o) {
+		scope := metrics.CleanListScope(ctx, o)
+		s.initiated = func() {
+			if received, ok := request.ReceivedTimestampFrom(ctx); ok {
+				metrics.RecordWatchListLatency(ctx, gvr, scope, time.Since(received))
+			}
+		}
+	}
+	return s
+}
+
+// begin sends the header.
+func (s *watchStream) begin() {
+	s.writer.Header().Set("Content-Type", s.format.contentType)
+	s.writer.Header().Set("Transfer-Encoding", "chunked")
+	s.writer.WriteHeader(http.StatusOK)
+	_ = s.flush() // the client has disconnected, which ends the context
+}
+
+// send writes an event to the response.
+func (s *watchStream) send(e watch.Event) error {
+	if err := s.format.write(e, s); err != nil {
+		utilruntime.HandleErrorWithContext(s.ctx, err, "Failed to encode watch event")
+		return err
+	}
+	s.count.Inc()
+	if e.Type != watch.Bookmark || s.initiated == nil {
+		return nil
+	}
+	if end, err := apistorage.HasInitialEventsEndBookmarkAnnotation(e.Object); err == nil && end {
+		s.initiated()
+		s.initiated = nil
+	}
+	return nil
+}
+
+// Write implements [io.Writer] for one event. It records its size.
+func (s *watchStream) Write(event []byte) (int, error) {
+	s.flushed = false
+	s.size.Observe(float64(len(event)))
+	return s.writer.Write(event)
+}
+
+// flush sends what was written to the client.
+func (s *watchStream) flush() error {
+	if s.flushed {
+		return nil
+	}
+	s.flushed = true
+	return http.NewResponseController(s.writer).Flush()
+}

@@ -1,0 +1,273 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/resource"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
+)
+
+// watchFixture is a server with pods, of which one is written before the watches and one after them.
+type watchFixture struct {
+	t       *testing.T
+	backend storage.Store
+	pods    *resource.Resource
+}
+
+func newWatchFixture(t *testing.T) *watchFixture {
+	backend := memory.New(memory.Options{})
+	t.Cleanup(func() { backend.Close() })
+	f := &watchFixture{t, backend, podsIn(t, backend)}
+	f.create("a", "yes", "n1") // revision 2
+	f.create("b", "no", "n2")  // 3
+	return f
+}
+
+func (f *watchFixture) ctx() context.Context {
+	return request.WithNamespace(f.t.Context(), "default")
+}
+
+// create creates a pod with a label and a node.
+func (f *watchFixture) create(name, on, node string) {
+	f.t.Helper()
+	manifest := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"default","labels":{"on":"` + on +
+		`"}},"spec":{"nodeName":"` + node + `","containers":[{"name":"c","image":"i"}]}}`
+	pod, err := runtime.Decode(builtin.Codecs().UniversalDecoder(corev1.SchemeGroupVersion), []byte(manifest))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := f.pods.Storage.(rest.Creater).Create(f.ctx(), pod, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// label changes the label of a pod.
+func (f *watchFixture) label(name, on string) {
+	f.t.Helper()
+	change := func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		pod := old.DeepCopyObject().(*corev1.Pod)
+		pod.Labels = map[string]string{"on": on}
+		return pod, nil
+	}
+	_, _, err := f.pods.Storage.(rest.Updater).Update(f.ctx(), name, rest.DefaultUpdatedObjectInfo(nil, change),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *watchFixture) delete(name string) {
+	f.t.Helper()
+	_, _, err := f.pods.Storage.(rest.GracefulDeleter).Delete(f.ctx(), name, rest.ValidateAllObjectFunc, metav1.NewDeleteOptions(0))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// writes are the writes while the watches are open.
+func (f *watchFixture) writes() {
+	f.create("c", "yes", "n1")
+	f.label("a", "no")
+	f.label("b", "yes")
+	f.label("a", "yes")
+	f.delete("a")
+	f.delete("b")
+}
+
+// watchRequest is a request for a watch.
+type watchRequest struct {
+	name, query, path, accept, encoding string
+	compacted                           bool // the history before the watch is gone
+	silent                              bool // there are no events
+	unusual                             bool
+}
+
+func (w watchRequest) request(ctx context.Context) *http.Request {
+	path := "/api/v1/namespaces/default/pods"
+	if w.path != "" {
+		path = w.path
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path+"?"+w.query, nil)
+	r.Header.Set("Accept", w.accept)
+	if w.encoding != "" {
+		r.Header.Set("Accept-Encoding", w.encoding)
+	}
+	info := &request.RequestInfo{IsResourceRequest: true, Path: path, Verb: "watch", APIVersion: "v1", Resource: "pods", Namespace: "default",
+		Parts: []string{"pods"}}
+	if w.path != "" {
+		info.Name = "b"
+		info.Parts = []string{"pods", "b"}
+	}
+	return r.WithContext(request.WithReceivedTimestamp(request.WithRequestInfo(ctx, info), time.Now()))
+}
+
+// TestWatchesAsUpstream has the same watches served here and by upstream's handler, byte for byte.
+func TestWatchesAsUpstream(t *testing.T) {
+	const (
+		json, protobuf = "application/json", "application/vnd.kubernetes.protobuf"
+		list           = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	)
+	for _, test := range []watchRequest{
+		{name: "now", query: "watch=true&timeoutSeconds=9", accept: json},
+		{name: "protobuf", query: "watch=1&timeoutSeconds=9", accept: protobuf},
+		{name: "the preferred format", query: "watch=1&timeoutSeconds=9", accept: "application/yaml;q=0.1, " + protobuf + ", " + json},
+		{name: "pretty", query: "watch=1&timeoutSeconds=9&pretty=true", accept: json},
+		{name: "since", query: "watch=true&resourceVersion=2&timeoutSeconds=9", accept: json},
+		{name: "by label", query: "watch=true&labelSelector=on%3Dyes&timeoutSeconds=9", accept: protobuf},
+		{name: "by field", query: "watch=true&fieldSelector=spec.nodeName%3Dn2&timeoutSeconds=9", accept: json},
+		{name: "by name", query: "watch=true&fieldSelector=metadata.name%3Da&timeoutSeconds=9", accept: json},
+		{name: "one", query: "watch=true&timeoutSeconds=9", path: "/api/v1/namespaces/default/pods/b", accept: json},
+		{name: "one, and its name", query: "watch=true&timeoutSeconds=9&fieldSelector=metadata.name%3Db", path: "/api/v1/namespaces/default/pods/b", accept: json},
+		{name: "bookmarks", query: "watch=true&allowWatchBookmarks=true&timeoutSeconds=150", accept: json},
+		{name: "bookmarks as protobuf", query: "watch=true&allowWatchBookmarks=true&timeoutSeconds=150", accept: protobuf},
+		{name: "streaming list", query: "watch=true&timeoutSeconds=9&" + list, accept: json},
+		{name: "streaming list as protobuf", query: "watch=true&timeoutSeconds=9&resourceVersion=2&" + list, accept: protobuf},
+		{name: "compression of anything else", query: "watch=true&timeoutSeconds=9", accept: json, encoding: "gzip"},
+		{name: "too old", query: "watch=true&resourceVersion=2&timeoutSeconds=9", accept: json, compacted: true},
+		{name: "too old, protobuf", query: "watch=true&resourceVersion=2&timeoutSeconds=9", accept: protobuf, compacted: true},
+		{name: "not yet", query: "watch=true&resourceVersion=99&timeoutSeconds=9", accept: json, silent: true},
+		{name: "no version", query: "watch=true&resourceVersion=x", accept: json},
+
+		{name: "compressed streaming list", query: "watch=true&timeoutSeconds=9&" + list, accept: json, encoding: "gzip", unusual: true},
+		{name: "table", query: "watch=true&timeoutSeconds=9", accept: "application/json;as=Table;g=meta.k8s.io;v=v1", unusual: true},
+		{name: "metadata", query: "watch=true&timeoutSeconds=9", accept: protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", unusual: true},
+		{name: "no format", query: "watch=true", accept: "text/plain", unusual: true},
+		{name: "no selector", query: "watch=true&labelSelector=%25%25", accept: json, unusual: true},
+		{name: "no field", query: "watch=true&fieldSelector=spec.nothing%3Dx", accept: json, unusual: true},
+		{name: "another name", query: "watch=true&fieldSelector=metadata.name%3Da", path: "/api/v1/namespaces/default/pods/b", accept: json, unusual: true},
+		{name: "no match", query: "watch=true&sendInitialEvents=true", accept: json, unusual: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { compareWatches(t, test) })
+		})
+	}
+}
+
+// compareWatches has a watch served by both.
+func compareWatches(t *testing.T, test watchRequest) {
+	f := newWatchFixture(t)
+	if test.compacted {
+		if err := f.backend.Compact(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lister, watcher := f.pods.Storage.(rest.Lister), f.pods.Storage.(rest.Watcher)
+	upstream := handlers.ListResource(lister, watcher, f.pods.Scope, false, minWatch)
+	left := false
+	own := &watches{storage: watcher, scope: f.pods.Scope, upstream: func(w http.ResponseWriter, r *http.Request) {
+		left = true
+		upstream(w, r)
+	}}
+	answers := [2]*httptest.ResponseRecorder{httptest.NewRecorder(), httptest.NewRecorder()}
+	done := make(chan struct{})
+	for i, serve := range []http.HandlerFunc{upstream, own.serve} {
+		go func() {
+			serve(answers[i], test.request(t.Context()))
+			done <- struct{}{}
+		}()
+	}
+	synctest.Wait()
+	f.writes()
+	<-done
+	<-done
+	want, got := answers[0], answers[1]
+	if left != test.unusual {
+		t.Errorf("left to upstream: %v", left)
+	}
+	if want.Code != got.Code || want.Flushed != got.Flushed {
+		t.Errorf("status %d, flushed %v; want %d, %v", got.Code, got.Flushed, want.Code, want.Flushed)
+	}
+	if d := cmp.Diff(want.Result().Header, got.Result().Header); d != "" {
+		t.Errorf("header (-upstream +own):\n%s", d)
+	}
+	if test.unusual && want.Code == http.StatusOK {
+		return // the headers of tables, and when events are compressed, depend on the timing
+	}
+	if d := cmp.Diff(want.Body.String(), got.Body.String()); d != "" {
+		t.Errorf("body (-upstream +own):\n%s", d)
+	}
+	if events := want.Body.Len() > 0; events == test.silent {
+		t.Errorf("events: %v", events)
+	}
+}
+
+// slowResponse is a response whose client does not read, and then disconnects.
+type slowResponse struct {
+	http.ResponseWriter
+	unblock chan struct{}
+	blocked bool
+}
+
+var errDisconnected = errors.New("client disconnected")
+
+func (w *slowResponse) Write(b []byte) (int, error) {
+	w.blocked = true
+	<-w.unblock
+	return 0, errDisconnected
+}
+
+func (w *slowResponse) Flush() {}
+
+// TestWatchOfASlowClient has a client that does not read: writers do not wait for it, and the watch
+// ends when the client disconnects.
+func TestWatchOfASlowClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWatchFixture(t)
+		serve := watchHandler(f.pods.Storage.(rest.Lister), f.pods.Storage.(rest.Watcher), f.pods.Scope, false)
+		w := &slowResponse{ResponseWriter: httptest.NewRecorder(), unblock: make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			serve(w, watchRequest{query: "watch=true&resourceVersion=3", accept: "application/json"}.request(t.Context()))
+		}()
+		f.writes()
+		synctest.Wait()
+		if !w.blocked {
+			t.Fatal("nothing is sent")
+		}
+		close(w.unblock)
+		<-done
+	})
+}
+
+// TestWatchEndsWithItsContext covers the ends of a watch that nothing is sent to: that of the
+// request, and its timeout.
+func TestWatchEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newWatchFixture(t)
+		serve := watchHandler(f.pods.Storage.(rest.Lister), f.pods.Storage.(rest.Watcher), f.pods.Scope, true)
+		r := watchRequest{query: "resourceVersion=3", accept: "application/json"}
+		ctx, cancel := context.WithCancel(t.Context())
+		done, began := make(chan struct{}), time.Now()
+		go func() {
+			serve(httptest.NewRecorder(), r.request(ctx))
+			close(done)
+		}()
+		synctest.Wait()
+		cancel()
+		<-done
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("the watch ended %v after its request", waited)
+		}
+		serve(httptest.NewRecorder(), r.request(t.Context()))
+		if waited := time.Since(began); waited < minWatch || waited >= 2*minWatch {
+			t.Errorf("the watch ended after %v", waited)
+		}
+	})
+}
