@@ -74,6 +74,7 @@ type ControlPlane struct {
 	storage     storage.Store
 	server      *apiserver.Server
 	transport   *inProcess
+	authority   *authority
 	https       *httpsServer       // nil without Options.Listen
 	controllers *controllerManager // nil without controllers
 
@@ -126,6 +127,7 @@ func (c *ControlPlane) start(o Options) error {
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
+	c.authority = ca
 	aggregation, err := newAggregation(ca)
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
