@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
-	"flyball.dev/apiserver/store"
 	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/store"
 )
 
 var infoFactory = &request.RequestInfoFactory{

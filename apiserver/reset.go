@@ -25,6 +25,10 @@ func (s *Server) Checkpoint() error {
 		return errNotResettable
 	}
 	return s.gate.exclude(func() error {
+		// What follows from the definitions in the background has to be part of the state.
+		if err := s.reconcileAPIServices(s.catalog.Snapshot()); err != nil {
+			return err
+		}
 		s.custom.Checkpoint()
 		return store.Checkpoint()
 	})

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -341,3 +342,7 @@ func checkWritable(what string, err error) error {
 	return fmt.Errorf("unable to write %s to %s: set the environment variable TMPDIR to a directory that can be written: %w",
 		what, os.TempDir(), err)
 }
+
+// init registers definitions in the scheme that clients have by default, as controller-runtime's
+// package does: suites that use it read definitions with such clients.
+func init() { utilruntime.Must(apiextensionsv1.AddToScheme(scheme.Scheme)) }

@@ -149,8 +149,8 @@ type manager struct {
 	// For WaitIdle.
 	awaited       []awaited
 	clusterCaches []cache.Cache
-	healthz map[string]healthz.Checker
-	readyz  map[string]healthz.Checker
+	healthz       map[string]healthz.Checker
+	readyz        map[string]healthz.Checker
 }
 
 // New returns a manager for the API server of config. It listens on the addresses for health probes

@@ -42,7 +42,7 @@ type Queue[K comparable] struct {
 	blocked   int       // workers that wait on available and have not been signalled
 	waking    int       // workers that have been signalled and do not hold the lock yet
 
-	idle      []chan struct{} // closed when the queue is idle or closed
+	idle []chan struct{} // closed when the queue is idle or closed
 
 	timer   *time.Timer // fires at timerAt; nil until first needed
 	timerAt time.Duration
