@@ -147,7 +147,6 @@ func TestTenHoursInABubble(t *testing.T) {
 	t.Logf("ten hours took %s", time.Since(begin))
 }
 
-
 // The same operator with sockets and files.
 func TestWebhookOverSocket(t *testing.T) {
 	env := &envtest.Environment{WebhookInstallOptions: envtest.WebhookInstallOptions{
