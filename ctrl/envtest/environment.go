@@ -126,6 +126,7 @@ func (te *Environment) Start() (*rest.Config, error) {
 	return cfg, nil
 }
 
+// start is Start without the clean-up after an error.
 func (te *Environment) start() (*rest.Config, error) {
 	if te.Scheme == nil {
 		te.Scheme = scheme.Scheme
