@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2/textlogger"
 
@@ -178,11 +177,12 @@ func (s *APIServer) options() (plane.Options, error) {
 		Controllers:        controllers.Options{Without: s.without},
 		WithoutControllers: len(s.without) == len(controllers.Names()),
 		DialWebhook:        s.dialWebhook,
-		Logger:             logr.Discard(),
 	}
+	output := io.Discard
 	if s.Err != nil {
-		o.Logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(s.Err)))
+		output = s.Err
 	}
+	o.Logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(output)))
 	flags, err := s.flags()
 	if err != nil {
 		return o, err
