@@ -84,6 +84,8 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
+envtest: client client/config internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane
+envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil
 handler: client event internal/cause internal/queue internal/reflectutil log reconcile
@@ -99,6 +101,7 @@ internal/queue: internal/cause metrics
 internal/recorder: recorder
 internal/reflectutil:
 internal/representation:
+internal/testing/controlplane:
 internal/testserver: client ../controlplane
 leaderelection: recorder
 leaderelection/fake: leaderelection recorder

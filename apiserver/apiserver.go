@@ -93,6 +93,8 @@ type Server struct {
 	stopping  context.Context
 	stop      context.CancelFunc
 	work      sync.WaitGroup // goroutines that run until stopping is done
+	gate      gate
+	onReset   []func()
 }
 
 // New returns a server of what is in the storage. It creates the namespaces, the priority classes
@@ -128,6 +130,7 @@ func New(o Options) (*Server, error) {
 			corev1.Resource("serviceaccounts"): {"token": s.tokens.Requests()},
 		},
 		MaxRequestBodyBytes: maxRequestBody,
+		OnReset:             func(reset func()) { s.onReset = append(s.onReset, reset) },
 	}, slices.Concat(builtin.All(), builtin.Computed(), builtin.Reviews(s.users, o.Authentication.Audiences, s.access)))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)

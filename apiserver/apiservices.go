@@ -36,10 +36,12 @@ func (s *Server) registerAPIServices() error {
 				return
 			case <-snapshot.Replaced():
 			}
-			snapshot = s.catalog.Snapshot()
-			if err := s.reconcileAPIServices(snapshot); err != nil && s.stopping.Err() == nil {
-				klog.ErrorS(err, "The APIServices could not be reconciled")
-			}
+			s.exclusive(func() {
+				snapshot = s.catalog.Snapshot()
+				if err := s.reconcileAPIServices(snapshot); err != nil && s.stopping.Err() == nil {
+					klog.ErrorS(err, "The APIServices could not be reconciled")
+				}
+			})
 		}
 	})
 	return nil
@@ -106,8 +108,11 @@ func (s *Server) newAggregator(services webhook.Services) *aggregator.Aggregator
 		List: func(ctx context.Context) ([]apiregistrationv1.APIService, error) {
 			return s.listAPIServices(ctx, labels.Everything())
 		},
-		UpdateStatus: func(ctx context.Context, name string, change func(*apiregistrationv1.APIService)) error {
-			return s.replaceStatus(ctx, apiServices, name, func(obj runtime.Object) { change(obj.(*apiregistrationv1.APIService)) })
+		UpdateStatus: func(ctx context.Context, name string, change func(*apiregistrationv1.APIService)) (err error) {
+			s.exclusive(func() {
+				err = s.replaceStatus(ctx, apiServices, name, func(obj runtime.Object) { change(obj.(*apiregistrationv1.APIService)) })
+			})
+			return err
 		},
 	})
 }

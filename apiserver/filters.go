@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/apiserver/builtin"
+	"flyball.dev/apiserver/store"
 )
 
 var infoFactory = &request.RequestInfoFactory{
@@ -45,6 +46,11 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
+// progressHeader is the header of a list that makes the open watches of its resource send a bookmark,
+// which is not older than the list, and of its response. Caches use it to wait until they are up to
+// date.
+const progressHeader = "Flyball-Watch-Progress"
+
 // addContext adds the time of receipt, latency trackers and the audit context to a request's
 // context, and the audit ID to the response.
 func (s *Server) addContext(next http.Handler) http.Handler {
@@ -54,6 +60,9 @@ func (s *Server) addContext(next http.Handler) http.Handler {
 	next = filters.WithAuditInit(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := request.WithLatencyTrackers(request.WithReceivedTimestamp(r.Context(), time.Now()))
+		if r.Header.Get(progressHeader) != "" {
+			ctx = store.WithProgressRequest(ctx, func() { w.Header().Set(progressHeader, "sent") })
+		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -54,10 +54,12 @@ func (s *Server) Advertise(address netip.AddrPort) {
 			case <-s.stopping.Done():
 				return
 			case <-ticker.C:
-				if err := s.createSystemNamespaces(); err != nil && s.stopping.Err() == nil {
-					klog.ErrorS(err, "A namespace of the system could not be created")
-				}
-				k.reconcile()
+				s.exclusive(func() {
+					if err := s.createSystemNamespaces(); err != nil && s.stopping.Err() == nil {
+						klog.ErrorS(err, "A namespace of the system could not be created")
+					}
+					k.reconcile()
+				})
 			}
 		}
 	})

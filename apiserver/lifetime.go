@@ -50,7 +50,7 @@ func (s *Server) boundLifetime(next http.Handler) http.Handler {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			defer context.AfterFunc(s.stopping, cancel)()
-			next.ServeHTTP(w, r.WithContext(ctx))
+			next.ServeHTTP(w, r.WithContext(s.gate.fence(ctx)))
 			return
 		}
 		timeout, err := timeoutOf(r)
@@ -60,6 +60,12 @@ func (s *Server) boundLifetime(next http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
+		ctx, leave, err := s.gate.enter(ctx)
+		if err != nil {
+			refuse(w, r, apierrors.NewTimeoutError(err.Error(), retryAfter))
+			return
+		}
+		defer leave()
 		r = r.WithContext(ctx)
 		if r.Body != nil && r.Body != http.NoBody {
 			if timeout < RequestTimeout {

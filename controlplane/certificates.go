@@ -123,8 +123,13 @@ func distinct[T any](list []T, key func(T) string) []T {
 
 // administrator signs a client certificate of a member of system:masters.
 func (a *authority) administrator() (keyPair, error) {
-	template := certificate("flyball-admin")
-	template.Subject.Organization = []string{user.SystemPrivilegedGroup}
+	return a.client("flyball-admin", user.SystemPrivilegedGroup)
+}
+
+// client signs a client certificate of a user.
+func (a *authority) client(name string, groups ...string) (keyPair, error) {
+	template := certificate(name)
+	template.Subject.Organization = groups
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.sign(template)
 }

@@ -74,6 +74,7 @@ type ControlPlane struct {
 	storage     storage.Store
 	server      *apiserver.Server
 	transport   *inProcess
+	authority   *authority
 	https       *httpsServer       // nil without Options.Listen
 	controllers *controllerManager // nil without controllers
 
@@ -126,6 +127,7 @@ func (c *ControlPlane) start(o Options) error {
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
+	c.authority = ca
 	aggregation, err := newAggregation(ca)
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
@@ -245,6 +247,15 @@ func (c *ControlPlane) Stop() error {
 	<-c.done
 	return c.err
 }
+
+// Checkpoint makes the present state the one that [ControlPlane.Reset] returns to. It returns an
+// error if the storage is not a [storage.Resetter], as that in memory is.
+func (c *ControlPlane) Checkpoint() error { return c.server.Checkpoint() }
+
+// Reset brings the control plane back to the state of the last Checkpoint: objects, definitions and
+// what is served of them, and allocations such as cluster IPs. See [apiserver.Server.Reset]. The
+// controllers notice it as any client does.
+func (c *ControlPlane) Reset() error { return c.server.Reset() }
 
 // Done returns a channel that is closed when the control plane has ended and nothing of it is left.
 func (c *ControlPlane) Done() <-chan struct{} { return c.done }

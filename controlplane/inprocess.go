@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -24,22 +25,40 @@ var errStopped = errors.New("the control plane is stopped")
 // inProcess is an http.RoundTripper that calls a handler in the same process, without a socket. The
 // handler runs on the goroutine of the caller; only that of a watch has a goroutine of its own.
 type inProcess struct {
-	handler  http.Handler
-	user     user.Info
+	handler http.Handler
+	// user is who makes the requests that have no credentials, or nil. Otherwise connection is that
+	// of the client, with its certificate.
+	user       user.Info
+	connection *tls.ConnectionState
+	*requests
+}
+
+// requests are the requests in flight of all in-process transports of a control plane.
+type requests struct {
 	inFlight waitgroup.SafeWaitGroup
 	draining context.Context
 	stop     context.CancelFunc // cancels draining
 }
 
 func newInProcess(handler http.Handler, user user.Info) *inProcess {
-	t := &inProcess{handler: handler, user: user}
+	t := &inProcess{handler: handler, user: user, requests: &requests{}}
 	t.draining, t.stop = context.WithCancel(context.Background())
 	return t
 }
 
+// as returns a transport whose requests are made by another user.
+func (t *inProcess) as(user user.Info) *inProcess {
+	return &inProcess{handler: t.handler, user: user, requests: t.requests}
+}
+
+// over returns a transport whose requests are those of a client with that connection.
+func (t *inProcess) over(connection *tls.ConnectionState) *inProcess {
+	return &inProcess{handler: t.handler, connection: connection, requests: t.requests}
+}
+
 // drain refuses further requests and waits for those in flight, but not until their responses are
 // read.
-func (t *inProcess) drain() {
+func (t *requests) drain() {
 	t.stop()
 	t.inFlight.Wait()
 }
@@ -86,7 +105,11 @@ func (t *inProcess) serve(w http.ResponseWriter, r *http.Request) (returned bool
 // serverRequest returns the request as an HTTP server would pass it to the handler, and what sets
 // the deadline of its body.
 func (t *inProcess) serverRequest(r *http.Request, ctx context.Context) (*http.Request, bodyDeadline) {
-	req := r.WithContext(authn.WithUser(ctx, t.user))
+	if t.user != nil {
+		ctx = authn.WithUser(ctx, t.user)
+	}
+	req := r.WithContext(ctx)
+	req.TLS = t.connection
 	req.Header = r.Header.Clone()
 	if req.Header == nil {
 		req.Header = http.Header{}

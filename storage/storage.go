@@ -38,6 +38,10 @@ var (
 	ErrFuture = errors.New("storage: revision is in the future")
 	// ErrKey means that a key is empty or ends in a slash.
 	ErrKey = errors.New("storage: not a key")
+	// ErrNoCheckpoint means that there is no state to return to.
+	ErrNoCheckpoint = errors.New("storage: there is no checkpoint")
+	// ErrFenced means that the store was reset since the request began.
+	ErrFenced = errors.New("storage: the store was reset meanwhile")
 	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("storage: closed")
 )

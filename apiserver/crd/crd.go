@@ -61,6 +61,7 @@ type Kinds struct {
 
 	mu          sync.Mutex
 	definitions map[string]*definition // by name, as they are stored
+	checkpoint  map[string]*definition
 }
 
 // definition is a stored definition and what it serves.

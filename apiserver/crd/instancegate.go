@@ -36,6 +36,13 @@ func (g *instanceGate) enter() bool {
 	return true
 }
 
+// isClosed reports whether close was called.
+func (g *instanceGate) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.drained != nil
+}
+
 func (g *instanceGate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -54,6 +54,9 @@ type Options struct {
 	More map[schema.GroupResource]map[string]rest.Storage
 	// MaxRequestBodyBytes bounds a request's body.
 	MaxRequestBodyBytes int64
+	// OnReset, if not nil, is called with functions that must be called when the storage has returned
+	// to an earlier state, while there are no writes.
+	OnReset func(reset func())
 }
 
 // Resources returns the resources of the kinds, each of which is registered in o.Scheme.
@@ -199,7 +202,11 @@ func (k *Of[T]) store(i *installer, group schema.GroupResource, kind string, s *
 		return nil, err
 	}
 	if k.Allocator != nil {
-		allocate(store, k.Allocator(newStored(store, s)))
+		allocator := k.Allocator(newStored(store, s))
+		allocate(store, allocator)
+		if i.OnReset != nil {
+			i.OnReset(allocator.Reset)
+		}
 	}
 	return store, nil
 }

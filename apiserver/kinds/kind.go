@@ -193,6 +193,8 @@ type ResourceAllocator[T Object] interface {
 	Commit(obj T)
 	// Release releases all that a deleted object had.
 	Release(obj T)
+	// Reset forgets all allocations, and those of the stored objects are read again.
+	Reset()
 }
 
 // Kind is the description of a kind of any Go type; [Of], [Computed], [Action] and [Review] implement

@@ -41,6 +41,8 @@ func fromBackend(key string, err error) error {
 		return apierrors.NewResourceExpired(listExpired)
 	case errors.Is(err, storage.ErrClosed):
 		return apierrors.NewServiceUnavailable("the storage is closed")
+	case errors.Is(err, storage.ErrFenced):
+		return apierrors.NewServiceUnavailable("the server was reset")
 	default:
 		return err
 	}

@@ -52,6 +52,7 @@ func (s *Store) GetList(ctx context.Context, key string, opts apistorage.ListOpt
 		return err
 	}
 	opts.Predicate.SetShardInfoOnList(list)
+	s.progress.request(ctx)
 	return s.versioner.UpdateList(list, found.revision, token, remaining)
 }
 

@@ -50,6 +50,7 @@ type Store struct {
 	prefix    string // ends in a slash
 	newObject func() runtime.Object
 	versioner versioner
+	progress  progress
 }
 
 var _ apistorage.Interface = (*Store)(nil)

@@ -210,7 +210,11 @@ func (w *watcher) sendInitial() error {
 func (w *watcher) sendEvents() error {
 	timer := newBookmarkTimer(w.ctx, w.bookmarks)
 	defer timer.stop()
-	for bookmark, last := false, false; ; {
+	var progress <-chan struct{} // nil if the watch sends no bookmarks
+	if w.bookmarks {
+		progress = w.store.progress.requests()
+	}
+	for bookmark, requested, last := false, false, false; ; {
 		events, revision, err := w.source.Next()
 		if err != nil {
 			return w.explain(err)
@@ -221,12 +225,12 @@ func (w *watcher) sendEvents() error {
 			}
 		}
 		w.position = revision
-		if bookmark {
+		if bookmark || requested && len(events) == 0 {
 			if err := w.send(watch.Bookmark, w.bookmark()); err != nil {
 				return err
 			}
 			timer.next(w.ctx)
-			bookmark = false
+			bookmark, requested = false, false
 		}
 		if len(events) > 0 {
 			continue
@@ -242,6 +246,8 @@ func (w *watcher) sendEvents() error {
 		case <-w.drain:
 			last = true // read once more, for writes before drain was closed
 		case <-w.source.Ready():
+		case <-progress:
+			requested, progress = true, w.store.progress.requests()
 		case <-timer.due:
 			bookmark = true
 		case <-w.ctx.Done():

@@ -36,6 +36,9 @@ type partition struct {
 	// source runs the reflector or the custom informer until a context is done.
 	source interface{ Run(context.Context) }
 
+	// arrivals wakes those that wait for the watch.
+	arrivals arrivals
+
 	// synced is set once a list is complete, missing while the server is known not to have the kind.
 	synced, missing bool
 }
@@ -113,6 +116,7 @@ func (p *partition) apply(obj client.Object, put func(client.Object) store.Chang
 		}
 		return
 	}
+	defer p.arrivals.signal()
 	p.informer.mu.Lock()
 	defer p.informer.mu.Unlock()
 	p.informer.distribute(put(obj))
@@ -122,10 +126,12 @@ func (p *partition) apply(obj client.Object, put func(client.Object) store.Chang
 func (p *partition) Progress(version string) {
 	p.status.received(true)
 	p.scope.Progress(version)
+	p.arrivals.signal()
 }
 
 // Complete implements reflector.Sink.
 func (p *partition) Complete(version string) {
+	defer p.arrivals.signal()
 	p.status.received(true)
 	i := p.informer
 	i.mu.Lock()

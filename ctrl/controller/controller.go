@@ -189,6 +189,8 @@ type controller[request comparable] struct {
 	started bool
 	pending []source.TypedSource[request] // sources to start with the controller
 	sources *eventSources[request]        // nil until they are started
+	begun   chan struct{}                 // closed when sources is set
+	active  []source.TypedSource[request] // that were started
 }
 
 func (c *controller[request]) GetLogger() logr.Logger { return c.options.LogConstructor(nil) }
@@ -260,7 +262,7 @@ func newController[request comparable](
 		}
 	}
 	options.complete(name)
-	return &controller[request]{name: name, options: options}, nil
+	return &controller[request]{name: name, options: options, begun: make(chan struct{})}, nil
 }
 
 // complete sets the defaults of options that are not set.

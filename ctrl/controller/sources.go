@@ -27,6 +27,8 @@ func (c *controller[request]) Watch(src source.TypedSource[request]) error {
 	s := c.sources
 	if s == nil {
 		c.pending = append(c.pending, src)
+	} else {
+		c.active = append(c.active, src)
 	}
 	c.mu.Unlock()
 	if s == nil {
@@ -56,7 +58,8 @@ func (c *controller[request]) startSources(ctx context.Context) (workqueue.Typed
 		return nil, fmt.Errorf("NewQueue of controller %s must return a non-nil queue", c.name)
 	}
 	sources := c.pending
-	c.sources, c.pending = s, nil
+	c.sources, c.pending, c.active = s, nil, sources
+	close(c.begun)
 	c.mu.Unlock()
 
 	context.AfterFunc(ctx, s.queue.ShutDown)

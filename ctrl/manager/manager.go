@@ -135,17 +135,22 @@ type manager struct {
 	options   Options
 	names     names.Set
 	metrics   metricsserver.Server // nil if there is none
-	health    net.Listener         // nil if there is none
 	pprof     net.Listener         // nil if there is none
 	lifecycle *lifecycle
+	// healthProbeListener is nil if there is none. It has its name from controller-runtime, whose tests
+	// read it by reflection.
+	healthProbeListener net.Listener
 
 	webhooks   sync.Once // adds the webhook server
 	converters conversion.Registry
 
 	mu      sync.Mutex // guards what follows
 	started bool
-	healthz map[string]healthz.Checker
-	readyz  map[string]healthz.Checker
+	// For WaitIdle.
+	awaited       []awaited
+	clusterCaches []cache.Cache
+	healthz       map[string]healthz.Checker
+	readyz        map[string]healthz.Checker
 }
 
 // New returns a manager for the API server of config. It listens on the addresses for health probes
@@ -186,7 +191,7 @@ func New(config *rest.Config, options Options) (Manager, error) {
 	}
 	return &manager{
 		Cluster: cl, options: options,
-		metrics: metrics, health: health, pprof: pprof,
+		metrics: metrics, healthProbeListener: health, pprof: pprof,
 		lifecycle:  newLifecycle(options, lock),
 		converters: conversion.NewRegistry(),
 		healthz:    map[string]healthz.Checker{},
@@ -230,7 +235,18 @@ func (m *manager) Add(r Runnable) error {
 	if server, ok := r.(webhook.Server); ok {
 		m.attach(server)
 	}
-	return m.lifecycle.add(r)
+	if err := m.lifecycle.add(r); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := r.(awaited); ok {
+		m.awaited = append(m.awaited, c)
+	}
+	if c, ok := r.(hasCache); ok {
+		m.clusterCaches = append(m.clusterCaches, c.GetCache())
+	}
+	return nil
 }
 
 func (m *manager) AddMetricsServerExtraHandler(path string, handler http.Handler) error {

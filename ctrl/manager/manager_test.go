@@ -76,8 +76,8 @@ func TestEndpoints(t *testing.T) {
 		path     string
 		code     int
 	}{
-		{m.health, "/healthz", 200}, {m.health, "/healthz/", 200}, {m.health, "/healthz/ping", 200}, {m.health, "/healthz/pong", 404},
-		{m.health, "/ready", 500}, {m.health, "/ready/not%20yet", 500}, {m.health, "/readyz", 404}, {m.health, "/metrics", 404},
+		{m.healthProbeListener, "/healthz", 200}, {m.healthProbeListener, "/healthz/", 200}, {m.healthProbeListener, "/healthz/ping", 200}, {m.healthProbeListener, "/healthz/pong", 404},
+		{m.healthProbeListener, "/ready", 500}, {m.healthProbeListener, "/ready/not%20yet", 500}, {m.healthProbeListener, "/readyz", 404}, {m.healthProbeListener, "/metrics", 404},
 		{m.pprof, "/debug/pprof/", 200}, {m.pprof, "/debug/pprof/goroutine", 200}, {m.pprof, "/debug/pprof/cmdline", 200}, {m.pprof, "/", 404},
 	} {
 		resp, err := client.Get("http://" + c.listener.Addr().String() + c.path)
@@ -104,7 +104,7 @@ func TestEndpoints(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	for _, l := range []net.Listener{m.health, m.pprof} {
+	for _, l := range []net.Listener{m.healthProbeListener, m.pprof} {
 		again, err := net.Listen("tcp", l.Addr().String())
 		if err != nil {
 			t.Errorf("the port is not free after the end: %v", err)
@@ -131,7 +131,7 @@ func TestRequestsDoNotHoldUpTheEnd(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
 	var answered sync.WaitGroup
 	answered.Go(func() {
-		if resp, err := client.Get("http://" + m.health.Addr().String() + "/healthz"); err == nil {
+		if resp, err := client.Get("http://" + m.healthProbeListener.Addr().String() + "/healthz"); err == nil {
 			_ = resp.Body.Close()
 		}
 	})

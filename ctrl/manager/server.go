@@ -71,7 +71,7 @@ func (m *manager) addServers() error {
 			return err
 		}
 	}
-	if m.health != nil {
+	if m.healthProbeListener != nil {
 		mux := http.NewServeMux()
 		for path, handler := range map[string]*healthz.Handler{
 			m.options.ReadinessEndpointName: {Checks: m.readyz},
@@ -80,7 +80,7 @@ func (m *manager) addServers() error {
 			mux.Handle(path, http.StripPrefix(path, handler))
 			mux.Handle(path+"/", http.StripPrefix(path, handler))
 		}
-		if err := m.addServer("health probes", mux, m.health); err != nil {
+		if err := m.addServer("health probes", mux, m.healthProbeListener); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,8 @@ func TypedChannel[object any, request comparable](
 	handler handler.TypedEventHandler[object, request],
 	opts ...ChannelOpt[object, request],
 ) TypedSource[request] {
-	c := &channel[object, request]{source: source, handler: handler, bufferSize: defaultBufferSize}
+	c := &channel[object, request]{source: source, handler: handler, bufferSize: defaultBufferSize,
+		flush: make(chan struct{})}
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -65,8 +66,11 @@ type channel[object any, request comparable] struct {
 	predicates []predicate.TypedPredicate[object]
 	bufferSize int
 
+	flush chan struct{} // received from by distribute while it has no event
+
 	mu          sync.Mutex
 	running     bool
+	stopped     chan struct{} // closed when distribute has returned
 	subscribers []subscriber[object]
 }
 
@@ -74,6 +78,7 @@ type channel[object any, request comparable] struct {
 type subscriber[object any] struct {
 	ctx    context.Context
 	buffer chan event.TypedGenericEvent[object]
+	flush  chan struct{} // received from by handle while it has no event
 }
 
 // Start implements TypedSource.
@@ -89,13 +94,13 @@ func (c *channel[object, request]) Start(
 	if slices.ContainsFunc(c.predicates, isNil[object]) {
 		return errors.New("must specify non-nil predicates of Channel")
 	}
-	s := subscriber[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize)}
+	s := subscriber[object]{ctx, make(chan event.TypedGenericEvent[object], c.bufferSize), make(chan struct{})}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.subscribers = append(c.subscribers, s)
 	if !c.running {
-		c.running = true
+		c.running, c.stopped = true, make(chan struct{})
 		go c.distribute(ctx)
 	}
 	go c.handle(s, queue)
@@ -111,11 +116,13 @@ func (c *channel[object, request]) distribute(ctx context.Context) {
 			close(s.buffer)
 		}
 		c.subscribers, c.running = nil, false
+		close(c.stopped)
 	}()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-c.flush:
 		case e, open := <-c.source:
 			if !open {
 				return
@@ -144,6 +151,7 @@ func (c *channel[object, request]) handle(
 		select {
 		case <-s.ctx.Done():
 			return
+		case <-s.flush:
 		case e, open := <-s.buffer:
 			if !open {
 				return
@@ -152,6 +160,43 @@ func (c *channel[object, request]) handle(
 				c.handler.Generic(s.ctx, e,
 					withCause(queue, cause.Generic, schema.GroupVersionKind{}, e.Object, e.Object))
 			}
+		}
+	}
+}
+
+// Flush waits until the handlers have returned from all events that were received from the channel,
+// or are in its buffer. It returns nil if the source has ended. WaitIdle of a controller calls it.
+func (c *channel[object, request]) Flush(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		running, stopped := c.running, c.stopped
+		c.mu.Unlock()
+		if !running {
+			return nil
+		}
+		select {
+		case c.flush <- struct{}{}: // what distribute has received is in the buffers
+		case <-stopped:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		c.mu.Lock()
+		subscribers := c.subscribers
+		c.mu.Unlock()
+		idle := len(c.source) == 0
+		for _, s := range subscribers {
+			select {
+			case s.flush <- struct{}{}: // the handler has returned
+			case <-s.ctx.Done():
+			case <-stopped:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			idle = idle && (len(s.buffer) == 0 || s.ctx.Err() != nil)
+		}
+		if idle {
+			return nil
 		}
 	}
 }

@@ -156,22 +156,45 @@ func (c certificate) caBundle(host string, chain []*x509.Certificate) ([]byte, e
 // handshake connects to the server at address as a client that calls it by host, a name or address,
 // and returns the certificates that the server presents. An error with certificates means that the
 // server presented them and then refused the connection, for want of a client certificate perhaps.
-func handshake(ctx context.Context, address, host string) (chain []*x509.Certificate, err error) {
+func (s *DefaultServer) handshake(ctx context.Context, address, host string) (chain []*x509.Certificate, err error) {
 	// Nothing is sent over the connection, and the caller verifies the chain if it has to.
 	config := &tls.Config{InsecureSkipVerify: true, ServerName: host}
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		chain = state.PeerCertificates
 		return nil
 	}
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: checkTimeout}, Config: config}
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	raw, err := s.dialer().DialContext(ctx, "tcp", address)
 	if err != nil {
+		return nil, fmt.Errorf("webhook server is not reachable: %w", err)
+	}
+	if host == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
 		return chain, fmt.Errorf("webhook server is not reachable: %w", err)
 	}
 	if err := conn.Close(); err != nil {
 		return chain, fmt.Errorf("webhook server is not reachable: closing connection: %w", err)
 	}
 	return chain, nil
+}
+
+// dialer connects to a server.
+type dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// dialer returns what connects to this server: its listener, if that has the method, as one in memory
+// does.
+func (s *DefaultServer) dialer() dialer {
+	if d, ok := s.Options.Listener.(dialer); ok {
+		return d
+	}
+	return &net.Dialer{}
 }
 
 // readPool returns the certificates in a file.

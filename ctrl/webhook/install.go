@@ -121,7 +121,7 @@ func (s *DefaultServer) newInstaller(ctx context.Context, c client.Client) (*ins
 	}
 	// The certificate may depend on the host, so it is taken from a handshake. The error may be that
 	// the server requires a certificate of its clients, which the API server is configured with.
-	chain, err := handshake(ctx, address, host)
+	chain, err := s.handshake(ctx, address, host)
 	if len(chain) == 0 {
 		return nil, err
 	}

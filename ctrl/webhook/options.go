@@ -53,7 +53,8 @@ type Options struct {
 	// WebhookMux routes the requests. A new one by default.
 	WebhookMux *http.ServeMux
 
-	// Listener is served instead of Host and Port. The server closes it. This option is Flyball's own.
+	// Listener is served instead of Host and Port. The server closes it. If it has the method DialContext
+	// of net.Dialer, the server connects to itself with that. This option is Flyball's own.
 	Listener net.Listener
 
 	// SelfSigned makes the server sign a certificate for itself, in memory, if the files of its

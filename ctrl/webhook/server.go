@@ -202,7 +202,7 @@ func (s *DefaultServer) StartedChecker() healthz.Checker {
 		if req != nil {
 			ctx = req.Context()
 		}
-		chain, err := handshake(ctx, address, "")
+		chain, err := s.handshake(ctx, address, "")
 		if err != nil {
 			return err
 		}

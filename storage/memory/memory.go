@@ -48,6 +48,8 @@ type Store struct {
 	topics    map[string]*topic // by path
 	expiry    expiry
 	rest      rest
+	// checkpoint is nil before Checkpoint.
+	checkpoint *checkpoint
 }
 
 // New returns an empty store.
@@ -94,7 +96,7 @@ func (s *Store) Get(_ context.Context, key string) (*storage.Record, error) {
 }
 
 // Put implements [storage.Store].
-func (s *Store) Put(_ context.Context, w storage.Write) (*storage.Record, error) {
+func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, error) {
 	if err := storage.CheckKey(w.Key); err != nil {
 		return nil, err
 	}
@@ -106,6 +108,9 @@ func (s *Store) Put(_ context.Context, w storage.Write) (*storage.Record, error)
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, storage.ErrClosed
+	}
+	if s.fenced(ctx) {
+		return nil, storage.ErrFenced
 	}
 	old := s.tree.root.get(w.Key)
 	if w.If != storage.Any && w.If != revisionOf(old) {
@@ -128,11 +133,14 @@ func (s *Store) Put(_ context.Context, w storage.Write) (*storage.Record, error)
 }
 
 // Delete implements [storage.Store].
-func (s *Store) Delete(_ context.Context, key string, revision uint64) (*storage.Record, error) {
+func (s *Store) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, storage.ErrClosed
+	}
+	if s.fenced(ctx) {
+		return nil, storage.ErrFenced
 	}
 	old := s.tree.root.get(key)
 	if old == nil {
@@ -172,7 +180,7 @@ func (s *Store) Close() error {
 	for _, t := range s.topics {
 		t.wake(s.revision + 1)
 	}
-	s.tree, s.snapshots, s.history.log, s.topics = tree{}, nil, nil, nil
+	s.tree, s.snapshots, s.history.log, s.topics, s.checkpoint = tree{}, nil, nil, nil, nil
 	return nil
 }
 
@@ -193,6 +201,7 @@ func (s *Store) commit(event *storage.Event) {
 	}
 	s.revision = event.Record.Revision
 	if event.Prev != nil {
+		s.checkpoint.note(event.Prev)
 		event.Prev.Retire() // from now on the history drops what it caches
 		s.rest.prune(s.tree.root.len())
 	}

@@ -39,12 +39,14 @@ type topic struct {
 }
 
 // Watch implements [storage.Store].
-func (s *Store) Watch(_ context.Context, path string, after uint64) (storage.Watcher, error) {
+func (s *Store) Watch(ctx context.Context, path string, after uint64) (storage.Watcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return nil, storage.ErrClosed
+	case s.fenced(ctx):
+		return nil, storage.ErrCompacted
 	case after == 0:
 		after = s.revision
 	case after < s.history.compacted:

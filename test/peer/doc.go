@@ -10,8 +10,8 @@
 // Folder helpers has functions of our own for tests that call unexported ones of
 // controller-runtime.
 //
-// Where the tests start an envtest.Environment, they get ctrl/envtest, or until that exists package
-// envtest of this module: our control plane.
+// Where the tests start an envtest.Environment, they get ctrl/envtest: our control plane, in the
+// process.
 //
 // failing.txt lists each spec that fails or does not compile, below its reason, a line that begins
 // with #. It may only shrink: the test fails when a spec fails that is not listed, and when one

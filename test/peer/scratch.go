@@ -29,8 +29,6 @@ var support = []string{
 type scratch struct {
 	dir  string
 	peer string // folder of controller-runtime in the module cache
-	// standIn is whether ctrl/envtest is that of this module.
-	standIn bool
 }
 
 // newScratch makes the copy in dir, which it empties first.
@@ -57,11 +55,7 @@ func newScratch(dir string) (*scratch, error) {
 			return nil, err
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "ctrl", "envtest")); err == nil {
-		return s, nil
-	}
-	s.standIn = true
-	return s, copyTree("envtest", filepath.Join(dir, "ctrl", "envtest"), nil, nil)
+	return s, nil
 }
 
 func moduleDir(path string) (string, error) {

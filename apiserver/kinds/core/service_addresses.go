@@ -153,6 +153,9 @@ func (a *Addresses) Release(o *networkingv1.IPAddress) {
 	})
 }
 
+// Reset implements [kinds.ResourceAllocator]. Nothing of an IPAddress is kept outside of the storage.
+func (a *Addresses) Reset() {}
+
 // usable returns the first and the last address of a network that a service can have.
 func usable(network netip.Prefix) (first, last netip.Addr) {
 	base := network.Masked().Addr().As4()

@@ -114,6 +114,13 @@ func (c *serviceAllocator) Release(s *corev1.Service) {
 	}
 }
 
+// Reset makes the next write read the allocations of the stored services again.
+func (c *serviceAllocator) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loaded = false
+}
+
 // revision returns the revision in the resource version of a stored object.
 func revision(obj metav1.Object) uint64 {
 	n, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)

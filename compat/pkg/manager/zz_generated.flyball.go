@@ -6,6 +6,7 @@
 package manager
 
 import (
+	context "context"
 	flyball "flyball.dev/ctrl/manager"
 	rest "k8s.io/client-go/rest"
 )
@@ -35,3 +36,11 @@ type RunnableFunc = flyball.RunnableFunc
 
 // Server is [flyball.Server].
 type Server = flyball.Server
+
+// WaitIdle is [flyball.WaitIdle].
+func WaitIdle(ctx context.Context, mgr Manager) ([]WaitingRequest, error) {
+	return flyball.WaitIdle(ctx, mgr)
+}
+
+// WaitingRequest is [flyball.WaitingRequest].
+type WaitingRequest = flyball.WaitingRequest

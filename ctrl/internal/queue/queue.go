@@ -42,6 +42,8 @@ type Queue[K comparable] struct {
 	blocked   int       // workers that wait on available and have not been signalled
 	waking    int       // workers that have been signalled and do not hold the lock yet
 
+	idle []chan struct{} // closed when the queue is idle or closed
+
 	timer   *time.Timer // fires at timerAt; nil until first needed
 	timerAt time.Duration
 }
@@ -178,6 +180,9 @@ func (q *Queue[K]) dispatch() {
 	if q.blocked > 0 {
 		q.setTimer()
 	}
+	if len(q.idle) > 0 && !q.core.busy() {
+		q.signalIdle()
+	}
 	if q.state == draining && !q.core.busy() {
 		q.close()
 	}
@@ -260,6 +265,7 @@ func (q *Queue[K]) close() {
 	q.pushStats()
 	q.available.Broadcast()
 	q.drained.Broadcast()
+	q.signalIdle()
 }
 
 // Stats are the statistics of a queue.

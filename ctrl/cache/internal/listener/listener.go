@@ -32,6 +32,9 @@ type Listener struct {
 	pending     int
 	// latest is the pending notification of an object that later changes coalesce into.
 	latest map[types.NamespacedName]*notification
+	// busy is set while the handler is called, and idle is closed when all is delivered.
+	busy bool
+	idle []chan struct{}
 	// added is signalled when a notification was added.
 	added chan struct{}
 
@@ -138,7 +141,12 @@ func (l *Listener) pop() *notification {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.first
+	l.busy = n != nil
 	if n == nil {
+		for _, idle := range l.idle {
+			close(idle)
+		}
+		l.idle = nil
 		return nil
 	}
 	l.pending--
@@ -207,6 +215,27 @@ func (l *Listener) notify(n *notification) {
 		l.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key, Obj: obj})
 	default:
 		l.handler.OnDelete(n.before.Object())
+	}
+}
+
+// WaitDelivered waits until the handler has returned from all notifications that were added before.
+// It returns nil if the listener ends first, and the error of ctx if that ends first.
+func (l *Listener) WaitDelivered(ctx context.Context) error {
+	l.mu.Lock()
+	if l.pending == 0 && !l.busy {
+		l.mu.Unlock()
+		return nil
+	}
+	idle := make(chan struct{})
+	l.idle = append(l.idle, idle)
+	l.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-l.closed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

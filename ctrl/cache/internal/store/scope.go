@@ -95,6 +95,8 @@ type Change struct {
 
 // Begin starts a list. Objects that are not listed before Complete are removed by it.
 func (c *Scope) Begin() {
+	c.store.writing.Lock()
+	defer c.store.unlock()
 	c.list++
 	c.listing = true
 }
@@ -170,6 +172,43 @@ func (c *Scope) Progress(version string) {
 	if v, err := strconv.ParseUint(version, 10, 64); err == nil {
 		c.progressed(v)
 	}
+}
+
+// Reached reports whether the watch has delivered all events up to a version. It may be called by
+// any goroutine.
+func (c *Scope) Reached(version uint64) bool {
+	c.store.writing.Lock()
+	defer c.store.unlock()
+	return !c.listing && c.progress >= version
+}
+
+// Agrees reports whether the watched state has what a list at a version has: no object of the list is
+// older or missing, and no other is as old as the list. It may be called by any goroutine.
+func (c *Scope) Agrees(list map[Key]uint64, version uint64) bool {
+	s := c.store
+	s.writing.Lock()
+	defer s.unlock()
+	if c.listing {
+		return false
+	}
+	for key, v := range list {
+		if !c.covers(key.Namespace) {
+			continue
+		}
+		if r := s.record(key); r == nil || r.watched == nil || r.watched.version < v {
+			return false
+		}
+	}
+	agrees := true
+	s.all(func(r *record) {
+		if r.watched == nil || r.watched.version > version || s.scope(r.key.Namespace) != c {
+			return
+		}
+		if _, ok := list[r.key]; !ok {
+			agrees = false
+		}
+	})
+	return agrees
 }
 
 // Complete ends a list, which is as of a resource version. It removes the objects that were not

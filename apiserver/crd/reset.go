@@ -1,0 +1,78 @@
+package crd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// Checkpoint makes the present definitions those that Reset returns to. No write may be under way.
+func (k *Kinds) Checkpoint() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.checkpoint = maps.Clone(k.definitions)
+}
+
+// Reset returns to the definitions of the last Checkpoint. It calls restore, which must bring the
+// storage back, when nothing of the kinds writes any more. Definitions that have not changed since
+// are served as they are; the others are compiled again. No write may be under way.
+func (k *Kinds) Reset(restore func() error) error {
+	k.stopCleanups()
+	if err := restore(); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, d := range k.definitions {
+		if k.checkpoint[name] == nil {
+			delete(k.definitions, name)
+			k.publish(name, nil)
+			d.gate.cancel()
+		}
+	}
+	var errs []error
+	for name, d := range k.checkpoint {
+		if k.definitions[name] == d && !d.gate.isClosed() {
+			continue
+		}
+		if err := k.restore(name); err != nil {
+			errs = append(errs, fmt.Errorf("definition %s: %w", name, err))
+		}
+	}
+	k.checkpoint = maps.Clone(k.definitions)
+	return errors.Join(errs...)
+}
+
+// stopCleanups ends the cleanups and waits for them.
+func (k *Kinds) stopCleanups() {
+	k.mu.Lock()
+	for _, d := range k.definitions {
+		if d.gate.isClosed() {
+			d.gate.cancel()
+		}
+	}
+	k.mu.Unlock()
+	k.work.Wait()
+}
+
+// restore serves the definition that is stored, in place of what is served, which is kept if it is
+// the same. The lock is held.
+func (k *Kinds) restore(name string) error {
+	crd := &apiextensions.CustomResourceDefinition{}
+	if err := k.store.Get(k.ctx, k.store.root+"/"+name, storage.GetOptions{}, crd); err != nil {
+		return err
+	}
+	if d := k.definitions[name]; d != nil && (d.crd.UID != crd.UID || d.gate.isClosed()) {
+		delete(k.definitions, name)
+		d.gate.cancel()
+	}
+	c, err := k.apply(crd)
+	if c.next.serving == nil {
+		k.publish(name, nil)
+	}
+	c.commit(k.ctx, crd)
+	return err
+}

@@ -1,0 +1,196 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"flyball.dev/storage"
+)
+
+// resetGrace is how long Reset lets the requests in flight finish before it cancels them. Without
+// webhooks, hardly any request takes longer.
+const resetGrace = 20 * time.Millisecond
+
+// errReset is the cause with which a request is cancelled.
+var errReset = errors.New("the server was reset")
+
+var errNotResettable = errors.New("the storage cannot return to an earlier state: only that in memory can")
+
+// Checkpoint makes the present state the one that [Server.Reset] returns to.
+func (s *Server) Checkpoint() error {
+	store, ok := s.options.Storage.(storage.Resetter)
+	if !ok {
+		return errNotResettable
+	}
+	return s.gate.exclude(func() error {
+		// What follows from the definitions in the background has to be part of the state.
+		if err := s.reconcileAPIServices(s.catalog.Snapshot()); err != nil {
+			return err
+		}
+		s.custom.Checkpoint()
+		return store.Checkpoint()
+	})
+}
+
+// Reset returns to the state of the last Checkpoint. Requests that begin meanwhile wait; those in
+// flight are cancelled if they take longer than a few milliseconds, as those may that wait for a
+// webhook, and have no effect on the state. Watches end with the error 410 Gone. Resource versions
+// rise. It is safe for concurrent use.
+func (s *Server) Reset() error {
+	store, ok := s.options.Storage.(storage.Resetter)
+	if !ok {
+		return errNotResettable
+	}
+	return s.gate.exclude(func() error {
+		return s.custom.Reset(func() error {
+			if err := store.Reset(); err != nil {
+				return err
+			}
+			for _, reset := range s.onReset {
+				reset()
+			}
+			return nil
+		})
+	})
+}
+
+// exclusive calls f, which writes in the background, while the server is not being reset.
+func (s *Server) exclusive(f func()) {
+	_, leave, err := s.gate.enter(s.stopping)
+	if err != nil {
+		return
+	}
+	defer leave()
+	f()
+}
+
+// gate counts the requests in flight, and keeps further ones out while the server is being reset.
+// The zero value is open.
+type gate struct {
+	excluding sync.Mutex // held during exclude
+
+	mu     sync.Mutex
+	inside int
+	closed chan struct{} // while it is closed; closed when it opens
+	empty  chan struct{} // while it is closed; closed when nobody is inside
+	// era is done when exclude begins, and cancelled when the requests of the era have to end. It is
+	// nil before the first exclude, so that servers that are never reset do not pay for it.
+	era *era
+}
+
+// era is the time between two calls of exclude.
+type era struct {
+	done   chan struct{}
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newEra() *era {
+	e := &era{done: make(chan struct{})}
+	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	return e
+}
+
+// open waits until the gate is open and returns with the lock held, or with the error of ctx if that
+// ends before.
+func (g *gate) open(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		closed := g.closed
+		if closed == nil {
+			return nil
+		}
+		g.mu.Unlock()
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// enter waits until the gate is open and returns the context for a request, which must call leave
+// when it is finished. It returns the error of ctx if that ends before.
+func (g *gate) enter(ctx context.Context) (inside context.Context, leave func(), err error) {
+	if err := g.open(ctx); err != nil {
+		return nil, nil, err
+	}
+	g.inside++
+	e := g.era
+	g.mu.Unlock()
+	if e == nil {
+		return ctx, g.leave, nil
+	}
+	ctx, cancel := context.WithCancelCause(storage.WithFence(ctx, e.done))
+	unhook := context.AfterFunc(e.ctx, func() { cancel(errReset) })
+	return ctx, func() {
+		unhook()
+		cancel(nil)
+		g.leave()
+	}, nil
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside--; g.inside == 0 && g.empty != nil {
+		close(g.empty)
+		g.empty = nil
+	}
+}
+
+// fence returns the context for a long-running request, which may stay inside while the gate is
+// closed: what it begins after that fails.
+func (g *gate) fence(ctx context.Context) context.Context {
+	if g.open(ctx) != nil {
+		return ctx // which has ended
+	}
+	defer g.mu.Unlock()
+	if g.era == nil {
+		return ctx
+	}
+	return storage.WithFence(ctx, g.era.done)
+}
+
+// exclude closes the gate, calls f when nobody is inside, and opens the gate. Requests that do not
+// end by themselves are cancelled.
+func (g *gate) exclude(f func() error) error {
+	g.excluding.Lock()
+	defer g.excluding.Unlock()
+	g.mu.Lock()
+	g.closed = make(chan struct{})
+	var empty chan struct{}
+	if g.inside > 0 {
+		empty = make(chan struct{})
+		g.empty = empty
+	}
+	e := g.era
+	g.mu.Unlock()
+
+	if empty != nil {
+		grace := time.NewTimer(resetGrace)
+		defer grace.Stop()
+		select {
+		case <-empty:
+		case <-grace.C:
+			if e != nil {
+				e.cancel(errReset)
+			}
+			<-empty
+		}
+	}
+	if e != nil {
+		close(e.done)
+		e.cancel(errReset)
+	}
+	err := f()
+
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.era = newEra()
+	close(g.closed)
+	g.closed = nil
+	return err
+}

@@ -1,0 +1,30 @@
+// Package envtest runs tests against a Kubernetes control plane that it starts in the process of the
+// test: no binaries, no downloads and no other process. It has the API of controller-runtime's
+// package of this name.
+//
+//	env := &envtest.Environment{CRDDirectoryPaths: []string{"../config/crd/bases"}, ErrorIfCRDPathMissing: true}
+//	cfg, err := env.Start()
+//	...
+//	defer env.Stop()
+//
+// Any number of environments can run in a process, one after the other or at the same time. Go
+// clients made of the configuration that Start returns stay in the process; its host is a socket
+// nevertheless, which kubectl and other programs reach with Environment.KubeConfig.
+//
+// What controller-runtime's package does with programs is done here as far as it applies: the flags
+// of kube-apiserver that [APIServer] lists act, and all others, like the paths and versions of
+// binaries, are accepted and have no effect. The fields Workloads, WithoutControllers and InMemory,
+// the method Reset, and what else is marked as Flyball's own, have no counterpart there.
+//
+// # Environment variables
+//
+//   - USE_EXISTING_CLUSTER=true uses the cluster of the current kubeconfig.
+//   - KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT=true writes the log of the control plane's controllers to
+//     standard error.
+//   - FLYBALL_CONTROLLERS has the names of the controllers that run, separated by commas, or none;
+//     see [Environment].
+//   - KUBEBUILDER_CONTROLPLANE_START_TIMEOUT and KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT must be durations
+//     and have no effect.
+//   - TEST_ASSET_KUBECTL and KUBEBUILDER_ASSETS say where kubectl is; without them, and without
+//     KubectlPath and BinaryAssetsDirectory, it is looked up in PATH.
+package envtest

@@ -1,0 +1,76 @@
+package memory
+
+import (
+	"context"
+
+	"flyball.dev/storage"
+)
+
+// checkpoint is a state of the store that Reset returns to.
+type checkpoint struct {
+	revision uint64
+	records  *node
+	expiry   *node
+	// replaced are the records of that state that were replaced or deleted since.
+	replaced []*storage.Record
+}
+
+var _ storage.Resetter = (*Store)(nil)
+
+// Checkpoint implements [storage.Resetter].
+func (s *Store) Checkpoint() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return storage.ErrClosed
+	}
+	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot()}
+	return nil
+}
+
+// note records that a record is no longer current.
+func (c *checkpoint) note(r *storage.Record) {
+	if c != nil && r.Revision <= c.revision {
+		c.replaced = append(c.replaced, r)
+	}
+}
+
+// Reset implements [storage.Resetter].
+func (s *Store) Reset() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return storage.ErrClosed
+	case s.checkpoint == nil:
+		return storage.ErrNoCheckpoint
+	}
+	c := s.checkpoint
+	s.compact(s.revision)
+	s.tree = tree{root: c.records}
+	s.expiry.queue = tree{root: c.expiry}
+	for _, r := range c.replaced {
+		restored := r.Copy() // r is retired
+		s.revision++
+		restored.Revision = s.revision
+		s.tree.put(restored.Key, restored)
+		if !restored.Expires.IsZero() {
+			s.expiry.queue.put(deadline(restored), restored)
+		}
+		s.rest.add(s, restored)
+	}
+	if len(c.replaced) == 0 {
+		s.revision++ // so that every watcher is behind
+	}
+	s.history.compacted, s.history.dropped = s.revision, s.revision
+	s.snapshots = nil
+	s.expiry.arm(s)
+	for _, t := range s.topics {
+		t.wake(s.revision)
+	}
+	s.checkpoint = &checkpoint{revision: s.revision, records: s.tree.snapshot(), expiry: s.expiry.queue.snapshot()}
+	return nil
+}
+
+// fenced reports whether a write with that context must fail. The lock is held.
+func (s *Store) fenced(ctx context.Context) bool { return s.checkpoint != nil && storage.Fenced(ctx) }
