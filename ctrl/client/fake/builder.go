@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/testing"
 
 	"flyball.dev/ctrl/client"
@@ -41,7 +41,7 @@ type ClientBuilder struct {
 	managedFields  bool
 	globalVersions bool
 	collect        bool
-	server         context.Context // of WithServerSemantics; nil without it
+	server         *rest.Config // of WithServer; nil without it
 	built          bool
 }
 
@@ -53,7 +53,7 @@ func (b *ClientBuilder) WithScheme(scheme *runtime.Scheme) *ClientBuilder {
 }
 
 // WithRESTMapper sets the mapper that the client returns, and by which it answers whether kinds are
-// namespaced. By default it knows no kind, or with [ClientBuilder.WithServerSemantics] those that
+// namespaced. By default it knows no kind, or with [ClientBuilder.WithServer] those that
 // the server has.
 func (b *ClientBuilder) WithRESTMapper(restMapper meta.RESTMapper) *ClientBuilder {
 	b.mapper = restMapper
@@ -94,7 +94,7 @@ func (b *ClientBuilder) WithStatusSubresource(o ...client.Object) *ClientBuilder
 // WithObjectTracker makes the client keep its objects in a tracker, which it may share with a fake
 // clientset of client-go. Managed fields and server-side apply are then up to the tracker, and so
 // are watches, which have the objects as the tracker has them. It cannot be combined with
-// WithTypeConverters, WithGarbageCollection and WithServerSemantics.
+// WithTypeConverters, WithGarbageCollection and WithServer.
 func (b *ClientBuilder) WithObjectTracker(ot testing.ObjectTracker) *ClientBuilder {
 	b.tracker = ot
 	return b
@@ -142,25 +142,33 @@ func (b *ClientBuilder) WithReturnManagedFields() *ClientBuilder {
 }
 
 // WithGarbageCollection makes the deletion of an object delete those that it owns and that have no
-// other owner, before the call returns, or make them orphans if that is the propagation policy. With
-// [ClientBuilder.WithServerSemantics] the garbage collector of the control plane does so, soon after.
+// other owner, before the call returns, or make them orphans if that is the propagation policy.
 func (b *ClientBuilder) WithGarbageCollection() *ClientBuilder {
 	b.collect = true
 	return b
 }
 
-// WithServerSemantics makes the client one of a real API server, in the process and in memory, which
-// is stopped when ctx ends; in a test that is t.Context(). Nothing then differs from a cluster
-// without controllers: there are defaults, validation, admission, UIDs, generations and global
-// resource versions. Of the initial objects, CustomResourceDefinitions and namespaces are created
-// first, and namespaces that are missing too. A kind of the scheme that the server does not have gets
-// a definition that allows every field; it is namespaced unless the RESTMapper has it otherwise.
+// WithServer makes the client one of an API server, instead of a store in memory. Nothing then
+// differs from that server: there are defaults, validation, admission, UIDs, generations and global
+// resource versions. In a test that is a control plane in the process:
 //
-// Initial objects get resource versions and UIDs from the server; Build sets them in place. Lists
-// with field selectors for which there are indexes use these. It cannot be combined with
-// WithObjectTracker and WithTypeConverters.
-func (b *ClientBuilder) WithServerSemantics(ctx context.Context) *ClientBuilder {
-	b.server = ctx
+//	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+//	...
+//	c := fake.NewClientBuilder().WithObjects(initial...).WithServer(plane.Config()).Build()
+//
+// Of the initial objects, CustomResourceDefinitions and namespaces are created first, and namespaces
+// that are missing too. A kind of the scheme that the server does not have gets a definition that
+// allows every field; it is namespaced unless the RESTMapper has it otherwise. Build sets initial
+// objects to what the server has made of them: among others, their resource versions and UIDs are the
+// server's. Lists with field selectors for which there are indexes use these.
+//
+// WithServer cannot be combined with WithObjectTracker, WithTypeConverters and WithGarbageCollection:
+// whether dependents are collected depends on the controllers of the server.
+func (b *ClientBuilder) WithServer(config *rest.Config) *ClientBuilder {
+	if config == nil {
+		panic("WithServer needs the configuration of a client of the server")
+	}
+	b.server = config
 	return b
 }
 
@@ -205,10 +213,8 @@ func (b *ClientBuilder) validate() error {
 		return errors.New("WithObjectTracker and WithTypeConverters are incompatible")
 	case b.tracker != nil && b.collect:
 		return errors.New("WithObjectTracker and WithGarbageCollection are incompatible")
-	case b.server != nil && b.tracker != nil:
-		return errors.New("WithObjectTracker and WithServerSemantics are incompatible")
-	case b.server != nil && len(b.converters) > 0:
-		return errors.New("WithTypeConverters and WithServerSemantics are incompatible")
+	case b.server != nil && (b.tracker != nil || len(b.converters) > 0 || b.collect):
+		return errors.New("WithServer is incompatible with WithObjectTracker, WithTypeConverters and WithGarbageCollection")
 	}
 	return nil
 }

@@ -25,8 +25,8 @@
 //     Updates of all others are updates of the status, and patches are patches of the object.
 //   - The RESTMapper knows nothing.
 //
-// With [ClientBuilder.WithServerSemantics] it is the client of an API server that runs in the
-// process, and differs from one in nothing. That takes milliseconds to build.
+// With [ClientBuilder.WithServer] it is the client of an API server, such as one that runs in the
+// process, and differs from that in nothing.
 //
 // All clients are safe for concurrent use. An object that is passed or returned is not shared.
 package fake

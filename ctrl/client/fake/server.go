@@ -18,14 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"flyball.dev/controllers"
-	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/apiutil"
 )
-
-// garbageCollector is the only controller that a server may need.
-const garbageCollector = "garbage-collector"
 
 // serverClient is a client of an API server that has indexes as a cache has.
 type serverClient struct {
@@ -60,28 +55,13 @@ func (c *serverClient) List(ctx context.Context, list client.ObjectList, opts ..
 	}))
 }
 
-// serverClient starts a server with the initial objects and returns its client. When it returns an
-// error, the server is stopped.
-func (b *ClientBuilder) serverClient() (_ client.WithWatch, err error) {
-	ctx, cancel := context.WithCancel(b.server)
-	defer func() {
-		if err != nil {
-			cancel()
-		}
-	}()
-	o := controlplane.Options{WithoutControllers: !b.collect}
-	if b.collect {
-		o.Controllers.Without = slices.DeleteFunc(controllers.Names(), func(name string) bool { return name == garbageCollector })
-	}
-	plane, err := controlplane.Start(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("failed to start the server: %w", err)
-	}
-	seed := &seed{ctx: ctx, builder: b}
-	if err := seed.run(plane.Config()); err != nil {
+// serverClient creates the initial objects on the server and returns a client of it.
+func (b *ClientBuilder) serverClient() (client.WithWatch, error) {
+	seed := &seed{ctx: context.Background(), builder: b}
+	if err := seed.run(b.server); err != nil {
 		return nil, err
 	}
-	c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: b.scheme, Mapper: b.mapper})
+	c, err := client.NewWithWatch(b.server, client.Options{Scheme: b.scheme, Mapper: b.mapper})
 	if err != nil {
 		return nil, err
 	}

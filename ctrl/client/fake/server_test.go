@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,30 +19,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
+	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/fake"
 )
 
-// TestServerSemantics compares the client with that of a control plane: the same random operations
-// have the same results. Identity, times and the numbers of resource versions are not compared.
-func TestServerSemantics(t *testing.T) {
+// TestServer compares a client with a server with the client of another control plane: the same random
+// operations have the same results. Identity, times and the numbers of resource versions are not compared.
+func TestServer(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
+			ctx := t.Context()
+			real, err := client.NewWithWatch(startPlane(t, noController), client.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer plane.Stop()
-			real, err := client.NewWithWatch(plane.Config(), client.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
 			both := map[string]client.WithWatch{
-				"fake": fake.NewClientBuilder().WithServerSemantics(ctx).Build(), "control plane": real,
+				"fake":          fake.NewClientBuilder().WithServer(startPlane(t, noController)).Build(),
+				"control plane": real,
 			}
 			histories := map[string][]string{}
 			for name, c := range both {
@@ -55,6 +53,29 @@ func TestServerSemantics(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noController and onlyCollector are the controllers of a control plane.
+var (
+	noController  = controlplane.Options{WithoutControllers: true}
+	onlyCollector = controlplane.Options{Controllers: controllers.Options{
+		Without: slices.DeleteFunc(controllers.Names(), func(name string) bool { return name == "garbage-collector" }),
+	}}
+)
+
+// startPlane starts a control plane, which runs until the test ends.
+func startPlane(t *testing.T, o controlplane.Options) *rest.Config {
+	t.Helper()
+	plane, err := controlplane.Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return plane.Config()
 }
 
 // operate does a random operation and describes it with its result.
@@ -158,12 +179,11 @@ func normalized(obj client.Object) string {
 
 // A kind of the scheme needs no definition, and built-in kinds have defaults and validation.
 func TestServerKinds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	ctx := t.Context()
 	c := fake.NewClientBuilder().WithScheme(widgetScheme(t)).WithStatusSubresource(&widget{}).
 		WithObjects(&widget{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "w"}, Size: 3, Status: widgetStatus{Phase: "Ready"}}).
 		WithIndex(&widget{}, "size", func(obj client.Object) []string { return []string{fmt.Sprint(obj.(*widget).Size)} }).
-		WithServerSemantics(ctx).Build()
+		WithServer(startPlane(t, noController)).Build()
 	var w widget
 	if err := c.Get(ctx, client.ObjectKey{Namespace: "team", Name: "w"}, &w); err != nil {
 		t.Fatal(err)
@@ -198,12 +218,11 @@ func TestServerKinds(t *testing.T) {
 	}
 }
 
-// The garbage collector of the server runs on request.
+// Initial objects have the identity that the server gives them, so that others can be their dependents.
 func TestServerGarbageCollection(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	ctx := t.Context()
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "owner"}}
-	c := fake.NewClientBuilder().WithObjects(owner).WithGarbageCollection().WithServerSemantics(ctx).Build()
+	c := fake.NewClientBuilder().WithObjects(owner).WithServer(startPlane(t, onlyCollector)).Build()
 	if owner.UID == "" {
 		t.Fatal("the initial object has no UID")
 	}
@@ -229,14 +248,14 @@ func TestServerGarbageCollection(t *testing.T) {
 	t.Error("the watch has ended")
 }
 
-// Initial objects that the server refuses stop the build, and nothing is left of it.
+// Initial objects that the server refuses are an error of the build.
 func TestServerRefuses(t *testing.T) {
 	defer func() {
 		if message := fmt.Sprint(recover()); !strings.Contains(message, "Bad_Name") {
 			t.Errorf("got %v", message)
 		}
 	}()
-	fake.NewClientBuilder().WithServerSemantics(t.Context()).
+	fake.NewClientBuilder().WithServer(startPlane(t, noController)).
 		WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "Bad_Name"}}).Build()
 }
 
