@@ -3,14 +3,17 @@ package fake
 import (
 	"cmp"
 	"errors"
+	"reflect"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	quick "flyball.dev/apiserver/managedfields"
 	kindschema "flyball.dev/apiserver/schema"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/client/fake/internal/converters"
@@ -23,6 +26,7 @@ const unnamedManager = "unknown"
 // The lock of the client is held.
 type fieldManagers struct {
 	newObject func(schema.GroupVersionKind) client.Object
+	builtin   bool // the converters are the default ones
 	converter managedfields.TypeConverter
 	managers  map[managed]*managedfields.FieldManager
 }
@@ -36,10 +40,12 @@ type managed struct {
 // newFieldManagers returns the field managers of a client, with the default converters if there are
 // none.
 func newFieldManagers(c *fakeClient, chain converters.Chain) *fieldManagers {
-	if len(chain) == 0 {
+	builtin := len(chain) == 0
+	if builtin {
 		chain = converters.Chain{kindschema.TypeConverter(builtinScheme()), managedfields.NewDeducedTypeConverter()}
 	}
-	return &fieldManagers{newObject: c.newObject, converter: chain, managers: map[managed]*managedfields.FieldManager{}}
+	return &fieldManagers{newObject: c.newObject, builtin: builtin, converter: chain,
+		managers: map[managed]*managedfields.FieldManager{}}
 }
 
 // builtinScheme returns a scheme of client-go's kinds and no others, while programs may add to that
@@ -68,6 +74,9 @@ func (f *fieldManagers) manager(m managed) (*managedfields.FieldManager, error) 
 
 // update returns obj, which replaces old, with its managed fields. old is nil for a creation.
 func (f *fieldManagers) update(m managed, old, obj client.Object, manager string) (client.Object, error) {
+	if f.builtin && updateBuiltin(m, old, obj, manager) {
+		return obj, nil
+	}
 	fieldManager, err := f.manager(m)
 	if err != nil {
 		return nil, err
@@ -80,6 +89,35 @@ func (f *fieldManagers) update(m managed, old, obj client.Object, manager string
 		return nil, err
 	}
 	return updated.(client.Object), nil
+}
+
+// updaters has the [quick.Updater] of each built-in kind that was written.
+var updaters sync.Map // schema.GroupVersionKind → quick.Updater
+
+// updateBuiltin sets the managed fields of an object of a built-in kind as the field manager would. It
+// returns false if that has to do it.
+func updateBuiltin(m managed, old, obj client.Object, manager string) bool {
+	t := builtinScheme().AllKnownTypes()[m.gvk]
+	if t == nil || reflect.TypeOf(obj).Elem() != t || old != nil && reflect.TypeOf(old).Elem() != t {
+		return false
+	}
+	updater, ok := updaters.Load(m.gvk)
+	if !ok {
+		updater, _ = updaters.LoadOrStore(m.gvk, quick.ForType(t, m.gvk.GroupVersion().String(), nil))
+	}
+	w := quick.Write{Manager: cmp.Or(manager, unnamedManager), Operation: metav1.ManagedFieldsOperationUpdate,
+		Subresource: m.subresource}
+	if old == nil {
+		return updater.(quick.Updater).Update(nil, obj, w)
+	}
+	if old.GetUID() == "" {
+		if len(old.GetManagedFields()) == 0 {
+			return false // tracked from now on, as a new object
+		}
+		old.SetUID("any") // only to say that it exists
+		defer old.SetUID("")
+	}
+	return updater.(quick.Updater).Update(old, obj, w)
 }
 
 // apply returns an object with the fields of a configuration and its managed fields. old is nil if
