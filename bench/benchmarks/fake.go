@@ -23,7 +23,7 @@ func (o Options) fake() measure.Benchmark {
 	for _, name := range []string{"build", "write", "read"} {
 		b.Metrics = append(b.Metrics,
 			measure.Metric{Name: name, Unit: measure.Time},
-			measure.Metric{Name: name + " allocs", Unit: measure.Variable})
+			measure.Metric{Name: name + " allocs", Unit: measure.Count})
 	}
 	b.Metrics[2].Target = 0.2
 	return b

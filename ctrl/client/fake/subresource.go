@@ -165,6 +165,7 @@ func (s *subResourceClient) Apply(ctx context.Context, obj runtime.ApplyConfigur
 	}
 }
 
+// applyScale sets the replicas that a configuration of a scale has, and obj to the whole object.
 func (s *subResourceClient) applyScale(ctx context.Context, obj runtime.ApplyConfiguration, o *client.SubResourceApplyOptions) error {
 	u, err := configuration(obj)
 	if err != nil {
