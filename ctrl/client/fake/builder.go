@@ -84,8 +84,8 @@ func (b *ClientBuilder) WithRuntimeObjects(initRuntimeObjs ...runtime.Object) *C
 }
 
 // WithStatusSubresource makes the status of these objects' kinds a subresource: only writes of
-// Status() change it, and those change nothing else. Most built-in kinds that have a status have the
-// subresource already.
+// Status() change it, and those change nothing else. Most built-in kinds that have a status have
+// the subresource already.
 func (b *ClientBuilder) WithStatusSubresource(o ...client.Object) *ClientBuilder {
 	b.withStatus = append(b.withStatus, o...)
 	return b
@@ -109,7 +109,9 @@ func (b *ClientBuilder) WithGlobalResourceVersionCounter() *ClientBuilder {
 
 // WithIndex adds an index, which a field selector for that field uses, as it would with a cache. It
 // panics if the kind has an index of that name, or is not in the scheme that is set so far.
-func (b *ClientBuilder) WithIndex(obj runtime.Object, field string, extractValue client.IndexerFunc) *ClientBuilder {
+func (b *ClientBuilder) WithIndex(
+	obj runtime.Object, field string, extractValue client.IndexerFunc,
+) *ClientBuilder {
 	gvk, err := apiutil.GVKForObject(obj, b.schemeOrDefault())
 	if err == nil {
 		err = b.indexes.add(gvk, field, extractValue)
@@ -128,9 +130,11 @@ func (b *ClientBuilder) WithInterceptorFuncs(interceptorFuncs interceptor.Funcs)
 
 // WithTypeConverters sets the converters that server-side apply and managed fields use: for each
 // object the first that does not return an error. By default these are one for the kinds of
-// client-go, with their merge schemas, and one that deduces a schema from the object, which does not
-// merge lists.
-func (b *ClientBuilder) WithTypeConverters(typeConverters ...managedfields.TypeConverter) *ClientBuilder {
+// client-go, with their merge schemas, and one that deduces a schema from the object, which does
+// not merge lists.
+func (b *ClientBuilder) WithTypeConverters(
+	typeConverters ...managedfields.TypeConverter,
+) *ClientBuilder {
 	b.converters = append(b.converters, typeConverters...)
 	return b
 }
@@ -149,21 +153,23 @@ func (b *ClientBuilder) WithGarbageCollection() *ClientBuilder {
 }
 
 // WithServer makes the client one of an API server, instead of a store in memory. Nothing then
-// differs from that server: there are defaults, validation, admission, UIDs, generations and global
-// resource versions. In a test that is a control plane in the process:
+// differs from that server: there are defaults, validation, admission, UIDs, generations and
+// global resource versions. In a test that is a control plane in the process:
 //
 //	plane, err := controlplane.Start(t.Context(), controlplane.Options{WithoutControllers: true})
 //	...
 //	c := fake.NewClientBuilder().WithObjects(initial...).WithServer(plane.Config()).Build()
 //
-// Of the initial objects, CustomResourceDefinitions and namespaces are created first, and namespaces
-// that are missing too. A kind of the scheme that the server does not have gets a definition that
-// allows every field; it is namespaced unless the RESTMapper has it otherwise. Build sets initial
-// objects to what the server has made of them: among others, their resource versions and UIDs are the
-// server's. Lists with field selectors for which there are indexes use these.
+// Of the initial objects, CustomResourceDefinitions and namespaces are created first, and
+// namespaces that are missing too. A kind of the scheme that the server does not have gets a
+// definition that allows every field; it is namespaced unless the RESTMapper has it otherwise.
+// Build sets initial objects to what the server has made of them: among others, their resource
+// versions and UIDs are the server's. Lists with field selectors for which there are indexes use
+// these.
 //
-// WithServer cannot be combined with WithObjectTracker, WithTypeConverters and WithGarbageCollection:
-// whether dependents are collected depends on the controllers of the server.
+// WithServer cannot be combined with WithObjectTracker, WithTypeConverters and
+// WithGarbageCollection: whether dependents are collected depends on the controllers of the
+// server.
 func (b *ClientBuilder) WithServer(config *rest.Config) *ClientBuilder {
 	if config == nil {
 		panic("WithServer needs the configuration of a client of the server")
@@ -179,9 +185,9 @@ func (b *ClientBuilder) schemeOrDefault() *runtime.Scheme {
 	return b.scheme
 }
 
-// Build returns the client. It panics if it was called before, if options contradict each other, and
-// if an initial object cannot be added: one whose kind is not registered, one that is there already,
-// or one that is being deleted and has no finalizer.
+// Build returns the client. It panics if it was called before, if options contradict each other,
+// and if an initial object cannot be added: one whose kind is not registered, one that is there
+// already, or one that is being deleted and has no finalizer.
 func (b *ClientBuilder) Build() client.WithWatch {
 	if b.built {
 		panic("Build() must not be called multiple times when creating a ClientBuilder")
@@ -214,7 +220,8 @@ func (b *ClientBuilder) validate() error {
 	case b.tracker != nil && b.collect:
 		return errors.New("WithObjectTracker and WithGarbageCollection are incompatible")
 	case b.server != nil && (b.tracker != nil || len(b.converters) > 0 || b.collect):
-		return errors.New("WithServer is incompatible with WithObjectTracker, WithTypeConverters and WithGarbageCollection")
+		return errors.New("WithServer is incompatible with WithObjectTracker, WithTypeConverters and " +
+			"WithGarbageCollection")
 	}
 	return nil
 }

@@ -58,7 +58,9 @@ func (c *fakeClient) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 func (c *fakeClient) indexer() *indexes { return c.indexes }
 
 // Get implements [client.Reader].
-func (c *fakeClient) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+func (c *fakeClient) Get(
+	_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption,
+) error {
 	gvk, err := c.kindOf(obj)
 	if err != nil {
 		return err
@@ -77,7 +79,9 @@ func (c *fakeClient) read(i id) (client.Object, error) {
 }
 
 // List implements [client.Reader].
-func (c *fakeClient) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (c *fakeClient) List(
+	_ context.Context, list client.ObjectList, opts ...client.ListOption,
+) error {
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	listKind, err := c.kindOf(list)
 	if err != nil {
@@ -114,14 +118,18 @@ func (c *fakeClient) List(_ context.Context, list client.ObjectList, opts ...cli
 	return setItems(list, items)
 }
 
-func (c *fakeClient) readAll(gvk schema.GroupVersionKind, namespace string) ([]client.Object, error) {
+func (c *fakeClient) readAll(
+	gvk schema.GroupVersionKind, namespace string,
+) ([]client.Object, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.objects.list(gvk, namespace)
 }
 
 // Watch implements [client.WithWatch]. The events are those of writes from now on.
-func (c *fakeClient) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+func (c *fakeClient) Watch(
+	ctx context.Context, list client.ObjectList, opts ...client.ListOption,
+) (watch.Interface, error) {
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	listKind, err := c.kindOf(list)
 	if err != nil {
@@ -138,7 +146,9 @@ func (c *fakeClient) Watch(ctx context.Context, list client.ObjectList, opts ...
 
 // selected returns what a watch with these selectors selects, whose objects are like the items of a
 // list.
-func (c *fakeClient) selected(gvk schema.GroupVersionKind, list client.ObjectList, l labels.Selector, f fields.Selector) (selected, error) {
+func (c *fakeClient) selected(
+	gvk schema.GroupVersionKind, list client.ObjectList, l labels.Selector, f fields.Selector,
+) (selected, error) {
 	newItem, err := itemsOf(list)
 	if err != nil {
 		return selected{}, err
@@ -183,8 +193,8 @@ func itemKind(gvk schema.GroupVersionKind) schema.GroupVersionKind {
 	return gvk
 }
 
-// newObject returns an empty object of the Go type that objects of a kind are stored in: that of the
-// scheme, or unstructured if there is none.
+// newObject returns an empty object of the Go type that objects of a kind are stored in: that of
+// the scheme, or unstructured if there is none.
 func (c *fakeClient) newObject(gvk schema.GroupVersionKind) client.Object {
 	if obj, err := c.scheme.New(gvk); err == nil {
 		if o, ok := obj.(client.Object); ok && !isMetadata(obj) {
@@ -203,7 +213,9 @@ func isMetadata(obj runtime.Object) bool {
 }
 
 // stored returns a copy of an object as it is stored, with its kind.
-func (c *fakeClient) stored(obj runtime.Object, gvk schema.GroupVersionKind) (client.Object, error) {
+func (c *fakeClient) stored(
+	obj runtime.Object, gvk schema.GroupVersionKind,
+) (client.Object, error) {
 	to := c.newObject(gvk)
 	if err := convert(obj, to); err != nil {
 		return nil, err

@@ -13,12 +13,14 @@ import (
 // collectDependents deletes the objects that have no owner any more after one is removed, and the
 // references to that owner from those which have others. The lock is held.
 func (c *fakeClient) collectDependents(i id, owner client.Object) error {
-	return c.eachDependent(i, owner, func(dependent id, obj client.Object, others []metav1.OwnerReference) error {
-		if slices.ContainsFunc(others, func(r metav1.OwnerReference) bool { return c.ownerExists(r, obj.GetNamespace()) }) {
+	deleteOrphan := func(dependent id, obj client.Object, others []metav1.OwnerReference) error {
+		exists := func(r metav1.OwnerReference) bool { return c.ownerExists(r, obj.GetNamespace()) }
+		if slices.ContainsFunc(others, exists) {
 			return c.setOwners(dependent, obj, others)
 		}
 		return client.IgnoreNotFound(c.delete(dependent, &client.DeleteOptions{}))
-	})
+	}
+	return c.eachDependent(i, owner, deleteOrphan)
 }
 
 // orphanDependents removes the references to an owner. The lock is held.
@@ -36,7 +38,9 @@ func (c *fakeClient) setOwners(i id, obj client.Object, owners []metav1.OwnerRef
 
 // eachDependent calls f for the objects with a reference to an owner, and with their references to
 // others.
-func (c *fakeClient) eachDependent(i id, owner client.Object, f func(id, client.Object, []metav1.OwnerReference) error) error {
+func (c *fakeClient) eachDependent(
+	i id, owner client.Object, f func(id, client.Object, []metav1.OwnerReference) error,
+) error {
 	refers := func(r metav1.OwnerReference) bool {
 		return isGroupKind(r, i.gvk) && r.Name == i.Name && r.UID == owner.GetUID()
 	}

@@ -4,14 +4,14 @@
 //
 // There are two clients behind one builder.
 //
-// By default it is an object store with the rules that suites written for controller-runtime's fake
-// client expect. It needs no CustomResourceDefinitions: it has every kind of the scheme, and others
-// as unstructured and metadata-only objects. Building one takes microseconds. It starts no goroutine
-// and needs not be closed. Patches, managed fields and server-side apply are done by the functions
-// that an API server uses. It differs from one in what those suites assert:
+// By default it is an object store with the rules that suites written for controller-runtime's
+// fake client expect. It needs no CustomResourceDefinitions: it has every kind of the scheme, and
+// others as unstructured and metadata-only objects. Building one takes microseconds. It starts no
+// goroutine and needs not be closed. Patches, managed fields and server-side apply are done by the
+// functions that an API server uses. It differs from one in what those suites assert:
 //
-//   - Each object has a resource version of its own. That of an initial object is 999, that of a new
-//     one is 1, and every update raises it by one, even if nothing changes.
+//   - Each object has a resource version of its own. That of an initial object is 999, that of a
+//     new one is 1, and every update raises it by one, even if nothing changes.
 //   - It sets no UID, creation timestamp and generation, and no defaults. It validates nothing but
 //     the presence of a name: namespaces need not exist, and objects of all kinds can be with or
 //     without one.
@@ -20,8 +20,8 @@
 //   - A list is always complete and has no resource version. Field selectors need an index.
 //   - A watch begins with the next write, whose event is in the channel when the write returns.
 //   - A new object keeps its status. An initial one keeps all that it has, even if it is invalid.
-//   - Of subresources, there are status; scale, for the built-in kinds that have one; the
-//     eviction of pods, which always succeeds; and the token of service accounts, which is not valid.
+//   - Of subresources, there are status; scale, for the built-in kinds that have one; the eviction
+//     of pods, which always succeeds; and the token of service accounts, which is not valid.
 //     Updates of all others are updates of the status, and patches are patches of the object.
 //   - The RESTMapper knows nothing.
 //

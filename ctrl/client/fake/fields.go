@@ -73,7 +73,9 @@ func (f *fieldManagers) manager(m managed) (*managedfields.FieldManager, error) 
 }
 
 // update returns obj, which replaces old, with its managed fields. old is nil for a creation.
-func (f *fieldManagers) update(m managed, old, obj client.Object, manager string) (client.Object, error) {
+func (f *fieldManagers) update(
+	m managed, old, obj client.Object, manager string,
+) (client.Object, error) {
 	if f.builtin && updateBuiltin(m, old, obj, manager) {
 		return obj, nil
 	}
@@ -94,8 +96,8 @@ func (f *fieldManagers) update(m managed, old, obj client.Object, manager string
 // updaters has the [quick.Updater] of each built-in kind that was written.
 var updaters sync.Map // schema.GroupVersionKind → quick.Updater
 
-// updateBuiltin sets the managed fields of an object of a built-in kind as the field manager would. It
-// returns false if that has to do it.
+// updateBuiltin sets the managed fields of an object of a built-in kind as the field manager
+// would. It returns false if that has to do it.
 func updateBuiltin(m managed, old, obj client.Object, manager string) bool {
 	t := builtinScheme().AllKnownTypes()[m.gvk]
 	if t == nil || reflect.TypeOf(obj).Elem() != t || old != nil && reflect.TypeOf(old).Elem() != t {
@@ -122,7 +124,9 @@ func updateBuiltin(m managed, old, obj client.Object, manager string) bool {
 
 // apply returns an object with the fields of a configuration and its managed fields. old is nil if
 // the configuration is that of a new object.
-func (f *fieldManagers) apply(m managed, old client.Object, config *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
+func (f *fieldManagers) apply(
+	m managed, old client.Object, config *unstructured.Unstructured, manager string, force bool,
+) (runtime.Object, error) {
 	fieldManager, err := f.manager(m)
 	if err != nil {
 		return nil, err
@@ -155,7 +159,9 @@ func (noDefaults) Default(runtime.Object) {}
 // oneVersion is the [runtime.ObjectConvertor] of a kind that has no other versions.
 type oneVersion struct{ gvk schema.GroupVersionKind }
 
-func (o oneVersion) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+func (o oneVersion) ConvertToVersion(
+	in runtime.Object, target runtime.GroupVersioner,
+) (runtime.Object, error) {
 	kind, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{o.gvk})
 	if !ok || kind != o.gvk {
 		return nil, runtime.NewNotRegisteredErrForTarget("fake", nil, target)
@@ -165,6 +171,8 @@ func (o oneVersion) ConvertToVersion(in runtime.Object, target runtime.GroupVers
 
 func (oneVersion) Convert(any, any, any) error { return errors.ErrUnsupported }
 
-func (oneVersion) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+func (oneVersion) ConvertFieldLabel(
+	_ schema.GroupVersionKind, label, value string,
+) (string, string, error) {
 	return label, value, nil
 }

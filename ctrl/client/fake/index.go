@@ -17,7 +17,9 @@ import (
 // AddIndex adds an index to a fake client, or to the one that an interceptor wraps, as
 // [ClientBuilder.WithIndex] does. It returns an error if the kind is not registered or has an index
 // of that name, and panics if the client is no fake one.
-func AddIndex(c client.Client, obj runtime.Object, field string, extractValue client.IndexerFunc) error {
+func AddIndex(
+	c client.Client, obj runtime.Object, field string, extractValue client.IndexerFunc,
+) error {
 	for {
 		if f, ok := c.(interface{ indexer() *indexes }); ok {
 			gvk, err := apiutil.GVKForObject(obj, c.Scheme())
@@ -34,7 +36,8 @@ func AddIndex(c client.Client, obj runtime.Object, field string, extractValue cl
 	}
 }
 
-// indexes are functions by kind and name. The zero value has none. They are safe for concurrent use.
+// indexes are functions by kind and name. The zero value has none. They are safe for concurrent
+// use.
 type indexes struct {
 	mu     sync.RWMutex
 	byKind map[schema.GroupVersionKind]map[string]client.IndexerFunc

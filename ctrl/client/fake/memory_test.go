@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	clientset "k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"flyball.dev/ctrl/client"
@@ -160,8 +161,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// A configuration of the status owns only the status, and one that does not mention a finalizer does
-// not remove that of another manager.
+// A configuration of the status owns only the status, and one that does not mention a finalizer
+// does not remove that of another manager.
 func TestApplyOwnership(t *testing.T) {
 	c := fake.NewClientBuilder().WithReturnManagedFields().Build()
 	ctx := t.Context()
@@ -377,5 +378,43 @@ func BenchmarkWrite(b *testing.B) {
 		if err := c.Update(b.Context(), d); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A client shares its objects with a clientset of client-go by a tracker.
+func TestObjectTracker(t *testing.T) {
+	ctx := t.Context()
+	set := clientset.NewClientset(configMap("theirs"))
+	c := fake.NewClientBuilder().WithObjectTracker(set.Tracker()).WithObjects(configMap("ours", "on")).Build()
+	w, err := c.Watch(ctx, &corev1.ConfigMapList{}, client.HasLabels{"on"})
+	must(t, err)
+	defer w.Stop()
+	ours := configMap("ours")
+	must(t, c.Get(ctx, client.ObjectKeyFromObject(ours), ours))
+	ours.Data = map[string]string{"k": "v"}
+	must(t, c.Update(ctx, ours))
+	must(t, c.Patch(ctx, configMap("theirs"), client.RawPatch(types.MergePatchType, []byte(`{"data":{"k":"v"}}`))))
+	must(t, c.Apply(ctx, corev1ac.ConfigMap("applied", "x").WithData(map[string]string{"k": "v"}), client.FieldOwner("o")))
+	must(t, c.Apply(ctx, corev1ac.ConfigMap("applied", "x").WithLabels(map[string]string{"l": "v"}), client.FieldOwner("o")))
+	list, err := set.CoreV1().ConfigMaps("x").List(ctx, metav1.ListOptions{})
+	must(t, err)
+	var got []string
+	for _, m := range list.Items {
+		got = append(got, m.Name+" "+m.ResourceVersion+" "+m.Data["k"])
+	}
+	// The tracker keeps what clientset has created without a resource version.
+	if want := "[applied 2  ours 1000 v theirs 1 v]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	must(t, c.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("x")))
+	for _, want := range []string{"MODIFIED ours", "DELETED ours"} {
+		e := <-w.ResultChan()
+		if got := fmt.Sprint(e.Type, " ", e.Object.(client.Object).GetName()); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	var none corev1.ConfigMapList
+	if err := c.List(ctx, &none); err != nil || len(none.Items) > 0 {
+		t.Errorf("%d objects, %v", len(none.Items), err)
 	}
 }

@@ -21,17 +21,20 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/client/apiutil"
 	"flyball.dev/ctrl/internal/reflectutil"
 )
 
 // Patch implements [client.Writer].
-func (c *fakeClient) Patch(_ context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *fakeClient) Patch(
+	_ context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	return c.patch(obj, patch, false, (&client.PatchOptions{}).ApplyOptions(opts))
 }
 
 // patch patches an object, or only its status, and sets obj to the result.
-func (c *fakeClient) patch(obj client.Object, patch client.Patch, status bool, o *client.PatchOptions) error {
+func (c *fakeClient) patch(
+	obj client.Object, patch client.Patch, status bool, o *client.PatchOptions,
+) error {
 	gvk, err := c.kindOf(obj)
 	if err != nil {
 		return err
@@ -41,7 +44,8 @@ func (c *fakeClient) patch(obj client.Object, patch client.Patch, status bool, o
 	}
 	raw := o.AsPatchOptions()
 	if errs := validation.ValidatePatchOptions(raw, patch.Type()); len(errs) > 0 {
-		return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", errs)
+		options := schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}
+		return apierrors.NewInvalid(options, "", errs)
 	}
 	if isDryRun(raw.DryRun) {
 		return nil
@@ -66,7 +70,9 @@ func (c *fakeClient) patch(obj client.Object, patch client.Patch, status bool, o
 }
 
 // editPatch patches an object that exists and returns the result. The lock is held.
-func (c *fakeClient) editPatch(i id, t types.PatchType, data []byte, manager string, status bool) (client.Object, error) {
+func (c *fakeClient) editPatch(
+	i id, t types.PatchType, data []byte, manager string, status bool,
+) (client.Object, error) {
 	old, err := c.current(i)
 	if err != nil {
 		return nil, err
@@ -76,9 +82,15 @@ func (c *fakeClient) editPatch(i id, t types.PatchType, data []byte, manager str
 		return nil, err
 	}
 	if next.GetName() != i.Name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.GetName(), i.Name))
+		return nil, badRequest("the name of the object (%s) does not match the name on the URL (%s)",
+			next.GetName(), i.Name)
 	}
-	stored, err := c.replace(i, old, next, change{status: status, unconditional: true, manager: manager})
+	if next.GetNamespace() != i.Namespace {
+		return nil, badRequest("the namespace of the object (%s) does not match the namespace on the URL (%s)",
+			next.GetNamespace(), i.Namespace)
+	}
+	ch := change{status: status, unconditional: true, manager: manager}
+	stored, err := c.replace(i, old, next, ch)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +104,9 @@ func (c *fakeClient) editPatch(i id, t types.PatchType, data []byte, manager str
 }
 
 // patched returns a copy of an object with a patch applied.
-func (c *fakeClient) patched(gvk schema.GroupVersionKind, old client.Object, t types.PatchType, patch []byte) (client.Object, error) {
+func (c *fakeClient) patched(
+	gvk schema.GroupVersionKind, old client.Object, t types.PatchType, patch []byte,
+) (client.Object, error) {
 	before, err := json.Marshal(old)
 	if err != nil {
 		return nil, err
@@ -129,12 +143,16 @@ func (c *fakeClient) patched(gvk schema.GroupVersionKind, old client.Object, t t
 }
 
 // Apply implements [client.Writer].
-func (c *fakeClient) Apply(_ context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+func (c *fakeClient) Apply(
+	_ context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption,
+) error {
 	return c.apply(obj, obj, false, (&client.ApplyOptions{}).ApplyOptions(opts))
 }
 
 // apply applies body, and sets obj to the result.
-func (c *fakeClient) apply(obj, body runtime.ApplyConfiguration, status bool, o *client.ApplyOptions) error {
+func (c *fakeClient) apply(
+	obj, body runtime.ApplyConfiguration, status bool, o *client.ApplyOptions,
+) error {
 	u, err := configuration(body)
 	if err != nil {
 		return err
@@ -183,22 +201,24 @@ func setConfiguration(ac runtime.ApplyConfiguration, obj any) error {
 	return utiljson.Unmarshal(data, ac)
 }
 
-// applyPatch applies a configuration and returns the object, or nil if it is deleted. The lock is held.
-func (c *fakeClient) applyPatch(i id, data []byte, o *metav1.PatchOptions, status bool) (client.Object, error) {
+// applyPatch applies a configuration and returns the object, or nil if it is deleted. The lock is
+// held.
+func (c *fakeClient) applyPatch(
+	i id, data []byte, o *metav1.PatchOptions, status bool,
+) (client.Object, error) {
 	config := &unstructured.Unstructured{}
-	err := yaml.Unmarshal(data, &config.Object)
+	data, err := yaml.YAMLToJSON(data)
 	if err == nil {
-		if data, err = yaml.YAMLToJSON(data); err == nil {
-			err = utiljson.Unmarshal(data, config) // with integers
-		}
+		err = utiljson.Unmarshal(data, config)
 	}
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return nil, badRequest("error decoding YAML: %v", err)
 	}
-	if _, err := apiutil.GVKForObject(config, c.scheme); err != nil {
-		return nil, err
+	if gvk := config.GroupVersionKind(); gvk != i.gvk {
+		return nil, badRequest("the configuration is of kind %s, the object is of kind %s", gvk, i.gvk)
 	}
 	config.SetName(i.Name)
+	config.SetNamespace(i.Namespace)
 	old, err := c.current(i)
 	switch {
 	case apierrors.IsNotFound(err) && !status:
@@ -212,7 +232,8 @@ func (c *fakeClient) applyPatch(i id, data []byte, o *metav1.PatchOptions, statu
 		return nil, i.conflict("object was modified")
 	}
 	if uid := config.GetUID(); uid != "" && uid != old.GetUID() {
-		return nil, i.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.GetUID()))
+		return nil, i.conflict("Precondition failed: UID in precondition: %s, UID in object meta: %s",
+			uid, old.GetUID())
 	}
 	config.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	c.restrict(i.gvk, config, status)
@@ -233,7 +254,8 @@ func (c *fakeClient) applyPatch(i id, data []byte, o *metav1.PatchOptions, statu
 		return nil, err
 	}
 	next.SetResourceVersion(old.GetResourceVersion())
-	stored, err := c.replace(i, old, next, change{status: status, applied: true, manager: o.FieldManager})
+	ch := change{status: status, applied: true, manager: o.FieldManager}
+	stored, err := c.replace(i, old, next, ch)
 	if err != nil || stored == nil {
 		return nil, err
 	}
@@ -241,10 +263,15 @@ func (c *fakeClient) applyPatch(i id, data []byte, o *metav1.PatchOptions, statu
 }
 
 // restrict removes from a configuration what it cannot change: the status, or all but the status.
-func (c *fakeClient) restrict(gvk schema.GroupVersionKind, config *unstructured.Unstructured, status bool) {
+func (c *fakeClient) restrict(
+	gvk schema.GroupVersionKind, config *unstructured.Unstructured, status bool,
+) {
 	switch {
 	case status:
-		content := map[string]any{"apiVersion": config.Object["apiVersion"], "kind": config.Object["kind"]}
+		content := map[string]any{
+			"apiVersion": config.Object["apiVersion"],
+			"kind":       config.Object["kind"],
+		}
 		if s, ok := config.Object["status"]; ok {
 			content["status"] = s
 		}
@@ -260,12 +287,15 @@ func (c *fakeClient) restrict(gvk schema.GroupVersionKind, config *unstructured.
 }
 
 // applyNew creates an object by a configuration. The lock is held.
-func (c *fakeClient) applyNew(i id, config *unstructured.Unstructured, o *metav1.PatchOptions) (client.Object, error) {
+func (c *fakeClient) applyNew(
+	i id, config *unstructured.Unstructured, o *metav1.PatchOptions,
+) (client.Object, error) {
 	if i.Name == "" {
 		return nil, errNameRequired(i.gvk)
 	}
 	if uid := config.GetUID(); uid != "" {
-		return nil, i.conflict(fmt.Sprintf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		return nil, i.conflict("uid mismatch: the provided object specified uid %s, "+
+			"and no existing object was found", uid)
 	}
 	c.restrict(i.gvk, config, false)
 	if t, ok := c.objects.(*tracked); ok {
@@ -273,7 +303,8 @@ func (c *fakeClient) applyNew(i id, config *unstructured.Unstructured, o *metav1
 		return c.applyTracked(t, i, nil, config, o)
 	}
 	config.SetResourceVersion("")
-	merged, err := c.fields.apply(managed{gvk: i.gvk}, nil, config, o.FieldManager, ptr.Deref(o.Force, false))
+	force := ptr.Deref(o.Force, false)
+	merged, err := c.fields.apply(managed{gvk: i.gvk}, nil, config, o.FieldManager, force)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +320,9 @@ func (c *fakeClient) applyNew(i id, config *unstructured.Unstructured, o *metav1
 }
 
 // applyTracked makes a tracker apply a configuration. old is nil for a new object.
-func (c *fakeClient) applyTracked(t *tracked, i id, old client.Object, config *unstructured.Unstructured, o *metav1.PatchOptions) (client.Object, error) {
+func (c *fakeClient) applyTracked(
+	t *tracked, i id, old client.Object, config *unstructured.Unstructured, o *metav1.PatchOptions,
+) (client.Object, error) {
 	if old != nil {
 		version, err := c.nextVersion(old.GetResourceVersion())
 		if err != nil {

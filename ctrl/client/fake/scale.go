@@ -16,12 +16,23 @@ import (
 	"flyball.dev/ctrl/client"
 )
 
-// scalable has a new object for each kind that has a scale.
-var scalable = map[schema.GroupVersionKind]func() client.Object{
-	appsv1.SchemeGroupVersion.WithKind("Deployment"):            func() client.Object { return &appsv1.Deployment{} },
-	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):            func() client.Object { return &appsv1.ReplicaSet{} },
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"):           func() client.Object { return &appsv1.StatefulSet{} },
-	corev1.SchemeGroupVersion.WithKind("ReplicationController"): func() client.Object { return &corev1.ReplicationController{} },
+// newScalable returns a new typed object of a kind that has a scale, or nil.
+func newScalable(gvk schema.GroupVersionKind) client.Object {
+	switch gvk {
+	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
+		return &appsv1.Deployment{}
+	case appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):
+		return &appsv1.ReplicaSet{}
+	case appsv1.SchemeGroupVersion.WithKind("StatefulSet"):
+		return &appsv1.StatefulSet{}
+	case corev1.SchemeGroupVersion.WithKind("ReplicationController"):
+		return &corev1.ReplicationController{}
+	}
+	return nil
+}
+
+func errNoScale(gvk schema.GroupVersionKind) error {
+	return fmt.Errorf("unimplemented scale subresource for resource %s", gvk)
 }
 
 // replicas are the fields of a scalable object that its scale has.
@@ -67,11 +78,9 @@ func format(s *metav1.LabelSelector) (string, error) {
 func scaleOf(obj client.Object) (*autoscalingv1.Scale, error) {
 	typed := obj
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		newTyped := scalable[u.GroupVersionKind()]
-		if newTyped == nil {
-			return nil, fmt.Errorf("unimplemented scale subresource for resource %s", u.GroupVersionKind())
+		if typed = newScalable(u.GroupVersionKind()); typed == nil {
+			return nil, errNoScale(u.GroupVersionKind())
 		}
-		typed = newTyped()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
 			return nil, err
 		}
@@ -93,8 +102,8 @@ func scaleOf(obj client.Object) (*autoscalingv1.Scale, error) {
 // setReplicas sets the replicas that an object should have.
 func setReplicas(obj client.Object, n int32) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		if scalable[u.GroupVersionKind()] == nil {
-			return fmt.Errorf("unimplemented scale subresource for resource %s", u.GroupVersionKind())
+		if newScalable(u.GroupVersionKind()) == nil {
+			return errNoScale(u.GroupVersionKind())
 		}
 		return unstructured.SetNestedField(u.Object, int64(n), "spec", "replicas")
 	}

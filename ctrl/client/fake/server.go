@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl/client"
@@ -31,7 +32,9 @@ type serverClient struct {
 func (c *serverClient) indexer() *indexes { return c.indexes }
 
 // List implements [client.Reader]. Field selectors for which there are indexes are evaluated here.
-func (c *serverClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+func (c *serverClient) List(
+	ctx context.Context, list client.ObjectList, opts ...client.ListOption,
+) error {
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	gvk, err := c.GroupVersionKindFor(list)
 	if err != nil || !c.indexes.covers(itemKind(gvk), o.FieldSelector) {
@@ -183,7 +186,8 @@ func (s *seed) setStatus(obj, whole client.Object) error {
 	if err != nil {
 		return err
 	}
-	if s.rank(obj) == rankDefinition || isEmpty(wanted["status"]) || reflect.DeepEqual(wanted["status"], have["status"]) {
+	if s.rank(obj) == rankDefinition || isEmpty(wanted["status"]) ||
+		reflect.DeepEqual(wanted["status"], have["status"]) {
 		return nil
 	}
 	next := copyOf(obj)
@@ -253,7 +257,8 @@ func (s *seed) defineKinds() error {
 
 // definable reports whether a kind can have a definition: custom kinds can, whose group has a dot.
 func (s *seed) definable(gvk schema.GroupVersionKind) bool {
-	if gvk.Version == runtime.APIVersionInternal || builtinScheme().Recognizes(gvk) || !strings.Contains(gvk.Group, ".") {
+	if gvk.Version == runtime.APIVersionInternal || builtinScheme().Recognizes(gvk) ||
+		!strings.Contains(gvk.Group, ".") {
 		return false
 	}
 	obj, err := s.builder.scheme.New(gvk)
@@ -264,7 +269,9 @@ func (s *seed) definable(gvk schema.GroupVersionKind) bool {
 // definition returns a definition that allows all fields.
 func (s *seed) definition(kind schema.GroupKind, versions []schema.GroupVersionKind,
 	hasStatus func(schema.GroupVersionKind) bool) *apiextensionsv1.CustomResourceDefinition {
-	slices.SortFunc(versions, func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.Version, b.Version) })
+	slices.SortFunc(versions, func(a, b schema.GroupVersionKind) int {
+		return version.CompareKubeAwareVersionStrings(a.Version, b.Version)
+	})
 	plural := resource(versions[0]).Resource
 	d := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{
@@ -292,7 +299,9 @@ func (s *seed) definition(kind schema.GroupKind, versions []schema.GroupVersionK
 			}},
 		}
 		if hasStatus(gvk) {
-			v.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+			v.Subresources = &apiextensionsv1.CustomResourceSubresources{
+				Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+			}
 		}
 		d.Spec.Versions = append(d.Spec.Versions, v)
 	}

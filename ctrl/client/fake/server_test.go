@@ -27,8 +27,9 @@ import (
 	"flyball.dev/ctrl/client/fake"
 )
 
-// TestServer compares a client with a server with the client of another control plane: the same random
-// operations have the same results. Identity, times and the numbers of resource versions are not compared.
+// TestServer compares a client with a server with the client of another control plane: the same
+// random operations have the same results. Identity, times and the numbers of resource versions
+// are not compared.
 func TestServer(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -172,6 +173,9 @@ func normalized(obj client.Object) string {
 	for i := range managed {
 		managed[i].Time = nil
 	}
+	slices.SortFunc(managed, func(a, b metav1.ManagedFieldsEntry) int { // they are ordered by time
+		return strings.Compare(a.Manager+"/"+a.Subresource+"/"+string(a.Operation), b.Manager+"/"+b.Subresource+"/"+string(b.Operation))
+	})
 	u.SetManagedFields(managed)
 	data, _ := u.MarshalJSON()
 	return string(data)
@@ -218,7 +222,8 @@ func TestServerKinds(t *testing.T) {
 	}
 }
 
-// Initial objects have the identity that the server gives them, so that others can be their dependents.
+// Initial objects have the identity that the server gives them, so that others can be their
+// dependents.
 func TestServerGarbageCollection(t *testing.T) {
 	ctx := t.Context()
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "owner"}}

@@ -32,8 +32,8 @@ func (i id) resource() schema.GroupVersionResource { return resource(i.gvk) }
 
 func (i id) notFound() error { return apierrors.NewNotFound(i.resource().GroupResource(), i.Name) }
 
-// objects keep the objects of a client: in memory, or in a tracker. The client serializes writes, and
-// excludes reads meanwhile. Objects that are passed and returned belong to the receiver.
+// objects keep the objects of a client: in memory, or in a tracker. The client serializes writes,
+// and excludes reads meanwhile. Objects that are passed and returned belong to the receiver.
 type objects interface {
 	// get returns an object, or the error that it was not found.
 	get(i id) (client.Object, error)
@@ -137,7 +137,9 @@ func (c *collection) put(key types.NamespacedName, obj client.Object) {
 	c.notify(before, obj)
 }
 
-func (s *store) watch(ctx context.Context, gvk schema.GroupVersionKind, namespace string, what selected) (watch.Interface, error) {
+func (s *store) watch(
+	ctx context.Context, gvk schema.GroupVersionKind, namespace string, what selected,
+) (watch.Interface, error) {
 	w := newWatcher(ctx, namespace, what)
 	c := s.collection(gvk)
 	c.watchers = append(c.watchers, w)

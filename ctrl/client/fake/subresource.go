@@ -35,7 +35,9 @@ type subResourceClient struct {
 }
 
 // Get gets a scale. Of it and the object that has it, both are set.
-func (s *subResourceClient) Get(ctx context.Context, obj, subResource client.Object, _ ...client.SubResourceGetOption) error {
+func (s *subResourceClient) Get(
+	ctx context.Context, obj, subResource client.Object, _ ...client.SubResourceGetOption,
+) error {
 	if s.name != "scale" {
 		return fmt.Errorf("the fake client cannot get the subresource %s", s.name)
 	}
@@ -44,7 +46,7 @@ func (s *subResourceClient) Get(ctx context.Context, obj, subResource client.Obj
 	}
 	scale, ok := subResource.(*autoscalingv1.Scale)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("expected Scale, got %T", subResource))
+		return badRequest("expected Scale, got %T", subResource)
 	}
 	result, err := scaleOf(obj)
 	if err != nil {
@@ -54,8 +56,11 @@ func (s *subResourceClient) Get(ctx context.Context, obj, subResource client.Obj
 	return nil
 }
 
-// Create evicts a pod, which deletes it, or creates a token of a service account, which is not valid.
-func (s *subResourceClient) Create(ctx context.Context, obj, subResource client.Object, opts ...client.SubResourceCreateOption) error {
+// Create evicts a pod, which deletes it, or creates a token of a service account, which is not
+// valid.
+func (s *subResourceClient) Create(
+	ctx context.Context, obj, subResource client.Object, opts ...client.SubResourceCreateOption,
+) error {
 	o := (&client.SubResourceCreateOptions{}).ApplyOptions(opts)
 	switch s.name {
 	case "eviction":
@@ -63,7 +68,7 @@ func (s *subResourceClient) Create(ctx context.Context, obj, subResource client.
 	case "token":
 		request, ok := subResource.(*authenticationv1.TokenRequest)
 		if !ok {
-			return apierrors.NewBadRequest(fmt.Sprintf("got invalid type %T, expected TokenRequest", subResource))
+			return badRequest("got invalid type %T, expected TokenRequest", subResource)
 		}
 		if err := s.expect(obj, corev1.SchemeGroupVersion.WithKind("ServiceAccount")); err != nil {
 			return err
@@ -87,7 +92,9 @@ func (s *subResourceClient) expect(obj client.Object, gvk schema.GroupVersionKin
 	return nil
 }
 
-func (s *subResourceClient) evict(ctx context.Context, obj, eviction client.Object, o *client.SubResourceCreateOptions) error {
+func (s *subResourceClient) evict(
+	ctx context.Context, obj, eviction client.Object, o *client.SubResourceCreateOptions,
+) error {
 	var options *metav1.DeleteOptions
 	switch eviction := eviction.(type) {
 	case *policyv1.Eviction:
@@ -95,7 +102,7 @@ func (s *subResourceClient) evict(ctx context.Context, obj, eviction client.Obje
 	case *policyv1beta1.Eviction:
 		options = eviction.DeleteOptions
 	default:
-		return apierrors.NewBadRequest(fmt.Sprintf("got invalid type %T, expected Eviction", eviction))
+		return badRequest("got invalid type %T, expected Eviction", eviction)
 	}
 	if err := s.expect(obj, corev1.SchemeGroupVersion.WithKind("Pod")); err != nil {
 		return err
@@ -109,7 +116,9 @@ func (s *subResourceClient) evict(ctx context.Context, obj, eviction client.Obje
 }
 
 // Update updates the scale or, for all other names, the status.
-func (s *subResourceClient) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+func (s *subResourceClient) Update(
+	ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption,
+) error {
 	o := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
 	if s.name != "scale" {
 		body := obj
@@ -126,11 +135,11 @@ func (s *subResourceClient) Update(ctx context.Context, obj client.Object, opts 
 		return err
 	}
 	if o.SubResourceBody == nil {
-		return apierrors.NewBadRequest("missing SubResourceBody")
+		return badRequest("missing SubResourceBody")
 	}
 	scale, ok := o.SubResourceBody.(*autoscalingv1.Scale)
 	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("expected Scale, got %T", o.SubResourceBody))
+		return badRequest("expected Scale, got %T", o.SubResourceBody)
 	}
 	if err := setReplicas(obj, scale.Spec.Replicas); err != nil {
 		return err
@@ -139,7 +148,9 @@ func (s *subResourceClient) Update(ctx context.Context, obj client.Object, opts 
 }
 
 // Patch patches the status or, for all other names, the object.
-func (s *subResourceClient) Patch(_ context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (s *subResourceClient) Patch(
+	_ context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+) error {
 	o := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
 	body := obj
 	if o.SubResourceBody != nil {
@@ -149,7 +160,9 @@ func (s *subResourceClient) Patch(_ context.Context, obj client.Object, patch cl
 }
 
 // Apply applies a configuration of the status or of the scale.
-func (s *subResourceClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+func (s *subResourceClient) Apply(
+	ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
+) error {
 	o := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
 	switch s.name {
 	case "status":
@@ -166,13 +179,15 @@ func (s *subResourceClient) Apply(ctx context.Context, obj runtime.ApplyConfigur
 }
 
 // applyScale sets the replicas that a configuration of a scale has, and obj to the whole object.
-func (s *subResourceClient) applyScale(ctx context.Context, obj runtime.ApplyConfiguration, o *client.SubResourceApplyOptions) error {
+func (s *subResourceClient) applyScale(
+	ctx context.Context, obj runtime.ApplyConfiguration, o *client.SubResourceApplyOptions,
+) error {
 	u, err := configuration(obj)
 	if err != nil {
 		return err
 	}
 	if o.SubResourceBody == nil {
-		return apierrors.NewBadRequest("missing SubResourceBody")
+		return badRequest("missing SubResourceBody")
 	}
 	data, err := json.Marshal(o.SubResourceBody)
 	if err != nil {
@@ -191,7 +206,8 @@ func (s *subResourceClient) applyScale(ctx context.Context, obj runtime.ApplyCon
 		return err
 	}
 	raw := o.AsPatchOptions()
-	if err := s.client.update(target, false, &client.UpdateOptions{FieldManager: raw.FieldManager, DryRun: raw.DryRun}); err != nil {
+	update := &client.UpdateOptions{FieldManager: raw.FieldManager, DryRun: raw.DryRun}
+	if err := s.client.update(target, false, update); err != nil {
 		return err
 	}
 	target.GetObjectKind().SetGroupVersionKind(u.GroupVersionKind())

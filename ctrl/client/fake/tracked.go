@@ -56,11 +56,15 @@ func (t *tracked) update(i id, obj client.Object, options metav1.UpdateOptions) 
 func (t *tracked) delete(i id) error { return t.tracker.Delete(i.resource(), i.Namespace, i.Name) }
 
 // apply applies a configuration as the tracker does.
-func (t *tracked) apply(i id, config *unstructured.Unstructured, options metav1.PatchOptions) error {
+func (t *tracked) apply(
+	i id, config *unstructured.Unstructured, options metav1.PatchOptions,
+) error {
 	return t.tracker.Apply(i.resource(), config, i.Namespace, options)
 }
 
-func (t *tracked) watch(ctx context.Context, gvk schema.GroupVersionKind, namespace string, s selected) (watch.Interface, error) {
+func (t *tracked) watch(
+	ctx context.Context, gvk schema.GroupVersionKind, namespace string, s selected,
+) (watch.Interface, error) {
 	w, err := t.tracker.Watch(resource(gvk), namespace)
 	if err != nil {
 		return nil, err

@@ -2,9 +2,7 @@ package fake
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -12,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -77,7 +74,8 @@ func (c *fakeClient) add(obj runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		if err := c.objects.create(id{gvk, client.ObjectKeyFromObject(stored)}, stored, metav1.CreateOptions{}); err != nil {
+		i := id{gvk, client.ObjectKeyFromObject(stored)}
+		if err := c.objects.create(i, stored, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
@@ -118,7 +116,9 @@ func (c *fakeClient) nextVersion(version string) (string, error) {
 }
 
 // Create implements [client.Writer].
-func (c *fakeClient) Create(_ context.Context, obj client.Object, opts ...client.CreateOption) error {
+func (c *fakeClient) Create(
+	_ context.Context, obj client.Object, opts ...client.CreateOption,
+) error {
 	o := (&client.CreateOptions{}).ApplyOptions(opts)
 	gvk, err := c.kindOf(obj)
 	if err != nil || isDryRun(o.DryRun) {
@@ -138,14 +138,16 @@ func (c *fakeClient) Create(_ context.Context, obj client.Object, opts ...client
 }
 
 // create adds an object, which becomes the store's, and returns it. The lock is held.
-func (c *fakeClient) create(gvk schema.GroupVersionKind, obj client.Object, o metav1.CreateOptions) (client.Object, error) {
+func (c *fakeClient) create(
+	gvk schema.GroupVersionKind, obj client.Object, o metav1.CreateOptions,
+) (client.Object, error) {
 	prefix := obj.GetGenerateName()
 	generate := obj.GetName() == "" && prefix != ""
 	if obj.GetName() == "" && !generate {
 		return nil, errNameRequired(gvk)
 	}
 	if obj.GetResourceVersion() != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion can not be set for Create requests")
+		return nil, badRequest("resourceVersion can not be set for Create requests")
 	}
 	obj.SetDeletionTimestamp(nil)
 	prefix = prefix[:min(len(prefix), maxNameLength-randomLength)]
@@ -190,7 +192,9 @@ func (c *fakeClient) wrote(gvk schema.GroupVersionKind, obj, stored client.Objec
 }
 
 // Update implements [client.Writer].
-func (c *fakeClient) Update(_ context.Context, obj client.Object, opts ...client.UpdateOption) error {
+func (c *fakeClient) Update(
+	_ context.Context, obj client.Object, opts ...client.UpdateOption,
+) error {
 	return c.update(obj, false, (&client.UpdateOptions{}).ApplyOptions(opts))
 }
 
@@ -263,9 +267,9 @@ type change struct {
 	manager       string
 }
 
-// replace replaces old by next, which becomes the store's, and returns what is stored. That is nil if
-// the object is deleted, because its last finalizer is gone; next then is its last state. The lock is
-// held.
+// replace replaces old by next, which becomes the store's, and returns what is stored. That is nil
+// if the object is deleted, because its last finalizer is gone; next then is its last state. The
+// lock is held.
 func (c *fakeClient) replace(i id, old, next client.Object, ch change) (client.Object, error) {
 	subresource := ""
 	switch hasStatus := c.withStatus.Has(i.gvk); {
@@ -318,106 +322,22 @@ func (c *fakeClient) replace(i id, old, next client.Object, ch change) (client.O
 	return next, nil
 }
 
-func (i id) conflict(message string) error {
-	return apierrors.NewConflict(i.resource().GroupResource(), i.Name, errors.New(message))
+func (i id) conflict(format string, args ...any) error {
+	return apierrors.NewConflict(i.resource().GroupResource(), i.Name, fmt.Errorf(format, args...))
 }
 
-// sameDeletion reports whether two objects have the same deletion timestamp, which JSON truncates to
-// seconds.
+func badRequest(format string, args ...any) error {
+	return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+}
+
+// sameDeletion reports whether two objects have the same deletion timestamp, which JSON truncates
+// to seconds.
 func sameDeletion(a, b metav1.Object) bool {
 	x, y := a.GetDeletionTimestamp(), b.GetDeletionTimestamp()
 	if x == nil || y == nil {
 		return x == y
 	}
 	return x.Sub(y.Time).Abs() < time.Second
-}
-
-// Delete implements [client.Writer].
-func (c *fakeClient) Delete(_ context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	o := (&client.DeleteOptions{}).ApplyOptions(opts)
-	gvk, err := c.kindOf(obj)
-	if err != nil || isDryRun(o.DryRun) {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.delete(id{gvk, client.ObjectKeyFromObject(obj)}, o)
-}
-
-// delete deletes an object, or marks it as deleted if it has finalizers. The lock is held.
-func (c *fakeClient) delete(i id, o *client.DeleteOptions) error {
-	old, err := c.current(i)
-	if err != nil {
-		return err
-	}
-	if p := o.Preconditions; p != nil {
-		if p.ResourceVersion != nil && *p.ResourceVersion != old.GetResourceVersion() {
-			return i.conflict(fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the "+
-				"ResourceVersion in record (%s). The object might have been modified",
-				*p.ResourceVersion, old.GetResourceVersion()))
-		}
-		if p.UID != nil && *p.UID != old.GetUID() {
-			return i.conflict(fmt.Sprintf("the UID in the precondition (%s) does not match the "+
-				"UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.GetUID()))
-		}
-	}
-	if c.collect && o.PropagationPolicy != nil && *o.PropagationPolicy == metav1.DeletePropagationOrphan {
-		if err := c.orphanDependents(i, old); err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(old.GetFinalizers()) == 0:
-		return c.remove(i, old)
-	case old.GetDeletionTimestamp() != nil:
-		return nil
-	}
-	next := copyOf(old)
-	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	next.SetDeletionTimestamp(&now)
-	_, err = c.replace(i, old, next, change{deleting: true})
-	return err
-}
-
-// remove removes an object and deletes its dependents. The lock is held.
-func (c *fakeClient) remove(i id, last client.Object) error {
-	if err := c.objects.delete(i); err != nil || !c.collect {
-		return err
-	}
-	return c.collectDependents(i, last)
-}
-
-// DeleteAllOf implements [client.Writer].
-func (c *fakeClient) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
-	o := (&client.DeleteAllOfOptions{}).ApplyOptions(opts)
-	gvk, err := c.kindOf(obj)
-	if err != nil || isDryRun(o.DryRun) {
-		return err
-	}
-	all, err := c.readAll(gvk, o.Namespace)
-	if err != nil {
-		return err
-	}
-	matches, err := c.indexes.selector(gvk, o.FieldSelector, nil)
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(stored client.Object) bool {
-		if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(stored.GetLabels())) {
-			return true
-		}
-		item := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
-		return c.show(copyOf(stored), item, gvk) != nil || !matches(item)
-	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, stored := range all {
-		err := c.delete(id{gvk, client.ObjectKeyFromObject(stored)}, &o.DeleteOptions)
-		if client.IgnoreNotFound(err) != nil { // it may have been deleted meanwhile
-			return err
-		}
-	}
-	return nil
 }
 
 func isDryRun(dryRun []string) bool { return slices.Contains(dryRun, metav1.DryRunAll) }

@@ -15,7 +15,9 @@ import (
 type Chain []managedfields.TypeConverter
 
 // ObjectToTyped implements [managedfields.TypeConverter].
-func (c Chain) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+func (c Chain) ObjectToTyped(
+	obj runtime.Object, options ...typed.ValidationOptions,
+) (*typed.TypedValue, error) {
 	var errs []error
 	for _, converter := range c {
 		value, err := converter.ObjectToTyped(obj, options...)
