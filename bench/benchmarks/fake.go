@@ -25,7 +25,7 @@ func (o Options) fake() measure.Benchmark {
 			measure.Metric{Name: name, Unit: measure.Time},
 			measure.Metric{Name: name + " allocs", Unit: measure.Count})
 	}
-	b.Metrics[2].Target = 0.2
+	b.Metrics[2].Target = 0.1
 	return b
 }
 
