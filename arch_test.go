@@ -76,6 +76,8 @@ certwatcher/metrics: metrics
 client: cache/cacheapi client/apiutil internal/overlay internal/reflectutil internal/representation log
 client/apiutil:
 client/config:
+client/fake: client client/apiutil client/fake/internal/converters client/interceptor internal/reflectutil ../apiserver/managedfields ../apiserver/schema
+client/fake/internal/converters:
 client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause

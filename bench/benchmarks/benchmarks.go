@@ -39,7 +39,7 @@ func All(o Options) []measure.Benchmark {
 	benchmarks = append(benchmarks, o.caches()...)
 	benchmarks = append(benchmarks, o.reads(), o.burst(), o.storm())
 	benchmarks = append(benchmarks, o.coldStart(), o.coldStartHTTPS(), o.statusWrites(), o.latency(), o.writeBack(), o.fanIn())
-	return append(benchmarks, o.webhooks(), o.start(), o.process(), o.create())
+	return append(benchmarks, o.webhooks(), o.start(), o.process(), o.create(), o.fake())
 }
 
 // sides makes every runtime do the same.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,6 +46,22 @@ type Runtime interface {
 	// NewWebhooks returns what a webhook server serves: a validator of pods at ValidatePath and a
 	// defaulter that sets their hostname at DefaultPath.
 	NewWebhooks(scheme *runtime.Scheme, hostname string) http.Handler
+	// NewFake returns a fake client with these objects. It returns managed fields. The status of the
+	// kinds of withStatus is a subresource.
+	NewFake(scheme *runtime.Scheme, objects, withStatus []Object) Fake
+}
+
+// Fake is a client of package fake.
+type Fake interface {
+	Reader
+	Create(context.Context, Object) error
+	Update(context.Context, Object) error
+	UpdateStatus(context.Context, Object) error
+	UpdateScale(ctx context.Context, obj, scale Object) error
+	Patch(ctx context.Context, obj Object, t types.PatchType, patch []byte, owner string) error
+	Apply(ctx context.Context, obj *unstructured.Unstructured, owner string, force bool) error
+	Delete(context.Context, Object) error
+	DeleteAllOf(ctx context.Context, obj Object, s Selection) error
 }
 
 // The paths of webhooks.

@@ -7,7 +7,9 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -18,6 +20,7 @@ import (
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/cache"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/fake"
 	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/controller/priorityqueue"
 	"flyball.dev/ctrl/event"
@@ -177,3 +180,55 @@ func (pods) ValidateUpdate(context.Context, *corev1.Pod, *corev1.Pod) (admission
 }
 
 func (pods) ValidateDelete(context.Context, *corev1.Pod) (admission.Warnings, error) { return nil, nil }
+
+func (Runtime) NewFake(scheme *runtime.Scheme, objects, withStatus []runtimes.Object) runtimes.Fake {
+	b := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields()
+	for _, obj := range objects {
+		b.WithObjects(obj)
+	}
+	for _, obj := range withStatus {
+		b.WithStatusSubresource(obj)
+	}
+	c := b.Build()
+	return fakeClient{reader{c}, c}
+}
+
+// fakeClient is a client of package fake as a runtimes.Fake.
+type fakeClient struct {
+	reader
+	client client.Client
+}
+
+func (f fakeClient) Create(ctx context.Context, obj runtimes.Object) error {
+	return f.client.Create(ctx, obj)
+}
+
+func (f fakeClient) Update(ctx context.Context, obj runtimes.Object) error {
+	return f.client.Update(ctx, obj)
+}
+
+func (f fakeClient) UpdateStatus(ctx context.Context, obj runtimes.Object) error {
+	return f.client.Status().Update(ctx, obj)
+}
+
+func (f fakeClient) UpdateScale(ctx context.Context, obj, scale runtimes.Object) error {
+	return f.client.SubResource("scale").Update(ctx, obj, client.WithSubResourceBody(scale))
+}
+
+func (f fakeClient) Patch(ctx context.Context, obj runtimes.Object, t types.PatchType, patch []byte, owner string) error {
+	return f.client.Patch(ctx, obj, client.RawPatch(t, patch), client.FieldOwner(owner))
+}
+
+func (f fakeClient) Apply(ctx context.Context, obj *unstructured.Unstructured, owner string, force bool) error {
+	o := client.ApplyOptions{FieldManager: owner, Force: &force}
+	return f.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), &o)
+}
+
+func (f fakeClient) Delete(ctx context.Context, obj runtimes.Object) error {
+	return f.client.Delete(ctx, obj)
+}
+
+func (f fakeClient) DeleteAllOf(ctx context.Context, obj runtimes.Object, s runtimes.Selection) error {
+	o := client.ListOptions{Namespace: s.Namespace, LabelSelector: s.Labels, FieldSelector: s.Fields}
+	return f.client.DeleteAllOf(ctx, obj, &client.DeleteAllOfOptions{ListOptions: o})
+}

@@ -80,6 +80,9 @@ type interceptor struct {
 	funcs Funcs
 }
 
+// Unwrap returns the intercepted client.
+func (c *interceptor) Unwrap() client.WithWatch { return c.WithWatch }
+
 func (c *interceptor) Get(
 	ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
 ) error {
