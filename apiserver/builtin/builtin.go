@@ -2,6 +2,8 @@
 package builtin
 
 import (
+	"net/netip"
+
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/admissionregistration"
 	"flyball.dev/apiserver/kinds/apiregistration"
@@ -23,12 +25,18 @@ import (
 	"flyball.dev/apiserver/kinds/storagemigration"
 )
 
+// Options configure built-in kinds.
+type Options struct {
+	// ServiceNetwork is the range of cluster IPs, of IPv4, by default [core.DefaultServiceNetwork].
+	ServiceNetwork netip.Prefix
+}
+
 // All returns the descriptions of all built-in kinds that are stored. Each call returns new ones,
 // with state of their own, such as allocators, so every server needs its own list.
-func All() []kinds.Kind {
+func All(o Options) []kinds.Kind {
 	budgets := &core.Budgets{}
 	return []kinds.Kind{
-		core.Namespaces(), core.Nodes(), core.Pods(budgets), core.PodTemplates(), core.Services(), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
+		core.Namespaces(), core.Nodes(), core.Pods(budgets), core.PodTemplates(), core.Services(o.ServiceNetwork), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
 		apiregistration.APIServices(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),

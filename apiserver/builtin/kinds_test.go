@@ -97,7 +97,7 @@ func (d described) run(t testing.TB, obj, old runtime.Object) {
 }
 
 func TestEmptyObjects(t *testing.T) {
-	for _, k := range All() {
+	for _, k := range All(Options{}) {
 		e := describe(k)
 		e.run(t, e.blank(), e.blank())
 	}
@@ -106,7 +106,7 @@ func TestEmptyObjects(t *testing.T) {
 // FuzzEveryKind fills objects of all kinds from the fuzzer's bytes. No function may panic, and
 // defaults must be idempotent.
 func FuzzEveryKind(f *testing.F) {
-	all := All()
+	all := All(Options{})
 	for i := range all {
 		f.Add(uint8(i), int64(i), []byte("a"))
 	}
@@ -142,7 +142,7 @@ func TestRandomObjects(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	for _, k := range All() {
+	for _, k := range All(Options{}) {
 		e := describe(k)
 		for seed := range rounds {
 			filler := randfill.NewWithSeed(int64(seed)).NilChance(0.3).NumElements(0, 2).MaxDepth(14).Funcs(fills...)
@@ -156,7 +156,7 @@ func TestRandomObjects(t *testing.T) {
 
 func TestEveryKindIsRegisteredOnce(t *testing.T) {
 	seen := map[reflect.Type]bool{}
-	for _, k := range All() {
+	for _, k := range All(Options{}) {
 		e := describe(k)
 		typ := reflect.TypeOf(e.blank())
 		if seen[typ] {

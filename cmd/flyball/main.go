@@ -6,18 +6,34 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := root().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "flyball:", err)
-		os.Exit(1)
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(ctx, os.Args))
+}
+
+// run runs the program that the name in the first argument stands for, and returns its exit code.
+func run(ctx context.Context, args []string) int {
+	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
+	case "etcd":
+		return etcd(ctx, args[1:], os.Stdout, os.Stderr)
+	case "kube-apiserver":
+		if kubeAPIServer().ExecuteContext(ctx) != nil {
+			return 1
+		}
+	default:
+		if err := root().ExecuteContext(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "flyball:", err)
+			return 1
+		}
 	}
+	return 0
 }
 
 // root returns the root command.
@@ -28,6 +44,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig())
+	cmd.AddCommand(up(), userKubeconfig(), assets())
 	return cmd
 }

@@ -22,7 +22,10 @@ import (
 )
 
 // Services describes the kind Service, with the allocator of its addresses and node ports.
-func Services() kinds.Kind {
+func Services(network netip.Prefix) kinds.Kind {
+	if !network.IsValid() {
+		network = DefaultServiceNetwork
+	}
 	return kinds.Of[*corev1.Service]{
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
 		Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
@@ -37,7 +40,7 @@ func Services() kinds.Kind {
 		Status:         true,
 		ValidateStatus: func(s, _ *corev1.Service) field.ErrorList { return serviceStatus(s) },
 		Allocator: func(s kinds.Stored[*corev1.Service]) kinds.ResourceAllocator[*corev1.Service] {
-			return &serviceAllocator{services: s}
+			return &serviceAllocator{services: s, network: network.Masked()}
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Type", "string", corev1.ServiceSpec{}.SwaggerDoc()["type"]),

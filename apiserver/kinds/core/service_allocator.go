@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -19,17 +20,12 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// serviceNetwork is the range of cluster IPs. Its first address is that of the API server.
-var serviceNetwork = netip.MustParsePrefix("10.96.0.0/12")
+// DefaultServiceNetwork is the default range of cluster IPs.
+var DefaultServiceNetwork = netip.MustParsePrefix("10.96.0.0/12")
 
-// ServiceNetwork returns the range of cluster IPs.
-func ServiceNetwork() netip.Prefix { return serviceNetwork }
-
-// APIServerIP returns the address of the API server in the service network.
-func APIServerIP() netip.Addr { return serviceNetwork.Addr().Next() }
-
-// serviceAddresses is how many addresses of the network are usable: all but the first and the last.
-const serviceAddresses = 1<<(32-12) - 2
+// APIServerIP returns the address of the API server in the range of cluster IPs: the first one that
+// is usable.
+func APIServerIP(network netip.Prefix) netip.Addr { return network.Masked().Addr().Next() }
 
 // The range of node ports.
 const (
@@ -46,6 +42,7 @@ func wantsHealthPort(s *corev1.Service) bool {
 // stored services when it is first used.
 type serviceAllocator struct {
 	services kinds.Stored[*corev1.Service]
+	network  netip.Prefix // of IPv4
 
 	mu     sync.Mutex
 	loaded bool
@@ -317,7 +314,7 @@ func bothFamilies(spec *corev1.ServiceSpec) {
 // address allocates the requested cluster IP, or any free one.
 func (a *serviceAllocation) address(s *corev1.Service) {
 	if len(s.Spec.ClusterIPs) == 0 {
-		ip, ok := serviceNetwork.Addr(), a.dryRun // no service can have the first address
+		ip, ok := a.network.Addr(), a.dryRun // no service can have the first address
 		if !a.dryRun {
 			ip, ok = a.freeAddress()
 		}
@@ -331,9 +328,9 @@ func (a *serviceAllocation) address(s *corev1.Service) {
 	}
 	for _, ip := range addressesOf(s) {
 		switch _, taken := a.ips.Owner(ip); {
-		case !taken && !serviceNetwork.Contains(ip):
+		case !taken && !a.network.Contains(ip):
 			a.refuseAddress(s, ip, fmt.Sprintf("the provided IP (%s) is not in the valid range. "+
-				"The range of valid IPs is %s", ip, serviceNetwork))
+				"The range of valid IPs is %s", ip, a.network))
 		case a.dryRun:
 		case !a.ips.Allocate(ip, &a.Write):
 			a.refuseAddress(s, ip, "provided IP is already allocated")
@@ -350,11 +347,12 @@ func (a *serviceAllocation) refuseAddress(s *corev1.Service, ip netip.Addr, why 
 // freeAddress starts its search at an address that depends on the service's name, so that the same
 // services get the same addresses in every run.
 func (a *serviceAllocation) freeAddress() (netip.Addr, bool) {
-	base := serviceNetwork.Addr().As4()
-	first := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
-	for i := range uint32(serviceAddresses) {
-		n := first + 1 + (a.start+i)%serviceAddresses
-		ip := netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+	base := a.network.Addr().As4()
+	first := binary.BigEndian.Uint32(base[:])
+	usable := uint32(1)<<(32-a.network.Bits()) - 2 // all but the first address and the last
+	for i := range usable {
+		n := first + 1 + (a.start+i)%usable
+		ip := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))
 		if _, taken := a.ips.Owner(ip); !taken && n != first+1 {
 			return ip, a.ips.Allocate(ip, &a.Write)
 		}

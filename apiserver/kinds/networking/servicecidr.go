@@ -12,7 +12,6 @@ import (
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
-	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
@@ -33,11 +32,11 @@ func ServiceCIDRs() kinds.Kind {
 	}
 }
 
-// DefaultServiceCIDR returns the network of the cluster IPs.
-func DefaultServiceCIDR() *networkingv1.ServiceCIDR {
+// DefaultServiceCIDR returns the ServiceCIDR of the network of the cluster IPs.
+func DefaultServiceCIDR(network netip.Prefix) *networkingv1.ServiceCIDR {
 	return &networkingv1.ServiceCIDR{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
-		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{core.ServiceNetwork().String()}},
+		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{network.String()}},
 	}
 }
 
