@@ -31,14 +31,7 @@ func etcd(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.Usage = func() { printEtcdUsage(stderr) }
-	for line := range strings.Lines(etcdFlags) {
-		name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if kind == "bool" {
-			fs.Bool(name, false, "")
-		} else {
-			fs.String(name, "", "")
-		}
-	}
+	addEtcdFlags(fs)
 	version := fs.Bool("version", false, "")
 	if len(args) > 0 && (args[0] == "--help" || args[0] == "-help" || args[0] == "-h") {
 		printEtcdUsage(stdout)
@@ -55,11 +48,28 @@ func etcd(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "etcd: %q is not supported by this stand-in\n", fs.Arg(0))
 		return 1
 	}
-	if err := runEtcd(ctx, fs); err != nil {
+	s, err := newEtcdServer(fs)
+	if err == nil {
+		releaseMemory()
+		err = s.serve(ctx)
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "etcd:", err)
 		return 1
 	}
 	return 0
+}
+
+// addEtcdFlags adds etcd's flags, whose values are not checked.
+func addEtcdFlags(fs *flag.FlagSet) {
+	for line := range strings.Lines(etcdFlags) {
+		name, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if kind == "bool" {
+			fs.Bool(name, false, "")
+		} else {
+			fs.String(name, "", "")
+		}
+	}
 }
 
 // printEtcdUsage prints the flags, each at the beginning of a line.
@@ -72,8 +82,15 @@ func printEtcdUsage(out io.Writer) {
 	}
 }
 
-// runEtcd listens on the URLs of the flags until ctx ends.
-func runEtcd(ctx context.Context, fs *flag.FlagSet) error {
+// etcdServer listens on the URLs of etcd's clients, peers and metrics.
+type etcdServer struct {
+	listeners        []net.Listener
+	secure           []bool // by listener
+	certificate, key string
+}
+
+// newEtcdServer creates the data directory and listens on the URLs of the flags.
+func newEtcdServer(fs *flag.FlagSet) (_ *etcdServer, err error) {
 	text := func(name, otherwise string) string {
 		if value := fs.Lookup(name).Value.String(); value != "" {
 			return value
@@ -82,10 +99,37 @@ func runEtcd(ctx context.Context, fs *flag.FlagSet) error {
 	}
 	data := text("data-dir", text("name", "default")+".etcd")
 	if err := os.MkdirAll(filepath.Join(data, "member"), 0o700); err != nil {
-		return fmt.Errorf("cannot access data directory: %w", err)
+		return nil, fmt.Errorf("cannot access data directory: %w", err)
 	}
+	s := &etcdServer{certificate: text("cert-file", ""), key: text("key-file", "")}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
 	urls := text("listen-client-urls", "http://localhost:2379") + "," +
 		text("listen-peer-urls", "http://localhost:2380") + "," + text("listen-metrics-urls", "")
+	for text := range strings.SplitSeq(urls, ",") {
+		if text == "" {
+			continue
+		}
+		listener, err := listenURL(text)
+		if err != nil {
+			return nil, err
+		}
+		s.listeners, s.secure = append(s.listeners, listener), append(s.secure, strings.HasPrefix(text, "https:"))
+	}
+	return s, nil
+}
+
+func (s *etcdServer) close() {
+	for _, l := range s.listeners {
+		l.Close()
+	}
+}
+
+// serve answers until ctx ends.
+func (s *etcdServer) serve(ctx context.Context) error {
 	mux := http.NewServeMux()
 	for path, body := range map[string]string{
 		"/health":  `{"health":"true","reason":""}`,
@@ -97,25 +141,16 @@ func runEtcd(ctx context.Context, fs *flag.FlagSet) error {
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	defer server.Close()
-	failed := make(chan error, 1)
-	for text := range strings.SplitSeq(urls, ",") {
-		if text == "" {
-			continue
-		}
-		listener, err := listenURL(text)
-		if err != nil {
-			return err
-		}
-		certificate, key := fs.Lookup("cert-file").Value.String(), fs.Lookup("key-file").Value.String()
+	failed := make(chan error, len(s.listeners))
+	for i, listener := range s.listeners {
 		go func() {
-			if strings.HasPrefix(text, "https:") {
-				failed <- server.ServeTLS(listener, certificate, key)
+			if s.secure[i] {
+				failed <- server.ServeTLS(listener, s.certificate, s.key)
 			} else {
 				failed <- server.Serve(listener)
 			}
 		}()
 	}
-	releaseMemory()
 	select {
 	case <-ctx.Done():
 		return nil

@@ -57,6 +57,7 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 			if err != nil {
 				return err
 			}
+			klog.Infof("Serving securely on %s", o.Listen)
 			releaseMemory() // while envtest waits before it checks again whether the server is healthy
 			<-plane.Done()
 			return plane.Err()
