@@ -35,7 +35,7 @@ var may = []struct {
 	{path: "apiserver/authn"},
 	{path: "apiserver/authz"},
 	{path: "apiserver/serviceaccount"},
-	{path: "apiserver/admission", imports: []string{"internal/quota"}},
+	{path: "apiserver/admission", imports: []string{"apiserver/managedfields", "internal/quota"}},
 	{path: "apiserver/webhook"},
 	{path: "apiserver/endpoints", imports: []string{"apiserver/resource", "apiserver/managedfields"}},
 	{path: "apiserver/discovery", imports: []string{"apiserver/resource"}},

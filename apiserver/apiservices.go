@@ -112,7 +112,7 @@ func (s *Server) newAggregator(services webhook.Services) *aggregator.Aggregator
 	})
 }
 
-// publishAuthentication creates the ConfigMap from which extension API servers learn how to
+// publishAuthentication creates or updates the ConfigMap from which extension API servers learn how to
 // authenticate users.
 func (s *Server) publishAuthentication() error {
 	data := map[string]string{}
@@ -131,9 +131,10 @@ func (s *Server) publishAuthentication() error {
 	}
 	const name = "extension-apiserver-authentication"
 	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
-	err := s.replace(configMaps, metav1.NamespaceSystem, name, func(obj runtime.Object) { obj.(*corev1.ConfigMap).Data = data })
-	if errors.IsNotFound(err) {
-		err = s.create(configMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}, Data: data})
+	created, err := s.seed(configMaps, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}, Data: data})
+	if created || err != nil {
+		return err
 	}
-	return err
+	return s.replace(configMaps, metav1.NamespaceSystem, name, func(obj runtime.Object) { obj.(*corev1.ConfigMap).Data = data })
 }

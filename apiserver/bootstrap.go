@@ -128,7 +128,8 @@ func (s *Server) reconcileAccess(gvr schema.GroupVersionResource, want rbac.Obje
 		if err := s.remove(gvr, namespace, name); err != nil {
 			return err
 		}
-		return s.create(gvr, want)
+		_, err := s.seed(gvr, want)
+		return err
 	case changed:
 		return s.replace(gvr, namespace, name, func(obj runtime.Object) { rbac.Reconcile(obj, want) })
 	}
@@ -140,9 +141,9 @@ func own() context.Context {
 	return request.WithUser(context.Background(), serverUser)
 }
 
-// seed creates an object of the server's own, if it does not exist, and reports whether it did. The
-// result is that of create, at a fraction of the cost: objects that are known to be valid are not
-// validated, and are decoded only when they are read.
+// seed creates an object of the server's own, without admission, if it does not exist, and reports
+// whether it did. Objects that are known to be valid are not validated, and are decoded only when
+// they are read, which is a fraction of the cost. A kind that allocates is created by its registry.
 func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (created bool, err error) {
 	r, ok := s.catalog.Snapshot().Lookup(gvr)
 	if !ok {
@@ -165,6 +166,10 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	}
 	builtin.Scheme().Default(obj)
 	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
+	if store, ok := r.Storage.(*registry.Store); ok && store.BeginCreate != nil {
+		_, err := store.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+		return err == nil, ignoreAlreadyExists(err)
+	}
 	rest.FillObjectMetaSystemFields(obj)
 	strategy.PrepareForCreate(ctx, obj)
 	strategy.Canonicalize(obj)
@@ -179,24 +184,15 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	return err == nil, err
 }
 
-// serverUser is the user of the server's own writes.
-var serverUser = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
-
-// create creates an object, without admission, if it does not exist.
-func (s *Server) create(gvr schema.GroupVersionResource, obj kinds.Object) error {
-	r, ok := s.catalog.Snapshot().Lookup(gvr)
-	if !ok {
-		return errors.NewNotFound(gvr.GroupResource(), obj.GetName())
-	}
-	builtin.Scheme().Default(obj)
-	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
-	_, err := r.Storage.(rest.Creater).Create(request.WithNamespace(own(), obj.GetNamespace()),
-		obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+func ignoreAlreadyExists(err error) error {
 	if errors.IsAlreadyExists(err) {
 		return nil
 	}
 	return err
 }
+
+// serverUser is the user of the server's own writes.
+var serverUser = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
 
 // replace updates an object, without admission.
 func (s *Server) replace(gvr schema.GroupVersionResource, namespace, name string,

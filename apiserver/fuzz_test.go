@@ -102,7 +102,7 @@ var requests = [][6]string{
 	{"GET", "/apis/apps/v1", "", "", "application/yaml", ""},
 	{"GET", "/openapi/v2", "", "", "", ""},
 	{"GET", "/openapi/v3/apis/example.com/v1", "hash=x", "", "", ""},
-	{"GET", "/readyz/serving", "verbose&exclude=ping", "", "", ""},
+	{"GET", "/readyz/shutdown", "verbose&exclude=ping", "", "", ""},
 	{"GET", mapsPath, "limit=1&continue=x", "", asTable, ""},
 	{"GET", mapsPath, "labelSelector=a%20in%20(b,c),!d&fieldSelector=metadata.name=x", "", "application/vnd.kubernetes.protobuf", ""},
 	{"GET", mapsPath, "resourceVersion=abc", "", "", ""},
@@ -153,19 +153,19 @@ func FuzzRequest(f *testing.F) {
 	s.start()
 	f.Cleanup(s.stop)
 	f.Fuzz(func(t *testing.T, method, path, query, contentType, accept, body string) {
+		if s.requests++; s.requests > 5000 {
+			s.stop()
+			s.start()
+		}
 		s.check(t, method, path, query, contentType, accept, body)
 	})
 }
 
-// check sends a request, and fails on an internal error.
-func (f *fuzzed) check(t *testing.T, method, path, query, contentType, accept, body string) {
-	if f.requests++; f.requests > 5000 {
-		f.stop()
-		f.start()
-	}
+// check sends a request, and fails on an internal error. It returns nil if there is no response.
+func (f *fuzzed) check(t *testing.T, method, path, query, contentType, accept, body string) *httptest.ResponseRecorder {
 	w := f.send(method, path, query, contentType, accept, body)
 	if w == nil {
-		return
+		return nil
 	}
 	switch w.Code {
 	case http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -174,6 +174,7 @@ func (f *fuzzed) check(t *testing.T, method, path, query, contentType, accept, b
 			t.Errorf("%s %s?%s (%s, accepting %s) with\n%q\ngot %d %s", method, path, query, contentType, accept, body, w.Code, w.Body)
 		}
 	}
+	return w
 }
 
 // TestRandomRequests combines parts of different requests, with values changed in their bodies.

@@ -1,11 +1,18 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"flyball.dev/storage"
 )
 
 // ReadyCheck is a condition for the server to be ready. /readyz reports it under its name.
@@ -16,73 +23,116 @@ type ReadyCheck struct {
 	Check func() error
 }
 
-// health serves /healthz, /livez and /readyz, and each of their checks below them.
+// health serves /healthz, /livez and /readyz, and each of their checks below them, by the names that
+// these have in kube-apiserver.
 type health struct {
-	ready  *atomic.Bool
+	ready *atomic.Bool
+	// read reads from the storage.
+	read   func() error
 	checks []ReadyCheck
 }
 
-// check is the result of one check.
-type check struct {
-	name string
-	err  error
+// healthTimeout bounds the read from the storage, as in kube-apiserver.
+const healthTimeout = 2 * time.Second
+
+// reads returns a function that reads from a storage.
+func reads(s storage.Store) func() error {
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+		defer cancel()
+		_, err := s.Range(ctx, storage.Query{Path: "/health", Limit: 1})
+		return err
+	}
 }
 
-var errNotServing = errors.New("the server is not serving")
+var errShuttingDown = errors.New("process is shutting down")
+
+// bootstrapHooks are checks of what kube-apiserver does after its start, for which clients wait. This
+// server does it before it serves, so they never fail.
+var bootstrapHooks = []string{"poststarthook/start-system-namespaces-controller", "poststarthook/rbac/bootstrap-roles",
+	"poststarthook/scheduling/bootstrap-system-priority-classes", "autoregister-completion"}
+
+// of returns the checks of an endpoint.
+func (h *health) of(endpoint string) []ReadyCheck {
+	passes := func() error { return nil }
+	checks := []ReadyCheck{{"ping", passes}, {"etcd", h.read}}
+	if endpoint == "readyz" {
+		checks = append(checks, ReadyCheck{"etcd-readiness", h.read})
+		checks = append(checks, h.checks...)
+	}
+	for _, name := range bootstrapHooks {
+		checks = append(checks, ReadyCheck{name, passes})
+	}
+	if endpoint == "readyz" {
+		checks = append(checks, ReadyCheck{"shutdown", func() error {
+			if !h.ready.Load() {
+				return errShuttingDown
+			}
+			return nil
+		}})
+	}
+	return checks
+}
 
 // ServeHTTP runs the checks of an endpoint, or the one that the path names, and reports their
 // results.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint, only, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	checks := h.run(endpoint)
-	var report strings.Builder
-	healthy, known := true, only == ""
-	for _, c := range checks {
-		if only != "" && only != c.name {
-			continue
-		}
-		known = true
-		switch {
-		case c.err == nil:
-			fmt.Fprintf(&report, "[+]%s ok\n", c.name)
-		case only == "":
-			healthy = false
-			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", c.name)
-		default:
-			healthy = false
-			fmt.Fprintf(&report, "[-]%s failed: %v\n", c.name, c.err)
-		}
+	checks := h.of(endpoint)
+	if only == "" {
+		h.serveAll(w, r, endpoint, checks)
+		return
+	}
+	i := slices.IndexFunc(checks, func(c ReadyCheck) bool { return c.Name == only })
+	if i < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	if err := checks[i].Check(); err != nil {
+		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if only == "" || !healthy {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+	fmt.Fprint(w, "ok")
+}
+
+// serveAll runs all checks but those that the query excludes. Only a failure, or the parameter
+// verbose, shows the results of each.
+func (h *health) serveAll(w http.ResponseWriter, r *http.Request, endpoint string, checks []ReadyCheck) {
+	query := r.URL.Query()
+	unknown := map[string]bool{}
+	for _, name := range query["exclude"] {
+		unknown[name] = true
 	}
+	var report strings.Builder
+	healthy := true
+	for _, c := range checks {
+		if slices.Contains(query["exclude"], c.Name) {
+			delete(unknown, c.Name)
+			fmt.Fprintf(&report, "[+]%s excluded: ok\n", c.Name)
+		} else if c.Check() == nil {
+			fmt.Fprintf(&report, "[+]%s ok\n", c.Name)
+		} else {
+			healthy = false
+			fmt.Fprintf(&report, "[-]%s failed: reason withheld\n", c.Name)
+		}
+	}
+	if len(unknown) > 0 {
+		names := slices.Sorted(maps.Keys(unknown))
+		for i := range names {
+			names[i] = strconv.Quote(names[i])
+		}
+		fmt.Fprintf(&report, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(names, ","))
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	switch {
-	case !known:
-		http.NotFound(w, r)
 	case !healthy:
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprintf(w, "%s%s check failed\n", report.String(), endpoint)
-	case r.URL.Query().Has("verbose"):
+	case query.Has("verbose"):
 		fmt.Fprintf(w, "%s%s check passed\n", report.String(), endpoint)
 	default:
 		fmt.Fprint(w, "ok")
 	}
-}
-
-// run runs the checks of an endpoint.
-func (h *health) run(endpoint string) []check {
-	checks := []check{{"ping", nil}}
-	if endpoint != "readyz" {
-		return checks
-	}
-	serving := check{name: "serving"}
-	if !h.ready.Load() {
-		serving.err = errNotServing
-	}
-	checks = append(checks, serving)
-	for _, c := range h.checks {
-		checks = append(checks, check{c.Name, c.Check()})
-	}
-	return checks
 }

@@ -26,8 +26,8 @@ func (s *Server) serveIndex(w http.ResponseWriter, _ *http.Request) {
 	}
 	for _, endpoint := range []string{"healthz", "livez", "readyz"} {
 		paths = append(paths, "/"+endpoint)
-		for _, c := range s.health.run(endpoint) {
-			paths = append(paths, "/"+endpoint+"/"+c.name)
+		for _, c := range s.health.of(endpoint) {
+			paths = append(paths, "/"+endpoint+"/"+c.Name)
 		}
 	}
 	slices.Sort(paths)

@@ -37,8 +37,9 @@ const (
 var unreachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
 // Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and its
-// EndpointSlice, and reconciles them periodically until [Server.Stop], together with the system
-// namespaces, of which users can delete kube-node-lease. It must be called at most once.
+// EndpointSlice, and reconciles them periodically until [Server.Stop], together with the default
+// ServiceCIDR and the system namespaces, of which users can delete kube-node-lease. It must be called
+// at most once.
 //
 // The address is where the server listens. For an unspecified one, the endpoints have an address of
 // the host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
@@ -91,6 +92,9 @@ type kubernetesService struct {
 // reconcile creates what is missing and corrects the endpoints. It does not correct the Service, as
 // in kube-apiserver.
 func (k *kubernetesService) reconcile() {
+	if err := k.server.reconcileServiceCIDR(); err != nil && k.server.stopping.Err() == nil {
+		klog.ErrorS(err, "The default ServiceCIDR could not be reconciled")
+	}
 	endpoints, slice := k.endpoints(), k.slice()
 	for _, object := range []struct {
 		resource schema.GroupVersionResource
@@ -136,7 +140,8 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 		&metav1.GetOptions{})
 	switch {
 	case errors.IsNotFound(err):
-		return k.server.create(gvr, wanted)
+		_, err := k.server.seed(gvr, wanted)
+		return err
 	case err != nil:
 		return err
 	}
@@ -146,7 +151,8 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 		if err := k.server.remove(gvr, metav1.NamespaceDefault, serviceName); err != nil {
 			return err
 		}
-		return k.server.create(gvr, wanted)
+		_, err := k.server.seed(gvr, wanted)
+		return err
 	}
 	if !correct(is) {
 		return nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"flyball.dev/storage/memory"
 )
 
 // TestPipelineOrder pins the order of the filters, since each relies on those before it.
@@ -48,23 +50,37 @@ func TestPanicIsRecovered(t *testing.T) {
 	}
 }
 
+// bootstrapped is what the checks of the start report.
+const bootstrapped = "[+]poststarthook/start-system-namespaces-controller ok\n[+]poststarthook/rbac/bootstrap-roles ok\n" +
+	"[+]poststarthook/scheduling/bootstrap-system-priority-classes ok\n[+]autoregister-completion ok\n"
+
 func TestHealth(t *testing.T) {
+	fails := errors.New("the disk is full")
 	for _, tc := range []struct {
 		path   string
 		ready  bool
+		read   error
 		status int
 		body   string
 	}{
-		{"/healthz", true, 200, "ok"},
-		{"/livez", false, 200, "ok"},
-		{"/readyz", true, 200, "ok"},
-		{"/readyz", false, 500, "[+]ping ok\n[-]serving failed: reason withheld\nreadyz check failed\n"},
-		{"/readyz?verbose", true, 200, "[+]ping ok\n[+]serving ok\nreadyz check passed\n"},
-		{"/readyz/serving", true, 200, "ok"},
-		{"/readyz/absent", true, 404, "404 page not found\n"},
-		{"/livez/serving", true, 404, "404 page not found\n"},
+		{"/healthz", true, nil, 200, "ok"},
+		{"/livez", false, nil, 200, "ok"},
+		{"/readyz", true, nil, 200, "ok"},
+		{"/readyz", false, nil, 500, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n" + bootstrapped + "[-]shutdown failed: reason withheld\nreadyz check failed\n"},
+		{"/readyz?verbose", true, nil, 200, "[+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
+		{"/livez", true, fails, 500, "[+]ping ok\n[-]etcd failed: reason withheld\n" + bootstrapped + "livez check failed\n"},
+		{"/livez?exclude=etcd", true, fails, 200, "ok"},
+		{"/livez?verbose&exclude=etcd&exclude=b&exclude=a", true, fails, 200, "[+]ping ok\n[+]etcd excluded: ok\n" + bootstrapped +
+			"warn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nlivez check passed\n"},
+		{"/livez/etcd", true, fails, 500, "internal server error: the disk is full\n"},
+		{"/livez/ping?verbose", true, fails, 200, "ok"},
+		{"/readyz/poststarthook/rbac/bootstrap-roles", true, nil, 200, "ok"},
+		{"/readyz/shutdown", true, nil, 200, "ok"},
+		{"/readyz/shutdown", false, nil, 500, "internal server error: process is shutting down\n"},
+		{"/readyz/absent", true, nil, 404, "404 page not found\n"},
+		{"/livez/shutdown", true, nil, 404, "404 page not found\n"},
 	} {
-		h := &health{ready: new(atomic.Bool)}
+		h := &health{ready: new(atomic.Bool), read: func() error { return tc.read }}
 		h.ready.Store(tc.ready)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
@@ -74,10 +90,23 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestHealthReadsTheStorage closes the storage of a server, which is then neither live nor ready.
+func TestHealthReadsTheStorage(t *testing.T) {
+	store := memory.New(memory.Options{})
+	read := reads(store)
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+	store.Close()
+	if read() == nil {
+		t.Error("a storage that is closed can be read")
+	}
+}
+
 // TestReadyChecks runs a check of the options, which passes and then fails.
 func TestReadyChecks(t *testing.T) {
 	var trouble error
-	h := &health{ready: new(atomic.Bool), checks: []ReadyCheck{{"controller/x", func() error { return trouble }}}}
+	h := &health{ready: new(atomic.Bool), read: func() error { return nil }, checks: []ReadyCheck{{"controller/x", func() error { return trouble }}}}
 	h.ready.Store(true)
 	get := func(path string) string {
 		w := httptest.NewRecorder()
@@ -90,10 +119,10 @@ func TestReadyChecks(t *testing.T) {
 		want    string
 	}{
 		{"/readyz", nil, "200 ok"},
-		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]serving ok\n[+]controller/x ok\nreadyz check passed\n"},
-		{"/readyz", errors.New("it failed"), "500 [+]ping ok\n[+]serving ok\n[-]controller/x failed: reason withheld\nreadyz check failed\n"},
-		{"/readyz/controller/x", errors.New("it failed"), "500 [-]controller/x failed: it failed\nreadyz check failed\n"},
-		{"/readyz/serving", errors.New("it failed"), "200 ok"},
+		{"/readyz?verbose", nil, "200 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]controller/x ok\n" + bootstrapped + "[+]shutdown ok\nreadyz check passed\n"},
+		{"/readyz", errors.New("it failed"), "500 [+]ping ok\n[+]etcd ok\n[+]etcd-readiness ok\n[-]controller/x failed: reason withheld\n" + bootstrapped + "[+]shutdown ok\nreadyz check failed\n"},
+		{"/readyz/controller/x", errors.New("it failed"), "500 internal server error: it failed\n"},
+		{"/readyz/shutdown", errors.New("it failed"), "200 ok"},
 		{"/livez", errors.New("it failed"), "200 ok"},
 		{"/healthz", errors.New("it failed"), "200 ok"},
 	} {

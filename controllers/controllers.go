@@ -22,6 +22,7 @@ import (
 	"flyball.dev/controllers/internal/inventory"
 	"flyball.dev/controllers/namespace"
 	"flyball.dev/controllers/nodelifecycle"
+	"flyball.dev/controllers/persistentvolume"
 	"flyball.dev/controllers/podgc"
 	"flyball.dev/controllers/pods"
 	"flyball.dev/controllers/replicaset"
@@ -30,6 +31,7 @@ import (
 	"flyball.dev/controllers/scheduler"
 	"flyball.dev/controllers/serviceaccount"
 	"flyball.dev/controllers/serviceaccounttoken"
+	"flyball.dev/controllers/servicecidr"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
 )
@@ -97,12 +99,14 @@ var descriptors = []descriptor{
 	{"endpointslicemirroring", withoutOptions(endpointslicemirroring.AddToManager)},
 	{"node-lifecycle", withoutOptions(nodelifecycle.AddToManager)},
 	{"resourcequota", withInventory(resourcequota.AddToManager)},
+	{"service-cidr", withoutOptions(servicecidr.AddToManager)},
 	{"scheduler", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
 		return scheduler.AddToManager(mgr, pods.NodeName)
 	}},
 	{"pods", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return pods.AddToManager(mgr, o.Pods)
 	}},
+	{"persistentvolume-binder", withoutOptions(persistentvolume.AddToManager)},
 	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return podgc.AddToManager(mgr, o.PodGC)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,8 @@ func TestVolumeProtection(t *testing.T) {
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
 		}}
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, Capacity: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+			StorageClassName: "other",
+			AccessModes:      claim.Spec.AccessModes, Capacity: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		}}
 		pod := quotaPod("user", "")
@@ -44,6 +46,39 @@ func TestVolumeProtection(t *testing.T) {
 		e.waitIdle()
 		if err := e.Get(ctx, client.ObjectKeyFromObject(claim), claim); !apierrors.IsNotFound(err) {
 			t.Errorf("a claim that is no longer in use: %v, %v", err, claim.Finalizers)
+		}
+	})
+}
+
+// TestVolumeAttributesClassProtection deletes a class that a claim has, and then the claim.
+func TestVolumeAttributesClassProtection(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		ctx := e.Context()
+		class := &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, DriverName: "example.com",
+			Parameters: map[string]string{"iops": "1"}}
+		unused := class.DeepCopy()
+		unused.Name = "unused"
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+			VolumeAttributesClassName: &class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+		}}
+		for _, obj := range []client.Object{class, unused, claim} {
+			e.must(e.Create(ctx, obj))
+		}
+		e.waitIdle()
+		e.must(e.Delete(ctx, class))
+		e.must(e.Delete(ctx, unused))
+		e.waitIdle()
+		if err := e.Get(ctx, client.ObjectKeyFromObject(class), class); err != nil || class.DeletionTimestamp == nil {
+			t.Errorf("a class in use: %v, %v", err, class.DeletionTimestamp)
+		}
+		if err := e.Get(ctx, client.ObjectKeyFromObject(unused), unused); !apierrors.IsNotFound(err) {
+			t.Errorf("a class that is not in use: %v", err)
+		}
+		e.must(e.Delete(ctx, claim))
+		e.waitIdle()
+		if err := e.Get(ctx, client.ObjectKeyFromObject(class), class); !apierrors.IsNotFound(err) {
+			t.Errorf("a class that is no longer in use: %v, %v", err, class.Finalizers)
 		}
 	})
 }

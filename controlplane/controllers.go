@@ -51,6 +51,8 @@ func newControllerManager(logger logr.Logger, o controllers.Options) (*controlle
 // start starts the controllers and returns without waiting for their caches.
 func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error {
 	skipNames := true // several control planes may run in one process
+	cfg = rest.CopyConfig(cfg)
+	cfg.WarningHandler = rest.NoWarnings{} // controllers use deprecated kinds, such as Endpoints
 	mgr, err := manager.New(cfg, manager.Options{
 		// The info messages of controllers are about the runtime, which is of no interest by
 		// default.

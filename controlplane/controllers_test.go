@@ -50,7 +50,7 @@ func TestFailedControllerIsNotReady(t *testing.T) {
 		synctest.Wait()
 
 		code, body := send(http.MethodGet, "/readyz", "", "")
-		for _, want := range []string{"[+]serving ok\n", "[-]controller/deployment failed: reason withheld\n", "[+]controller/pods ok\n", "[+]controller/replicaset ok\n", "readyz check failed\n"} {
+		for _, want := range []string{"[+]shutdown ok\n", "[-]controller/deployment failed: reason withheld\n", "[+]controller/pods ok\n", "[+]controller/replicaset ok\n", "readyz check failed\n"} {
 			if !strings.Contains(string(body), want) {
 				t.Errorf("%q is missing", want)
 			}

@@ -97,8 +97,8 @@ var plugins = []struct {
 // namespace.
 const ServiceAccount = "ServiceAccount"
 
-// StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes and
-// claims. Something must remove them, or these are never deleted.
+// StorageObjectInUseProtection is the name of the plugin that adds finalizers to new volumes,
+// claims and VolumeAttributesClasses. Something must remove them, or these are never deleted.
 const StorageObjectInUseProtection = "StorageObjectInUseProtection"
 
 // TaintNodesByCondition is the name of the plugin that gives new nodes a taint. Something must

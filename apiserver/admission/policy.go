@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -46,6 +47,20 @@ type policies[P, B class, E any] struct {
 type compiled[E any] struct {
 	version   [2]string
 	evaluator E
+}
+
+// newPolicies returns the policies of a resource, and their bindings. The caller sets what depends on
+// the kind: accessor, policyOf and dispatcher.
+func newPolicies[P, B class, E any](e Environment, h *admission.Handler, resource string, compile func(P) E) policies[P, B, E] {
+	bindings := strings.TrimSuffix(resource, "policies") + "policybindings"
+	return policies[P, B, E]{
+		Handler:     h,
+		environment: e,
+		policies:    newInformer[P](e, admissionv1.SchemeGroupVersion.WithResource(resource)),
+		bindings:    newInformer[B](e, admissionv1.SchemeGroupVersion.WithResource(bindings)),
+		compile:     compile,
+		compiled:    map[string]compiled[E]{},
+	}
 }
 
 // dispatch evaluates the policies that apply to a request.
@@ -125,15 +140,10 @@ type validatingPolicies struct {
 }
 
 func newValidatingPolicies(e Environment) admission.Interface {
-	v := &validatingPolicies{}
-	v.Handler = webhookHandler()
-	v.environment = e
-	v.policies.policies = newInformer[*admissionv1.ValidatingAdmissionPolicy](e, admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"))
-	v.bindings = newInformer[*admissionv1.ValidatingAdmissionPolicyBinding](e, admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"))
+	v := &validatingPolicies{newPolicies[*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding](
+		e, webhookHandler(), "validatingadmissionpolicies", compileValidating)}
 	v.accessor = validating.NewValidatingAdmissionPolicyAccessor
 	v.policyOf = func(b *admissionv1.ValidatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }
-	v.compile = compileValidating
-	v.compiled = map[string]compiled[validating.Validator]{}
 	v.dispatcher = validating.NewDispatcher(e.Authorizer, generic.NewPolicyMatcher(e.matcher()))
 	return v
 }
@@ -149,15 +159,10 @@ type mutatingPolicies struct {
 }
 
 func newMutatingPolicies(e Environment) admission.Interface {
-	m := &mutatingPolicies{}
-	m.Handler = admission.NewHandler(admission.Create, admission.Update, admission.Connect)
-	m.environment = e
-	m.policies.policies = newInformer[*admissionv1.MutatingAdmissionPolicy](e, admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"))
-	m.bindings = newInformer[*admissionv1.MutatingAdmissionPolicyBinding](e, admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"))
+	m := &mutatingPolicies{newPolicies[*admissionv1.MutatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicyBinding](
+		e, admission.NewHandler(admission.Create, admission.Update, admission.Connect), "mutatingadmissionpolicies", compileMutating)}
 	m.accessor = mutating.NewMutatingAdmissionPolicyAccessor
 	m.policyOf = func(b *admissionv1.MutatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }
-	m.compile = compileMutating
-	m.compiled = map[string]compiled[mutating.PolicyEvaluator]{}
 	m.dispatcher = mutating.NewDispatcher(e.Authorizer, e.matcher(), typeConverters{e})
 	return m
 }

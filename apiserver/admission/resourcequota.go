@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	upstream "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"flyball.dev/apiserver/managedfields"
 	"flyball.dev/internal/quota"
 )
 
@@ -118,6 +121,10 @@ func (q *resourceQuota) charge(ctx context.Context, a admission.Attributes, eval
 	return conflict
 }
 
+// quotaStatus computes who manages the fields of a quota's status.
+var quotaStatus = managedfields.ForType(reflect.TypeFor[corev1.ResourceQuota](), "v1",
+	fieldpath.NewSet(fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec")))
+
 // setUsed writes the usage of a quota if the quota has not changed.
 func (q *resourceQuota) setUsed(ctx context.Context, updated *corev1.ResourceQuota) error {
 	status, ok := q.environment.Status(q.quotas.stored.resource).(rest.Updater)
@@ -131,6 +138,8 @@ func (q *resourceQuota) setUsed(ctx context.Context, updated *corev1.ResourceQuo
 		}
 		changed := current.DeepCopy()
 		changed.Status.Used = updated.Status.Used
+		quotaStatus.Update(current, changed, managedfields.Write{Manager: "kube-apiserver",
+			Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"})
 		return changed, nil
 	})
 	_, _, err := status.Update(q.quotas.stored.scope(context.WithoutCancel(ctx), updated.Namespace), updated.Name, info,

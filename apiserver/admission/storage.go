@@ -10,14 +10,15 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Finalizers of volumes and claims that may be in use.
+// Finalizers of volumes, claims and classes of attributes that may be in use.
 const (
 	volumeProtection = "kubernetes.io/pv-protection"
 	claimProtection  = "kubernetes.io/pvc-protection"
+	classProtection  = "kubernetes.io/vac-protection"
 )
 
-// storageProtection adds a finalizer to new volumes and claims, with which they are not deleted
-// while they are in use. A controller removes it.
+// storageProtection adds a finalizer to new volumes, claims and VolumeAttributesClasses, with which
+// they are not deleted while they are in use. A controller removes it.
 type storageProtection struct{ *admission.Handler }
 
 var _ admission.MutationInterface = storageProtection{}
@@ -36,6 +37,8 @@ func (storageProtection) Admit(_ context.Context, a admission.Attributes, _ admi
 		obj.Finalizers = withFinalizer(obj.Finalizers, volumeProtection)
 	case *corev1.PersistentVolumeClaim:
 		obj.Finalizers = withFinalizer(obj.Finalizers, claimProtection)
+	case *storagev1.VolumeAttributesClass:
+		obj.Finalizers = withFinalizer(obj.Finalizers, classProtection)
 	}
 	return nil
 }

@@ -31,12 +31,15 @@ type Options struct {
 	ServiceNetwork netip.Prefix
 }
 
-// All returns the descriptions of all built-in kinds that are stored. Each call returns new ones,
+// All returns the descriptions of all built-in kinds but those that are computed. Each call returns new ones,
 // with state of their own, such as allocators, so every server needs its own list.
 func All(o Options) []kinds.Kind {
-	budgets := &core.Budgets{}
+	if !o.ServiceNetwork.IsValid() {
+		o.ServiceNetwork = core.DefaultServiceNetwork
+	}
+	budgets, binder, addresses := &core.Budgets{}, &core.Binder{}, &core.Addresses{Network: o.ServiceNetwork.Masked()}
 	return []kinds.Kind{
-		core.Namespaces(), core.Nodes(), core.Pods(budgets), core.PodTemplates(), core.Services(o.ServiceNetwork), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
+		core.Namespaces(), core.Nodes(), core.Pods(budgets, binder), core.Bindings(binder), core.PodTemplates(), core.Services(addresses), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),
 		apiregistration.APIServices(),
 		apps.Deployments(), apps.ReplicaSets(), apps.StatefulSets(), apps.DaemonSets(), apps.ControllerRevisions(),
@@ -45,7 +48,7 @@ func All(o Options) []kinds.Kind {
 		coordination.Leases(),
 		discovery.EndpointSlices(),
 		flowcontrol.FlowSchemas(), flowcontrol.PriorityLevels(),
-		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(), networking.ServiceCIDRs(), networking.IPAddresses(),
+		networking.Ingresses(), networking.IngressClasses(), networking.NetworkPolicies(), networking.ServiceCIDRs(addresses), networking.IPAddresses(addresses),
 		policy.PodDisruptionBudgets(budgets),
 		autoscaling.HorizontalPodAutoscalers(),
 		resource.ResourceClaims(), resource.ResourceClaimTemplates(), resource.ResourceSlices(), resource.DeviceClasses(), resource.DeviceTaintRules(),

@@ -9,7 +9,6 @@ func TestNetworkingValidation(t *testing.T) {
 			`spec.rules[0].host: Invalid value: "1.2.3.4": must be a DNS name, not an IP address`,
 			`spec.rules[0].http.paths[0].backend: Invalid value: "": resource or service backend is required`,
 			`spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path`,
-			`spec.rules[0].http.paths[1].backend: Required value: port name or number is required`,
 			`spec.rules[0].http.paths[1].pathType: Required value: pathType must be specified`}},
 	})
 	invalidWhen(t, `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {podSelector: {}, ingress: [{from: [{podSelector: {}}]}]}}`, map[string]change{
@@ -36,7 +35,7 @@ func TestStorageValidation(t *testing.T) {
 	})
 	forbiddenWhen(t, claim, map[string]change{
 		"bound":  {`spec: {volumeName: v}`, nil},
-		"larger": {`spec: {resources: {requests: {storage: 2Gi}}}`, []string{"spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"}},
+		"larger": {`spec: {resources: {requests: {storage: 2Gi}}}`, []string{"spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n@@ …"}},
 	})
 	forbiddenWhen(t, patched(t, claim, `status: {phase: Bound}`), map[string]change{
 		"larger":  {`spec: {resources: {requests: {storage: 2Gi}}}`, nil},
@@ -50,7 +49,7 @@ func TestStorageValidation(t *testing.T) {
 		"attributes":  {`spec: {volumeAttributesClassName: x}`, []string{"spec.csi: Required value: has to be specified when using volumeAttributesClassName"}},
 	})
 	forbiddenWhen(t, volume, map[string]change{
-		"source": {`spec: {hostPath: {path: /other}}`, []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"}},
+		"source": {`spec: {hostPath: {path: /other}}`, []string{"spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n@@ …"}},
 	})
 	const class = `{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, provisioner: example.com/disk}`
 	invalidWhen(t, class, map[string]change{
@@ -111,7 +110,13 @@ func TestPolicyValidation(t *testing.T) {
 		"order": {`spec: {minReplicas: 4}`, []string{"spec.maxReplicas: Invalid value: 3: must be greater than or equal to `minReplicas`"}},
 		"metric": {`spec: {metrics: [{type: Pods, resource: {name: cpu, target: {type: Utilization}}}]}`, []string{
 			"spec.metrics[0].pods: Required value: must populate information for the given metric source",
+			"spec.metrics[0].resource.target.averageUtilization: Required value: must set either a target raw value or a target utilization"}},
+		"metric of two sources": {`spec: {metrics: [{type: Pods, resource: {name: cpu}, pods: {metric: {name: m}, target: {type: AverageValue, averageValue: 1}}}]}`, []string{
 			"spec.metrics[0].resource: Forbidden: must populate the given metric source only"}},
+		"metric of no type": {`spec: {metrics: [{}]}`, []string{
+			"spec.metrics[0].type: Required value: must specify a metric source type",
+			`spec.metrics[0].type: Unsupported value: "": supported values: "ContainerResource", "External", "Object", "Pods", "Resource"`,
+			`spec.metrics[0].type: Unsupported value: "": supported values: "ContainerResource", "External", "Object", "Pods", "Resource"`}},
 	})
 }
 

@@ -16,8 +16,9 @@ import (
 
 // emptyMetadata checks that a review has no metadata.
 func emptyMetadata(m metav1.ObjectMeta, message string) field.ErrorList {
-	m.ManagedFields = nil
-	if equality.Semantic.DeepEqual(m, metav1.ObjectMeta{}) {
+	user := m
+	user.ManagedFields = nil // the server's
+	if equality.Semantic.DeepEqual(user, metav1.ObjectMeta{}) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("metadata"), m, message)}

@@ -9,6 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -48,6 +49,7 @@ func Reviews(users authenticator.Request, audiences authenticator.Audiences,
 }
 
 func selfSubject(ctx context.Context, r *authenticationv1.SelfSubjectReview) error {
+	r.ObjectMeta = metav1.ObjectMeta{CreationTimestamp: metav1.Now()}
 	if u, ok := request.UserFrom(ctx); ok {
 		r.Status.UserInfo = describeUser(u)
 	}

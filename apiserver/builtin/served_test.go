@@ -13,7 +13,7 @@ import (
 
 // notServed are the resources of kube-apiserver that this server does not have.
 var notServed = []string{
-	"bindings", "nodes/proxy", "services/proxy",
+	"nodes/proxy", "services/proxy",
 	"pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy",
 }
 

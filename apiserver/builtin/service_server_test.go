@@ -153,7 +153,7 @@ func TestServiceAllocation(t *testing.T) {
 	_, err := services.Create(ctx, service("conflicting", corev1.ServiceSpec{ClusterIP: ip}), metav1.CreateOptions{})
 	wantError(t, err, metav1.StatusReasonInvalid, "spec.clusterIPs: Invalid value", "failed to allocate IP "+ip+": provided IP is already allocated")
 	_, err = services.Create(ctx, service("outside", corev1.ServiceSpec{ClusterIP: "192.168.0.1"}), metav1.CreateOptions{})
-	wantError(t, err, metav1.StatusReasonInvalid, "the provided IP (192.168.0.1) is not in the valid range. The range of valid IPs is 10.96.0.0/12")
+	wantError(t, err, metav1.StatusReasonInvalid, "failed to allocate IP 192.168.0.1: the provided network does not match the current range")
 	taken := service("port", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: number}}})
 	_, err = services.Create(ctx, taken, metav1.CreateOptions{})
 	wantError(t, err, metav1.StatusReasonInvalid, "spec.ports[0].nodePort: Invalid value", "provided port is already allocated")

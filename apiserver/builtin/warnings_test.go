@@ -81,7 +81,7 @@ func TestUnenforcedWarnings(t *testing.T) {
 			"this server stores flowschemas but does not enforce them: no request has to wait"},
 		{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"}, false,
 			`{apiVersion: networking.k8s.io/v1, kind: ServiceCIDR, metadata: {name: x}, spec: {cidrs: [10.0.0.0/16]}}`,
-			"this server stores servicecidrs but does not enforce them: no service gets an address from them"},
+			""},
 		{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "deviceclasses"}, false,
 			`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: x}, spec: {}}`,
 			"this server stores deviceclasses but does not enforce them: no device is allocated"},

@@ -121,11 +121,7 @@ func TestLegacyAndAggregatedAreEqual(t *testing.T) {
 	for i, old := range legacyResources {
 		slices.SortFunc(aggregatedResources[i].APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 		for j, r := range old.APIResources {
-			r.StorageVersionHash = "" // not in the aggregated form, which always names the kind in full
-			if r.Version == "" {
-				gv, _ := schema.ParseGroupVersion(old.GroupVersion)
-				r.Group, r.Version = gv.Group, gv.Version
-			}
+			r.StorageVersionHash = "" // not in the aggregated form
 			other := aggregatedResources[i].APIResources[j]
 			if strings.Contains(r.Name, "/") {
 				other.SingularName = "" // the client repeats the parent's

@@ -179,6 +179,11 @@ func resourceDiscovery(r *resource.Resource) apidiscoveryv2.APIResourceDiscovery
 	return entry
 }
 
+// responseKind returns the kind of a resource, that of a built-in one without the group and version
+// if they are those of the list, as in kube-apiserver.
 func responseKind(r *resource.Resource) *metav1.GroupVersionKind {
+	if r.OpenAPI == nil && !r.Remote && r.Kind.GroupVersion() == r.GroupVersion {
+		return &metav1.GroupVersionKind{Kind: r.Kind.Kind}
+	}
 	return &metav1.GroupVersionKind{Group: r.Kind.Group, Version: r.Kind.Version, Kind: r.Kind.Kind}
 }

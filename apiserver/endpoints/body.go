@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 )
@@ -36,6 +37,10 @@ func readBody(r *http.Request, limit int64) error {
 	}
 	if tooDeep(r.Header.Get("Content-Type"), data) {
 		return errors.NewBadRequest(fmt.Sprintf("the request body is nested more than %d levels deep", maxDepth))
+	}
+	if isJSON(r.Header.Get("Content-Type")) && !utf8.Valid(data) {
+		// Decoders of JSON do so too, but not in what is stored as it is, which could not be read as YAML.
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
 	body := &bufferedBody{bytes: data}
 	body.Reset(data)

@@ -22,7 +22,7 @@ const maxDepth = 128
 func tooDeep(contentType string, data []byte) bool {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
-	case mediaType == "" || strings.HasSuffix(mediaType, "json"):
+	case isJSON(contentType):
 		return jsonTooDeep(data)
 	case strings.HasSuffix(mediaType, "yaml"):
 		return yamlTooDeep(data)
@@ -30,6 +30,13 @@ func tooDeep(contentType string, data []byte) bool {
 		return protobufTooDeep(bytes.TrimPrefix(data, []byte("k8s\x00")), maxDepth)
 	}
 	return false
+}
+
+// isJSON reports whether a media type, with parameters, is one of JSON, as it is if there is none.
+func isJSON(contentType string) bool {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
+	return mediaType == "" || strings.HasSuffix(mediaType, "json")
 }
 
 func jsonTooDeep(data []byte) bool {

@@ -3,6 +3,7 @@ package endpoints
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -29,6 +31,8 @@ type Handler struct {
 	admission  admission.Interface
 	serializer runtime.NegotiatedSerializer
 	notFound   http.Handler
+	// mediaTypes are those of the serializer, and listMediaTypes also those of watches.
+	mediaTypes, listMediaTypes []string
 
 	mu         sync.RWMutex
 	generation uint64
@@ -39,8 +43,9 @@ type Handler struct {
 // notFound; errors about the request itself are encoded with serializer.
 func New(catalog *resource.Catalog, admit admission.Interface, serializer runtime.NegotiatedSerializer,
 	notFound http.Handler) *Handler {
+	types, streams := negotiation.MediaTypesForSerializer(serializer)
 	return &Handler{catalog: catalog, admission: admit, serializer: serializer, notFound: notFound,
-		verbs: map[*resource.Resource]verbs{}}
+		mediaTypes: types, listMediaTypes: slices.Concat(types, streams), verbs: map[*resource.Resource]verbs{}}
 }
 
 // ServeHTTP calls the handler of the request's resource and verb.
@@ -76,6 +81,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if handle == nil || r.Method == http.MethodHead || !namespaceMatches(served, info) || !nameMatches(served, info) {
 		responsewriters.ErrorNegotiated(methodNotAllowed(served, gvr.GroupResource(), info.Verb),
 			h.serializer, gvr.GroupVersion(), w, r)
+		return
+	}
+	if err := h.checkMediaTypes(r, served, info.Verb); err != nil {
+		responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
 	monitored(w, r, info, func(w http.ResponseWriter) {
@@ -114,6 +123,9 @@ func hasBody(verb string) bool {
 func scopeMatches(r *resource.Resource, info *request.RequestInfo) bool {
 	if len(info.Parts) > 3 || r.OpenAPI != nil && !namespaceMatches(r, info) {
 		return false
+	}
+	if r.ListKind == "" && info.Subresource == "" && (pathName(info) != "" || r.Namespaced && info.Namespace == "") {
+		return false // what can only be created has no paths but that one
 	}
 	if !r.Namespaced {
 		return info.Namespace == "" || info.Resource == "namespaces"

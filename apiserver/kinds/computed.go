@@ -44,7 +44,7 @@ func (c Computed[T]) install(i *installer) error {
 	}
 	storage := computedREST[T]{
 		tables[T]{&Of[T]{Type: c.Type, Plural: c.Plural, Cluster: true, Columns: c.Columns, Bare: c.Bare, Row: c.Row}},
-		c, schema.GroupResource{Group: gvk.Group, Resource: c.Plural}, strings.ToLower(gvk.Kind),
+		c, schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)}, strings.ToLower(gvk.Kind),
 	}
 	served := &resource.Resource{
 		GroupVersion: gvk.GroupVersion(), Kind: gvk, ListKind: gvk.Kind + "List", Name: c.Plural, Singular: storage.singular,
@@ -59,7 +59,7 @@ func (c Computed[T]) install(i *installer) error {
 type computedREST[T Object] struct {
 	tables[T]
 	kind     Computed[T]
-	resource schema.GroupResource
+	resource schema.GroupResource // in errors, where kube-apiserver has the singular
 	singular string
 }
 

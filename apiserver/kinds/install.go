@@ -286,7 +286,11 @@ func (k *Of[T]) resource(i *installer, served, stored schema.GroupVersionKind, s
 		if err != nil {
 			return nil, err
 		}
-		if err := sub(name, kind, kind.GroupVersion(), storage, nil); err != nil {
+		var filters map[fieldpath.APIVersion]fieldpath.Filter
+		if s, ok := storage.(rest.ResetFieldsStrategy); ok {
+			filters = fieldpath.NewExcludeFilterSetMap(s.GetResetFields())
+		}
+		if err := sub(name, kind, kind.GroupVersion(), storage, filters); err != nil {
 			return nil, err
 		}
 		if creater, ok := storage.(rest.NamedCreater); ok && !isUpdater(storage) {
@@ -413,6 +417,7 @@ func (i *installer) deprecated(kind schema.GroupVersionKind) string {
 	if !deprecation.IsDeprecated(obj, major, minor) {
 		return ""
 	}
+	obj.GetObjectKind().SetGroupVersionKind(kind) // the message has it
 	return deprecation.WarningMessage(obj)
 }
 

@@ -168,12 +168,15 @@ type ScaleOf[T Object] struct {
 	Selector       func(obj T) *metav1.LabelSelector
 }
 
-// Stored gives the subresources of a kind access to its stored objects.
+// Stored gives the subresources of a kind access to its stored objects. Its writes do not call the
+// allocator of the kind.
 type Stored[T Object] interface {
 	// Get returns an object, which is shared and must not be changed.
 	Get(ctx context.Context, name string) (T, error)
 	// List calls yield with each object in all namespaces.
 	List(ctx context.Context, yield func(obj T)) error
+	// Create creates an object, in the name of the server.
+	Create(ctx context.Context, obj T) error
 	// Update updates the object, and retries on conflict. change may be called several times, each
 	// time with a copy of the current object. dryRun is as in the options of the request.
 	Update(ctx context.Context, name string, dryRun []string, change func(obj T) error) (T, error)
@@ -192,8 +195,8 @@ type ResourceAllocator[T Object] interface {
 	Release(obj T)
 }
 
-// Kind is the description of a kind of any Go type; [Of], [Review] and
-// [Computed] implement it.
+// Kind is the description of a kind of any Go type; [Of], [Computed], [Action] and [Review] implement
+// it.
 type Kind interface {
 	// Register adds the defaults and selectable fields of the kind to the scheme that has its type.
 	Register(*runtime.Scheme)

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -10,16 +11,24 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/managedfields"
 )
 
 // stored implements [Stored] with a kind's registry.
-type stored[T Object] struct{ store *registry.Store }
+type stored[T Object] struct {
+	store      *registry.Store
+	apiVersion string
+}
+
+// manager is the field manager of what the server itself creates.
+const manager = "kube-apiserver"
 
 func newStored[T Object](store *registry.Store, s *strategy[T]) Stored[T] {
 	writes := *store
 	writes.UpdateStrategy = customStrategy[T]{s}
-	writes.BeginUpdate, writes.AfterUpdate = nil, nil
-	return stored[T]{&writes}
+	writes.BeginCreate, writes.BeginUpdate, writes.AfterUpdate, writes.AfterDelete = nil, nil, nil, nil
+	return stored[T]{&writes, s.version.String()}
 }
 
 func (s stored[T]) Get(ctx context.Context, name string) (T, error) {
@@ -40,6 +49,13 @@ func (s stored[T]) List(ctx context.Context, yield func(T)) error {
 		yield(obj.(T))
 		return nil
 	})
+}
+
+func (s stored[T]) Create(ctx context.Context, obj T) error {
+	managedfields.ForType(reflect.TypeOf(obj).Elem(), s.apiVersion, nil).
+		Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
+	_, err := s.store.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	return err
 }
 
 func (s stored[T]) Update(ctx context.Context, name string, dryRun []string, change func(T) error) (T, error) {

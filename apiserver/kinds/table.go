@@ -56,6 +56,10 @@ func (t tables[T]) columns() []metav1.TableColumnDefinition {
 func (t tables[T]) cells(obj T) []any {
 	var cells []any
 	if t.kind.Row != nil {
+		if obj.GetName() == "" && t.kind.Default != nil { // a bookmark, which is empty
+			obj = obj.DeepCopyObject().(T)
+			t.kind.Default(obj)
+		}
 		cells = t.kind.Row(obj)
 	}
 	if t.kind.Bare {

@@ -26,6 +26,7 @@ type document struct {
 type encoded struct {
 	body []byte
 	etag string // the same for all encodings, since responses vary with Accept
+	made time.Time
 	err  error
 }
 
@@ -59,7 +60,7 @@ func newDocument(formats []format, build func() ([]byte, error)) *document {
 	d.json = sync.OnceValue(func() encoded {
 		body, err := build()
 		sum := sha512.Sum512(body)
-		return encoded{body, strings.ToUpper(hex.EncodeToString(sum[:])), err}
+		return encoded{body, strings.ToUpper(hex.EncodeToString(sum[:])), time.Now(), err}
 	})
 	for _, f := range formats {
 		if f.fromJSON != nil && d.others[f.mediaType] == nil {
@@ -109,7 +110,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/"+f.mediaType)
 	w.Header().Set("Etag", strconv.Quote(c.etag))
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.body))
+	http.ServeContent(w, r, "", c.made, bytes.NewReader(c.body))
 }
 
 // serveHashed serves a document under its hash, cacheable for ever, and redirects from an outdated

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,7 +44,7 @@ func newModels(scheme *runtime.Scheme) *models {
 }
 
 var (
-	info     = &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: "v" + resource.Release}}
+	info     = &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: minor(resource.Release)}}
 	security = spec.SecurityDefinitions{"BearerToken": {SecuritySchemeProps: spec.SecuritySchemeProps{
 		Type: "apiKey", Name: "authorization", In: "header", Description: "Bearer Token authentication"}}}
 )
@@ -91,7 +92,7 @@ func (m *models) v3(v *resource.Version) ([]byte, error) {
 	doc := &spec3.OpenAPI{
 		Version:    "3.0.0",
 		Info:       info,
-		Paths:      openapiconv.ConvertPaths(&spec.Paths{Paths: b.items}),
+		Paths:      pathsV3(b.items),
 		Components: openapiconv.ConvertComponents(security, spec.Definitions{}, nil, nil),
 	}
 	for _, d := range b.definitions() {
@@ -106,6 +107,23 @@ func (m *models) v3(v *resource.Version) ([]byte, error) {
 		addMissing(doc.Components.Schemas, own.Components.Schemas)
 	}
 	return doc.MarshalJSON()
+}
+
+// minor returns a release without its patch version.
+func minor(release string) string { return release[:strings.LastIndexByte(release, '.')] }
+
+// pathsV3 converts operations. In version 2, whether a body is required is a property of a parameter,
+// which is lost in the conversion.
+func pathsV3(items map[string]spec.PathItem) *spec3.Paths {
+	converted := openapiconv.ConvertPaths(&spec.Paths{Paths: items})
+	for _, item := range converted.Paths {
+		for _, op := range []*spec3.Operation{item.Put, item.Post, item.Patch} {
+			if op != nil && op.RequestBody != nil {
+				op.RequestBody.Required = true
+			}
+		}
+	}
+	return converted
 }
 
 func addMissing[V any](to, from map[string]V) {

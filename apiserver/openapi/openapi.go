@@ -31,13 +31,16 @@ const (
 // The Go types of resources without a scope are those of the scheme, which also has the groups and
 // versions of shared kinds.
 func New(catalog *resource.Catalog, scheme *runtime.Scheme) http.Handler {
-	return gziphandler.GzipHandler(&handler{catalog: catalog, models: newModels(scheme)})
+	h := &handler{catalog: catalog, models: newModels(scheme)}
+	h.v2 = gziphandler.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.documents().v2.serve(w, r) }))
+	return h
 }
 
 // handler serves the documents. It caches those of one snapshot of the catalog.
 type handler struct {
 	catalog *resource.Catalog
 	models  *models
+	v2      http.Handler // compresses, as in kube-apiserver, which does not compress the others
 
 	mu      sync.Mutex
 	current *documents
@@ -61,7 +64,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	docs := h.documents()
 	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
 	case v2Path:
-		docs.v2.serve(w, r)
+		h.v2.ServeHTTP(w, r)
 	case v3Path:
 		docs.index.serve(w, r)
 	default:

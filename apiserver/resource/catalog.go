@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +23,8 @@ type Catalog struct {
 type Snapshot struct {
 	// Generation rises by one with every change of the catalog.
 	Generation uint64
-	// Groups are in the order of discovery: the core group, Kubernetes' other groups, then all others,
-	// each by name.
+	// Groups are in the order of discovery: the core group, Kubernetes' other groups by their
+	// priorities, then all others by name.
 	Groups []*Group
 
 	byPath   map[schema.GroupVersionResource]*Resource
@@ -102,7 +104,7 @@ func build(generation uint64, sources map[string][]*Resource) *Snapshot {
 			v.Resources = append(v.Resources, r)
 		}
 	}
-	slices.SortFunc(s.Groups, func(a, b *Group) int { return compareGroups(a.Name, b.Name) })
+	slices.SortFunc(s.Groups, compareGroups)
 	for _, g := range s.Groups {
 		slices.SortFunc(g.Versions, func(a, b *Version) int {
 			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
@@ -114,24 +116,21 @@ func build(generation uint64, sources map[string][]*Resource) *Snapshot {
 	return s
 }
 
-// compareGroups puts Kubernetes' own groups, which have no dot or end in .k8s.io, before all
-// others.
-func compareGroups(a, b string) int {
-	if x, y := rank(a), rank(b); x != y {
-		return x - y
-	}
-	return strings.Compare(a, b)
+// compareGroups puts groups of a higher priority first: the core group, Kubernetes' other groups, then
+// all others, by name.
+func compareGroups(a, b *Group) int {
+	return cmp.Or(cmp.Compare(b.priority(), a.priority()), strings.Compare(a.Name, b.Name))
 }
 
-func rank(group string) int {
-	switch {
-	case group == "":
-		return 0
-	case !strings.Contains(group, "."):
-		return 1
-	case strings.HasSuffix(group, ".k8s.io"):
-		return 2
-	default:
-		return 3
+// priority returns the highest priority of the group's versions.
+func (g *Group) priority() int32 {
+	if g.Name == "" {
+		return math.MaxInt32
 	}
+	highest := int32(0)
+	for _, v := range g.Versions {
+		p, _ := PriorityOf(v.GroupVersion)
+		highest = max(highest, p.Group)
+	}
+	return highest
 }

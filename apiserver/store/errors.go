@@ -21,6 +21,14 @@ const (
 		"then as of now, so that what was created, changed or deleted in the meantime may show up in it or not."
 )
 
+// versionOnCreate is upstream's error for a new object that has a resource version, as an error of the
+// client.
+type versionOnCreate struct{ *apierrors.StatusError }
+
+var errVersionOnCreate = versionOnCreate{apierrors.NewBadRequest(apistorage.ErrResourceVersionSetOnCreate.Error())}
+
+func (versionOnCreate) Unwrap() error { return apistorage.ErrResourceVersionSetOnCreate }
+
 // fromBackend translates an error of the backend for a key to one that the registry knows, or
 // returns it as it is. Only a create can end in a conflict: updates and deletions retry.
 func fromBackend(key string, err error) error {

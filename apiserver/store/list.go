@@ -192,7 +192,7 @@ func (s *Store) await(ctx context.Context, revision uint64) error {
 		select {
 		case <-w.Ready():
 		case <-ctx.Done():
-			return ctx.Err()
+			return apistorage.NewTooLargeResourceVersionError(revision, latest, retryAfter)
 		case <-timer.C:
 			return apistorage.NewTooLargeResourceVersionError(revision, latest, retryAfter)
 		}

@@ -75,7 +75,7 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 		return err
 	}
 	if version, err := s.versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
-		return apistorage.ErrResourceVersionSetOnCreate
+		return errVersionOnCreate
 	}
 	data, err := s.encode(obj)
 	if err != nil {

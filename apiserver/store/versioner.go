@@ -1,14 +1,13 @@
 package store
 
 import (
-	"fmt"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// versioner is upstream's, except that a resource version that is not a number is a client error.
+// versioner is upstream's, except that a resource version that is not a number is a client error. Its
+// message names the field; callers that parse the version of a list say what is wrong with it.
 type versioner struct{ apistorage.APIObjectVersioner }
 
 // ObjectResourceVersion implements storage.Versioner.
@@ -27,5 +26,5 @@ func badVersion(err error) error {
 	if err == nil {
 		return nil
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	return apierrors.NewBadRequest(err.Error())
 }

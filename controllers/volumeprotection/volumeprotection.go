@@ -1,5 +1,5 @@
-// Package volumeprotection removes the finalizers that protect persistent volumes and claims which
-// are in use from their deletion.
+// Package volumeprotection removes the finalizers that protect persistent volumes, claims and classes
+// of their attributes which are in use from their deletion.
 package volumeprotection
 
 import (
@@ -22,9 +22,10 @@ import (
 const (
 	volumeFinalizer = "kubernetes.io/pv-protection"
 	claimFinalizer  = "kubernetes.io/pvc-protection"
+	classFinalizer  = "kubernetes.io/vac-protection"
 )
 
-// AddToManager adds the controllers of claims and of volumes.
+// AddToManager adds the controllers of claims, volumes and VolumeAttributesClasses.
 func AddToManager(mgr manager.Manager) error {
 	claims := &claimReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	err := builder.ControllerManagedBy(mgr).
@@ -38,10 +39,14 @@ func AddToManager(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	return builder.ControllerManagedBy(mgr).
+	err = builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-protection").
 		For(&corev1.PersistentVolume{}, builder.WithPredicates(predicate.NewPredicateFuncs(deleting))).
 		Complete(&volumeReconciler{client: mgr.GetClient()})
+	if err != nil {
+		return err
+	}
+	return addClasses(mgr)
 }
 
 func deleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
@@ -53,24 +58,10 @@ func podEnded(e event.UpdateEvent) bool {
 // claimsOf returns the claims that a pod uses.
 func claimsOf(_ context.Context, obj client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	for _, name := range claimNames(obj.(*corev1.Pod)) {
+	for _, name := range podstate.Claims(obj.(*corev1.Pod)) {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
 	}
 	return requests
-}
-
-// claimNames returns the names of the claims that a pod uses, by reference or as ephemeral volumes.
-func claimNames(pod *corev1.Pod) []string {
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
-		}
-	}
-	return names
 }
 
 // claimReconciler removes the finalizer of claims that are deleted and that no pod uses.
@@ -108,7 +99,7 @@ func uses(pod *corev1.Pod, claim string) bool {
 	if podstate.Finished(pod) {
 		return false
 	}
-	for _, name := range claimNames(pod) {
+	for _, name := range podstate.Claims(pod) {
 		if name == claim {
 			return true
 		}

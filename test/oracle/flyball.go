@@ -16,7 +16,7 @@ func startFlyball(ctx context.Context) (*server, *controlplane.ControlPlane, err
 		Listen:             "127.0.0.1:0",
 		WithoutControllers: true,
 		Admission: admission.Options{
-			Enable: []string{admission.ServiceAccount, admission.StorageObjectInUseProtection, "NodeRestriction"},
+			Enable: []string{admission.ServiceAccount, admission.StorageObjectInUseProtection, admission.TaintNodesByCondition, "NodeRestriction"},
 		},
 	})
 	if err != nil {

@@ -96,6 +96,10 @@ func (g guards) binding(ctx context.Context, resource, name string, role rbacv1.
 		return nil
 	}
 	rules, err := g.evaluator.roleRules(role, namespace)
+	if apierrors.IsNotFound(err) {
+		// kube-apiserver's error has the resource of the request, not the role's.
+		return apierrors.NewNotFound(rbacv1.Resource(resource), role.Name)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package admissionregistration
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	upstream "k8s.io/apiserver/pkg/util/webhook"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -25,7 +25,7 @@ func ValidatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.ValidatingWebhookConfiguration]{
 		Type: &admissionv1.ValidatingWebhookConfiguration{}, List: &admissionv1.ValidatingWebhookConfigurationList{},
 		Plural: "validatingwebhookconfigurations", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true,
+		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.ValidatingWebhookConfiguration) {
 			for i := range c.Webhooks {
@@ -45,7 +45,7 @@ func MutatingWebhooks() kinds.Kind {
 	return kinds.Of[*admissionv1.MutatingWebhookConfiguration]{
 		Type: &admissionv1.MutatingWebhookConfiguration{}, List: &admissionv1.MutatingWebhookConfigurationList{},
 		Plural: "mutatingwebhookconfigurations", Categories: []string{"api-extensions"},
-		Cluster: true, Generation: true,
+		Cluster: true, Generation: true, NoUnconditionalUpdate: true,
 		Name: fieldrules.NameIsSubdomain,
 		Default: func(c *admissionv1.MutatingWebhookConfiguration) {
 			for i := range c.Webhooks {
@@ -174,7 +174,7 @@ func reviewVersions(versions []string, fldPath *fieldrules.Path) field.ErrorList
 		errs = append(errs, fieldrules.Invalid(validation.IsDNS1035Label(v), v, &at, "")...)
 		known = known || v == "v1" || v == "v1beta1"
 	}
-	if !known && len(errs) == 0 {
+	if !known {
 		errs = append(errs, field.Invalid(list.Field(), versions, "must include at least one of v1, v1beta1"))
 	}
 	return errs
@@ -249,47 +249,18 @@ func resourceWildcards(resources []string, fldPath *fieldrules.Path) field.Error
 	return errs
 }
 
+// webhookClient checks where a webhook is.
 func webhookClient(c *admissionv1.WebhookClientConfig, fldPath *fieldrules.Path) field.ErrorList {
-	switch {
-	case (c.URL == nil) == (c.Service == nil):
+	switch s := c.Service; {
+	case (c.URL == nil) == (s == nil):
 		return field.ErrorList{field.Required(fldPath.Field(), "exactly one of url or service is required")}
 	case c.URL != nil:
-		return webhookURL(*c.URL, fldPath)
-	}
-	at := fldPath.Child("service")
-	errs := append(fieldrules.Required(c.Service.Name, &at, "name"),
-		fieldrules.Required(c.Service.Namespace, &at, "namespace")...)
-	if c.Service.Port != nil {
-		errs = append(errs, fieldrules.Port(*c.Service.Port, &at, "port")...)
-	}
-	if p := c.Service.Path; p != nil && *p != "" && !strings.HasPrefix(*p, "/") {
-		errs = append(errs, field.Invalid(at.ChildField("path"), *p, "must start with a '/'"))
-	}
-	return errs
-}
-
-// webhookURL checks that a URL has only a host, a port and a path.
-func webhookURL(s string, fldPath *fieldrules.Path) field.ErrorList {
-	const form = "; desired format: https://host[/path]"
-	u, err := url.Parse(s)
-	if err != nil {
-		return field.ErrorList{field.Required(fldPath.ChildField("url"), "url must be a valid URL: "+err.Error()+form)}
-	}
-	var errs field.ErrorList
-	for _, bad := range [...]struct {
-		is    bool
-		value string
-		why   string
-	}{
-		{u.Scheme != "https", u.Scheme, "'https' is the only allowed URL scheme" + form},
-		{u.Host == "", u.Host, "host must be specified" + form},
-		{u.User != nil, "", "user information is not permitted in the URL"},
-		{u.Fragment != "", u.Fragment, "fragments are not permitted in the URL"},
-		{u.RawQuery != "", u.RawQuery, "query parameters are not permitted in the URL"},
-	} {
-		if bad.is {
-			errs = append(errs, field.Invalid(fldPath.ChildField("url"), bad.value, bad.why))
+		return upstream.ValidateWebhookURL(fldPath.ChildField("url"), *c.URL, true)
+	default:
+		port := webhookPort
+		if s.Port != nil {
+			port = *s.Port
 		}
+		return upstream.ValidateWebhookService(fldPath.ChildField("service"), s.Namespace, s.Name, s.Path, port)
 	}
-	return errs
 }

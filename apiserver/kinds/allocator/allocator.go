@@ -60,30 +60,32 @@ func (a *Allocator[K]) Allocate(k K, w *Write) bool {
 }
 
 // Rollback releases what this write allocated, unless the owner had it before or a later write has
-// allocated it too.
-func (a *Allocator[K]) Rollback(w *Write) {
-	a.drop(w.Owner, func(_ K, held allocation) bool { return held.write == w && held.fresh })
+// allocated it too, and returns it.
+func (a *Allocator[K]) Rollback(w *Write) []K {
+	return a.drop(w.Owner, func(_ K, held allocation) bool { return held.write == w && held.fresh })
 }
 
-// Commit releases what the owner had before a revision and does not have in it.
-func (a *Allocator[K]) Commit(owner types.UID, revision uint64, has []K) {
-	a.drop(owner, func(k K, held allocation) bool { return held.revision < revision && !slices.Contains(has, k) })
+// Commit releases what the owner had before a revision and does not have in it, and returns it.
+func (a *Allocator[K]) Commit(owner types.UID, revision uint64, has []K) []K {
+	return a.drop(owner, func(k K, held allocation) bool { return held.revision < revision && !slices.Contains(has, k) })
 }
 
-// Release releases all that the owner has.
-func (a *Allocator[K]) Release(owner types.UID) {
-	a.drop(owner, func(K, allocation) bool { return true })
+// Release releases all that the owner has, and returns it.
+func (a *Allocator[K]) Release(owner types.UID) []K {
+	return a.drop(owner, func(K, allocation) bool { return true })
 }
 
-func (a *Allocator[K]) drop(owner types.UID, which func(K, allocation) bool) {
+func (a *Allocator[K]) drop(owner types.UID, which func(K, allocation) bool) (dropped []K) {
 	kept := slices.DeleteFunc(a.owners[owner], func(k K) bool {
 		if !which(k, a.allocations[k]) {
 			return false
 		}
 		delete(a.allocations, k)
+		dropped = append(dropped, k)
 		return true
 	})
 	if a.owners[owner] = kept; len(kept) == 0 {
 		delete(a.owners, owner)
 	}
+	return dropped
 }

@@ -15,6 +15,7 @@ import (
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
 	"flyball.dev/apiserver/kinds/fieldrules"
+	"flyball.dev/apiserver/resource"
 )
 
 // APIServices describes the kind APIService.
@@ -138,38 +139,6 @@ const (
 	ManagedOnStart = "onstart"
 )
 
-// priority is the order of a group among all groups, and that of a version in its group.
-type priority struct{ group, version int32 }
-
-// priorities are those of Kubernetes' own group versions.
-var priorities = map[schema.GroupVersion]priority{
-	{Group: "", Version: "v1"}:                             {18000, 1},
-	{Group: "apps", Version: "v1"}:                         {17800, 15},
-	{Group: "events.k8s.io", Version: "v1"}:                {17750, 15},
-	{Group: "authentication.k8s.io", Version: "v1"}:        {17700, 15},
-	{Group: "authorization.k8s.io", Version: "v1"}:         {17600, 15},
-	{Group: "autoscaling", Version: "v1"}:                  {17500, 15},
-	{Group: "autoscaling", Version: "v2"}:                  {17500, 30},
-	{Group: "batch", Version: "v1"}:                        {17400, 15},
-	{Group: "certificates.k8s.io", Version: "v1"}:          {17300, 15},
-	{Group: "networking.k8s.io", Version: "v1"}:            {17200, 15},
-	{Group: "policy", Version: "v1"}:                       {17100, 15},
-	{Group: "rbac.authorization.k8s.io", Version: "v1"}:    {17000, 15},
-	{Group: "storage.k8s.io", Version: "v1"}:               {16800, 15},
-	{Group: "apiextensions.k8s.io", Version: "v1"}:         {16700, 15},
-	{Group: "admissionregistration.k8s.io", Version: "v1"}: {16700, 15},
-	{Group: "scheduling.k8s.io", Version: "v1"}:            {16600, 15},
-	{Group: "coordination.k8s.io", Version: "v1"}:          {16500, 15},
-	{Group: "node.k8s.io", Version: "v1"}:                  {16300, 15},
-	{Group: "discovery.k8s.io", Version: "v1"}:             {16200, 15},
-	{Group: "resource.k8s.io", Version: "v1"}:              {16200, 21},
-	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {16100, 21},
-	{Group: "storagemigration.k8s.io", Version: "v1"}:      {15800, 15},
-}
-
-// customPriority is that of all custom resources.
-var customPriority = priority{1000, 100}
-
 // Local returns the APIService of a group version that the server serves itself; false for the
 // group of APIServices, which has none.
 func Local(gv schema.GroupVersion) (*apiregistrationv1.APIService, bool) {
@@ -177,14 +146,14 @@ func Local(gv schema.GroupVersion) (*apiregistrationv1.APIService, bool) {
 		return nil, false
 	}
 	managed := ManagedOnStart
-	p, ok := priorities[gv]
-	if !ok {
-		managed, p = Managed, customPriority
+	p, builtin := resource.PriorityOf(gv)
+	if !builtin {
+		managed = Managed
 	}
 	return &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group, Labels: map[string]string{ManagedLabel: managed}},
 		Spec: apiregistrationv1.APIServiceSpec{
-			Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: p.group, VersionPriority: p.version,
+			Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: p.Group, VersionPriority: p.Version,
 		},
 	}, true
 }

@@ -127,16 +127,26 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 
 // statefulTemplate checks the template with the volumes of the claims added.
 func statefulTemplate(spec *appsv1.StatefulSetSpec) field.ErrorList {
-	if len(spec.VolumeClaimTemplates) == 0 {
-		return workload.RestartsAlways(&spec.Template, "ReplicaSet")
-	}
 	t := spec.Template
-	t.Spec.Volumes = slices.Clone(t.Spec.Volumes)
-	for _, c := range spec.VolumeClaimTemplates {
-		t.Spec.Volumes = slices.DeleteFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == c.Name })
-		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}})
+	t.Spec.Subdomain, t.Spec.Hostname = "", "" // the controller replaces them
+	if len(spec.VolumeClaimTemplates) == 0 {
+		return workload.RestartsAlways(&t, "ReplicaSet")
 	}
+	var volumes []corev1.Volume // those of claims first, each name once
+	for i, c := range spec.VolumeClaimTemplates {
+		same := func(o corev1.PersistentVolumeClaim) bool { return o.Name == c.Name }
+		if !slices.ContainsFunc(spec.VolumeClaimTemplates[:i], same) {
+			volumes = append(volumes, corev1.Volume{Name: c.Name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}})
+		}
+	}
+	claims := volumes
+	for _, v := range t.Spec.Volumes {
+		if !slices.ContainsFunc(claims, func(c corev1.Volume) bool { return c.Name == v.Name }) {
+			volumes = append(volumes, v)
+		}
+	}
+	t.Spec.Volumes = volumes
 	return workload.RestartsAlways(&t, "ReplicaSet")
 }
 

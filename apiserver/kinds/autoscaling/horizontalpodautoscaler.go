@@ -168,78 +168,73 @@ func pathSegment(s string, at *fieldrules.Path, name, none string) field.ErrorLi
 	return fieldrules.Invalid(fieldrules.NameIsPathSegment(s, false), s, at, name)
 }
 
-// metric checks that a metric has the one source that its type names, with a target.
+var metricSources = []autoscalingv2.MetricSourceType{autoscalingv2.ContainerResourceMetricSourceType,
+	autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType,
+	autoscalingv2.ResourceMetricSourceType}
+
+// metric checks that a metric has the one source that its type names, with a target. As in
+// kube-apiserver an unknown type is two errors, and only the first source is checked.
 func metric(m *autoscalingv2.MetricSpec, fldPath *fieldrules.Path) field.ErrorList {
-	if m.Type == "" {
-		return field.ErrorList{field.Required(fldPath.ChildField("type"), "must specify a metric source type")}
-	}
 	var errs field.ErrorList
-	known := false
-	for _, s := range []struct {
-		kind   autoscalingv2.MetricSourceType
-		field  string
-		set    bool
-		target func() *autoscalingv2.MetricTarget
+	unknown := field.NotSupported(fldPath.ChildField("type"), m.Type, metricSources)
+	if m.Type == "" {
+		errs = append(errs, field.Required(fldPath.ChildField("type"), "must specify a metric source type"))
+	}
+	if !slices.Contains(metricSources, m.Type) {
+		errs = append(errs, unknown, unknown)
+	}
+	sources := [...]struct {
+		kind  autoscalingv2.MetricSourceType
+		field string
+		set   bool
 	}{
-		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func() *autoscalingv2.MetricTarget {
-			return &m.Object.Target
-		}},
-		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func() *autoscalingv2.MetricTarget {
-			return &m.Pods.Target
-		}},
-		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil, func() *autoscalingv2.MetricTarget {
-			return &m.Resource.Target
-		}},
-		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil,
-			func() *autoscalingv2.MetricTarget {
-				return &m.ContainerResource.Target
-			}},
-		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func() *autoscalingv2.MetricTarget {
-			return &m.External.Target
-		}},
-	} {
+		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil},
+		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil},
+		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil},
+		{autoscalingv2.ResourceMetricSourceType, "resource", m.Resource != nil},
+		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil},
+	}
+	set := 0
+	for _, s := range sources {
 		at := fldPath.Child(s.field)
-		switch mine := s.kind == m.Type; {
-		case mine && !s.set:
-			known = true
+		if s.set {
+			if set++; set == 1 {
+				errs = append(errs, metricSource(m, s.kind, &at)...)
+			}
+		} else if s.kind == m.Type {
 			errs = append(errs, field.Required(at.Field(), "must populate information for the given metric source"))
-		case mine:
-			known = true
-			target := at.Child("target")
-			errs = append(errs, metricTarget(s.target(), &target)...)
-			errs = append(errs, metricSource(m, &at, &target)...)
-		case s.set:
-			errs = append(errs, field.Forbidden(at.Field(), "must populate the given metric source only"))
 		}
 	}
-	if !known {
-		errs = append(errs, field.NotSupported(fldPath.ChildField("type"), m.Type,
-			[]autoscalingv2.MetricSourceType{autoscalingv2.ContainerResourceMetricSourceType,
-				autoscalingv2.ExternalMetricSourceType, autoscalingv2.ObjectMetricSourceType,
-				autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType}))
+	for _, s := range sources {
+		if set > 1 && s.set && s.kind != m.Type {
+			errs = append(errs, field.Forbidden(fldPath.ChildField(s.field), "must populate the given metric source only"))
+		}
 	}
 	return errs
 }
 
-// metricSource checks what a metric's source has besides the values of its target: the name of the
-// metric or resource, and which of the values must be set. The source is that of the metric's type.
-func metricSource(m *autoscalingv2.MetricSpec, at, target *fieldrules.Path) field.ErrorList {
-	switch m.Type {
+// metricSource checks the source of that type: the name of the metric or resource, the target, and
+// which of its values must be set.
+func metricSource(m *autoscalingv2.MetricSpec, kind autoscalingv2.MetricSourceType, at *fieldrules.Path) field.ErrorList {
+	target := at.Child("target")
+	switch kind {
 	case autoscalingv2.ObjectMetricSourceType:
 		described := at.Child("describedObject")
 		errs := append(objectReference(m.Object.DescribedObject, &described), metricName(m.Object.Metric, at)...)
+		errs = append(errs, metricTarget(&m.Object.Target, &target)...)
 		if t := m.Object.Target; t.Value == nil && t.AverageValue == nil {
 			errs = append(errs, field.Required(target.ChildField("averageValue"), "must set either a target value or averageValue"))
 		}
 		return errs
 	case autoscalingv2.PodsMetricSourceType:
-		errs := metricName(m.Pods.Metric, at)
+		errs := append(metricName(m.Pods.Metric, at), metricTarget(&m.Pods.Target, &target)...)
 		if m.Pods.Target.AverageValue == nil {
 			errs = append(errs, field.Required(target.ChildField("averageValue"), "must specify a positive target averageValue"))
 		}
 		return errs
 	case autoscalingv2.ExternalMetricSourceType:
-		errs, t := metricName(m.External.Metric, at), m.External.Target
+		t := &m.External.Target
+		errs := append(metricName(m.External.Metric, at), metricTarget(t, &target)...)
 		switch {
 		case t.Value == nil && t.AverageValue == nil:
 			errs = append(errs, field.Required(target.ChildField("averageValue"),
@@ -254,7 +249,8 @@ func metricSource(m *autoscalingv2.MetricSpec, at, target *fieldrules.Path) fiel
 		if m.Resource.Name == "" {
 			errs = append(errs, field.Required(at.ChildField("name"), "must specify a resource name"))
 		}
-		return append(errs, exclusiveTarget(&m.Resource.Target, target)...)
+		errs = append(errs, metricTarget(&m.Resource.Target, &target)...)
+		return append(errs, exclusiveTarget(&m.Resource.Target, &target)...)
 	}
 	c := m.ContainerResource
 	var errs field.ErrorList
@@ -269,7 +265,8 @@ func metricSource(m *autoscalingv2.MetricSpec, at, target *fieldrules.Path) fiel
 	} else {
 		errs = append(errs, fieldrules.DNSLabel(c.Container, at, "container")...)
 	}
-	return append(errs, exclusiveTarget(&c.Target, target)...)
+	errs = append(errs, metricTarget(&c.Target, &target)...)
+	return append(errs, exclusiveTarget(&c.Target, &target)...)
 }
 
 // exclusiveTarget checks that the target of a resource is either an average value or a utilization.
@@ -349,7 +346,7 @@ func validateScaling(r *autoscalingv2.HPAScalingRules, fldPath *fieldrules.Path,
 	}
 	for i, p := range r.Policies {
 		item := list.Index(i)
-		errs = append(errs, fieldrules.OneOf(p.Type, &item, "type", autoscalingv2.PercentScalingPolicy,
+		errs = append(errs, fieldrules.Supported(p.Type, &item, "type", autoscalingv2.PercentScalingPolicy,
 			autoscalingv2.PodsScalingPolicy)...)
 		errs = append(errs, fieldrules.Positive(p.Value, &item, "value")...)
 		errs = append(errs, fieldrules.Positive(p.PeriodSeconds, &item, "periodSeconds")...)

@@ -100,6 +100,9 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 		"failedJobsHistoryLimit")...)
 	template := fieldrules.Spec.Child("jobTemplate")
 	at := template.Child("spec")
+	if selector := s.JobTemplate.Spec.Selector; selector != nil {
+		errs = append(errs, field.Invalid(at.ChildField("selector"), selector, "`selector` will be auto-generated"))
+	}
 	if s.JobTemplate.Spec.ManualSelector != nil && *s.JobTemplate.Spec.ManualSelector {
 		errs = append(errs, field.NotSupported(at.ChildField("manualSelector"), true, []string{"nil", "false"}))
 	}

@@ -222,11 +222,16 @@ func jobSpec(s *batchv1.JobSpec, fldPath *fieldrules.Path) field.ErrorList {
 	}
 	at := fldPath.Child("template")
 	errs = append(errs, podspec.ValidateTemplate(&s.Template, &at)...)
-	if p := s.Template.Spec.RestartPolicy; p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever {
-		errs = append(errs, field.Required(at.ChildField("spec").Child("restartPolicy"),
+	policy := at.ChildField("spec").Child("restartPolicy")
+	switch p := s.Template.Spec.RestartPolicy; {
+	case p == corev1.RestartPolicyAlways || p == "":
+		errs = append(errs, field.Required(policy,
 			fmt.Sprintf("valid values: %q, %q", corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)))
-	} else if s.PodFailurePolicy != nil && p != corev1.RestartPolicyNever {
-		errs = append(errs, field.Invalid(at.ChildField("spec").Child("restartPolicy"), p,
+	case p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever:
+		errs = append(errs, field.NotSupported(policy, p,
+			[]corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}))
+	case s.PodFailurePolicy != nil && p != corev1.RestartPolicyNever:
+		errs = append(errs, field.Invalid(policy, p,
 			fmt.Sprintf("only %q is supported when podFailurePolicy is specified", corev1.RestartPolicyNever)))
 	}
 	return errs
@@ -245,12 +250,12 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	errs = append(errs, fieldrules.Immutable(now.Selector, was.Selector, &fieldrules.Spec, "selector")...)
 	errs = append(errs, fieldrules.Immutable(now.CompletionMode, was.CompletionMode, &fieldrules.Spec,
 		"completionMode")...)
-	errs = append(errs, fieldrules.Immutable(now.PodFailurePolicy, was.PodFailurePolicy, &fieldrules.Spec,
+	errs = append(errs, fieldrules.ImmutableStruct(now.PodFailurePolicy, was.PodFailurePolicy, &fieldrules.Spec,
 		"podFailurePolicy")...)
 	errs = append(errs, fieldrules.Immutable(now.BackoffLimitPerIndex, was.BackoffLimitPerIndex, &fieldrules.Spec,
 		"backoffLimitPerIndex")...)
 	errs = append(errs, fieldrules.Immutable(now.ManagedBy, was.ManagedBy, &fieldrules.Spec, "managedBy")...)
-	errs = append(errs, fieldrules.Immutable(now.SuccessPolicy, was.SuccessPolicy, &fieldrules.Spec, "successPolicy")...)
+	errs = append(errs, fieldrules.ImmutableStruct(now.SuccessPolicy, was.SuccessPolicy, &fieldrules.Spec, "successPolicy")...)
 	template := now.Template
 	if podsMutable(old) {
 		template = unscheduled(&now.Template, &was.Template)

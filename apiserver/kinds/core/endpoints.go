@@ -62,6 +62,9 @@ func validateEndpoints(e *corev1.Endpoints) field.ErrorList {
 			errs = append(errs, fieldrules.Port(p.Port, &item, "port")...)
 			errs = append(errs, fieldrules.OneOf(p.Protocol, &item, "protocol", corev1.ProtocolTCP,
 				corev1.ProtocolUDP, corev1.ProtocolSCTP)...)
+			if p.AppProtocol != nil {
+				errs = append(errs, fieldrules.QualifiedName(*p.AppProtocol, &item, "appProtocol")...)
+			}
 		}
 	}
 	return errs

@@ -164,10 +164,10 @@ func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 	if !apiequality.Semantic.DeepEqual(e.Series, old.Series) {
 		errs = append(errs, eventSeries(e.Series)...)
 	}
-	errs = append(errs, fieldrules.Immutable(e.InvolvedObject, old.InvolvedObject, &fieldrules.Root, "involvedObject")...)
+	errs = append(errs, fieldrules.ImmutableStruct(e.InvolvedObject, old.InvolvedObject, &fieldrules.Root, "involvedObject")...)
 	errs = append(errs, fieldrules.Immutable(e.Reason, old.Reason, &fieldrules.Root, "reason")...)
 	errs = append(errs, fieldrules.Immutable(e.Message, old.Message, &fieldrules.Root, "message")...)
-	errs = append(errs, fieldrules.Immutable(e.Source, old.Source, &fieldrules.Root, "source")...)
+	errs = append(errs, fieldrules.ImmutableStruct(e.Source, old.Source, &fieldrules.Root, "source")...)
 	errs = append(errs, fieldrules.Immutable(e.FirstTimestamp, old.FirstTimestamp, &fieldrules.Root, "firstTimestamp")...)
 	errs = append(errs, fieldrules.Immutable(e.LastTimestamp, old.LastTimestamp, &fieldrules.Root, "lastTimestamp")...)
 	errs = append(errs, fieldrules.Immutable(e.Count, old.Count, &fieldrules.Root, "count")...)
@@ -176,7 +176,7 @@ func validateEventUpdate(e, old *corev1.Event) field.ErrorList {
 		errs = append(errs, fieldrules.Immutable(e.EventTime, old.EventTime, &fieldrules.Root, "eventTime")...)
 	}
 	errs = append(errs, fieldrules.Immutable(e.Action, old.Action, &fieldrules.Root, "action")...)
-	errs = append(errs, fieldrules.Immutable(e.Related, old.Related, &fieldrules.Root, "related")...)
+	errs = append(errs, fieldrules.ImmutableStruct(e.Related, old.Related, &fieldrules.Root, "related")...)
 	errs = append(errs, fieldrules.Immutable(e.ReportingController, old.ReportingController, &fieldrules.Root,
 		"reportingController")...)
 	return append(errs, fieldrules.Immutable(e.ReportingInstance, old.ReportingInstance, &fieldrules.Root,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
@@ -122,7 +123,15 @@ type finalizeREST struct {
 	namespaces kinds.Stored[*corev1.Namespace]
 }
 
-var _ rest.Updater = (*finalizeREST)(nil)
+var (
+	_ rest.Updater             = (*finalizeREST)(nil)
+	_ rest.ResetFieldsStrategy = (*finalizeREST)(nil)
+)
+
+// GetResetFields implements [rest.ResetFieldsStrategy].
+func (r *finalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{"v1": fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
+}
 
 func (r *finalizeREST) New() runtime.Object { return &corev1.Namespace{} }
 func (r *finalizeREST) Destroy()            {}

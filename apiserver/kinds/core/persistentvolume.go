@@ -3,13 +3,13 @@ package core
 import (
 	"context"
 	"path"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -22,7 +22,7 @@ import (
 func PersistentVolumes() kinds.Kind {
 	return kinds.Of[*corev1.PersistentVolume]{
 		Type: &corev1.PersistentVolume{}, List: &corev1.PersistentVolumeList{},
-		Plural: "persistentvolumes", ShortNames: []string{"pv"}, Cluster: true,
+		Plural: "persistentvolumes", ShortNames: []string{"pv"}, Cluster: true, ReturnsDeleted: true,
 		Name:    fieldrules.NameIsSubdomain,
 		Default: defaultPersistentVolume,
 		Prepare: func(_ context.Context, v, old *corev1.PersistentVolume) {
@@ -78,6 +78,11 @@ func defaultPersistentVolume(v *corev1.PersistentVolume) {
 	fieldrules.DefaultValue(&v.Status.Phase, corev1.VolumePending)
 	fieldrules.DefaultValue(&s.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 	fieldrules.DefaultPointer(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
+	DefaultVolumeSource(s)
+}
+
+// DefaultVolumeSource sets the defaults of the source and the capacity of a volume.
+func DefaultVolumeSource(s *corev1.PersistentVolumeSpec) {
 	podspec.RoundUp(s.Capacity)
 	if h := s.HostPath; h != nil {
 		fieldrules.DefaultPointer(&h.Type, corev1.HostPathUnset)
@@ -207,9 +212,58 @@ func ValidateInlineVolume(s *corev1.PersistentVolumeSpec, w *fieldrules.Path) fi
 func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentVolumeSpec, fldPath *fieldrules.Path) field.ErrorList {
 	s := podspec.Sources{W: fldPath}
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.HostPath(v.HostPath, at) })
-	s.One("nfs", v.NFS != nil, func(at *fieldrules.Path) field.ErrorList { return podspec.NFS(v.NFS, at) })
-	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(podspec.Driver(v.CSI.Driver, at), fieldrules.Required(v.CSI.VolumeHandle, at, "volumeHandle")...)
+	s.Shared(v, "gcePersistentDisk", "awsElasticBlockStore")
+	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
+		errs := podspec.Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
+		switch namespace := v.Glusterfs.EndpointsNamespace; {
+		case namespace == nil:
+		case *namespace == "":
+			errs = append(errs, field.Invalid(at.ChildField("endpointsNamespace"), "",
+				"if the endpointnamespace is set, it must be a valid namespace name"))
+		default:
+			errs = append(errs, fieldrules.DNSLabel(*namespace, at, "endpointsNamespace")...)
+		}
+		return errs
+	})
+	s.Shared(v, "flocker", "nfs")
+	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(podspec.Monitors(v.RBD.CephMonitors, at), fieldrules.Required(v.RBD.RBDImage, at, "image")...)
+	})
+	s.Shared(v, "quobyte")
+	s.As("cephFS", "cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
+		return podspec.Monitors(v.CephFS.Monitors, at)
+	})
+	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
+		c := v.ISCSI
+		errs := podspec.ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
+			c.SecretRef != nil, "must be valid format", at)
+		if c.SecretRef != nil {
+			secret := at.Child("secretRef")
+			errs = append(errs, fieldrules.Required(c.SecretRef.Name, &secret, "name")...)
+		}
+		return errs
+	})
+	s.One("cinder", v.Cinder != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(fieldrules.Required(v.Cinder.VolumeID, at, "volumeID"),
+			podspec.NamespacedSecret(v.Cinder.SecretRef, at)...)
+	})
+	s.Shared(v, "fc")
+	if f := v.FlexVolume; f != nil { // kube-apiserver does not count the sources before it
+		at := fldPath.Child("flexVolume")
+		s.N++
+		s.Errs = append(s.Errs, podspec.FlexVolume(f.Driver, f.Options, &at)...)
+	}
+	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
+		errs := append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
+			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
+		if namespace := v.AzureFile.SecretNamespace; namespace != nil {
+			errs = append(errs, fieldrules.Required(*namespace, at, "secretNamespace")...)
+		}
+		return errs
+	})
+	s.Shared(v, "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk")
+	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
+		return podspec.ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
 	})
 	s.One("local", v.Local != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.Local.Path, at, "path")
@@ -218,30 +272,69 @@ func persistentSource(v *corev1.PersistentVolumeSource, spec *corev1.PersistentV
 		}
 		return append(errs, podspec.WithoutBacksteps(v.Local.Path, at, "path")...)
 	})
-	// No controller here supports the other sources: they are only counted.
-	value := reflect.ValueOf(v).Elem()
-	for i := range value.NumField() {
-		switch name := kinds.JSONName(value.Type().Field(i)); name {
-		case "hostPath", "nfs", "csi", "local":
-		default:
-			s.One(name, !value.Field(i).IsNil(), nil)
+	s.One("storageos", v.StorageOS != nil, func(at *fieldrules.Path) field.ErrorList {
+		errs := podspec.StorageOS(v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace, at)
+		if ref := v.StorageOS.SecretRef; ref != nil {
+			secret := at.Child("secretRef")
+			errs = append(errs, fieldrules.Required(ref.Name, &secret, "name")...)
+			errs = append(errs, fieldrules.Required(ref.Namespace, &secret, "namespace")...)
 		}
-	}
+		return errs
+	})
+	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList { return persistentCSI(v.CSI, at) })
 	if s.N == 0 {
 		s.Errs = append(s.Errs, field.Required(fldPath.Field(), "must specify a volume type"))
 	}
 	return s.Errs
 }
 
+// persistentCSI checks a csi source of a persistent volume.
+func persistentCSI(c *corev1.CSIPersistentVolumeSource, at *fieldrules.Path) field.ErrorList {
+	errs := append(podspec.Driver(c.Driver, at), fieldrules.Required(c.VolumeHandle, at, "volumeHandle")...)
+	for _, ref := range [...]struct {
+		name   string
+		secret *corev1.SecretReference
+	}{
+		{"controllerPublishSecretRef", c.ControllerPublishSecretRef},
+		{"controllerExpandSecretRef", c.ControllerExpandSecretRef},
+		{"nodePublishSecretRef", c.NodePublishSecretRef}, {"nodeExpandSecretRef", c.NodeExpandSecretRef},
+	} {
+		if ref.secret == nil {
+			continue
+		}
+		secret := at.Child(ref.name)
+		if ref.secret.Name == "" {
+			errs = append(errs, field.Required(secret.ChildField("name"), ""))
+		} else {
+			errs = append(errs, fieldrules.DNSName(ref.secret.Name, &secret, "name")...)
+		}
+		errs = append(errs, fieldrules.DNSLabel(ref.secret.Namespace, &secret, "namespace")...)
+	}
+	return errs
+}
+
+// validatePersistentVolumeUpdate checks that the source does not change, but for the secret for its
+// expansion, which can be added, and the affinity not once it is set.
 func validatePersistentVolumeUpdate(v, old *corev1.PersistentVolume) field.ErrorList {
 	var errs field.ErrorList
-	if !apiequality.Semantic.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
+	now, was := v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource
+	if now.CSI != nil && was.CSI != nil && was.CSI.ControllerExpandSecretRef == nil {
+		with := *now.CSI
+		with.ControllerExpandSecretRef = nil
+		now.CSI = &with
+	}
+	if !apiequality.Semantic.DeepEqual(now, was) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("persistentvolumesource"),
-			"spec.persistentvolumesource is immutable after creation"))
+			"spec.persistentvolumesource is immutable after creation\n"+
+				diff.Diff(fieldrules.Internal(was), fieldrules.Internal(now))))
 	}
 	if old.Spec.NodeAffinity != nil {
 		errs = append(errs, fieldrules.Immutable(v.Spec.NodeAffinity, old.Spec.NodeAffinity, &fieldrules.Spec,
 			"nodeAffinity")...)
+	}
+	if v.Spec.VolumeAttributesClassName == nil && old.Spec.VolumeAttributesClassName != nil {
+		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("volumeAttributesClassName"),
+			"update from non-nil value to nil is forbidden"))
 	}
 	return append(errs, fieldrules.Immutable(v.Spec.VolumeMode, old.Spec.VolumeMode, &fieldrules.Root, "volumeMode")...)
 }

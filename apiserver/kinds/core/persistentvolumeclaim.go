@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds"
@@ -124,7 +125,9 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	if old.Spec.StorageClassName == nil {
 		now.StorageClassName = nil
 	}
-	now.VolumeAttributesClassName = old.Spec.VolumeAttributesClassName
+	if old.Status.Phase == corev1.ClaimBound {
+		now.VolumeAttributesClassName = old.Spec.VolumeAttributesClassName
+	}
 	var errs field.ErrorList
 	asked, had := now.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
 	if old.Status.Phase == corev1.ClaimBound && now.Resources.Requests != nil {
@@ -136,7 +139,8 @@ func validateClaimUpdate(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
 	}
 	if !apiequality.Semantic.DeepEqual(*now, *was) {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.Field(),
-			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
+			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"+
+				diff.Diff(fieldrules.Internal(*was), fieldrules.Internal(*now))))
 	}
 	return errs
 }

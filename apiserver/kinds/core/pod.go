@@ -20,8 +20,8 @@ import (
 	"flyball.dev/apiserver/kinds/podspec"
 )
 
-// Pods describes pods, whose evictions ask the budgets.
-func Pods(budgets *Budgets) kinds.Kind {
+// Pods describes pods, whose evictions ask the budgets. It sets up the binder.
+func Pods(budgets *Budgets, binder *Binder) kinds.Kind {
 	return kinds.Of[*corev1.Pod]{
 		Type: &corev1.Pod{}, List: &corev1.PodList{},
 		Plural: "pods", ShortNames: []string{"po"}, Categories: []string{"all"},
@@ -41,7 +41,7 @@ func Pods(budgets *Budgets) kinds.Kind {
 		Columns:        podColumns,
 		Row:            podRow,
 		Fields:         podFields,
-		More:           podSubresources(budgets),
+		More:           podSubresources(budgets, binder),
 		Parts:          podParts,
 	}
 }
@@ -58,9 +58,12 @@ func DefaultPod(p *corev1.Pod) {
 	}
 }
 
-func preparePod(_ context.Context, p, old *corev1.Pod) {
+func preparePod(ctx context.Context, p, old *corev1.Pod) {
 	if old != nil {
 		return
+	}
+	if len(p.Annotations) > 0 {
+		applyAppArmor(ctx, p)
 	}
 	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(1))

@@ -1,13 +1,16 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
 	"flyball.dev/apiserver/kinds/podspec"
@@ -52,6 +55,37 @@ func podAnnotations(p *corev1.Pod) field.ErrorList {
 func deletionCost(text string) bool {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return err == nil && strconv.FormatInt(n, 10) == text
+}
+
+// applyAppArmor sets the AppArmor profiles of the containers for which there is a deprecated annotation
+// and no field, and warns of the annotation.
+func applyAppArmor(ctx context.Context, p *corev1.Pod) {
+	if p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows {
+		return
+	}
+	var ofPod *corev1.AppArmorProfile
+	if p.Spec.SecurityContext != nil {
+		ofPod = p.Spec.SecurityContext.AppArmorProfile
+	}
+	podspec.VisitContainers(&p.Spec, func(name string, c **corev1.SecurityContext) {
+		key := corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + name
+		annotation, ok := p.Annotations[key]
+		if !ok || *c != nil && (*c).AppArmorProfile != nil {
+			return
+		}
+		profile := podspec.AppArmorOf(annotation)
+		if profile != nil {
+			if apiequality.Semantic.DeepEqual(profile, ofPod) {
+				return
+			}
+			if *c == nil {
+				*c = &corev1.SecurityContext{}
+			}
+			(*c).AppArmorProfile = profile
+		}
+		at := fieldrules.Metadata.ChildField("annotations").Key(key)
+		warning.AddWarning(ctx, "", at.String()+": "+podspec.DeprecatedAppArmor)
+	})
 }
 
 func appArmorProfile(profile string) bool {

@@ -11,15 +11,43 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/kinds"
 )
 
-func podSubresources(budgets *Budgets) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
-	return func(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
-		return map[string]rest.Storage{"binding": &bindingREST{s}, "eviction": &evictionREST{s, budgets}}
+// Binder binds pods to nodes. Pods set it up, and Bindings use it.
+type Binder struct{ binding *bindingREST }
+
+// Bindings describes the kind Binding at the path bindings, which is older than pods/NAME/binding and
+// does the same.
+func Bindings(binder *Binder) kinds.Kind {
+	return kinds.Action[*corev1.Binding]{
+		Type: &corev1.Binding{}, Plural: "bindings", Namespaced: true,
+		Create: func(ctx context.Context, b *corev1.Binding, validate rest.ValidateObjectFunc,
+			options *metav1.CreateOptions) (runtime.Object, error) {
+			return binder.binding.Create(ofPods(ctx), b.Name, b, validate, options)
+		},
 	}
+}
+
+func podSubresources(budgets *Budgets, binder *Binder) func(kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
+	return func(s kinds.Stored[*corev1.Pod]) map[string]rest.Storage {
+		binder.binding = &bindingREST{s}
+		return map[string]rest.Storage{"binding": binder.binding, "eviction": &evictionREST{s, budgets}}
+	}
+}
+
+// ofPods returns the context of a request whose errors are about pods.
+func ofPods(ctx context.Context) context.Context {
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok {
+		return ctx
+	}
+	pods := *info
+	pods.Resource, pods.Subresource = "pods", "binding"
+	return request.WithRequestInfo(ctx, &pods)
 }
 
 var podBindings = corev1.Resource("pods/binding")

@@ -15,7 +15,7 @@ import (
 func PodTemplates() kinds.Kind {
 	return kinds.Of[*corev1.PodTemplate]{
 		Type: &corev1.PodTemplate{}, List: &corev1.PodTemplateList{},
-		Plural: "podtemplates", Name: fieldrules.NameIsSubdomain, Generation: true, CreateOnUpdate: true,
+		Plural: "podtemplates", Name: fieldrules.NameIsSubdomain, Generation: true,
 		ReturnsDeleted: true,
 		Default:        func(t *corev1.PodTemplate) { podspec.SetDefaults(&t.Template.Spec) },
 		Validate: func(t *corev1.PodTemplate) field.ErrorList {

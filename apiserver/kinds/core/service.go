@@ -22,10 +22,7 @@ import (
 )
 
 // Services describes the kind Service, with the allocator of its addresses and node ports.
-func Services(network netip.Prefix) kinds.Kind {
-	if !network.IsValid() {
-		network = DefaultServiceNetwork
-	}
+func Services(addresses *Addresses) kinds.Kind {
 	return kinds.Of[*corev1.Service]{
 		Type: &corev1.Service{}, List: &corev1.ServiceList{},
 		Plural: "services", ShortNames: []string{"svc"}, Categories: []string{"all"},
@@ -40,7 +37,8 @@ func Services(network netip.Prefix) kinds.Kind {
 		Status:         true,
 		ValidateStatus: func(s, _ *corev1.Service) field.ErrorList { return serviceStatus(s) },
 		Allocator: func(s kinds.Stored[*corev1.Service]) kinds.ResourceAllocator[*corev1.Service] {
-			return &serviceAllocator{services: s, network: network.Masked()}
+			addresses.services = &serviceAllocator{services: s, addresses: addresses}
+			return addresses.services
 		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("Type", "string", corev1.ServiceSpec{}.SwaggerDoc()["type"]),
@@ -342,7 +340,8 @@ func clusterAddresses(spec *corev1.ServiceSpec) field.ErrorList {
 		return errs
 	}
 	for i, f := range spec.IPFamilies[:min(len(spec.IPFamilies), len(spec.ClusterIPs))] {
-		if ip, at := spec.ClusterIPs[i], list.Index(i); f != familyOf(ip) {
+		known := f == corev1.IPv4Protocol || f == corev1.IPv6Protocol
+		if ip, at := spec.ClusterIPs[i], list.Index(i); known && f != familyOf(ip) {
 			errs = append(errs, field.Invalid(at.Field(), ip,
 				fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", f, i)))
 		}

@@ -2,7 +2,7 @@ package core
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -39,10 +39,10 @@ func wantsHealthPort(s *corev1.Service) bool {
 }
 
 // serviceAllocator allocates cluster IPs and node ports. It reads the allocated ones from the
-// stored services when it is first used.
+// stored services when it is first used. Each cluster IP is reserved by an IPAddress.
 type serviceAllocator struct {
-	services kinds.Stored[*corev1.Service]
-	network  netip.Prefix // of IPv4
+	services  kinds.Stored[*corev1.Service]
+	addresses *Addresses
 
 	mu     sync.Mutex
 	loaded bool
@@ -67,7 +67,7 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service,
 	}
 	carryOverAddresses(s, old)
 	carryOverPorts(s, old)
-	a := &serviceAllocation{serviceAllocator: c, dryRun: dryRun, start: spread(s.Namespace + "/" + s.Name)}
+	a := &serviceAllocation{serviceAllocator: c, ctx: ctx, dryRun: dryRun, start: spread(s.Namespace + "/" + s.Name)}
 	a.Owner = s.UID
 	if old != nil {
 		a.Owner, a.Revision = old.UID, revision(old)
@@ -85,7 +85,7 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service,
 	}
 	if len(a.errs) > 0 {
 		a.undo()
-		return nil, errors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, a.errs)
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, a.errs)
 	}
 	return func() {
 		c.mu.Lock()
@@ -98,7 +98,7 @@ func (c *serviceAllocator) Allocate(ctx context.Context, s, old *corev1.Service,
 func (c *serviceAllocator) Commit(s *corev1.Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ips.Commit(s.UID, revision(s), addressesOf(s))
+	c.addresses.delete(c.ips.Commit(s.UID, revision(s), addressesOf(s)))
 	c.ports.Commit(s.UID, revision(s), portsOf(s))
 }
 
@@ -107,7 +107,7 @@ func (c *serviceAllocator) Release(s *corev1.Service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loaded {
-		c.ips.Release(s.UID)
+		c.addresses.delete(c.ips.Release(s.UID))
 		c.ports.Release(s.UID)
 	}
 }
@@ -148,17 +148,36 @@ func (c *serviceAllocator) load(ctx context.Context) error {
 		return nil
 	}
 	c.ips, c.ports = allocator.New[netip.Addr](), allocator.New[nodePort]()
+	services := map[netip.Addr]metav1.ObjectMeta{}
 	err := c.services.List(ctx, func(s *corev1.Service) {
 		w := &allocator.Write{Owner: s.UID, Revision: revision(s)}
 		for _, a := range addressesOf(s) {
-			c.ips.Allocate(a, w)
+			if c.ips.Allocate(a, w) {
+				services[a] = s.ObjectMeta
+			}
 		}
 		for _, p := range portsOf(s) {
 			c.ports.Allocate(p, w)
 		}
 	})
+	if err == nil {
+		err = c.addresses.reconcile(ctx, services)
+	}
 	c.loaded = err == nil
 	return err
+}
+
+// whileInUse calls do, during which no service is written, if a service has the address.
+func (c *serviceAllocator) whileInUse(address string, do func(ip netip.Addr)) {
+	ip, err := netip.ParseAddr(address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || !c.loaded {
+		return
+	}
+	if _, taken := c.ips.Owner(ip); taken {
+		do(ip)
+	}
 }
 
 // carryOverAddresses makes clusterIP and clusterIPs equal, and sets the families.
@@ -247,6 +266,7 @@ func carryOverPorts(s, old *corev1.Service) {
 type serviceAllocation struct {
 	*serviceAllocator
 	allocator.Write
+	ctx    context.Context
 	dryRun bool
 	start  uint32 // where the search begins
 	errs   field.ErrorList
@@ -254,7 +274,7 @@ type serviceAllocation struct {
 
 // undo releases what the write has allocated.
 func (a *serviceAllocation) undo() {
-	a.ips.Rollback(&a.Write)
+	a.addresses.delete(a.ips.Rollback(&a.Write))
 	a.ports.Rollback(&a.Write)
 }
 
@@ -313,51 +333,110 @@ func bothFamilies(spec *corev1.ServiceSpec) {
 
 // address allocates the requested cluster IP, or any free one.
 func (a *serviceAllocation) address(s *corev1.Service) {
+	at := fieldrules.Spec.ChildField("clusterIPs")
 	if len(s.Spec.ClusterIPs) == 0 {
-		ip, ok := a.network.Addr(), a.dryRun // no service can have the first address
+		ip, ok, err := a.addresses.Network.Addr(), a.dryRun, error(nil) // no service can have the first address
 		if !a.dryRun {
-			ip, ok = a.freeAddress()
+			ip, ok, err = a.freeAddress(s)
 		}
-		if !ok {
-			a.errs = append(a.errs, field.InternalError(fieldrules.Spec.ChildField("clusterIPs"),
-				fmt.Errorf("failed to allocate a serviceIP: range is full")))
+		if !ok && err == nil {
+			err = errors.New("range is full")
+		}
+		if err != nil {
+			a.errs = append(a.errs, field.InternalError(at, fmt.Errorf("failed to allocate a serviceIP: %w", err)))
 			return
 		}
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip.String(), []string{ip.String()}
 		return
 	}
 	for _, ip := range addressesOf(s) {
-		switch _, taken := a.ips.Owner(ip); {
-		case !taken && !a.network.Contains(ip):
-			a.refuseAddress(s, ip, fmt.Sprintf("the provided IP (%s) is not in the valid range. "+
-				"The range of valid IPs is %s", ip, a.network))
-		case a.dryRun:
-		case !a.ips.Allocate(ip, &a.Write):
-			a.refuseAddress(s, ip, "provided IP is already allocated")
+		why, err := a.requested(s, ip)
+		switch {
+		case err != nil:
+			a.errs = append(a.errs, field.InternalError(at, err))
+		case why != "":
+			a.errs = append(a.errs, field.Invalid(at, s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
 		}
 	}
 }
 
-// refuseAddress adds the error for a cluster IP that cannot be allocated.
-func (a *serviceAllocation) refuseAddress(s *corev1.Service, ip netip.Addr, why string) {
-	a.errs = append(a.errs, field.Invalid(fieldrules.Spec.ChildField("clusterIPs"), s.Spec.ClusterIPs,
-		fmt.Sprintf("failed to allocate IP %s: %s", ip, why)))
-}
-
-// freeAddress starts its search at an address that depends on the service's name, so that the same
-// services get the same addresses in every run.
-func (a *serviceAllocation) freeAddress() (netip.Addr, bool) {
-	base := a.network.Addr().As4()
-	first := binary.BigEndian.Uint32(base[:])
-	usable := uint32(1)<<(32-a.network.Bits()) - 2 // all but the first address and the last
-	for i := range usable {
-		n := first + 1 + (a.start+i)%usable
-		ip := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))
-		if _, taken := a.ips.Owner(ip); !taken && n != first+1 {
-			return ip, a.ips.Allocate(ip, &a.Write)
+// requested allocates an address that a service asks for, or returns why it cannot have it.
+func (a *serviceAllocation) requested(s *corev1.Service, ip netip.Addr) (why string, err error) {
+	if _, taken := a.ips.Owner(ip); !taken {
+		within, err := a.inRange(ip)
+		switch {
+		case err != nil:
+			return "", err
+		case !within && a.dryRun:
+			return fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, a.addresses.Network), nil
+		case !within:
+			return "the provided network does not match the current range", nil
 		}
 	}
-	return netip.Addr{}, false
+	if a.dryRun {
+		return "", nil
+	}
+	ok, err := a.reserve(s, ip)
+	if !ok && err == nil {
+		why = "provided IP is already allocated"
+	}
+	return why, err
+}
+
+// inRange reports whether services can have an address: one of the default network, or of another, of
+// which a dry run does not know.
+func (a *serviceAllocation) inRange(ip netip.Addr) (bool, error) {
+	if contains(a.addresses.Network, ip) || a.dryRun {
+		return contains(a.addresses.Network, ip), nil
+	}
+	networks, err := a.addresses.ranges(a.ctx)
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return contains(n, ip) }), err
+}
+
+// reserve allocates an address. It returns false if another service has it, or an IPAddress of
+// somebody else reserves it.
+func (a *serviceAllocation) reserve(s *corev1.Service, ip netip.Addr) (bool, error) {
+	if _, taken := a.ips.Owner(ip); !taken {
+		if ok, err := a.addresses.create(ip, s.Namespace, s.Name); !ok {
+			return false, err
+		}
+	}
+	return a.ips.Allocate(ip, &a.Write), nil
+}
+
+// freeAddress allocates an address of the default network, or of another one if that is full.
+func (a *serviceAllocation) freeAddress(s *corev1.Service) (netip.Addr, bool, error) {
+	if ip, ok, err := a.freeIn(a.addresses.Network, s); ok || err != nil {
+		return ip, ok, err
+	}
+	networks, err := a.addresses.ranges(a.ctx)
+	for _, network := range networks {
+		if ip, ok, err := a.freeIn(network, s); ok || err != nil {
+			return ip, ok, err
+		}
+	}
+	return netip.Addr{}, false, err
+}
+
+// freeIn allocates an address of a network. It starts its search at an address that depends on the
+// service's name, so that the same services get the same addresses in every run.
+func (a *serviceAllocation) freeIn(network netip.Prefix, s *corev1.Service) (netip.Addr, bool, error) {
+	lowest, highest := usable(network)
+	if highest.Less(lowest) {
+		return netip.Addr{}, false, nil
+	}
+	first := toNumber(lowest.As4())
+	size := toNumber(highest.As4()) - first + 1
+	for i := range size {
+		ip := fromNumber(first + (a.start+i)%size)
+		if _, taken := a.ips.Owner(ip); taken || ip == APIServerIP(a.addresses.Network) {
+			continue
+		}
+		if ok, err := a.reserve(s, ip); ok || err != nil {
+			return ip, ok, err
+		}
+	}
+	return netip.Addr{}, false, nil
 }
 
 // nodePorts allocates the node ports and the health check node port that the service needs.

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"flyball.dev/apiserver/kinds"
@@ -14,5 +16,10 @@ func ServiceAccounts() kinds.Kind {
 		Plural: "serviceaccounts", ShortNames: []string{"sa"},
 		ReturnsDeleted: true,
 		Name:           fieldrules.NameIsSubdomain,
+		Prepare: func(_ context.Context, a, _ *corev1.ServiceAccount) {
+			for i, secret := range a.Secrets {
+				a.Secrets[i] = corev1.ObjectReference{Name: secret.Name}
+			}
+		},
 	}
 }

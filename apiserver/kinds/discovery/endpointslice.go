@@ -93,52 +93,46 @@ func endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 			errs = append(errs, sliceAddress(a, s.AddressType, &addresses, j)...)
 		}
 		if e.Hostname != nil {
-			errs = append(errs, fieldrules.DNSLabel(*e.Hostname, &at, "hostname")...)
+			errs = append(errs, fieldrules.Invalid(validation.IsDNS1123Label(*e.Hostname), *e.Hostname, &at, "hostname")...)
 		}
 		if e.NodeName != nil {
 			errs = append(errs, fieldrules.DNSName(*e.NodeName, &at, "nodeName")...)
 		}
 		if e.Hints != nil {
-			hints := at.Child("hints")
-			errs = append(errs, zoneHints(e.Hints.ForZones, &hints)...)
-			errs = append(errs, nodeHints(e.Hints.ForNodes, &hints)...)
+			in := at.Child("hints")
+			errs = append(errs, hints(e.Hints.ForZones, &in, "forZones", maxZoneHints, zoneName)...)
+			errs = append(errs, hints(e.Hints.ForNodes, &in, "forNodes", maxNodeHints, nodeName)...)
 		}
 	}
 	return errs
 }
 
-// zoneHints checks the zones that an endpoint is for.
-func zoneHints(zones []discoveryv1.ForZone, hints *fieldrules.Path) field.ErrorList {
-	list := hints.Child("forZones")
-	if n := len(zones); n > maxZoneHints {
-		return field.ErrorList{field.TooMany(list.Field(), n, maxZoneHints)}
+// hints checks the zones or nodes that an endpoint is for, in a field of its hints.
+func hints[T discoveryv1.ForZone | discoveryv1.ForNode](targets []T, at *fieldrules.Path, name string, most int,
+	check func(name string, at *fieldrules.Path) field.ErrorList) field.ErrorList {
+	list := at.Child(name)
+	if n := len(targets); n > most {
+		return field.ErrorList{field.TooMany(list.Field(), n, most)}
 	}
 	var errs field.ErrorList
-	for i, z := range zones {
-		at := list.Index(i)
-		if slices.Contains(zones[:i], z) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), z.Name))
+	for i, target := range targets {
+		name, at := discoveryv1.ForZone(target).Name, list.Index(i)
+		if slices.Contains(targets[:i], target) {
+			errs = append(errs, field.Duplicate(at.ChildField("name"), name))
 		}
-		errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(z.Name), z.Name, &at, "name")...)
+		errs = append(errs, check(name, &at)...)
 	}
 	return errs
 }
 
-// nodeHints checks the nodes that an endpoint is for.
-func nodeHints(nodes []discoveryv1.ForNode, hints *fieldrules.Path) field.ErrorList {
-	list := hints.Child("forNodes")
-	if n := len(nodes); n > maxNodeHints {
-		return field.ErrorList{field.TooMany(list.Field(), n, maxNodeHints)}
-	}
-	var errs field.ErrorList
-	for i, n := range nodes {
-		at := list.Index(i)
-		if slices.Contains(nodes[:i], n) {
-			errs = append(errs, field.Duplicate(at.ChildField("name"), n.Name))
-		}
-		errs = append(errs, fieldrules.DNSName(n.Name, &at, "name")...)
-	}
-	return errs
+// zoneName checks the name of a zone, which is the value of a label.
+func zoneName(name string, at *fieldrules.Path) field.ErrorList {
+	return fieldrules.Invalid(validation.IsValidLabelValue(name), name, at, "name")
+}
+
+// nodeName checks the name of a node.
+func nodeName(name string, at *fieldrules.Path) field.ErrorList {
+	return fieldrules.DNSName(name, at, "name")
 }
 
 // sliceAddress checks an address of an endpoint, the one with an index in the list. Those of an

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
-
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -231,6 +231,15 @@ func Immutable(now, was any, fldPath *Path, name string) field.ErrorList {
 	return apivalidation.ValidateImmutableField(now, was, fldPath.ChildField(name))
 }
 
+// ImmutableStruct is Immutable for a struct that has no tags in kube-apiserver; see [Internal].
+func ImmutableStruct(now, was any, fldPath *Path, name string) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(now, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fldPath.ChildField(name), Internal(now),
+		apivalidation.FieldImmutableErrorMsg).WithOrigin("immutable")}
+}
+
 // LabelSelector checks a selector's operators, keys and values.
 func LabelSelector(s *metav1.LabelSelector, fldPath *Path, name string) field.ErrorList {
 	if s == nil {
@@ -383,23 +392,45 @@ func internal(v reflect.Value) any {
 		}
 		return list
 	case reflect.Struct:
+		if strings.HasPrefix(v.Type().PkgPath(), "k8s.io/apimachinery/") {
+			return v.Interface() // it is the same in every version
+		}
 		if _, ok := v.Interface().(json.Marshaler); ok || v.CanAddr() && v.Addr().Type().Implements(marshaler) {
 			return v.Interface()
 		}
-		fields := make([]reflect.StructField, v.NumField())
-		for i := range fields {
-			f := v.Type().Field(i)
-			fields[i] = reflect.StructField{Name: f.Name, Type: reflect.TypeFor[any]()}
-		}
-		untagged := reflect.New(reflect.StructOf(fields)).Elem()
-		for i := range fields {
-			if value := internal(v.Field(i)); value != nil {
-				untagged.Field(i).Set(reflect.ValueOf(value))
+		fields, values := untagged(v)
+		copied := reflect.New(reflect.StructOf(fields)).Elem()
+		for i, value := range values {
+			if value.IsValid() {
+				copied.Field(i).Set(value)
 			}
 		}
-		return untagged.Interface()
+		return copied.Interface()
 	}
 	return v.Interface()
+}
+
+// untagged returns the fields of a struct without tags, those of embedded structs in their place, and
+// their values. Metadata keeps its tags, which it has in every version.
+func untagged(v reflect.Value) ([]reflect.StructField, []reflect.Value) {
+	var fields []reflect.StructField
+	var values []reflect.Value
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		switch {
+		case f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]():
+			for j := range f.Type.NumField() {
+				fields, values = append(fields, f.Type.Field(j)), append(values, value.Field(j))
+			}
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			more, with := untagged(value)
+			fields, values = append(fields, more...), append(values, with...)
+		default:
+			fields = append(fields, reflect.StructField{Name: f.Name, Type: reflect.TypeFor[any]()})
+			values = append(values, reflect.ValueOf(internal(value)))
+		}
+	}
+	return fields, values
 }
 
 var marshaler = reflect.TypeFor[json.Marshaler]()

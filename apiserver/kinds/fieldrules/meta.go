@@ -1,6 +1,7 @@
 package fieldrules
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,6 +16,23 @@ func Annotations(m map[string]string, fldPath *Path) field.ErrorList {
 		return nil
 	}
 	return apivalidation.ValidateAnnotations(m, fldPath.ChildField("annotations"))
+}
+
+// TemplateMetadata checks the metadata of a template of objects, which has labels and annotations
+// only.
+func TemplateMetadata(m metav1.ObjectMeta, fldPath *Path) field.ErrorList {
+	errs := append(Annotations(m.Annotations, fldPath), LabelMap(m.Labels, fldPath, "labels")...)
+	v := reflect.ValueOf(m)
+	for i := range v.NumField() {
+		switch name := v.Type().Field(i).Name; name {
+		case "Labels", "Annotations":
+		default:
+			if !v.Field(i).IsZero() {
+				errs = append(errs, field.Forbidden(fldPath.ChildField(strings.ToLower(name[:1])+name[1:]), "cannot be set"))
+			}
+		}
+	}
+	return errs
 }
 
 const UnknownFinalizer = "name is neither a standard finalizer name nor is it fully qualified"

@@ -108,6 +108,7 @@ func hostPattern(h string, fldPath *fieldrules.Path, name string) field.ErrorLis
 	return fieldrules.Invalid(validation.IsDNS1123Subdomain(h), h, fldPath, name)
 }
 
+// ingressRule checks the host and the paths of a rule.
 func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Host != "" {
@@ -128,6 +129,9 @@ func ingressRule(r *networkingv1.IngressRule, fldPath *fieldrules.Path) field.Er
 	for i := range r.HTTP.Paths {
 		p, at := &r.HTTP.Paths[i], list.Index(i)
 		errs = append(errs, ingressPath(p, &at)...)
+		if p.PathType == nil {
+			continue
+		}
 		backend := at.Child("backend")
 		errs = append(errs, ingressBackend(&p.Backend, &backend)...)
 	}

@@ -58,20 +58,32 @@ func validateIngressClass(c *networkingv1.IngressClass) field.ErrorList {
 		return errs
 	}
 	at := fieldrules.Spec.Child("parameters")
-	errs = append(errs, fieldrules.Required(p.Kind, &at, "kind")...)
-	errs = append(errs, fieldrules.Required(p.Name, &at, "name")...)
+	if p.APIGroup != nil {
+		errs = append(errs, fieldrules.DNSName(*p.APIGroup, &at, "apiGroup")...)
+	}
+	for _, part := range [...]struct{ name, value string }{{"kind", p.Kind}, {"name", p.Name}} {
+		if part.value == "" {
+			errs = append(errs, field.Required(at.ChildField(part.name), ""))
+		} else {
+			errs = append(errs, fieldrules.Invalid(fieldrules.NameIsPathSegment(part.value, false), part.value, &at, part.name)...)
+		}
+	}
 	if p.Scope == nil {
 		return append(errs, field.Required(at.ChildField("scope"), ""))
 	}
-	errs = append(errs, fieldrules.OneOf(*p.Scope, &at, "scope",
+	switch *p.Scope {
+	case networkingv1.IngressClassParametersReferenceScopeNamespace:
+		if p.Namespace == nil {
+			return append(errs, field.Required(at.ChildField("namespace"), "`parameters.scope` is set to 'Namespace'"))
+		}
+		return append(errs, fieldrules.Invalid(validation.IsDNS1123Label(*p.Namespace), *p.Namespace, &at, "namespace")...)
+	case networkingv1.IngressClassParametersReferenceScopeCluster:
+		if p.Namespace != nil {
+			return append(errs, field.Forbidden(at.ChildField("namespace"), "`parameters.scope` is set to 'Cluster'"))
+		}
+		return errs
+	}
+	return append(errs, fieldrules.Supported(*p.Scope, &at, "scope",
 		networkingv1.IngressClassParametersReferenceScopeCluster,
 		networkingv1.IngressClassParametersReferenceScopeNamespace)...)
-	namespaced := *p.Scope == networkingv1.IngressClassParametersReferenceScopeNamespace
-	if namespaced && (p.Namespace == nil || *p.Namespace == "") {
-		errs = append(errs, field.Required(at.ChildField("namespace"), "`parameters.scope` is set to 'Namespace'"))
-	}
-	if !namespaced && p.Namespace != nil {
-		errs = append(errs, field.Forbidden(at.ChildField("namespace"), "`parameters.scope` is set to 'Cluster'"))
-	}
-	return errs
 }

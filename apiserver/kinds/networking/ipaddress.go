@@ -10,19 +10,23 @@ import (
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // IPAddresses describes the kind IPAddress.
-func IPAddresses() kinds.Kind {
+func IPAddresses(addresses *core.Addresses) kinds.Kind {
 	return kinds.Of[*networkingv1.IPAddress]{
 		Type: &networkingv1.IPAddress{}, List: &networkingv1.IPAddressList{},
 		Plural: "ipaddresses", ShortNames: []string{"ip"}, Cluster: true,
-		Unenforced: "they reserve no address",
-		Name:       nameIsIP,
-		Validate:   func(a *networkingv1.IPAddress) field.ErrorList { return parentReference(a.Spec.ParentRef) },
+		Name:     nameIsIP,
+		Validate: func(a *networkingv1.IPAddress) field.ErrorList { return parentReference(a.Spec.ParentRef) },
 		ValidateUpdate: func(a, old *networkingv1.IPAddress) field.ErrorList {
-			return fieldrules.Immutable(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
+			return fieldrules.ImmutableStruct(a.Spec.ParentRef, old.Spec.ParentRef, &fieldrules.Spec, "parentRef")
+		},
+		Allocator: func(s kinds.Stored[*networkingv1.IPAddress]) kinds.ResourceAllocator[*networkingv1.IPAddress] {
+			addresses.IPs = s
+			return addresses
 		},
 		Bare: true,
 		Columns: []metav1.TableColumnDefinition{

@@ -100,9 +100,10 @@ func policySide(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.Net
 			case p.Port.StrVal != "":
 				errs = append(errs, field.Invalid(at.ChildField("endPort"), *p.EndPort,
 					"may not be specified when `port` is non-numeric"))
-			case *p.EndPort < p.Port.IntVal:
-				errs = append(errs, field.Invalid(at.ChildField("endPort"), p.Port.IntVal, "must be greater than or equal to `port`"))
 			default:
+				if *p.EndPort < p.Port.IntVal {
+					errs = append(errs, field.Invalid(at.ChildField("endPort"), p.Port.IntVal, "must be greater than or equal to `port`"))
+				}
 				errs = append(errs, fieldrules.Port(*p.EndPort, &at, "endPort")...)
 			}
 		}

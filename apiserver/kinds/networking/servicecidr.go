@@ -9,22 +9,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/columns"
+	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
 // ServiceCIDRs describes the kind ServiceCIDR.
-func ServiceCIDRs() kinds.Kind {
+func ServiceCIDRs(addresses *core.Addresses) kinds.Kind {
 	return kinds.Of[*networkingv1.ServiceCIDR]{
 		Type: &networkingv1.ServiceCIDR{}, List: &networkingv1.ServiceCIDRList{},
 		Plural: "servicecidrs", Cluster: true,
-		Unenforced:     "no service gets an address from them",
 		Name:           fieldrules.NameIsSubdomain,
-		Validate:       func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
+		ValidateCreate: func(c *networkingv1.ServiceCIDR) field.ErrorList { return serviceCIDRs(c.Spec.CIDRs, c.Spec) },
 		ValidateUpdate: validateServiceCIDRUpdate,
 		Status:         true,
+		More: func(s kinds.Stored[*networkingv1.ServiceCIDR]) map[string]rest.Storage {
+			addresses.CIDRs = s
+			return nil
+		},
 		Columns: []metav1.TableColumnDefinition{
 			columns.Column("CIDRs", "string", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
 		},

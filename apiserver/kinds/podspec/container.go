@@ -27,10 +27,7 @@ func containers(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 		if c := &s.Containers[i]; c.Name != "" && hasContainer(s.Containers[:i], c.Name) {
 			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
 		}
-		if p := s.Containers[i].RestartPolicy; p != nil {
-			errs = append(errs, fieldrules.OneOf(*p, &at, "restartPolicy", corev1.ContainerRestartPolicyAlways,
-				corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
-		}
+		errs = append(errs, restartPolicy(&s.Containers[i], &at)...)
 	}
 	list = fldPath.Child("initContainers")
 	for i := range s.InitContainers {
@@ -62,6 +59,44 @@ func HasContainer(s *corev1.PodSpec, name string) bool {
 	return slices.ContainsFunc(s.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
 }
 
+// Limits of the rules of when a container restarts.
+const (
+	maxRestartRules = 20
+	maxExitCodes    = 255
+)
+
+// restartPolicy checks when a container restarts, if it is not as its pod says.
+func restartPolicy(c *corev1.Container, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.RestartPolicy != nil {
+		errs = append(errs, fieldrules.Supported(*c.RestartPolicy, fldPath, "restartPolicy", corev1.ContainerRestartPolicyAlways,
+			corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
+	} else if len(c.RestartPolicyRules) > 0 {
+		errs = append(errs, field.Required(fldPath.ChildField("restartPolicy"),
+			"must specify restartPolicy when restart rules are used"))
+	}
+	list := fldPath.Child("restartPolicyRules")
+	if n := len(c.RestartPolicyRules); n > maxRestartRules {
+		errs = append(errs, field.TooMany(list.Field(), n, maxRestartRules))
+	}
+	for i := range c.RestartPolicyRules {
+		rule, at := &c.RestartPolicyRules[i], list.Index(i)
+		errs = append(errs, fieldrules.Supported(rule.Action, &at, "action", corev1.ContainerRestartRuleActionRestart,
+			corev1.ContainerRestartRuleActionRestartAllContainers)...)
+		if rule.ExitCodes == nil {
+			errs = append(errs, field.Required(at.ChildField("exitCodes"), "must be specified"))
+			continue
+		}
+		codes := at.Child("exitCodes")
+		errs = append(errs, fieldrules.Supported(rule.ExitCodes.Operator, &codes, "operator",
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)...)
+		if n := len(rule.ExitCodes.Values); n > maxExitCodes {
+			errs = append(errs, field.TooMany(codes.ChildField("values"), n, maxExitCodes))
+		}
+	}
+	return errs
+}
+
 // Sidecar reports whether an init container is a sidecar, which keeps running.
 func Sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
@@ -69,7 +104,7 @@ func Sidecar(c *corev1.Container) bool {
 
 func initContainer(i int, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	c := &s.InitContainers[i]
-	errs := container(c, s, fldPath)
+	errs := append(container(c, s, fldPath), restartPolicy(c, fldPath)...)
 	if c.Name != "" && (hasContainer(s.Containers, c.Name) || hasContainer(s.InitContainers[:i], c.Name)) {
 		errs = append(errs, field.Duplicate(fldPath.ChildField("name"), c.Name))
 	}
@@ -220,53 +255,135 @@ func hostPorts(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	return errs
 }
 
-// mounts checks that the volumes of a container's mounts exist.
+// mounts checks the mounts and devices of a container, whose volumes must exist.
 func mounts(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
 	list := fldPath.Child("volumeMounts")
 	for i := range c.VolumeMounts {
 		m, at := &c.VolumeMounts[i], list.Index(i)
-		if m.Name == "" {
-			errs = append(errs, field.Required(at.ChildField("name"), ""))
-		} else if !hasVolume(s, m.Name) {
+		errs = append(errs, fieldrules.Required(m.Name, &at, "name")...)
+		if find(s.Volumes, m.Name) == nil {
 			errs = append(errs, field.NotFound(at.ChildField("name"), m.Name))
 		}
 		errs = append(errs, fieldrules.Required(m.MountPath, &at, "mountPath")...)
-		for _, o := range c.VolumeMounts[:i] {
-			if o.MountPath == m.MountPath {
-				errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath, "must be unique"))
-				break
+		if slices.ContainsFunc(c.VolumeMounts[:i], func(o corev1.VolumeMount) bool { return o.MountPath == m.MountPath }) {
+			errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath, "must be unique"))
+		}
+		for _, d := range c.VolumeDevices {
+			if d.Name == m.Name {
+				errs = append(errs, field.Invalid(at.ChildField("name"), m.Name, "must not already exist in volumeDevices"))
+			}
+			if d.DevicePath == m.MountPath {
+				errs = append(errs, field.Invalid(at.ChildField("mountPath"), m.MountPath,
+					"must not already exist as a path in volumeDevices"))
 			}
 		}
+		// The paths of kube-apiserver's errors do not have the index from here on.
 		errs = append(errs, localPath(m.SubPath, &list, "subPath")...)
 		errs = append(errs, localPath(m.SubPathExpr, &list, "subPathExpr")...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
 			errs = append(errs, field.Invalid(at.ChildField("subPathExpr"), m.SubPathExpr,
 				"subPathExpr and subPath are mutually exclusive"))
 		}
-		errs = append(errs, fieldrules.OptionalOneOf(m.MountPropagation, &at, "mountPropagation",
-			corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
+		errs = append(errs, propagation(m, c, &list)...)
 	}
-	list = fldPath.Child("volumeDevices")
-	for i := range c.VolumeDevices {
-		d, at := &c.VolumeDevices[i], list.Index(i)
-		if d.Name == "" {
-			errs = append(errs, field.Required(at.ChildField("name"), ""))
-		} else if !hasVolume(s, d.Name) {
-			errs = append(errs, field.NotFound(at.ChildField("name"), d.Name))
+	return append(errs, devices(c, s, fldPath)...)
+}
+
+// propagation checks how mounts propagate, and whether those below them are read-only.
+func propagation(m *corev1.VolumeMount, c *corev1.Container, list *fieldrules.Path) field.ErrorList {
+	errs := fieldrules.OptionalOneOf(m.MountPropagation, list, "mountPropagation",
+		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
+	mode := corev1.MountPropagationNone
+	if m.MountPropagation != nil {
+		mode = *m.MountPropagation
+	}
+	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
+	if mode == corev1.MountPropagationBidirectional && !privileged {
+		errs = append(errs, field.Forbidden(list.ChildField("mountPropagation"),
+			"Bidirectional mount propagation is available only to privileged containers"))
+	}
+	if m.RecursiveReadOnly == nil {
+		return errs
+	}
+	switch *m.RecursiveReadOnly {
+	case corev1.RecursiveReadOnlyDisabled:
+	case corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible:
+		if !m.ReadOnly {
+			errs = append(errs, field.Forbidden(list.ChildField("recursiveReadOnly"),
+				"may only be specified when readOnly is true"))
 		}
-		errs = append(errs, fieldrules.Required(d.DevicePath, &at, "devicePath")...)
+		if mode != corev1.MountPropagationNone {
+			errs = append(errs, field.Forbidden(list.ChildField("recursiveReadOnly"),
+				"may only be specified when mountPropagation is None or not specified"))
+		}
+	default:
+		errs = append(errs, fieldrules.NotSupported(*m.RecursiveReadOnly, list, "recursiveReadOnly",
+			[]corev1.RecursiveReadOnlyMode{corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible,
+				corev1.RecursiveReadOnlyEnabled})...)
 	}
 	return errs
 }
 
-func hasVolume(s *corev1.PodSpec, name string) bool {
-	for i := range s.Volumes {
-		if s.Volumes[i].Name == name {
-			return true
+// devices checks the block devices of a container.
+func devices(c *corev1.Container, s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := fldPath.Child("volumeDevices")
+	for i := range c.VolumeDevices {
+		d, at := &c.VolumeDevices[i], list.Index(i)
+		before := c.VolumeDevices[:i]
+		errs = append(errs, fieldrules.Required(d.Name, &at, "name")...)
+		if d.Name != "" && slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.Name == d.Name }) {
+			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must be unique"))
+		}
+		switch v := find(s.Volumes, d.Name); {
+		case v == nil:
+			errs = append(errs, field.NotFound(at.ChildField("name"), d.Name))
+		case v.PersistentVolumeClaim == nil && v.Ephemeral == nil:
+			errs = append(errs, field.Invalid(at.ChildField("name"), d.Name,
+				"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+		}
+		errs = append(errs, fieldrules.Required(d.DevicePath, &at, "devicePath")...)
+		if slices.ContainsFunc(before, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }) {
+			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "must be unique"))
+		}
+		if len(WithoutBacksteps(d.DevicePath, &at, "devicePath")) > 0 {
+			errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
+		}
+		for _, m := range c.VolumeMounts {
+			if m.Name == d.Name {
+				errs = append(errs, field.Invalid(at.ChildField("name"), d.Name, "must not already exist in volumeMounts"))
+			}
+			if m.MountPath == d.DevicePath {
+				errs = append(errs, field.Invalid(at.ChildField("devicePath"), d.DevicePath,
+					"must not already exist as a path in volumeMounts"))
+			}
 		}
 	}
-	return false
+	return errs
+}
+
+// fileKeyVolumes checks that variables are only read from files in volumes of type emptyDir.
+func fileKeyVolumes(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	each(s, fldPath, func(c *corev1.Container, at *fieldrules.Path) {
+		for i := range c.Env {
+			if c.Env[i].ValueFrom == nil || c.Env[i].ValueFrom.FileKeyRef == nil {
+				continue
+			}
+			name := c.Env[i].ValueFrom.FileKeyRef.VolumeName
+			path := func() *field.Path {
+				return at.ChildField("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			}
+			switch v := find(s.Volumes, name); {
+			case v == nil:
+				errs = append(errs, field.NotFound(path(), name))
+			case v.EmptyDir == nil:
+				errs = append(errs, field.Invalid(path(), name, "referenced volume must be of type emptyDir"))
+			}
+		}
+	})
+	return errs
 }
 
 // localPath checks that a path, which may be empty, is relative and does not contain "..".

@@ -92,10 +92,14 @@ func variableSource(v *corev1.EnvVar, fldPath *fieldrules.Path) field.ErrorList 
 	if r := from.FileKeyRef; r != nil {
 		sources++
 		at := fldPath.Child("fileKeyRef")
-		errs = append(errs, fieldrules.Required(r.Key, &at, "key")...)
-		errs = append(errs, fieldrules.Required(r.VolumeName, &at, "volumeName")...)
+		if r.Key == "" {
+			errs = append(errs, field.Required(at.ChildField("key"), ""))
+		} else {
+			errs = append(errs, variableName(r.Key, &at, "key")...)
+		}
+		errs = append(errs, fieldrules.DNSLabel(r.VolumeName, &at, "volumeName")...)
 		errs = append(errs, fieldrules.Required(r.Path, &at, "path")...)
-		errs = append(errs, localPath(r.Path, &at, "path")...)
+		errs = append(errs, WithoutBacksteps(r.Path, &at, "path")...)
 	}
 	switch {
 	case sources == 0:

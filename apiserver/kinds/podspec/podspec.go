@@ -29,8 +29,15 @@ func ValidateTemplate(t *corev1.PodTemplateSpec, fldPath *fieldrules.Path) field
 
 // Validate checks a spec of a pod or a pod template.
 func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	errs := volumes(s, fldPath)
-	errs = append(errs, containers(s, fldPath)...)
+	valid, errs := volumes(s, fldPath)
+	if len(valid) < len(s.Volumes) {
+		with := *s
+		with.Volumes = valid
+		errs = append(errs, containers(&with, fldPath)...)
+	} else {
+		errs = append(errs, containers(s, fldPath)...)
+	}
+	errs = append(errs, fileKeyVolumes(s, fldPath)...)
 	errs = append(errs, oneOf(s.RestartPolicy, fldPath, "restartPolicy",
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
 	errs = append(errs, oneOf(s.DNSPolicy, fldPath, "dnsPolicy",
@@ -45,11 +52,14 @@ func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 			validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if len(s.Overhead) > 0 {
-		at := fldPath.Child("overhead")
+		overhead := fldPath.Child("overhead")
+		at := overhead.Child("limits") // the path that kube-apiserver reports
 		errs = append(errs, fieldrules.ResourceList(s.Overhead, &at)...)
 	}
 	errs = append(errs, operatingSystem(s, fldPath)...)
+	errs = append(errs, resourceClaims(s.ResourceClaims, fldPath)...)
 	errs = append(errs, claimNames(s, fldPath)...)
+	errs = append(errs, hostProcess(s, fldPath)...)
 	if s.HostUsers != nil && !*s.HostUsers {
 		for _, host := range [...]struct {
 			name string
@@ -60,8 +70,11 @@ func Validate(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
 			}
 		}
 	}
-	if s.Resources != nil {
-		at := fldPath.Child("resources")
+	switch at := fldPath.Child("resources"); {
+	case s.Resources == nil:
+	case s.OS != nil && s.OS.Name == corev1.Windows:
+		errs = append(errs, field.Forbidden(at.Field(), "may not be set for a windows pod"))
+	default:
 		errs = append(errs, fieldrules.ResourceRequirements(s.Resources, &at)...)
 		errs = append(errs, podLevelResources(s.Resources, &at)...)
 	}
@@ -80,22 +93,28 @@ func oneOf[S ~string](value S, fldPath *fieldrules.Path, name string, allowed ..
 	return field.ErrorList{field.NotSupported(fldPath.ChildField(name), value, allowed)}
 }
 
+// podResource reports whether a pod as a whole can have a resource.
+func podResource(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory ||
+		strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
 // podLevelResources checks that resources are of those that a pod can have as a whole.
 func podLevelResources(r *corev1.ResourceRequirements, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
+	if r.Claims != nil {
+		errs = append(errs, field.Forbidden(fldPath.ChildField("claims"), "claims may not be set for Resources at pod-level"))
+	}
 	for _, list := range [...]struct {
 		name      string
 		resources corev1.ResourceList
 	}{{"limits", r.Limits}, {"requests", r.Requests}} {
 		for _, name := range fieldrules.SortedKeys(list.resources) {
-			switch {
-			case name == corev1.ResourceCPU, name == corev1.ResourceMemory,
-				strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix),
-				!strings.Contains(string(name), "/") && name != corev1.ResourceEphemeralStorage:
+			if podResource(name) || !strings.Contains(string(name), "/") && name != corev1.ResourceEphemeralStorage {
 				continue
 			}
 			errs = append(errs, field.NotSupported(fldPath.ChildField(list.name).Key(string(name)), name,
-				[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}))
+				[]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory}))
 		}
 	}
 	return errs
@@ -111,59 +130,13 @@ func operatingSystem(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorLis
 	case corev1.Linux:
 		return nil
 	case corev1.Windows:
+		return forWindows(s, fldPath)
 	case "":
-		return field.ErrorList{field.Required(fldPath.ChildField("os").Child("name"), "cannot be empty")}
+		return field.ErrorList{field.Required(fldPath.ChildField("os").Child("name"), "")}
 	default:
 		return field.ErrorList{field.NotSupported(fldPath.ChildField("os"), s.OS.Name,
 			[]corev1.OSName{corev1.Linux, corev1.Windows})}
 	}
-	var errs field.ErrorList
-	forbid := func(set bool, path *fieldrules.Path, name string) {
-		if set {
-			errs = append(errs, field.Forbidden(path.ChildField(name), "cannot be set for a windows pod"))
-		}
-	}
-	forbid(s.HostPID, fldPath, "hostPID")
-	forbid(s.HostIPC, fldPath, "hostIPC")
-	if c := s.SecurityContext; c != nil {
-		at := fldPath.Child("securityContext")
-		forbid(c.SELinuxOptions != nil, &at, "seLinuxOptions")
-		forbid(c.SeccompProfile != nil, &at, "seccompProfile")
-		forbid(c.FSGroup != nil, &at, "fsGroup")
-		forbid(c.FSGroupChangePolicy != nil, &at, "fsGroupChangePolicy")
-		forbid(len(c.Sysctls) > 0, &at, "sysctls")
-		forbid(s.ShareProcessNamespace != nil, fldPath, "shareProcessNamespace")
-		forbid(c.RunAsUser != nil, &at, "runAsUser")
-		forbid(c.RunAsGroup != nil, &at, "runAsGroup")
-		forbid(c.SupplementalGroups != nil, &at, "supplementalGroups")
-	}
-	return errs
-}
-
-// claimNames checks that containers only refer to resource claims of their pod.
-func claimNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, list := range [...]struct {
-		name       string
-		containers []corev1.Container
-	}{{"initContainers", s.InitContainers}, {"containers", s.Containers}} {
-		for i := range list.containers {
-			for j, claim := range list.containers[i].Resources.Claims {
-				named := func(c corev1.PodResourceClaim) bool { return c.Name == claim.Name }
-				if slices.ContainsFunc(s.ResourceClaims, named) {
-					continue
-				}
-				missing := field.NotFound(fldPath.ChildField(list.name).Index(i).Child("resources", "claims").Index(j),
-					claim.Name)
-				missing.Detail = "must be one of the names in pod.spec.resourceClaims"
-				if len(s.ResourceClaims) == 0 {
-					missing.Detail += " which is empty"
-				}
-				errs = append(errs, missing)
-			}
-		}
-	}
-	return errs
 }
 
 // podNames checks the names of other objects in a pod's spec.
@@ -333,13 +306,20 @@ func seccomp(p *corev1.SeccompProfile, fldPath *fieldrules.Path) field.ErrorList
 		return nil
 	}
 	at := fldPath.Child("seccompProfile")
-	errs := fieldrules.OneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
-		corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
+	var errs field.ErrorList
+	if p.Type == "" {
+		errs = append(errs, field.Required(at.ChildField("type"), "type is required when seccompProfile is set"))
+	} else {
+		errs = append(errs, oneOf(p.Type, &at, "type", corev1.SeccompProfileTypeLocalhost,
+			corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)...)
+	}
 	switch local := p.Type == corev1.SeccompProfileTypeLocalhost; {
 	case local && p.LocalhostProfile == nil:
 		errs = append(errs, field.Required(at.ChildField("localhostProfile"), "must be set when seccomp type is Localhost"))
+	case local:
+		errs = append(errs, localPath(*p.LocalhostProfile, &at, "localhostProfile")...)
 	case !local && p.LocalhostProfile != nil:
-		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), *p.LocalhostProfile,
+		errs = append(errs, field.Invalid(at.ChildField("localhostProfile"), fieldrules.Internal(*p),
 			"can only be set when seccomp type is Localhost"))
 	}
 	return errs
@@ -354,4 +334,17 @@ func userAndGroup(user, group *int64, fldPath *fieldrules.Path) field.ErrorList 
 		errs = append(errs, fieldrules.Invalid(validation.IsValidGroupID(*group), *group, fldPath, "runAsGroup")...)
 	}
 	return errs
+}
+
+// VisitContainers calls visit with the name and the security context of each container: those that
+// initialize, the others, and the ephemeral ones.
+func VisitContainers(s *corev1.PodSpec, visit func(name string, context **corev1.SecurityContext)) {
+	for _, list := range [...][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			visit(list[i].Name, &list[i].SecurityContext)
+		}
+	}
+	for i := range s.EphemeralContainers {
+		visit(s.EphemeralContainers[i].Name, &s.EphemeralContainers[i].SecurityContext)
+	}
 }

@@ -128,7 +128,7 @@ func SetPodDefaults(s *corev1.PodSpec) {
 	fieldrules.DefaultPointer(&s.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
 	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range containers {
-			requestLimits(&containers[i].Resources)
+			requestLimits(&containers[i].Resources, nil)
 			if s.HostNetwork {
 				for j := range containers[i].Ports {
 					fieldrules.DefaultValue(&containers[i].Ports[j].HostPort, containers[i].Ports[j].ContainerPort)
@@ -138,7 +138,7 @@ func SetPodDefaults(s *corev1.PodSpec) {
 	}
 	if s.Resources != nil && len(s.Resources.Limits) > 0 {
 		requestSum(s)
-		requestLimits(s.Resources)
+		requestLimits(s.Resources, podResource)
 	}
 }
 
@@ -185,10 +185,11 @@ func raiseAmounts(to, list corev1.ResourceList) {
 	}
 }
 
-// requestLimits defaults requests to limits.
-func requestLimits(r *corev1.ResourceRequirements) {
+// requestLimits defaults the requests of resources, those that are known or all if known is nil, to
+// the limits.
+func requestLimits(r *corev1.ResourceRequirements, known func(corev1.ResourceName) bool) {
 	for name, limit := range r.Limits {
-		if _, ok := r.Requests[name]; ok {
+		if _, ok := r.Requests[name]; ok || known != nil && !known(name) {
 			continue
 		}
 		if r.Requests == nil {

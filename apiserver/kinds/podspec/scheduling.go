@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,12 +56,16 @@ func Tolerations(list []corev1.Toleration, fldPath *fieldrules.Path) field.Error
 		}
 		switch t.Operator {
 		case corev1.TolerationOpEqual, "":
-			errs = append(errs, fieldrules.Invalid(validation.IsValidLabelValue(t.Value), t.Value, &at, "operator")...)
+			if bad := validation.IsValidLabelValue(t.Value); len(bad) > 0 {
+				errs = append(errs, field.Invalid(at.ChildField("operator"), t.Value, strings.Join(bad, ";")))
+			}
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
 				errs = append(errs, field.Invalid(at.ChildField("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
-		case corev1.TolerationOpLt, corev1.TolerationOpGt:
+		case corev1.TolerationOpLt, corev1.TolerationOpGt: // the feature is off by default
+			errs = append(errs, field.NotSupported(at.ChildField("operator"), t.Operator,
+				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt}))
 		default:
 			errs = append(errs, fieldrules.NotSupported(t.Operator, &at, "operator",
 				[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists})...)
@@ -230,6 +235,27 @@ func labelKeys(t *corev1.PodAffinityTerm, fldPath *fieldrules.Path) field.ErrorL
 // noSelector is the error for keys of labels without the selector that they would narrow.
 const noSelector = "must not be specified when labelSelector is not set"
 
+// selectedTwice checks that no key of labels is also in the selector that it narrows. That of the label
+// which stands for the key, which the API server adds to the selector, is there once.
+func selectedTwice(keys []string, s *metav1.LabelSelector, at *fieldrules.Path) field.ErrorList {
+	if s == nil || len(keys) == 0 {
+		return nil
+	}
+	var errs field.ErrorList
+	selected := map[string]bool{}
+	for key := range s.MatchLabels {
+		selected[key] = true
+	}
+	for _, e := range s.MatchExpressions {
+		if i := slices.Index(keys, e.Key); i >= 0 && selected[e.Key] {
+			item := at.Index(i)
+			errs = append(errs, field.Invalid(item.Field(), e.Key, "exists in both matchLabelKeys and labelSelector"))
+		}
+		selected[e.Key] = true
+	}
+	return errs
+}
+
 // topologySpread checks topology spread constraints, and that they are unique.
 func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -239,10 +265,8 @@ func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.
 		errs = append(errs, fieldrules.Positive(c.MaxSkew, &at, "maxSkew")...)
 		if c.TopologyKey == "" {
 			errs = append(errs, field.Required(at.ChildField("topologyKey"), "can not be empty"))
-		} else {
-			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.ChildField("topologyKey"))...)
 		}
-		errs = append(errs, fieldrules.OneOf(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule,
+		errs = append(errs, fieldrules.Supported(c.WhenUnsatisfiable, &at, "whenUnsatisfiable", corev1.DoNotSchedule,
 			corev1.ScheduleAnyway)...)
 		same := func(o corev1.TopologySpreadConstraint) bool {
 			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
@@ -257,6 +281,7 @@ func topologySpread(list []corev1.TopologySpreadConstraint, fldPath *fieldrules.
 		for j, key := range c.MatchLabelKeys {
 			errs = append(errs, metav1validation.ValidateLabelName(key, at.ChildField("matchLabelKeys").Index(j))...)
 		}
+		errs = append(errs, selectedTwice(c.MatchLabelKeys, c.LabelSelector, &at)...)
 		if c.MinDomains != nil {
 			errs = append(errs, fieldrules.Positive(*c.MinDomains, &at, "minDomains")...)
 			if c.WhenUnsatisfiable != corev1.DoNotSchedule {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"flyball.dev/apiserver/kinds/fieldrules"
@@ -52,12 +51,23 @@ func appArmor(p *corev1.AppArmorProfile, fldPath *fieldrules.Path) field.ErrorLi
 		corev1.AppArmorProfileTypeUnconfined)
 }
 
-// windowsOptions checks the name of the credential specification, which is that of a custom resource.
-func windowsOptions(o *corev1.WindowsSecurityContextOptions, fldPath *fieldrules.Path) field.ErrorList {
-	if o == nil || o.GMSACredentialSpecName == nil {
+// AppArmorOf returns the profile that the deprecated annotation of a container names, or nil if it
+// names none.
+func AppArmorOf(annotation string) *corev1.AppArmorProfile {
+	p := &corev1.AppArmorProfile{}
+	switch name, local := strings.CutPrefix(annotation, corev1.DeprecatedAppArmorBetaProfileNamePrefix); {
+	case annotation == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		p.Type = corev1.AppArmorProfileTypeRuntimeDefault
+	case annotation == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		p.Type = corev1.AppArmorProfileTypeUnconfined
+	case local:
+		p.Type, p.LocalhostProfile = corev1.AppArmorProfileTypeLocalhost, &name
+	}
+	if len(appArmor(p, &fieldrules.Root)) > 0 {
 		return nil
 	}
-	at := fldPath.Child("windowsOptions")
-	name := *o.GMSACredentialSpecName
-	return fieldrules.Invalid(validation.IsDNS1123Subdomain(name), name, &at, "gmsaCredentialSpecName")
+	return p
 }
+
+// DeprecatedAppArmor is the warning about the annotation.
+const DeprecatedAppArmor = `deprecated since v1.30; use the "appArmorProfile" field instead`

@@ -11,25 +11,41 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// volumes checks a pod's volumes.
-func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
-	if len(s.Volumes) == 0 {
-		return nil
-	}
+// volumes checks a pod's volumes, and returns those that are valid: a mount of another one is an error
+// too.
+func volumes(s *corev1.PodSpec, fldPath *fieldrules.Path) ([]corev1.Volume, field.ErrorList) {
 	var errs field.ErrorList
+	valid := s.Volumes // shared until one is invalid
 	list := fldPath.Child("volumes")
 	for i := range s.Volumes {
 		v, at := &s.Volumes[i], list.Index(i)
-		errs = append(errs, fieldrules.DNSLabel(v.Name, &at, "name")...)
-		for j := range s.Volumes[:i] {
-			if v.Name != "" && s.Volumes[j].Name == v.Name {
-				errs = append(errs, field.Duplicate(at.ChildField("name"), v.Name))
-				break
-			}
+		if len(errs) == 0 {
+			valid = s.Volumes[:i:i]
 		}
-		errs = append(errs, volumeSource(&v.VolumeSource, &at)...)
+		bad := append(volumeSource(&v.VolumeSource, &at), fieldrules.DNSLabel(v.Name, &at, "name")...)
+		if find(valid, v.Name) != nil {
+			bad = append(bad, field.Duplicate(at.ChildField("name"), v.Name))
+		}
+		switch {
+		case len(bad) > 0:
+			errs = append(errs, bad...)
+		case len(errs) > 0:
+			valid = append(valid, *v)
+		default:
+			valid = s.Volumes[:i+1]
+		}
 	}
-	return errs
+	return valid, errs
+}
+
+// find returns the volume of that name, or nil.
+func find(volumes []corev1.Volume, name string) *corev1.Volume {
+	for i := range volumes {
+		if volumes[i].Name == name {
+			return &volumes[i]
+		}
+	}
+	return nil
 }
 
 // Sources counts the sources of a volume, which must have exactly one, and checks the first.
@@ -39,40 +55,92 @@ type Sources struct {
 	Errs field.ErrorList
 }
 
+// One counts the source of that name if it is set.
 func (s *Sources) One(name string, set bool, check func(at *fieldrules.Path) field.ErrorList) {
+	s.As(name, name, set, check)
+}
+
+// As is One for a source that kube-apiserver's errors call by two names: more than one source, and
+// what is wrong in it.
+func (s *Sources) As(duplicate, name string, set bool, check func(at *fieldrules.Path) field.ErrorList) {
 	if !set {
 		return
 	}
-	at := s.W.Child(name)
 	if s.N++; s.N > 1 {
-		s.Errs = append(s.Errs, field.Forbidden(at.Field(), "may not specify more than 1 volume type"))
+		s.Errs = append(s.Errs, field.Forbidden(s.W.ChildField(duplicate), "may not specify more than 1 volume type"))
 		return
 	}
-	if check != nil {
-		s.Errs = append(s.Errs, check(&at)...)
-	}
+	at := s.W.Child(name)
+	s.Errs = append(s.Errs, check(&at)...)
 }
 
-// volumeSource checks the source of a volume.
+// volumeSource checks the source of a volume. Only the first one is checked, in kube-apiserver's
+// order.
 func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	s := Sources{W: fldPath}
 	s.One("emptyDir", v.EmptyDir != nil, func(at *fieldrules.Path) field.ErrorList { return emptyDir(v.EmptyDir, at) })
 	s.One("hostPath", v.HostPath != nil, func(at *fieldrules.Path) field.ErrorList { return HostPath(v.HostPath, at) })
+	shared := &corev1.PersistentVolumeSource{GCEPersistentDisk: v.GCEPersistentDisk,
+		AWSElasticBlockStore: v.AWSElasticBlockStore, NFS: v.NFS, Flocker: v.Flocker, Quobyte: v.Quobyte, FC: v.FC,
+		VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk, PortworxVolume: v.PortworxVolume,
+		AzureDisk: v.AzureDisk}
+	s.One("gitRepo", v.GitRepo != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(fieldrules.Required(v.GitRepo.Repository, at, "repository"),
+			localPath(v.GitRepo.Directory, at, "directory")...)
+	})
+	s.Shared(shared, "gcePersistentDisk", "awsElasticBlockStore")
 	s.One("secret", v.Secret != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.Secret.SecretName, at, "secretName")
 		return append(errs, files(v.Secret.Items, v.Secret.DefaultMode, at)...)
+	})
+	s.Shared(shared, "nfs")
+	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
+		c := v.ISCSI
+		return ISCSI(c.TargetPortal, c.IQN, c.Lun, c.InitiatorName, c.DiscoveryCHAPAuth || c.SessionCHAPAuth,
+			c.SecretRef != nil, "must be valid format starting with iqn, eui, or naa", at)
+	})
+	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
+		return Glusterfs(v.Glusterfs.EndpointsName, v.Glusterfs.Path, at)
+	})
+	s.Shared(shared, "flocker")
+	s.One("persistentVolumeClaim", v.PersistentVolumeClaim != nil, func(at *fieldrules.Path) field.ErrorList {
+		return fieldrules.Required(v.PersistentVolumeClaim.ClaimName, at, "claimName")
+	})
+	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(Monitors(v.RBD.CephMonitors, at), fieldrules.Required(v.RBD.RBDImage, at, "image")...)
+	})
+	s.One("cinder", v.Cinder != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(fieldrules.Required(v.Cinder.VolumeID, at, "volumeID"), secretName(v.Cinder.SecretRef, at)...)
+	})
+	s.As("cephFS", "cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
+		return Monitors(v.CephFS.Monitors, at)
+	})
+	s.Shared(shared, "quobyte")
+	s.As("downwarAPI", "downwardAPI", v.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(mode(v.DownwardAPI.DefaultMode, at, "defaultMode"), downward(v.DownwardAPI.Items, at)...)
+	})
+	s.Shared(shared, "fc")
+	s.One("flexVolume", v.FlexVolume != nil, func(at *fieldrules.Path) field.ErrorList {
+		return FlexVolume(v.FlexVolume.Driver, v.FlexVolume.Options, at)
 	})
 	s.One("configMap", v.ConfigMap != nil, func(at *fieldrules.Path) field.ErrorList {
 		errs := fieldrules.Required(v.ConfigMap.Name, at, "name")
 		return append(errs, files(v.ConfigMap.Items, v.ConfigMap.DefaultMode, at)...)
 	})
-	s.One("downwardAPI", v.DownwardAPI != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(mode(v.DownwardAPI.DefaultMode, at, "defaultMode"), downward(v.DownwardAPI.Items, at)...)
+	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
+			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
+	})
+	s.Shared(shared, "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk")
+	s.One("storageos", v.StorageOS != nil, func(at *fieldrules.Path) field.ErrorList {
+		return append(StorageOS(v.StorageOS.VolumeName, v.StorageOS.VolumeNamespace, at),
+			secretName(v.StorageOS.SecretRef, at)...)
 	})
 	s.One("projected", v.Projected != nil, func(at *fieldrules.Path) field.ErrorList { return projected(v.Projected, at) })
-	s.One("persistentVolumeClaim", v.PersistentVolumeClaim != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.PersistentVolumeClaim.ClaimName, at, "claimName")
+	s.One("scaleIO", v.ScaleIO != nil, func(at *fieldrules.Path) field.ErrorList {
+		return ScaleIO(v.ScaleIO.Gateway, v.ScaleIO.System, v.ScaleIO.VolumeName, at)
 	})
+	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList { return csi(v.CSI, at) })
 	s.One("ephemeral", v.Ephemeral != nil, func(at *fieldrules.Path) field.ErrorList {
 		if v.Ephemeral.VolumeClaimTemplate == nil {
 			return field.ErrorList{field.Required(at.ChildField("volumeClaimTemplate"), "")}
@@ -81,77 +149,26 @@ func volumeSource(v *corev1.VolumeSource, fldPath *fieldrules.Path) field.ErrorL
 		spec := template.Child("spec")
 		return ValidateClaim(&v.Ephemeral.VolumeClaimTemplate.Spec, &spec)
 	})
-	s.One("csi", v.CSI != nil, func(at *fieldrules.Path) field.ErrorList { return Driver(v.CSI.Driver, at) })
 	s.One("image", v.Image != nil, func(at *fieldrules.Path) field.ErrorList {
 		return fieldrules.Required(v.Image.Reference, at, "reference")
 	})
-	remoteSource(v, &s)
 	if s.N == 0 {
 		s.Errs = append(s.Errs, field.Required(fldPath.Field(), "must specify a volume type"))
 	}
 	return s.Errs
 }
 
-// remoteSource checks the sources of network storage.
-func remoteSource(v *corev1.VolumeSource, s *Sources) {
-	s.One("nfs", v.NFS != nil, func(at *fieldrules.Path) field.ErrorList { return NFS(v.NFS, at) })
-	s.One("gcePersistentDisk", v.GCEPersistentDisk != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.GCEPersistentDisk.PDName, at, "pdName")
-	})
-	s.One("awsElasticBlockStore", v.AWSElasticBlockStore != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.AWSElasticBlockStore.VolumeID, at, "volumeID")
-	})
-	s.One("gitRepo", v.GitRepo != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.GitRepo.Repository, at, "repository")
-	})
-	s.One("iscsi", v.ISCSI != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.ISCSI.TargetPortal, at, "targetPortal"),
-			fieldrules.Required(v.ISCSI.IQN, at, "iqn")...)
-	})
-	s.One("glusterfs", v.Glusterfs != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.Glusterfs.EndpointsName, at, "endpoints"),
-			fieldrules.Required(v.Glusterfs.Path, at, "path")...)
-	})
-	s.One("rbd", v.RBD != nil, func(at *fieldrules.Path) field.ErrorList {
-		if len(v.RBD.CephMonitors) == 0 {
-			return field.ErrorList{field.Required(at.ChildField("monitors"), "")}
+// csi checks a csi source of a pod's volume.
+func csi(v *corev1.CSIVolumeSource, at *fieldrules.Path) field.ErrorList {
+	errs := Driver(v.Driver, at)
+	if ref := v.NodePublishSecretRef; ref != nil {
+		if secret := at.Child("nodePublishSecretRef"); ref.Name == "" {
+			errs = append(errs, field.Required(secret.ChildField("name"), ""))
+		} else {
+			errs = append(errs, fieldrules.DNSName(ref.Name, at, "name")...)
 		}
-		return fieldrules.Required(v.RBD.RBDImage, at, "image")
-	})
-	s.One("flexVolume", v.FlexVolume != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.FlexVolume.Driver, at, "driver")
-	})
-	s.One("cinder", v.Cinder != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.Cinder.VolumeID, at, "volumeID")
-	})
-	s.One("cephfs", v.CephFS != nil, func(at *fieldrules.Path) field.ErrorList {
-		if len(v.CephFS.Monitors) == 0 {
-			return field.ErrorList{field.Required(at.ChildField("monitors"), "")}
-		}
-		return nil
-	})
-	s.One("azureFile", v.AzureFile != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureFile.SecretName, at, "secretName"),
-			fieldrules.Required(v.AzureFile.ShareName, at, "shareName")...)
-	})
-	s.One("azureDisk", v.AzureDisk != nil, func(at *fieldrules.Path) field.ErrorList {
-		return append(fieldrules.Required(v.AzureDisk.DiskName, at, "diskName"),
-			fieldrules.Required(v.AzureDisk.DataDiskURI, at, "diskURI")...)
-	})
-	s.One("vsphereVolume", v.VsphereVolume != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.VsphereVolume.VolumePath, at, "volumePath")
-	})
-	s.One("portworxVolume", v.PortworxVolume != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.PortworxVolume.VolumeID, at, "volumeID")
-	})
-	s.One("photonPersistentDisk", v.PhotonPersistentDisk != nil, func(at *fieldrules.Path) field.ErrorList {
-		return fieldrules.Required(v.PhotonPersistentDisk.PdID, at, "pdID")
-	})
-	s.One("fc", v.FC != nil, nil)
-	s.One("flocker", v.Flocker != nil, nil)
-	s.One("quobyte", v.Quobyte != nil, nil)
-	s.One("scaleIO", v.ScaleIO != nil, nil)
-	s.One("storageos", v.StorageOS != nil, nil)
+	}
+	return errs
 }
 
 func emptyDir(v *corev1.EmptyDirVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
@@ -178,7 +195,7 @@ func HostPath(v *corev1.HostPathVolumeSource, fldPath *fieldrules.Path) field.Er
 func NFS(v *corev1.NFSVolumeSource, fldPath *fieldrules.Path) field.ErrorList {
 	errs := fieldrules.Required(v.Server, fldPath, "server")
 	errs = append(errs, fieldrules.Required(v.Path, fldPath, "path")...)
-	if v.Path != "" && !path.IsAbs(v.Path) {
+	if !path.IsAbs(v.Path) {
 		errs = append(errs, field.Invalid(fldPath.ChildField("path"), v.Path, "must be an absolute path"))
 	}
 	return errs

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -135,6 +136,22 @@ func (w *warner) annotations(meta *metav1.ObjectMeta, s *corev1.PodSpec) {
 			w.addAt(w.at("metadata", "annotations").Key(corev1.SeccompPodAnnotationKey), useSeccompField)
 		}
 	}
+	if w.path == nil {
+		return // the warnings about pods are given when their annotations become fields
+	}
+	var profile *corev1.AppArmorProfile
+	if s.SecurityContext != nil {
+		profile = s.SecurityContext.AppArmorProfile
+	}
+	VisitContainers(s, func(name string, c **corev1.SecurityContext) {
+		key := corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + name
+		annotation, ok := meta.Annotations[key]
+		if !ok || *c != nil && (*c).AppArmorProfile != nil ||
+			profile != nil && apiequality.Semantic.DeepEqual(profile, AppArmorOf(annotation)) {
+			return
+		}
+		w.addAt(w.at("metadata", "annotations").Key(key), DeprecatedAppArmor)
+	})
 }
 
 // volumes warns of sources that have been deprecated or removed.

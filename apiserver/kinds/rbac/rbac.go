@@ -69,11 +69,11 @@ func policyRules(rules []rbacv1.PolicyRule, namespaced bool) field.ErrorList {
 			errs = append(errs, field.Required(at.ChildField("verbs"), "verbs must contain at least one value"))
 		}
 		if len(r.NonResourceURLs) > 0 {
-			switch {
-			case namespaced:
+			if namespaced {
 				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
 					"namespaced rules cannot apply to non-resource URLs"))
-			case len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0:
+			}
+			if len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0 {
 				errs = append(errs, field.Invalid(at.ChildField("nonResourceURLs"), r.NonResourceURLs,
 					"rules cannot apply to both regular resources and non-resource URLs"))
 			}

@@ -25,15 +25,15 @@ const unenforced = "no device is allocated"
 func ResourceClaims() kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceClaim]{
 		Type: &resourcev1.ResourceClaim{}, List: &resourcev1.ResourceClaimList{},
-		Plural:     "resourceclaims",
+		Plural: "resourceclaims", ReturnsDeleted: true,
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    func(c *resourcev1.ResourceClaim) { defaultClaim(&c.Spec) },
-		Validate: func(c *resourcev1.ResourceClaim) field.ErrorList {
+		ValidateCreate: func(c *resourcev1.ResourceClaim) field.ErrorList {
 			return deviceClaim(&c.Spec.Devices, &fieldrules.Spec)
 		},
 		ValidateUpdate: func(c, old *resourcev1.ResourceClaim) field.ErrorList {
-			return fieldrules.Immutable(c.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableStruct(c.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status:         true,
 		ValidateStatus: validateClaimStatus,
@@ -48,18 +48,18 @@ func ResourceClaims() kinds.Kind {
 func ResourceClaimTemplates() kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceClaimTemplate]{
 		Type: &resourcev1.ResourceClaimTemplate{}, List: &resourcev1.ResourceClaimTemplateList{},
-		Plural:     "resourceclaimtemplates",
+		Plural: "resourceclaimtemplates", ReturnsDeleted: true,
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    func(t *resourcev1.ResourceClaimTemplate) { defaultClaim(&t.Spec.Spec) },
-		Validate: func(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
+		ValidateCreate: func(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 			at := fieldrules.Spec.Child("metadata")
-			errs := append(fieldrules.LabelMap(t.Spec.Labels, &at, "labels"), fieldrules.Annotations(t.Spec.Annotations, &at)...)
+			errs := fieldrules.TemplateMetadata(t.Spec.ObjectMeta, &at)
 			in := fieldrules.Spec.Child("spec")
 			return append(errs, deviceClaim(&t.Spec.Spec.Devices, &in)...)
 		},
 		ValidateUpdate: func(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
-			return fieldrules.Immutable(t.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableStruct(t.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 	}
 }

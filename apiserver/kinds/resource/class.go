@@ -15,7 +15,7 @@ import (
 func DeviceClasses() kinds.Kind {
 	return kinds.Of[*resourcev1.DeviceClass]{
 		Type: &resourcev1.DeviceClass{}, List: &resourcev1.DeviceClassList{},
-		Plural: "deviceclasses", Cluster: true, Generation: true,
+		Plural: "deviceclasses", ReturnsDeleted: true, Cluster: true, Generation: true,
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
 		Validate: func(c *resourcev1.DeviceClass) field.ErrorList {
@@ -36,7 +36,7 @@ func DeviceClasses() kinds.Kind {
 func DeviceTaintRules() kinds.Kind {
 	return kinds.Of[*resourcev1.DeviceTaintRule]{
 		Type: &resourcev1.DeviceTaintRule{}, List: &resourcev1.DeviceTaintRuleList{},
-		Plural: "devicetaintrules", Cluster: true, Generation: true,
+		Plural: "devicetaintrules", ReturnsDeleted: true, Cluster: true, Generation: true,
 		Unenforced: "no device is tainted",
 		Name:       fieldrules.NameIsSubdomain,
 		Default:    func(r *resourcev1.DeviceTaintRule) { defaultTaint(&r.Spec.Taint) },

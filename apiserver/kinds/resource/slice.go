@@ -24,7 +24,7 @@ import (
 func ResourceSlices() kinds.Kind {
 	return kinds.Of[*resourcev1.ResourceSlice]{
 		Type: &resourcev1.ResourceSlice{}, List: &resourcev1.ResourceSliceList{},
-		Plural: "resourceslices", Cluster: true, Generation: true,
+		Plural: "resourceslices", ReturnsDeleted: true, Cluster: true, Generation: true,
 		Unenforced: unenforced,
 		Name:       fieldrules.NameIsSubdomain,
 		Default: func(s *resourcev1.ResourceSlice) {

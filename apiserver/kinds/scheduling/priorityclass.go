@@ -4,7 +4,6 @@ package scheduling
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,9 +102,13 @@ func validatePriorityClass(p *schedulingv1.PriorityClass) field.ErrorList {
 		errs = append(errs, field.Forbidden(fieldrules.Root.ChildField("value"),
 			fmt.Sprintf("maximum allowed value of a user defined priority is %v", maxUserPriority)))
 	}
-	known := []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}
-	if policy := p.PreemptionPolicy; policy != nil && !slices.Contains(known, *policy) {
-		errs = append(errs, field.NotSupported(fieldrules.Root.ChildField("preemptionPolicy"), *policy, known))
+	switch policy := p.PreemptionPolicy; {
+	case policy == nil || *policy == corev1.PreemptLowerPriority || *policy == corev1.PreemptNever:
+	case *policy == "":
+		errs = append(errs, field.Required(fieldrules.Root.ChildField("preemptionPolicy"), ""))
+	default:
+		errs = append(errs, field.NotSupported(fieldrules.Root.ChildField("preemptionPolicy"), *policy,
+			[]corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}))
 	}
 	return errs
 }

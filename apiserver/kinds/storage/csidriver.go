@@ -19,7 +19,7 @@ func CSIDrivers() kinds.Kind {
 	doc := storagev1.CSIDriverSpec{}.SwaggerDoc()
 	return kinds.Of[*storagev1.CSIDriver]{
 		Type: &storagev1.CSIDriver{}, List: &storagev1.CSIDriverList{},
-		Plural: "csidrivers", Cluster: true, NoUnconditionalUpdate: true,
+		Plural: "csidrivers", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
 		Name:           fieldrules.NameIsSubdomain,
 		Default:        defaultCSIDriver,
 		Prepare:        prepareCSIDriver,

@@ -18,7 +18,7 @@ import (
 func CSINodes() kinds.Kind {
 	return kinds.Of[*storagev1.CSINode]{
 		Type: &storagev1.CSINode{}, List: &storagev1.CSINodeList{},
-		Plural: "csinodes", Cluster: true, NoUnconditionalUpdate: true,
+		Plural: "csinodes", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
 		Name:           fieldrules.NameIsSubdomain,
 		Validate:       validateCSINode,
 		ValidateUpdate: validateCSINodeUpdate,

@@ -19,11 +19,16 @@ import (
 func VolumeAttachments() kinds.Kind {
 	return kinds.Of[*storagev1.VolumeAttachment]{
 		Type: &storagev1.VolumeAttachment{}, List: &storagev1.VolumeAttachmentList{},
-		Plural: "volumeattachments", Cluster: true, NoUnconditionalUpdate: true,
+		Plural: "volumeattachments", ReturnsDeleted: true, Cluster: true, NoUnconditionalUpdate: true,
 		Name:     fieldrules.NameIsSubdomain,
 		Validate: validateAttachment,
+		Default: func(a *storagev1.VolumeAttachment) {
+			if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
+				core.DefaultVolumeSource(inline)
+			}
+		},
 		ValidateUpdate: func(a, old *storagev1.VolumeAttachment) field.ErrorList {
-			return fieldrules.Immutable(a.Spec, old.Spec, &fieldrules.Root, "spec")
+			return fieldrules.ImmutableStruct(a.Spec, old.Spec, &fieldrules.Root, "spec")
 		},
 		Status: true,
 		PrepareStatus: func(_ context.Context, a, old *storagev1.VolumeAttachment) {

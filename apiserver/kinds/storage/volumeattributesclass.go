@@ -15,7 +15,7 @@ import (
 func VolumeAttributesClasses() kinds.Kind {
 	return kinds.Of[*storagev1.VolumeAttributesClass]{
 		Type: &storagev1.VolumeAttributesClass{}, List: &storagev1.VolumeAttributesClassList{},
-		Plural: "volumeattributesclasses", ShortNames: []string{"vac"}, Cluster: true,
+		Plural: "volumeattributesclasses", ReturnsDeleted: true, ShortNames: []string{"vac"}, Cluster: true,
 		Name: fieldrules.NameIsSubdomain,
 		Validate: func(c *storagev1.VolumeAttributesClass) field.ErrorList {
 			errs := append(driver(c.DriverName, "driverName"), parameters(c.Parameters)...)

@@ -33,7 +33,11 @@ func Selects(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, kind string) fi
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		return append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, "invalid label selector"))
+		message := "invalid label selector"
+		if kind == "statefulset" {
+			message = "" // as kube-apiserver's
+		}
+		return append(errs, field.Invalid(fieldrules.Spec.ChildField("selector"), *s, message))
 	}
 	if !selector.Empty() && !selector.Matches(labels.Set(t.Labels)) {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("template").Child("metadata", "labels"),

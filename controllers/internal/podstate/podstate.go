@@ -43,3 +43,17 @@ func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool,
 	left := Condition(pod, corev1.PodReady).LastTransitionTime.Add(minReady).Sub(now)
 	return left <= 0, max(left, 0)
 }
+
+// Claims returns the names of the claims that a pod uses, by reference or as ephemeral volumes.
+func Claims(pod *corev1.Pod) []string {
+	var names []string
+	for _, v := range pod.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			names = append(names, pod.Name+"-"+v.Name)
+		}
+	}
+	return names
+}

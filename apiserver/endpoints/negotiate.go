@@ -1,0 +1,59 @@
+package endpoints
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"flyball.dev/apiserver/resource"
+)
+
+// anyType is the media type for every other one.
+const anyType = "*/*"
+
+// checkMediaTypes returns the error for a request whose body has no media type of a patch of the
+// resource, or whose answer can have none. kube-apiserver's router refuses those before its handlers
+// negotiate, except for custom resources, which it does not route, and for storage with media types
+// of its own.
+func (h *Handler) checkMediaTypes(r *http.Request, served *resource.Resource, verb string) error {
+	if served.OpenAPI != nil {
+		return nil
+	}
+	if verb == "patch" && !anyOf(r.Header.Get("Content-Type"), served.PatchTypes) {
+		return unacceptable(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
+	}
+	produced := h.mediaTypes
+	if verb == "list" || verb == "watch" {
+		produced = h.listMediaTypes
+	}
+	accept := r.Header.Get("Accept")
+	if accept == "" || anyOf(accept, produced) {
+		return nil
+	}
+	switch served.Storage.(type) {
+	case rest.StorageMetadata, rest.Connecter:
+		return nil
+	}
+	return unacceptable(http.StatusNotAcceptable,
+		fmt.Sprintf("406: Not Acceptable\n\nAvailable representations: %s", strings.Join(produced, ", ")))
+}
+
+func unacceptable(code int, message string) error {
+	return errors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false)
+}
+
+// anyOf reports whether one of the media types in a header, whatever its parameters, is in the list.
+func anyOf(header string, types []string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		one, _, _ = strings.Cut(one, ";")
+		if one = strings.TrimSpace(one); one == anyType || slices.Contains(types, one) {
+			return true
+		}
+	}
+	return false
+}

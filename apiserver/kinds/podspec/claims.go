@@ -1,0 +1,104 @@
+package podspec
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"flyball.dev/apiserver/kinds/fieldrules"
+)
+
+// resourceClaims checks the resource claims of a pod.
+func resourceClaims(claims []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := fldPath.Child("resourceClaims")
+	for i := range claims {
+		c, at := &claims[i], list.Index(i)
+		if c.Name != "" && slices.ContainsFunc(claims[:i], func(o corev1.PodResourceClaim) bool { return o.Name == c.Name }) {
+			errs = append(errs, field.Duplicate(at.ChildField("name"), c.Name))
+		} else {
+			errs = append(errs, fieldrules.DNSLabel(c.Name, &at, "name")...)
+		}
+		switch claim, template := c.ResourceClaimName != nil, c.ResourceClaimTemplateName != nil; {
+		case claim && template:
+			errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),
+				"at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
+		case !claim && !template:
+			errs = append(errs, field.Invalid(at.Field(), fieldrules.Internal(*c),
+				"must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
+		}
+		if c.ResourceClaimName != nil {
+			errs = append(errs, fieldrules.DNSName(*c.ResourceClaimName, &at, "resourceClaimName")...)
+		}
+		if c.ResourceClaimTemplateName != nil {
+			errs = append(errs, fieldrules.DNSName(*c.ResourceClaimTemplateName, &at, "resourceClaimTemplateName")...)
+		}
+	}
+	return errs
+}
+
+// claimNames checks that containers only refer to resource claims of their pod, and to each once.
+func claimNames(s *corev1.PodSpec, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range [...]struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", s.InitContainers}, {"containers", s.Containers}} {
+		for i := range list.containers {
+			if claims := list.containers[i].Resources.Claims; len(claims) > 0 {
+				all := fldPath.Child(list.name)
+				container := all.Index(i)
+				resources := container.Child("resources")
+				errs = append(errs, containerClaims(claims, s.ResourceClaims, &resources)...)
+			}
+		}
+	}
+	return errs
+}
+
+// containerClaims checks the claims of a container, of those that its pod has.
+func containerClaims(claims []corev1.ResourceClaim, pod []corev1.PodResourceClaim, fldPath *fieldrules.Path) field.ErrorList {
+	var errs field.ErrorList
+	list := fldPath.Child("claims")
+	var known []string
+	for i := range pod {
+		if pod[i].Name != "" {
+			known = append(known, pod[i].Name)
+		}
+	}
+	slices.Sort(known)
+	for i, c := range claims {
+		at := list.Index(i)
+		if c.Name == "" {
+			errs = append(errs, field.Required(at.Field(), ""))
+			continue
+		}
+		before := claims[:i]
+		key := c.Name
+		if c.Request != "" {
+			key += "/" + c.Request
+		}
+		switch {
+		case slices.Contains(before, corev1.ResourceClaim{Name: c.Name}):
+			errs = append(errs, field.Duplicate(at.Field(), c.Name))
+		case c.Request == "" && slices.ContainsFunc(before, func(o corev1.ResourceClaim) bool { return o.Name == c.Name }),
+			slices.Contains(before, c):
+			errs = append(errs, field.Duplicate(at.Field(), key))
+		case c.Request != "":
+			errs = append(errs, fieldrules.DNSLabel(c.Request, &at, "request")...)
+		}
+		if !slices.Contains(known, c.Name) {
+			missing := field.NotFound(at.Field(), c.Name)
+			missing.Detail = "must be one of the names in pod.spec.resourceClaims"
+			if len(known) == 0 {
+				missing.Detail += " which is empty"
+			} else {
+				missing.Detail += ": " + strings.Join(known, ", ")
+			}
+			errs = append(errs, missing)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,59 @@
+package nodestate
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Selected reports whether a node matches one of the terms of a selector.
+func Selected(s *corev1.NodeSelector, node *corev1.Node) bool {
+	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool { return matches(t, node) })
+}
+
+// matches reports whether a node matches all requirements of a term. A term without requirements
+// matches nothing.
+func matches(t corev1.NodeSelectorTerm, node *corev1.Node) bool {
+	for _, r := range t.MatchExpressions {
+		value, ok := node.Labels[r.Key]
+		if !holds(r, value, ok) {
+			return false
+		}
+	}
+	for _, r := range t.MatchFields {
+		if r.Key != metav1.ObjectNameField || !holds(r, node.Name, true) {
+			return false
+		}
+	}
+	return len(t.MatchExpressions)+len(t.MatchFields) > 0
+}
+
+// holds reports whether a value, which may not exist, matches a requirement.
+func holds(r corev1.NodeSelectorRequirement, value string, exists bool) bool {
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn:
+		return exists && slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpNotIn:
+		return !exists || !slices.Contains(r.Values, value)
+	case corev1.NodeSelectorOpExists:
+		return exists
+	case corev1.NodeSelectorOpDoesNotExist:
+		return !exists
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+		if !exists || len(r.Values) != 1 {
+			return false
+		}
+		has, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return false
+		}
+		limit, err := strconv.ParseInt(r.Values[0], 10, 64)
+		if err != nil {
+			return false
+		}
+		return r.Operator == corev1.NodeSelectorOpGt && has > limit || r.Operator == corev1.NodeSelectorOpLt && has < limit
+	}
+	return false
+}

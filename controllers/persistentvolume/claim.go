@@ -1,0 +1,212 @@
+// Package persistentvolume binds claims to volumes that exist, and maintains the phases of both. There
+// is nothing that provisions volumes.
+//
+// A claim whose class has the binding mode WaitForFirstConsumer is bound when a pod that uses it has a
+// node, to a volume that the node can use. The scheduler does not consider volumes.
+package persistentvolume
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// The annotations of bound objects.
+const (
+	bindCompleted     = "pv.kubernetes.io/bind-completed"
+	boundByController = "pv.kubernetes.io/bound-by-controller"
+)
+
+// AddToManager adds the controllers of claims and of volumes.
+func AddToManager(mgr manager.Manager) error {
+	claims := &claimReconciler{client: mgr.GetClient(), recorder: mgr.GetEventRecorderFor("persistentvolume-controller")}
+	hasNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
+	err := builder.ControllerManagedBy(mgr).
+		Named("persistentvolume-binder").
+		For(&corev1.PersistentVolumeClaim{}).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claims.ofVolume)).
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(claims.pending)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(hasNode)).
+		Complete(claims)
+	if err != nil {
+		return err
+	}
+	return addVolumes(mgr)
+}
+
+// ofPod returns the claims of a pod.
+func ofPod(_ context.Context, obj client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range podstate.Claims(obj.(*corev1.Pod)) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
+	}
+	return requests
+}
+
+// claimReconciler binds a claim.
+type claimReconciler struct {
+	client   client.Client
+	recorder record.EventRecorder
+}
+
+// ofVolume returns the claim of a volume, or all that a volume without a claim may be for.
+func (r *claimReconciler) ofVolume(ctx context.Context, obj client.Object) []reconcile.Request {
+	if ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}}
+	}
+	return r.pending(ctx, obj)
+}
+
+// pending returns the claims that are not bound.
+func (r *claimReconciler) pending(ctx context.Context, _ client.Object) []reconcile.Request {
+	all := &corev1.PersistentVolumeClaimList{}
+	if err := r.client.List(ctx, all); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range all.Items {
+		if c := &all.Items[i]; c.Status.Phase != corev1.ClaimBound {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c)})
+		}
+	}
+	return requests
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *claimReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := r.client.Get(ctx, req.NamespacedName, claim); err != nil || claim.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	volume, err := r.volume(ctx, claim)
+	if err == nil && volume == nil {
+		return reconcile.Result{}, r.unbound(ctx, claim)
+	}
+	if err == nil {
+		err = r.bind(ctx, claim, volume)
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// volume returns the volume of a claim, or the one that it is to be bound to; nil if there is none.
+func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolume, error) {
+	if claim.Spec.VolumeName != "" {
+		v := &corev1.PersistentVolume{}
+		err := r.client.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case isFor(v, claim), v.Spec.ClaimRef == nil && fits(claim, v) && v.DeletionTimestamp == nil:
+			return v, nil
+		}
+		return nil, nil
+	}
+	node, wait, err := r.consumer(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	if err := r.client.List(ctx, volumes); err != nil {
+		return nil, err
+	}
+	v := match(claim, volumes.Items, node)
+	if wait && (v == nil || !isFor(v, claim)) {
+		r.recorder.Event(claim, corev1.EventTypeNormal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+		return nil, nil
+	}
+	if v == nil && classOf(claim) == "" {
+		r.recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
+	}
+	return v, nil
+}
+
+// consumer returns the node of a pod that uses a claim whose class waits for one. wait is true while
+// there is none.
+func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.PersistentVolumeClaim) (node *corev1.Node, wait bool, err error) {
+	class := &storagev1.StorageClass{}
+	if name := classOf(claim); name == "" {
+		return nil, false, nil
+	} else if err := r.client.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
+		return nil, false, client.IgnoreNotFound(err)
+	}
+	if value(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) != storagev1.VolumeBindingWaitForFirstConsumer {
+		return nil, false, nil
+	}
+	pods := &corev1.PodList{}
+	if err := r.client.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {
+		return nil, false, err
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.Spec.NodeName == "" || podstate.Finished(p) || !slices.Contains(podstate.Claims(p), claim.Name) {
+			continue
+		}
+		node := &corev1.Node{}
+		err := r.client.Get(ctx, client.ObjectKey{Name: p.Spec.NodeName}, node)
+		if !apierrors.IsNotFound(err) {
+			return node, false, err
+		}
+	}
+	return nil, true, nil
+}
+
+// bind binds a claim and a volume to each other, the volume first.
+func (r *claimReconciler) bind(ctx context.Context, claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) error {
+	if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
+		if ref == nil {
+			metav1.SetMetaDataAnnotation(&v.ObjectMeta, boundByController, "yes")
+		}
+		v.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+			Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion}
+		if err := r.client.Update(ctx, v); err != nil {
+			return err
+		}
+	}
+	if claim.Spec.VolumeName == "" {
+		claim.Spec.VolumeName = v.Name
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, boundByController, "yes")
+	}
+	if claim.Annotations[bindCompleted] == "" {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, bindCompleted, "yes")
+		if err := r.client.Update(ctx, claim); err != nil {
+			return err
+		}
+	}
+	if claim.Status.Phase == corev1.ClaimBound && apiequality.Semantic.DeepEqual(claim.Status.AccessModes, v.Spec.AccessModes) {
+		return nil
+	}
+	claim.Status.Phase, claim.Status.AccessModes, claim.Status.Capacity = corev1.ClaimBound, v.Spec.AccessModes, v.Spec.Capacity
+	return r.client.Status().Update(ctx, claim)
+}
+
+// unbound sets the phase of a claim without a volume: Lost if it was bound to one.
+func (r *claimReconciler) unbound(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	phase := corev1.ClaimPending
+	if claim.Annotations[bindCompleted] != "" {
+		phase = corev1.ClaimLost
+	}
+	if claim.Status.Phase == phase {
+		return nil
+	}
+	if phase == corev1.ClaimLost {
+		r.recorder.Event(claim, corev1.EventTypeWarning, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+	}
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: phase}
+	return client.IgnoreNotFound(r.client.Status().Update(ctx, claim))
+}

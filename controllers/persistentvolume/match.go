@@ -1,0 +1,94 @@
+package persistentvolume
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"flyball.dev/controllers/internal/nodestate"
+)
+
+// match returns the volume for a claim: one that is reserved for it, or else the smallest that is
+// available and fits. A node, if not nil, must be able to use the volume.
+func match(claim *corev1.PersistentVolumeClaim, volumes []corev1.PersistentVolume, node *corev1.Node) *corev1.PersistentVolume {
+	selector := labels.Everything()
+	if claim.Spec.Selector != nil {
+		var err error
+		if selector, err = metav1.LabelSelectorAsSelector(claim.Spec.Selector); err != nil {
+			return nil
+		}
+	}
+	var best *corev1.PersistentVolume
+	for i := range volumes {
+		v := &volumes[i]
+		if v.DeletionTimestamp != nil || !fits(claim, v) || !reachable(v, node) {
+			continue
+		}
+		if isFor(v, claim) {
+			return v
+		}
+		if v.Spec.ClaimRef != nil || v.Status.Phase != corev1.VolumeAvailable || !selector.Matches(labels.Set(v.Labels)) {
+			continue
+		}
+		if size := storageOf(v); best == nil || size.Cmp(storageOf(best)) < 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+// fits reports whether a volume has what a claim asks for.
+func fits(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
+	size := storageOf(v)
+	if size.Cmp(claim.Spec.Resources.Requests[corev1.ResourceStorage]) < 0 || classOf(claim) != classOfVolume(v) ||
+		value(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != value(v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) ||
+		value(claim.Spec.VolumeAttributesClassName, "") != value(v.Spec.VolumeAttributesClassName, "") {
+		return false
+	}
+	return !slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return !slices.Contains(v.Spec.AccessModes, m)
+	})
+}
+
+// reachable reports whether a node can use a volume.
+func reachable(v *corev1.PersistentVolume, node *corev1.Node) bool {
+	a := v.Spec.NodeAffinity
+	return node == nil || a == nil || a.Required == nil || nodestate.Selected(a.Required, node)
+}
+
+// isFor reports whether a volume is bound to a claim, or reserved for it by a user.
+func isFor(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	r := v.Spec.ClaimRef
+	return r != nil && r.Namespace == claim.Namespace && r.Name == claim.Name && (r.UID == "" || r.UID == claim.UID)
+}
+
+func storageOf(v *corev1.PersistentVolume) resource.Quantity {
+	return v.Spec.Capacity[corev1.ResourceStorage]
+}
+
+// classOf returns the name of a claim's storage class, empty for none.
+func classOf(c *corev1.PersistentVolumeClaim) string {
+	if name, ok := c.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	return value(c.Spec.StorageClassName, "")
+}
+
+// classOfVolume returns the name of a volume's storage class, empty for none.
+func classOfVolume(v *corev1.PersistentVolume) string {
+	if name, ok := v.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	return v.Spec.StorageClassName
+}
+
+// value returns what a pointer points to, or the default.
+func value[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

@@ -1,0 +1,81 @@
+package persistentvolume
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// addVolumes adds the controller of volumes.
+func addVolumes(mgr manager.Manager) error {
+	r := &volumeReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
+	return builder.ControllerManagedBy(mgr).
+		Named("persistentvolume").
+		For(&corev1.PersistentVolume{}).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ofClaim)).
+		Complete(r)
+}
+
+// ofClaim returns the volume of a claim.
+func ofClaim(_ context.Context, obj client.Object) []reconcile.Request {
+	name := obj.(*corev1.PersistentVolumeClaim).Spec.VolumeName
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+}
+
+// volumeReconciler sets the phase of a volume, and deletes it if that is its reclaim policy.
+type volumeReconciler struct {
+	client client.Client
+	live   client.Reader
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *volumeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	v := &corev1.PersistentVolume{}
+	if err := r.client.Get(ctx, req.NamespacedName, v); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	phase, err := r.phase(ctx, v)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if v.Status.Phase != phase {
+		v.Status.Phase = phase
+		if err := r.client.Status().Update(ctx, v); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if phase != corev1.VolumeReleased || v.DeletionTimestamp != nil ||
+		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(r.client.Delete(ctx, v))
+}
+
+// phase returns the phase that a volume should have. A live read confirms that its claim is gone.
+func (r *volumeReconciler) phase(ctx context.Context, v *corev1.PersistentVolume) (corev1.PersistentVolumePhase, error) {
+	ref := v.Spec.ClaimRef
+	if ref == nil || ref.UID == "" {
+		return corev1.VolumeAvailable, nil
+	}
+	for _, reader := range []client.Reader{r.client, r.live} {
+		claim := &corev1.PersistentVolumeClaim{}
+		err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
+		if err == nil && claim.UID == ref.UID {
+			return corev1.VolumeBound, nil
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+	}
+	return corev1.VolumeReleased, nil
+}

@@ -1,0 +1,105 @@
+package volumeprotection
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller/controllerutil"
+	"flyball.dev/ctrl/event"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// addClasses adds the controller of VolumeAttributesClasses.
+func addClasses(mgr manager.Manager) error {
+	released := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
+	return builder.ControllerManagedBy(mgr).
+		Named("volumeattributesclass-protection").
+		For(&storagev1.VolumeAttributesClass{}, builder.WithPredicates(predicate.NewPredicateFuncs(deleting))).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(classesOf), released).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(classesOf), released).
+		Complete(&classReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()})
+}
+
+// classesOf returns the VolumeAttributesClasses that a volume or a claim has, had, or is to get.
+func classesOf(_ context.Context, obj client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range classNames(obj) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	}
+	return requests
+}
+
+func classNames(obj client.Object) []string {
+	var fields []*string
+	switch o := obj.(type) {
+	case *corev1.PersistentVolume:
+		fields = append(fields, o.Spec.VolumeAttributesClassName)
+	case *corev1.PersistentVolumeClaim:
+		fields = append(fields, o.Spec.VolumeAttributesClassName, o.Status.CurrentVolumeAttributesClassName)
+		if s := o.Status.ModifyVolumeStatus; s != nil {
+			fields = append(fields, &s.TargetVolumeAttributesClassName)
+		}
+	}
+	var names []string
+	for _, name := range fields {
+		if name != nil && *name != "" {
+			names = append(names, *name)
+		}
+	}
+	return names
+}
+
+// classReconciler removes the finalizer of VolumeAttributesClasses that are deleted and that no volume
+// and no claim refers to.
+type classReconciler struct {
+	client client.Client
+	live   client.Reader
+}
+
+func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	class := &storagev1.VolumeAttributesClass{}
+	if err := r.client.Get(ctx, req.NamespacedName, class); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !deleting(class) || !controllerutil.ContainsFinalizer(class, classFinalizer) {
+		return reconcile.Result{}, nil
+	}
+	// A live read confirms what the cache says, as it may not have a new claim yet.
+	for _, reader := range []client.Reader{r.client, r.live} {
+		if used, err := classInUse(ctx, reader, class.Name); used || err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	controllerutil.RemoveFinalizer(class, classFinalizer)
+	return reconcile.Result{}, client.IgnoreNotFound(r.client.Update(ctx, class))
+}
+
+// classInUse reports whether a volume or a claim refers to a VolumeAttributesClass.
+func classInUse(ctx context.Context, reader client.Reader, class string) (bool, error) {
+	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	if err := reader.List(ctx, claims); err != nil {
+		return false, err
+	}
+	if err := reader.List(ctx, volumes); err != nil {
+		return false, err
+	}
+	for i := range claims.Items {
+		if slices.Contains(classNames(&claims.Items[i]), class) {
+			return true, nil
+		}
+	}
+	for i := range volumes.Items {
+		if slices.Contains(classNames(&volumes.Items[i]), class) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
