@@ -51,7 +51,7 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
-	{path: "cmd", imports: []string{"controlplane", "ctrl/log", "internal"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "apiserver/authn", "apiserver/serviceaccount", "ctrl/log", "internal"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal"}},
 	{path: "internal", imports: []string{"internal"}},
 }

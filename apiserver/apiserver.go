@@ -10,9 +10,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +36,7 @@ import (
 	"flyball.dev/apiserver/discovery"
 	"flyball.dev/apiserver/endpoints"
 	"flyball.dev/apiserver/kinds"
+	"flyball.dev/apiserver/kinds/core"
 	"flyball.dev/apiserver/openapi"
 	"flyball.dev/apiserver/resource"
 	kindschema "flyball.dev/apiserver/schema"
@@ -71,6 +74,29 @@ type Options struct {
 	// DialWebhook connects to webhooks and extension API servers, by default over TCP. It must be safe
 	// for concurrent use.
 	DialWebhook webhook.DialFunc
+	// ServiceAccounts configures the tokens of service accounts.
+	ServiceAccounts serviceaccount.Options
+	// ServiceNetwork is the range of cluster IPs, of IPv4 and of 8 addresses at least, by default
+	// 10.96.0.0/12.
+	ServiceNetwork netip.Prefix
+	// DeletionDelay is the time for which an object with a deletion timestamp is kept when it could be
+	// removed at once; see [store.Config].
+	DeletionDelay time.Duration
+}
+
+// complete sets the defaults and validates what the server does not elsewhere.
+func (o *Options) complete() error {
+	if !o.ServiceNetwork.IsValid() {
+		o.ServiceNetwork = core.DefaultServiceNetwork
+	}
+	o.ServiceNetwork = o.ServiceNetwork.Masked()
+	switch {
+	case !o.ServiceNetwork.Addr().Is4():
+		return fmt.Errorf("the range of cluster IPs %s is not of IPv4", o.ServiceNetwork)
+	case o.ServiceNetwork.Bits() > 29:
+		return fmt.Errorf("the range of cluster IPs %s must have at least 8 addresses", o.ServiceNetwork)
+	}
+	return nil
 }
 
 // Server serves the API. It is an [http.Handler], and safe for concurrent use.
@@ -101,6 +127,9 @@ type Server struct {
 // and, in the mode RBAC, the roles and bindings that every cluster has. No goroutine that it starts
 // outlives [Server.Stop].
 func New(o Options) (*Server, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
 	s := &Server{options: o, catalog: &resource.Catalog{}, webhooks: webhook.NewDialer(o.DialWebhook)}
 	s.objects = &objects{server: s}
 	services := webhook.Services{Storage: s.objects.Storage}
@@ -112,17 +141,17 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.tokens, err = serviceaccount.New(s.objects); err != nil {
+	if s.tokens, err = serviceaccount.New(s.objects, o.ServiceAccounts); err != nil {
 		return nil, fmt.Errorf("the key of service accounts: %w", err)
 	}
 	o.Authentication.ServiceAccounts = s.tokens
 	o.Authentication.Bootstrap = authn.BootstrapTokens{Objects: s.objects}
-	o.Authentication.Audiences = authenticator.Audiences{serviceaccount.Issuer}
+	o.Authentication.Audiences = s.tokens.Audiences()
 	s.users = authn.New(o.Authentication)
 	resources, err := kinds.Resources(kinds.Options{
 		Scheme:        builtin.Scheme(),
 		Codecs:        builtin.Codecs(),
-		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec),
+		Storage:       store.RESTOptions(o.Storage, builtin.StorageCodec, o.DeletionDelay),
 		TypeConverter: kindschema.TypeConverter(builtin.Scheme()),
 		Authorizer:    s.access,
 		Guards:        guards,
@@ -131,7 +160,8 @@ func New(o Options) (*Server, error) {
 		},
 		MaxRequestBodyBytes: maxRequestBody,
 		OnReset:             func(reset func()) { s.onReset = append(s.onReset, reset) },
-	}, slices.Concat(builtin.All(), builtin.Computed(), builtin.Reviews(s.users, o.Authentication.Audiences, s.access)))
+	}, slices.Concat(builtin.All(builtin.Options{ServiceNetwork: o.ServiceNetwork}), builtin.Computed(),
+		builtin.Reviews(s.users, o.Authentication.Audiences, s.access)))
 	if err != nil {
 		return nil, fmt.Errorf("built-in kinds: %w", err)
 	}
@@ -143,6 +173,7 @@ func New(o Options) (*Server, error) {
 		MaxRequestBodyBytes:   maxRequestBody,
 		ServiceResolver:       services,
 		WebhookAuthentication: s.webhooks.Authentication,
+		DeletionDelay:         o.DeletionDelay,
 	}); err != nil {
 		return nil, fmt.Errorf("custom kinds: %w", err)
 	}

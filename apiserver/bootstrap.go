@@ -85,7 +85,7 @@ func (s *Server) bootstrapObjects() []bootstrapObject {
 	for _, name := range systemNamespaces {
 		add(corev1.SchemeGroupVersion, "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	add(networkingv1.SchemeGroupVersion, "servicecidrs", networking.DefaultServiceCIDR())
+	add(networkingv1.SchemeGroupVersion, "servicecidrs", networking.DefaultServiceCIDR(s.options.ServiceNetwork))
 	for _, level := range slices.Concat(bootstrap.MandatoryPriorityLevelConfigurations,
 		bootstrap.SuggestedPriorityLevelConfigurations) {
 		add(flowcontrolv1.SchemeGroupVersion, "prioritylevelconfigurations", level.DeepCopy())
@@ -149,7 +149,7 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	if !ok {
 		return false, errors.NewNotFound(gvr.GroupResource(), obj.GetName())
 	}
-	options, err := store.RESTOptions(s.options.Storage, builtin.StorageCodec).GetRESTOptions(gvr.GroupResource(), nil)
+	options, err := store.RESTOptions(s.options.Storage, builtin.StorageCodec, 0).GetRESTOptions(gvr.GroupResource(), nil)
 	if err != nil {
 		return false, err
 	}

@@ -172,7 +172,7 @@ func (k *kubernetesService) service() *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: k.meta(map[string]string{"component": "apiserver", "provider": "kubernetes"}),
 		Spec: corev1.ServiceSpec{
-			ClusterIP:      core.APIServerIP().String(),
+			ClusterIP:      core.APIServerIP(k.server.options.ServiceNetwork).String(),
 			IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
 			Ports: []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: 443,
 				TargetPort: intstr.FromInt32(int32(k.address.Port()))}},

@@ -50,7 +50,7 @@ func (g *gauges) measure(ctx context.Context) {
 	metrics.UpdateInflightRequestMetrics(metrics.ExecutingPhase, g.server.reading.inFlight(), g.server.mutating.inFlight())
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	options := store.RESTOptions(g.server.options.Storage, builtin.StorageCodec)
+	options := store.RESTOptions(g.server.options.Storage, builtin.StorageCodec, 0)
 	counted, paths := map[schema.GroupResource]bool{}, map[string]bool{}
 	for _, group := range g.server.catalog.Snapshot().Groups {
 		for _, version := range group.Versions {

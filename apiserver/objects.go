@@ -60,7 +60,7 @@ func (o *objects) Kind(gvk schema.GroupVersionKind) (admission.Kind, bool) {
 
 // Changed implements [admission.Objects].
 func (o *objects) Changed(r schema.GroupResource) func() bool {
-	options, err := store.RESTOptions(o.server.options.Storage, builtin.StorageCodec).GetRESTOptions(r, nil)
+	options, err := store.RESTOptions(o.server.options.Storage, builtin.StorageCodec, 0).GetRESTOptions(r, nil)
 	if err != nil {
 		return func() bool { return true }
 	}

@@ -25,7 +25,7 @@ const serviceCIDRManager = "kubernetes-service-cidr-controller"
 // reconcileServiceCIDR creates the default ServiceCIDR if it is missing, and sets its condition Ready
 // if it has none. One that is being deleted is left to the controller of ServiceCIDRs.
 func (s *Server) reconcileServiceCIDR() error {
-	wanted := networking.DefaultServiceCIDR()
+	wanted := networking.DefaultServiceCIDR(s.options.ServiceNetwork)
 	if _, err := s.seed(serviceCIDRs, wanted); err != nil {
 		return err
 	}

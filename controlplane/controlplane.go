@@ -8,10 +8,12 @@ package controlplane
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -22,11 +24,16 @@ import (
 	"flyball.dev/apiserver/admission"
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
+	"flyball.dev/apiserver/resource"
+	"flyball.dev/apiserver/serviceaccount"
 	"flyball.dev/controllers"
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
+
+// KubernetesVersion is the version of Kubernetes whose API is served.
+const KubernetesVersion = "v" + resource.Release
 
 // Options configure a control plane. With the zero value it stores objects in memory, runs all
 // controllers, and can be reached in-process only.
@@ -34,6 +41,29 @@ type Options struct {
 	// Listen is the address and port for HTTPS, such as "127.0.0.1:6443"; with port 0, a free port
 	// is used. If it is empty, no socket is opened.
 	Listen string
+	// ServingCertificate is the certificate of the HTTPS server, by default one that the authority of
+	// this control plane signs. The kubeconfig then has the last certificate of its chain as the
+	// authority.
+	ServingCertificate *tls.Certificate
+	// ClientCA are authorities, in PEM, whose client certificates are accepted beside those of the
+	// control plane's own.
+	ClientCA []byte
+	// RequestHeader, if not nil, authenticates users by headers that a trusted proxy sends.
+	RequestHeader *authn.RequestHeader
+	// WithoutAnonymous refuses requests without credentials, also for health checks.
+	WithoutAnonymous bool
+	// AdvertiseAddress is the address in the endpoints of the Service kubernetes, by default that of
+	// Listen; see [apiserver.Server.Advertise].
+	AdvertiseAddress netip.Addr
+	// ServiceAccounts configures the tokens of service accounts, by default with a new key.
+	ServiceAccounts serviceaccount.Options
+	// ServiceNetwork is the range of cluster IPs, of IPv4, by default 10.96.0.0/12.
+	ServiceNetwork netip.Prefix
+	// DeletionDelay is for how long an object that is marked as being deleted is kept if it could be
+	// removed at once, such as a pod that is deleted without a grace period, or an object whose last
+	// finalizer has been removed. kube-apiserver with etcd takes some milliseconds for that, in which
+	// clients can observe the object; by default it is removed immediately.
+	DeletionDelay time.Duration
 	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
 	Tokens map[string]*user.DefaultInfo
 	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings,
@@ -132,9 +162,13 @@ func (c *ControlPlane) start(o Options) error {
 	if err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
-	authentication := authn.Config{Tokens: o.Tokens}
+	authentication := authn.Config{Tokens: o.Tokens, RequestHeader: o.RequestHeader, WithoutAnonymous: o.WithoutAnonymous}
 	if o.Listen != "" {
 		authentication.ClientCA = ca.pool()
+		if len(o.ClientCA) > 0 && !authentication.ClientCA.AppendCertsFromPEM(o.ClientCA) {
+			return errors.New("the client CA has no certificate in PEM")
+		}
+		aggregation.ClientCA = append(aggregation.ClientCA, o.ClientCA...)
 	}
 	options := apiserver.Options{
 		Storage:                     c.storage,
@@ -146,6 +180,9 @@ func (c *ControlPlane) start(o Options) error {
 		Audit:                       o.Audit,
 		Aggregation:                 aggregation,
 		DialWebhook:                 o.DialWebhook,
+		ServiceAccounts:             o.ServiceAccounts,
+		ServiceNetwork:              o.ServiceNetwork,
+		DeletionDelay:               o.DeletionDelay,
 	}
 	if !o.WithoutControllers {
 		o.complete(ca)
@@ -159,11 +196,11 @@ func (c *ControlPlane) start(o Options) error {
 	}
 	c.transport = newInProcess(c.server, administrator)
 	if o.Listen != "" {
-		if c.https, err = listenHTTPS(o.Listen, ca, c.server); err != nil {
+		if c.https, err = listenHTTPS(o.Listen, ca, o.ServingCertificate, c.server); err != nil {
 			return err
 		}
 	}
-	c.server.Advertise(c.address())
+	c.server.Advertise(c.advertised(o.AdvertiseAddress))
 	if c.controllers != nil {
 		err = c.controllers.start(c.Config(), o.Controllers)
 	}
@@ -194,6 +231,9 @@ func (o *Options) complete(ca *authority) {
 	}
 	if len(o.Controllers.RootCA) == 0 {
 		o.Controllers.RootCA = ca.pem()
+		if o.ServingCertificate != nil {
+			o.Controllers.RootCA = rootOf(o.ServingCertificate)
+		}
 	}
 	if o.Controllers.Signer == nil {
 		o.Controllers.Signer = &certificates.Authority{Certificate: ca.cert, Key: ca.key}
@@ -233,6 +273,16 @@ func (c *ControlPlane) address() netip.AddrPort {
 		return netip.AddrPort{}
 	}
 	address, _ := netip.ParseAddrPort(c.https.listener.Addr().String())
+	return address
+}
+
+// advertised returns the address of the HTTPS server, with another one instead of its own if that is
+// valid.
+func (c *ControlPlane) advertised(instead netip.Addr) netip.AddrPort {
+	address := c.address()
+	if instead.IsValid() && address.IsValid() {
+		return netip.AddrPortFrom(instead, address.Port())
+	}
 	return address
 }
 

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -48,13 +49,13 @@ type httpsServer struct {
 	err         error         // written before done is closed
 }
 
-// listenHTTPS serves HTTPS at an address.
-func listenHTTPS(address string, ca *authority, handler http.Handler) (*httpsServer, error) {
+// listenHTTPS serves HTTPS at an address, with a certificate of the authority unless another is given.
+func listenHTTPS(address string, ca *authority, given *tls.Certificate, handler http.Handler) (*httpsServer, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, reason(err))
 	}
-	s, err := serveHTTPS(address, listener, ca, handler)
+	s, err := serveHTTPS(address, listener, ca, given, handler)
 	if err != nil {
 		listener.Close()
 		return nil, fmt.Errorf("certificates: %w", err)
@@ -64,18 +65,17 @@ func listenHTTPS(address string, ca *authority, handler http.Handler) (*httpsSer
 
 // serveHTTPS starts a server on a listener, which it closes when it stops. The handler must refuse
 // requests that arrive after that has begun.
-func serveHTTPS(address string, listener net.Listener, ca *authority, handler http.Handler) (*httpsServer, error) {
+func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls.Certificate,
+	handler http.Handler) (*httpsServer, error) {
 	s := &httpsServer{
 		listener: listener, url: urlOf(address, listener.Addr()),
 		connections: newConnections(), done: make(chan struct{}),
 	}
-	requested, _, _ := net.SplitHostPort(address)
-	actual, _, _ := net.SplitHostPort(listener.Addr().String())
-	cert, err := ca.server(requested, actual)
+	cert, root, err := servingCertificate(address, listener, ca, given)
 	if err != nil {
 		return nil, err
 	}
-	if s.kubeconfig, err = kubeconfig(s.url, ca); err != nil {
+	if s.kubeconfig, err = kubeconfig(s.url, ca, root); err != nil {
 		return nil, err
 	}
 	s.server = &http.Server{
@@ -119,6 +119,24 @@ func growStack() {
 	runtime.KeepAlive(&frame)
 }
 
+// servingCertificate returns the certificate of a listener, and in PEM the one by which clients
+// verify it.
+func servingCertificate(address string, listener net.Listener, ca *authority,
+	given *tls.Certificate) (_ tls.Certificate, root []byte, err error) {
+	if given != nil {
+		return *given, rootOf(given), nil
+	}
+	requested, _, _ := net.SplitHostPort(address)
+	actual, _, _ := net.SplitHostPort(listener.Addr().String())
+	signed, err := ca.server(requested, actual)
+	return signed, ca.pem(), err
+}
+
+// rootOf returns the last certificate of a chain in PEM.
+func rootOf(c *tls.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[len(c.Certificate)-1]})
+}
+
 // urlOf returns the URL at which clients on this host reach a listener. Instead of an unspecified
 // address, to which one cannot connect, it has that of loopback.
 func urlOf(address string, listening net.Addr) string {
@@ -157,15 +175,16 @@ func (s *httpsServer) stop() error {
 	return err
 }
 
-// kubeconfig returns the kubeconfig file of an administrator.
-func kubeconfig(url string, ca *authority) ([]byte, error) {
+// kubeconfig returns the kubeconfig file of an administrator, for a server whose certificate clients
+// verify by root.
+func kubeconfig(url string, ca *authority, root []byte) ([]byte, error) {
 	admin, err := ca.administrator()
 	if err != nil {
 		return nil, err
 	}
 	const name = "flyball"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca.pem()}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: root}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.cert, ClientKeyData: admin.key}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: "default"}
 	config.CurrentContext = name

@@ -96,7 +96,7 @@ func newStack(t *testing.T) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.https, err = serveHTTPS("127.0.0.1:443", s.listener, s.ca, s.api); err != nil {
+	if s.https, err = serveHTTPS("127.0.0.1:443", s.listener, s.ca, nil, s.api); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -14,7 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/request/union"
+	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -33,11 +35,46 @@ type Config struct {
 	Bootstrap authenticator.Token
 	// Audiences are the audiences of the API server, for which all of Tokens are valid.
 	Audiences authenticator.Audiences
+	// RequestHeader, if not nil, authenticates users by headers that a trusted proxy sends.
+	RequestHeader *RequestHeader
+	// WithoutAnonymous refuses requests without credentials.
+	WithoutAnonymous bool
 }
 
-// New returns an authenticator that returns a user or an error for every request.
+// RequestHeader are the headers in which a proxy sends the user, and the certificate that it must
+// present.
+type RequestHeader struct {
+	// ClientCA signs the client certificates of proxies.
+	ClientCA *x509.CertPool
+	// AllowedNames are the common names of these certificates; without any, all are allowed.
+	AllowedNames []string
+	// UsernameHeaders, UIDHeaders and GroupHeaders have the parts of the user, ExtraHeaderPrefixes
+	// the beginnings of the names of headers with its extra fields.
+	UsernameHeaders, UIDHeaders, GroupHeaders, ExtraHeaderPrefixes []string
+}
+
+// authenticator returns the authenticator of the headers. Those of a client that is not a trusted
+// proxy are ignored, and its own credentials decide.
+func (h *RequestHeader) authenticator() authenticator.Request {
+	options := x509request.DefaultVerifyOptions()
+	options.Roots = h.ClientCA
+	list := func(names []string) headerrequest.StringSliceProvider { return headerrequest.StaticStringSlice(names) }
+	headers := headerrequest.NewDynamicVerifyOptionsSecure(
+		func() (x509.VerifyOptions, bool) { return options, true },
+		list(h.AllowedNames), list(h.UsernameHeaders), list(h.UIDHeaders), list(h.GroupHeaders), list(h.ExtraHeaderPrefixes))
+	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		response, ok, err := headers.AuthenticateRequest(r)
+		return response, ok && err == nil, nil
+	})
+}
+
+// New returns an authenticator that returns a user or an error for every request, or neither for one
+// without credentials if there are no anonymous users.
 func New(c Config) authenticator.Request {
 	var authenticators []authenticator.Request
+	if c.RequestHeader != nil {
+		authenticators = append(authenticators, c.RequestHeader.authenticator())
+	}
 	if c.ClientCA != nil {
 		authenticators = append(authenticators, newCertificates(c.ClientCA))
 	}
@@ -51,8 +88,10 @@ func New(c Config) authenticator.Request {
 	authenticators = append(authenticators,
 		bearertoken.New(tokenunion.New(tokens...)),
 		authenticator.RequestFunc(inProcess),
-		anonymous.NewAuthenticator(nil),
 	)
+	if !c.WithoutAnonymous {
+		authenticators = append(authenticators, anonymous.NewAuthenticator(nil))
+	}
 	return group.NewAuthenticatedGroupAdder(union.NewFailOnError(authenticators...))
 }
 

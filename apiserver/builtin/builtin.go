@@ -2,6 +2,8 @@
 package builtin
 
 import (
+	"net/netip"
+
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/admissionregistration"
 	"flyball.dev/apiserver/kinds/apiregistration"
@@ -23,10 +25,19 @@ import (
 	"flyball.dev/apiserver/kinds/storagemigration"
 )
 
+// Options configure built-in kinds.
+type Options struct {
+	// ServiceNetwork is the range of cluster IPs, of IPv4, by default [core.DefaultServiceNetwork].
+	ServiceNetwork netip.Prefix
+}
+
 // All returns the descriptions of all built-in kinds but those that are computed. Each call returns new ones,
 // with state of their own, such as allocators, so every server needs its own list.
-func All() []kinds.Kind {
-	budgets, binder, addresses := &core.Budgets{}, &core.Binder{}, &core.Addresses{}
+func All(o Options) []kinds.Kind {
+	if !o.ServiceNetwork.IsValid() {
+		o.ServiceNetwork = core.DefaultServiceNetwork
+	}
+	budgets, binder, addresses := &core.Budgets{}, &core.Binder{}, &core.Addresses{Network: o.ServiceNetwork.Masked()}
 	return []kinds.Kind{
 		core.Namespaces(), core.Nodes(), core.Pods(budgets, binder), core.Bindings(binder), core.PodTemplates(), core.Services(addresses), core.Endpoints(), core.ConfigMaps(), core.Secrets(), core.ServiceAccounts(), core.Events(),
 		core.ReplicationControllers(), core.PersistentVolumes(), core.PersistentVolumeClaims(), core.ResourceQuotas(), core.LimitRanges(),

@@ -26,7 +26,7 @@ func describe(k kinds.Kind) described { return described{reflect.ValueOf(k)} }
 
 // stored returns the kinds that are stored.
 func stored() []kinds.Kind {
-	return slices.DeleteFunc(All(), func(k kinds.Kind) bool { return !reflect.ValueOf(k).FieldByName("List").IsValid() })
+	return slices.DeleteFunc(All(Options{}), func(k kinds.Kind) bool { return !reflect.ValueOf(k).FieldByName("List").IsValid() })
 }
 
 func (d described) plural() string { return d.of.FieldByName("Plural").String() }

@@ -16,7 +16,7 @@ import (
 // describeKindOf returns the kind whose Go type an object has.
 func describeKindOf(t *testing.T, obj runtime.Object) described {
 	t.Helper()
-	for _, k := range All() {
+	for _, k := range All(Options{}) {
 		if d := describe(k); reflect.TypeOf(d.blank()) == reflect.TypeOf(obj) {
 			return d
 		}

@@ -77,7 +77,7 @@ func newScheme() *runtime.Scheme {
 	} {
 		utilruntime.Must(add(scheme))
 	}
-	for _, kind := range All() {
+	for _, kind := range All(Options{}) {
 		kind.Register(scheme)
 	}
 	return scheme

@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/conversion"
@@ -46,6 +47,8 @@ type Options struct {
 	ServiceResolver webhook.ServiceResolver
 	// WebhookAuthentication authenticates the server to conversion webhooks; it may be nil.
 	WebhookAuthentication webhook.AuthenticationInfoResolverWrapper
+	// DeletionDelay is that of the custom resources' stores; see [store.Config].
+	DeletionDelay time.Duration
 }
 
 // Kinds are the custom kinds of one server.

@@ -131,16 +131,19 @@ func (r definitionResources) DeleteCollection(ctx context.Context, validate rest
 	return list, nil
 }
 
-// storedAs returns the options of resources that are stored with one codec.
+// storedAs returns the options of custom resources that are stored with one codec.
 func (k *Kinds) storedAs(codec runtime.Codec) generic.RESTOptionsGetter {
-	return store.RESTOptions(k.options.Storage, func(schema.GroupResource) runtime.Codec { return codec })
+	return store.RESTOptions(k.options.Storage, func(schema.GroupResource) runtime.Codec { return codec },
+		k.options.DeletionDelay)
 }
 
 // definitionOptions puts the definition store around the storage of definitions.
 type definitionOptions struct{ *Kinds }
 
 func (k definitionOptions) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	o, err := k.storedAs(definitionCodec()).GetRESTOptions(r, example)
+	// Without a deletion delay, since definitions are deleted with the lock of Kinds held.
+	o, err := store.RESTOptions(k.options.Storage,
+		func(schema.GroupResource) runtime.Codec { return definitionCodec() }, 0).GetRESTOptions(r, example)
 	open := o.Decorator
 	o.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs,

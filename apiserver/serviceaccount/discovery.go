@@ -3,6 +3,7 @@ package serviceaccount
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 )
 
 // The paths of OpenID Connect Discovery.
@@ -19,13 +20,24 @@ func (t *Tokens) ServeConfiguration(w http.ResponseWriter, r *http.Request) {
 		ResponseTypes []string `json:"response_types_supported"`
 		SubjectTypes  []string `json:"subject_types_supported"`
 		Algorithms    []string `json:"id_token_signing_alg_values_supported"`
-	}{Issuer, "https://" + r.Host + KeysPath, []string{"id_token"}, []string{"public"}, []string{algorithm}})
+	}{t.issuers[0], "https://" + r.Host + KeysPath, []string{"id_token"}, []string{"public"}, t.algorithms()})
 	serve(w, "application/json", body, err)
 }
 
-// ServeKeys serves the public key at [KeysPath].
+// algorithms returns the algorithms of the accepted tokens.
+func (t *Tokens) algorithms() []string {
+	var names []string
+	for _, v := range t.verifiers {
+		if !slices.Contains(names, v.algorithm) {
+			names = append(names, v.algorithm)
+		}
+	}
+	return names
+}
+
+// ServeKeys serves the public keys at [KeysPath].
 func (t *Tokens) ServeKeys(w http.ResponseWriter, _ *http.Request) {
-	body, err := t.key.webKeys()
+	body, err := webKeys(t.verifiers)
 	serve(w, "application/jwk-set+json", body, err)
 }
 

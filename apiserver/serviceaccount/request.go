@@ -3,7 +3,6 @@ package serviceaccount
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,7 +68,7 @@ func (r *requests) Create(ctx context.Context, name string, obj runtime.Object, 
 	req.ManagedFields = nil
 	req.Status = authenticationv1.TokenRequestStatus{}
 	if len(req.Spec.Audiences) == 0 {
-		req.Spec.Audiences = []string{Issuer}
+		req.Spec.Audiences = r.tokens.audiences
 	}
 	if req.Spec.ExpirationSeconds == nil {
 		req.Spec.ExpirationSeconds = new(defaultSeconds)
@@ -86,7 +85,7 @@ func (r *requests) Create(ctx context.Context, name string, obj runtime.Object, 
 	if err != nil {
 		return nil, err
 	}
-	token, err := r.tokens.key.sign(c)
+	token, err := r.tokens.signer.sign(c)
 	if err != nil {
 		return nil, errors.NewInternalError(fmt.Errorf("failed to generate token: %v", err))
 	}
@@ -140,7 +139,7 @@ func validateSeconds(seconds int64) field.ErrorList {
 func (r *requests) claims(req *authenticationv1.TokenRequest, account object, now time.Time) (*claims, error) {
 	seconds := *req.Spec.ExpirationSeconds
 	c := &claims{
-		Audience: req.Spec.Audiences, Issuer: Issuer, ID: uuid.NewString(),
+		Audience: req.Spec.Audiences, Issuer: r.tokens.issuers[0], ID: uuid.NewString(),
 		Subject:  serviceaccount.MakeUsername(account.GetNamespace(), account.GetName()),
 		IssuedAt: now.Unix(), NotBefore: now.Unix(),
 		Kubernetes: kubernetes{Namespace: account.GetNamespace(), ServiceAccount: *referenceTo(account)},
@@ -150,7 +149,7 @@ func (r *requests) claims(req *authenticationv1.TokenRequest, account object, no
 			return nil, err
 		}
 	}
-	if c.Kubernetes.Pod != nil && seconds == pluginSeconds && slices.Contains(req.Spec.Audiences, Issuer) {
+	if c.Kubernetes.Pod != nil && seconds == pluginSeconds && len(r.tokens.audiences.Intersect(req.Spec.Audiences)) > 0 {
 		c.Kubernetes.WarnAfter = now.Unix() + seconds
 		seconds = extendedSeconds
 	}

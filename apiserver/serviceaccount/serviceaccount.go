@@ -7,9 +7,11 @@ package serviceaccount
 
 import (
 	"context"
+	"crypto"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Issuer is the issuer of tokens and their default audience.
+// Issuer is the default issuer of tokens.
 const Issuer = "https://kubernetes.default.svc.cluster.local"
 
 const (
@@ -40,10 +42,44 @@ type Objects interface {
 	Storage(schema.GroupVersionResource) rest.Storage
 }
 
-// Tokens issues and authenticates tokens, with a key of its own. It is safe for concurrent use.
+// Options configure the tokens. With the zero value they are issued by [Issuer], for the audience of
+// that name, with a new key.
+type Options struct {
+	// Issuers are the accepted issuers of tokens, of which the first one is that of new tokens.
+	Issuers []string
+	// Audiences are the audiences of the API server, and those of tokens that are requested without
+	// any; by default the issuers.
+	Audiences []string
+	// SigningKey signs new tokens: an RSA key, or an ECDSA key of P-256, P-384 or P-521.
+	SigningKey crypto.Signer
+	// Keys verify tokens: RSA and ECDSA public keys. By default it is that of SigningKey.
+	Keys []crypto.PublicKey
+}
+
+// complete sets the defaults.
+func (o *Options) complete() (err error) {
+	if len(o.Issuers) == 0 {
+		o.Issuers = []string{Issuer}
+	}
+	if len(o.Audiences) == 0 {
+		o.Audiences = o.Issuers
+	}
+	if o.SigningKey == nil {
+		o.SigningKey, err = newKey()
+	}
+	if len(o.Keys) == 0 && err == nil {
+		o.Keys = []crypto.PublicKey{o.SigningKey.Public()}
+	}
+	return err
+}
+
+// Tokens issues and authenticates tokens. It is safe for concurrent use.
 type Tokens struct {
-	objects Objects
-	key     *key
+	objects   Objects
+	issuers   []string
+	audiences authenticator.Audiences
+	signer    *signer
+	verifiers []*verifier
 
 	mu       sync.RWMutex
 	verified map[[sha256.Size]byte]*claims // whose signature has been verified
@@ -51,11 +87,28 @@ type Tokens struct {
 
 var _ authenticator.Token = (*Tokens)(nil)
 
-// New returns tokens with a new key.
-func New(o Objects) (*Tokens, error) {
-	k, err := newKey()
-	return &Tokens{objects: o, key: k, verified: map[[sha256.Size]byte]*claims{}}, err
+// New returns tokens that are bound to objects. It fails for a key of an unsupported type.
+func New(objects Objects, o Options) (*Tokens, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	t := &Tokens{objects: objects, issuers: o.Issuers, audiences: o.Audiences, verified: map[[sha256.Size]byte]*claims{}}
+	var err error
+	if t.signer, err = newSigner(o.SigningKey); err != nil {
+		return nil, err
+	}
+	for _, public := range o.Keys {
+		v, err := newVerifier(public)
+		if err != nil {
+			return nil, err
+		}
+		t.verifiers = append(t.verifiers, v)
+	}
+	return t, nil
 }
+
+// Audiences returns the audiences of the API server.
+func (t *Tokens) Audiences() authenticator.Audiences { return t.audiences }
 
 // claims are the claims of a token. Times are in seconds since 1970.
 type claims struct {
@@ -91,7 +144,7 @@ func referenceTo(o metav1.Object) *reference { return &reference{o.GetName(), st
 // the context, or else the API server's. No error quotes anything of a token that is not verified.
 func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	c := &claims{}
-	if _, err := parseUnverified(token, c); err != nil || c.Issuer != Issuer {
+	if _, err := parseUnverified(token, c); err != nil || !slices.Contains(t.issuers, c.Issuer) {
 		return nil, false, nil // the token of somebody else
 	}
 	c, err := t.verify(token)
@@ -100,7 +153,7 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenti
 	}
 	wanted, ok := authenticator.AudiencesFrom(ctx)
 	if !ok {
-		wanted = authenticator.Audiences{Issuer}
+		wanted = t.audiences
 	}
 	audiences := authenticator.Audiences(c.Audience).Intersect(wanted)
 	if len(audiences) == 0 {
@@ -123,7 +176,7 @@ func (t *Tokens) verify(token string) (*claims, error) {
 		return c, nil
 	}
 	c = &claims{}
-	if err := t.key.verify(token, c); err != nil {
+	if err := verify(t.verifiers, token, c); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()

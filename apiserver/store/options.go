@@ -1,6 +1,8 @@
 package store
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -18,15 +20,18 @@ const deleteWorkers = 4
 // RESTOptions makes upstream's generic registry, and what is built on it such as the storage of
 // custom resources, keep objects in backend. codec returns the stored encoding of a resource; a
 // caller may replace it in the StorageConfig of the options that it gets. Objects are under
-// /GROUP/RESOURCE, or /core/RESOURCE in the core group. Nothing is started.
-func RESTOptions(backend storage.Store, codec func(schema.GroupResource) runtime.Codec) generic.RESTOptionsGetter {
-	return &restOptions{backend, codec}
+// /GROUP/RESOURCE, or /core/RESOURCE in the core group. deletionDelay is that of [Config]. Nothing
+// is started.
+func RESTOptions(backend storage.Store, codec func(schema.GroupResource) runtime.Codec,
+	deletionDelay time.Duration) generic.RESTOptionsGetter {
+	return &restOptions{backend, codec, deletionDelay}
 }
 
 // restOptions implements generic.RESTOptionsGetter.
 type restOptions struct {
-	backend storage.Store
-	codec   func(schema.GroupResource) runtime.Codec
+	backend       storage.Store
+	codec         func(schema.GroupResource) runtime.Codec
+	deletionDelay time.Duration
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -50,5 +55,6 @@ func (o *restOptions) open(config *storagebackend.ConfigForResource, prefix stri
 	_ func(runtime.Object) (string, error),
 	newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers,
 ) (apistorage.Interface, factory.DestroyFunc, error) {
-	return New(o.backend, Config{Codec: config.Codec, Prefix: prefix, New: newObject}), func() {}, nil
+	c := Config{Codec: config.Codec, Prefix: prefix, New: newObject, DeletionDelay: o.deletionDelay}
+	return New(o.backend, c), func() {}, nil
 }

@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
@@ -41,6 +42,10 @@ type Config struct {
 	Prefix string
 	// New returns an empty object.
 	New func() runtime.Object
+	// DeletionDelay is how long Delete waits before it removes an object that has a deletion
+	// timestamp. A deletion without grace sets that and removes the object within one request; without
+	// a delay, clients can miss the state between the two writes.
+	DeletionDelay time.Duration
 }
 
 // Store stores the objects of one resource. It is safe for concurrent use.
@@ -51,6 +56,7 @@ type Store struct {
 	newObject func() runtime.Object
 	versioner versioner
 	progress  progress
+	delay     time.Duration // of deletions
 }
 
 var _ apistorage.Interface = (*Store)(nil)
@@ -59,7 +65,7 @@ var _ apistorage.Interface = (*Store)(nil)
 // share the objects, each decoding them with its own codec.
 func New(backend storage.Store, c Config) *Store {
 	prefix := strings.TrimSuffix(c.Prefix, "/") + "/"
-	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New}
+	return &Store{backend: backend, codec: c.Codec, prefix: prefix, newObject: c.New, delay: c.DeletionDelay}
 }
 
 // Versioner implements storage.Interface.
@@ -116,6 +122,9 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		return err
 	}
 	record, err := s.backend.Get(ctx, key)
+	if err == nil {
+		record, err = s.delayDeletion(ctx, record)
+	}
 	for {
 		if err != nil {
 			return fromBackend(key, err)
@@ -141,6 +150,29 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 		default:
 			return s.extract(deleted, out)
 		}
+	}
+}
+
+// delayDeletion waits for the deletion delay if the object of a record has a deletion timestamp, and
+// returns the record that is stored then.
+func (s *Store) delayDeletion(ctx context.Context, r *storage.Record) (*storage.Record, error) {
+	if s.delay == 0 {
+		return r, nil
+	}
+	obj, err := s.object(r)
+	if err != nil {
+		return r, nil // Delete decides about corrupt objects
+	}
+	if m, err := meta.Accessor(obj.Object); err != nil || m.GetDeletionTimestamp() == nil {
+		return r, nil
+	}
+	timer := time.NewTimer(s.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return s.backend.Get(ctx, r.Key)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,11 +15,27 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := root().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "flyball:", err)
-		os.Exit(1)
+	code := run(ctx, os.Args)
+	stop()
+	os.Exit(code)
+}
+
+// run runs the program that the name in the first argument stands for, and returns its exit code.
+func run(ctx context.Context, args []string) int {
+	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
+	case "etcd":
+		return etcd(ctx, args[1:], os.Stdout, os.Stderr)
+	case "kube-apiserver":
+		if kubeAPIServer().ExecuteContext(ctx) != nil {
+			return 1
+		}
+	default:
+		if err := root().ExecuteContext(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "flyball:", err)
+			return 1
+		}
 	}
+	return 0
 }
 
 // root returns the root command.
@@ -28,6 +46,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig())
+	cmd.AddCommand(up(), userKubeconfig(), assets())
 	return cmd
 }

@@ -25,6 +25,9 @@ const addressManager = "ipallocator.k8s.io"
 // Addresses are the IPAddresses, each of which reserves an address, and the ServiceCIDRs that
 // addresses come from. Those kinds set it up, and Services use it.
 type Addresses struct {
+	// Network is the range of the addresses that services get first.
+	Network netip.Prefix
+
 	IPs      kinds.Stored[*networkingv1.IPAddress]
 	CIDRs    kinds.Stored[*networkingv1.ServiceCIDR]
 	services *serviceAllocator

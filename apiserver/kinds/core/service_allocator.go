@@ -20,14 +20,12 @@ import (
 	"flyball.dev/apiserver/kinds/fieldrules"
 )
 
-// serviceNetwork is the range of cluster IPs. Its first address is that of the API server.
-var serviceNetwork = netip.MustParsePrefix("10.96.0.0/12")
+// DefaultServiceNetwork is the default range of cluster IPs.
+var DefaultServiceNetwork = netip.MustParsePrefix("10.96.0.0/12")
 
-// ServiceNetwork returns the range of cluster IPs.
-func ServiceNetwork() netip.Prefix { return serviceNetwork }
-
-// APIServerIP returns the address of the API server in the service network.
-func APIServerIP() netip.Addr { return serviceNetwork.Addr().Next() }
+// APIServerIP returns the address of the API server in the range of cluster IPs: the first one that
+// is usable.
+func APIServerIP(network netip.Prefix) netip.Addr { return network.Masked().Addr().Next() }
 
 // The range of node ports.
 const (
@@ -344,7 +342,7 @@ func bothFamilies(spec *corev1.ServiceSpec) {
 func (a *serviceAllocation) address(s *corev1.Service) {
 	at := fieldrules.Spec.ChildField("clusterIPs")
 	if len(s.Spec.ClusterIPs) == 0 {
-		ip, ok, err := serviceNetwork.Addr(), a.dryRun, error(nil) // no service can have the first address
+		ip, ok, err := a.addresses.Network.Addr(), a.dryRun, error(nil) // no service can have the first address
 		if !a.dryRun {
 			ip, ok, err = a.freeAddress(s)
 		}
@@ -377,7 +375,7 @@ func (a *serviceAllocation) requested(s *corev1.Service, ip netip.Addr) (why str
 		case err != nil:
 			return "", err
 		case !within && a.dryRun:
-			return fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, serviceNetwork), nil
+			return fmt.Sprintf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, a.addresses.Network), nil
 		case !within:
 			return "the provided network does not match the current range", nil
 		}
@@ -395,8 +393,8 @@ func (a *serviceAllocation) requested(s *corev1.Service, ip netip.Addr) (why str
 // inRange reports whether services can have an address: one of the default network, or of another, of
 // which a dry run does not know.
 func (a *serviceAllocation) inRange(ip netip.Addr) (bool, error) {
-	if contains(serviceNetwork, ip) || a.dryRun {
-		return contains(serviceNetwork, ip), nil
+	if contains(a.addresses.Network, ip) || a.dryRun {
+		return contains(a.addresses.Network, ip), nil
 	}
 	networks, err := a.addresses.ranges(a.ctx)
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return contains(n, ip) }), err
@@ -415,7 +413,7 @@ func (a *serviceAllocation) reserve(s *corev1.Service, ip netip.Addr) (bool, err
 
 // freeAddress allocates an address of the default network, or of another one if that is full.
 func (a *serviceAllocation) freeAddress(s *corev1.Service) (netip.Addr, bool, error) {
-	if ip, ok, err := a.freeIn(serviceNetwork, s); ok || err != nil {
+	if ip, ok, err := a.freeIn(a.addresses.Network, s); ok || err != nil {
 		return ip, ok, err
 	}
 	networks, err := a.addresses.ranges(a.ctx)
@@ -438,7 +436,7 @@ func (a *serviceAllocation) freeIn(network netip.Prefix, s *corev1.Service) (net
 	size := toNumber(highest.As4()) - first + 1
 	for i := range size {
 		ip := fromNumber(first + (a.start+i)%size)
-		if _, taken := a.ips.Owner(ip); taken || ip == APIServerIP() {
+		if _, taken := a.ips.Owner(ip); taken || ip == APIServerIP(a.addresses.Network) {
 			continue
 		}
 		if ok, err := a.reserve(s, ip); ok || err != nil {

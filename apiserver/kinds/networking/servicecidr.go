@@ -37,11 +37,11 @@ func ServiceCIDRs(addresses *core.Addresses) kinds.Kind {
 	}
 }
 
-// DefaultServiceCIDR returns the network of the cluster IPs.
-func DefaultServiceCIDR() *networkingv1.ServiceCIDR {
+// DefaultServiceCIDR returns the ServiceCIDR of the network of the cluster IPs.
+func DefaultServiceCIDR(network netip.Prefix) *networkingv1.ServiceCIDR {
 	return &networkingv1.ServiceCIDR{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"},
-		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{core.ServiceNetwork().String()}},
+		Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{network.String()}},
 	}
 }
 

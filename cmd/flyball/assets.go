@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// assets returns the command "flyball assets".
+func assets() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "assets",
+		Short: "Write stand-ins for kube-apiserver and etcd, for test suites on envtest",
+		Long: `Write stand-ins for the programs kube-apiserver and etcd into a directory, with a link to
+kubectl if it is installed, and print the directory.
+
+A test suite that starts these programs, such as one on controller-runtime's envtest, then
+runs on Flyball's control plane without a change. It starts faster than on the real ones,
+and needs no download. No controllers run, as with envtest, unless $FLYBALL_CONTROLLERS
+selects them, such as "garbagecollector,namespace", or "*" for all.
+
+The programs are copies of this one, by other names. They are written again only if this
+one has changed.`,
+		Example: `  export KUBEBUILDER_ASSETS=$(flyball assets)
+  go test ./...
+
+  export KUBEBUILDER_ASSETS=$(go run flyball.dev/cmd/flyball assets --dir bin/flyball)`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			program, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				if dir, err = defaultAssets(); err != nil {
+					return err
+				}
+			}
+			if dir, err = filepath.Abs(dir); err != nil {
+				return err
+			}
+			if err := writeAssets(program, dir); err != nil {
+				return fmt.Errorf("cannot write the programs to %s; another directory can be chosen with --dir: %w", dir, err)
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), dir)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "the directory to write to; by default one below the user's cache directory")
+	return cmd
+}
+
+// defaultAssets returns the directory for this version below the user's cache directory.
+func defaultAssets() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no cache directory, choose a directory with --dir: %w", err)
+	}
+	version := "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
+		version = info.Main.Version
+	}
+	return filepath.Join(cache, "flyball", "assets", version), nil
+}
+
+// writeAssets writes the stand-ins for a program to a directory, and a link to kubectl. Several
+// processes may do so at once.
+func writeAssets(program, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"kube-apiserver", "etcd"} {
+		path := filepath.Join(dir, name)
+		if is, err := os.Stat(path); err == nil && is.Size() == info.Size() && is.ModTime().Equal(info.ModTime()) {
+			continue
+		}
+		if err := replace(path, func(temporary string) error { return copyProgram(program, info, temporary) }); err != nil {
+			return err
+		}
+	}
+	return linkKubectl(dir)
+}
+
+// replace makes a file under a temporary name in the directory of path, and moves it there.
+func replace(path string, write func(temporary string) error) error {
+	directory, err := os.MkdirTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory)
+	temporary := filepath.Join(directory, filepath.Base(path))
+	if err := write(temporary); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+// copyProgram copies a program with its time of modification. It is not linked, as that of "go run"
+// is temporary, and others may be overwritten when they are built again.
+func copyProgram(program string, info fs.FileInfo, to string) error {
+	in, err := os.Open(program)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, info.ModTime(), info.ModTime())
+}
+
+// linkKubectl links to the kubectl that is installed. Without one it removes a link to one that is
+// not there any more.
+func linkKubectl(dir string) error {
+	path := filepath.Join(dir, "kubectl")
+	installed, err := exec.LookPath("kubectl")
+	if err == nil {
+		installed, err = filepath.EvalSymlinks(installed)
+	}
+	if err != nil {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(path)
+		}
+		return nil
+	}
+	if installed, err = filepath.Abs(installed); err != nil || installed == path {
+		return err
+	}
+	if target, err := os.Readlink(path); err == nil && target == installed {
+		return nil
+	}
+	return replace(path, func(temporary string) error { return os.Symlink(installed, temporary) })
+}

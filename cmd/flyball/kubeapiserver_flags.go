@@ -1,0 +1,116 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// flagTable has the flags of kube-apiserver 1.36, one on a line: NAME|TYPE|DEFAULT|USAGE. Those
+// without a usage are accepted and have no effect.
+//
+//go:embed kubeapiserver_flags.txt
+var flagTable string
+
+// addServerFlags adds kube-apiserver's flags. They have its types, so that what it cannot parse is
+// refused with the same error.
+func addServerFlags(fs *pflag.FlagSet) {
+	for line := range strings.Lines(flagTable) {
+		fields := append(strings.SplitN(strings.TrimSpace(line), "|", 4), "", "", "")
+		name, kind, value, usage := fields[0], fields[1], fields[2], fields[3]
+		if usage == "" {
+			usage = "accepted, without an effect"
+		}
+		if err := addFlag(fs, name, kind, value, usage); err != nil {
+			panic(fmt.Sprintf("the default of --%s: %v", name, err)) // the table is wrong
+		}
+	}
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+}
+
+// addFlag adds a flag with a default, which is empty for the zero value.
+func addFlag(fs *pflag.FlagSet, name, kind, value, usage string) (err error) {
+	switch kind {
+	case "bool":
+		fs.Bool(name, value == "true", usage)
+	case "string":
+		fs.String(name, value, usage)
+	case "strings":
+		fs.StringSlice(name, strings.FieldsFunc(value, func(r rune) bool { return r == ',' }), usage)
+	case "stringArray":
+		fs.StringArray(name, nil, usage)
+	case "int":
+		n := 0
+		if value != "" {
+			n, err = strconv.Atoi(value)
+		}
+		fs.Int(name, n, usage)
+	case "float", "float32":
+		f := 0.0
+		if value != "" {
+			f, err = strconv.ParseFloat(value, 64)
+		}
+		fs.Float64(name, f, usage)
+	case "duration":
+		var d time.Duration
+		if value != "" {
+			d, err = time.ParseDuration(value)
+		}
+		fs.Duration(name, d, usage)
+	case "ip":
+		fs.IP(name, net.ParseIP(value), usage)
+	case "int32Slice":
+		fs.Int32Slice(name, nil, usage)
+	default:
+		fs.Var(&textValue{kind: kind, text: value}, name, usage)
+	}
+	return err
+}
+
+// textValue is the value of a flag whose type pflag does not have. Further values are appended to
+// the first.
+type textValue struct {
+	kind, text string
+	changed    bool
+}
+
+func (v *textValue) String() string { return v.text }
+func (v *textValue) Type() string   { return v.kind }
+
+// Set implements [pflag.Value].
+func (v *textValue) Set(text string) error {
+	if v.kind == "mapStringString" || v.kind == "stringToString" {
+		if _, err := pairs(text); err != nil {
+			return err
+		}
+	}
+	if v.changed {
+		text = v.text + "," + text
+	}
+	v.text, v.changed = text, true
+	return nil
+}
+
+// pairs parses key=value pairs, separated by commas.
+func pairs(text string) (map[string]string, error) {
+	values := map[string]string{}
+	for pair := range strings.SplitSeq(text, ",") {
+		if pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, errors.New("malformed pair, expect string=string")
+		}
+		values[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return values, nil
+}
