@@ -212,7 +212,7 @@ func TestEscalation(t *testing.T) {
 	if err := bind(ctx, "Role", "r"); err != nil {
 		t.Errorf("a role that eve has: %v", err)
 	}
-	if err := bind(ctx, "Role", "none"); !apierrors.IsNotFound(err) || err.Error() != `role.rbac.authorization.k8s.io "none" not found` {
+	if err := bind(ctx, "Role", "none"); !apierrors.IsNotFound(err) || err.Error() != `rolebindings.rbac.authorization.k8s.io "none" not found` {
 		t.Errorf("no role: %v", err)
 	}
 	if err := bind(ctx, "ClusterRole", "cluster-admin"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(),
