@@ -66,6 +66,7 @@ func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 	}
 	o.Admission.Enable = append(f.texts("enable-admission-plugins"), alwaysEnabled...)
 	o.Admission.Disable = f.texts("disable-admission-plugins")
+	o.Admission.ConfigFile = f.text("admission-control-config-file")
 	o.Audit.PolicyFile, o.Audit.LogPath = f.text("audit-policy-file"), f.text("audit-log-path")
 	o.Audit.Format, o.Audit.MaxSize = f.text("audit-log-format"), f.number("audit-log-maxsize")
 	o.Audit.MaxAge, o.Audit.MaxBackups = f.number("audit-log-maxage"), f.number("audit-log-maxbackup")
