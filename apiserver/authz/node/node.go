@@ -264,6 +264,7 @@ func checkNode(a authorizer.Attributes, node string) error {
 	return refusal("")
 }
 
+// checkPod checks a request for a pod. Which one may be written, admission decides.
 func (n *Authorizer) checkPod(ctx context.Context, a authorizer.Attributes, node string) error {
 	allowed := false
 	switch a.GetSubresource() {
