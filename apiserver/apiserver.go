@@ -30,6 +30,7 @@ import (
 	"flyball.dev/apiserver/auditlog"
 	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/authz"
+	"flyball.dev/apiserver/authz/node"
 	"flyball.dev/apiserver/authz/rbac"
 	"flyball.dev/apiserver/builtin"
 	"flyball.dev/apiserver/crd"
@@ -56,7 +57,8 @@ type Options struct {
 	// Authentication configures the authenticators besides those of service accounts' and
 	// bootstrap tokens, which the server adds.
 	Authentication authn.Config
-	// AuthorizationMode is [authz.ModeRBAC], the default, or [authz.ModeAlwaysAllow].
+	// AuthorizationMode are authorization modes, separated by commas, by default [authz.ModeRBAC]; see
+	// [authz.ParseModes]. A request is allowed if one of them allows it.
 	AuthorizationMode string
 	// Admission chooses among the admission plugins.
 	Admission admission.Options
@@ -102,6 +104,7 @@ func (o *Options) complete() error {
 // Server serves the API. It is an [http.Handler], and safe for concurrent use.
 type Server struct {
 	options   Options
+	modes     []string // of authorization
 	users     authenticator.Request
 	tokens    *serviceaccount.Tokens
 	access    authz.Authorizer
@@ -202,16 +205,28 @@ func New(o Options) (*Server, error) {
 
 // setUpAuthorization sets the authorizer, and returns the guards of the mode RBAC.
 func (s *Server) setUpAuthorization() (map[schema.GroupResource]rbac.Guard, error) {
-	if err := authz.ValidateMode(s.options.AuthorizationMode); err != nil {
+	var err error
+	if s.modes, err = authz.ParseModes(s.options.AuthorizationMode); err != nil {
 		return nil, err
 	}
-	if s.options.AuthorizationMode == authz.ModeAlwaysAllow {
-		s.access = authz.New(authz.AlwaysAllow{})
+	var authorizers []authz.Authorizer
+	var roles *rbac.Evaluator
+	for _, mode := range s.modes {
+		switch mode {
+		case authz.ModeAlwaysAllow:
+			authorizers = append(authorizers, authz.AlwaysAllow{})
+		case authz.ModeNode:
+			authorizers = append(authorizers, node.New(s.objects))
+		case authz.ModeRBAC:
+			roles = rbac.New(s.objects)
+			authorizers = append(authorizers, roles)
+		}
+	}
+	s.access = authz.New(authorizers...)
+	if roles == nil {
 		return nil, nil
 	}
-	evaluator := rbac.New(s.objects)
-	s.access = authz.New(evaluator)
-	return evaluator.Guards(s.access), nil
+	return roles.Guards(s.access), nil
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }

@@ -96,7 +96,7 @@ func (s *Server) bootstrapObjects() []bootstrapObject {
 	for _, class := range scheduling.SystemPriorityClasses() {
 		add(schedulingv1.SchemeGroupVersion, "priorityclasses", class)
 	}
-	if s.options.AuthorizationMode == authz.ModeAlwaysAllow {
+	if !slices.Contains(s.modes, authz.ModeRBAC) {
 		return all
 	}
 	for _, obj := range rbac.Policy() {

@@ -32,6 +32,7 @@ import (
 	"flyball.dev/controllers/serviceaccount"
 	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/servicecidr"
+	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
 )
@@ -107,6 +108,7 @@ var descriptors = []descriptor{
 		return pods.AddToManager(mgr, o.Pods)
 	}},
 	{"persistentvolume-binder", withoutOptions(persistentvolume.AddToManager)},
+	{"validatingadmissionpolicy-status", withoutOptions(validatingadmissionpolicystatus.AddToManager)},
 	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
 		return podgc.AddToManager(mgr, o.PodGC)

@@ -85,6 +85,14 @@ func (e *extension) serve(w http.ResponseWriter, r *http.Request) {
 			{"name":"tides/status","singularName":"","namespaced":true,"kind":"Tide","verbs":["get"]}]}`)
 	case r.URL.Path == "/openapi/v3/apis/sea.example.com/v1":
 		fmt.Fprint(w, `{"openapi":"3.0.0","info":{"title":"Sea","version":"1"},"paths":{},"components":{"schemas":{"com.example.sea.Tide":{"type":"object","description":"The water."}}}}`)
+	case r.URL.Path == "/openapi/v2":
+		fmt.Fprint(w, `{"swagger":"2.0","info":{"title":"Sea","version":"1"},"paths":{
+			"/apis/sea.example.com/v1/namespaces/{namespace}/tides":{"get":{"responses":{"200":{"description":"OK","schema":{"$ref":"#/definitions/com.example.sea.Tide"}}}}},
+			"/apis/apps/v1/deployments":{"get":{"responses":{"200":{"description":"not of the group","schema":{"$ref":"#/definitions/com.example.sea.Other"}}}}}},
+			"definitions":{
+				"com.example.sea.Other":{"type":"object"},
+				"com.example.sea.Tide":{"type":"object","properties":{"metadata":{"$ref":"#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}}},
+				"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta":{"type":"object","description":"An older one."}}}`)
 	case r.URL.Query().Get("watch") != "":
 		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", tide)
 		w.(http.Flusher).Flush()
@@ -212,9 +220,7 @@ func TestAPIServices(t *testing.T) {
 	if code, body := get("", "/openapi/v3/apis/sea.example.com/v1"); code != http.StatusOK || !strings.Contains(body, "The water.") {
 		t.Errorf("OpenAPI: %d %.200s", code, body)
 	}
-	if code, body := get("", "/openapi/v2"); code != http.StatusOK {
-		t.Errorf("OpenAPI v2: %d %.200s", code, body)
-	}
+	checkTidesDocument(t, func() (int, string) { return get("", "/openapi/v2") })
 
 	tide.Stop()
 	if err := client.CoreV1().Services("default").Delete(ctx, service.Name, metav1.DeleteOptions{}); err != nil {
@@ -238,6 +244,35 @@ func TestAPIServices(t *testing.T) {
 	}
 	if local, err := apiServices.Get(ctx, "v1.apps", metav1.GetOptions{}); err != nil || local.Status.Conditions[0].Reason != "Local" {
 		t.Errorf("local: %v, %v", local, err)
+	}
+}
+
+// checkTidesDocument checks that the document in version 2 has that of the extension API server about its
+// group. A definition that it has in another version is renamed.
+func checkTidesDocument(t *testing.T, get func() (int, string)) {
+	t.Helper()
+	type definition struct {
+		Description string
+		Properties  map[string]struct {
+			Ref string `json:"$ref"`
+		}
+	}
+	var document struct {
+		Paths       map[string]struct{ Get struct{ Description string } }
+		Definitions map[string]definition
+	}
+	code, body := get()
+	if err := json.Unmarshal([]byte(body), &document); err != nil || code != http.StatusOK {
+		t.Fatalf("OpenAPI v2: %d %.200s", code, body)
+	}
+	const metadata = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+	_, tides := document.Paths["/apis/sea.example.com/v1/namespaces/{namespace}/tides"]
+	_, other := document.Definitions["com.example.sea.Other"]
+	tide := document.Definitions["com.example.sea.Tide"]
+	if !tides || other || tide.Properties["metadata"].Ref != "#/definitions/"+metadata+"_v2" ||
+		document.Definitions[metadata+"_v2"].Description != "An older one." || document.Definitions[metadata].Description == "An older one." ||
+		document.Paths["/apis/apps/v1/deployments"].Get.Description == "not of the group" || document.Paths["/apis/apps/v1/deployments"].Get.Description == "" {
+		t.Errorf("OpenAPI v2: tides %v, other %v, %+v", tides, other, tide)
 	}
 }
 

@@ -66,8 +66,9 @@ type Options struct {
 	DeletionDelay time.Duration
 	// Tokens are the bearer tokens that are accepted beside client certificates, with their users.
 	Tokens map[string]*user.DefaultInfo
-	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings,
-	// or "AlwaysAllow".
+	// AuthorizationMode is how requests are authorized: "RBAC", the default, by roles and bindings;
+	// "Node", which lets the user system:node:NAME in the group system:nodes access what the pods of
+	// that node need; "Node,RBAC", by both; or "AlwaysAllow".
 	AuthorizationMode string
 	// MaxRequestsInFlight limits the non-mutating requests in flight, by default to 400, and
 	// MaxMutatingRequestsInFlight the mutating ones, by default to 200; a negative number means no

@@ -23,6 +23,10 @@ type Options struct {
 	// Enable are the names of plugins that run besides those that do by default, and Disable the
 	// names of those that do not run; see [Names].
 	Enable, Disable []string
+	// ConfigFile is the path of a file with an AdmissionConfiguration of the group
+	// apiserver.config.k8s.io. It configures EventRateLimit, which requires it, PodSecurity and
+	// PodTolerationRestriction.
+	ConfigFile string
 }
 
 // Environment is what the plugins need of the server.
@@ -43,6 +47,9 @@ type Environment struct {
 var plugins = []struct {
 	name string
 	new  func(Environment) admission.Interface
+	// configured is set instead of new for a plugin that has a configuration, which is nil if none is
+	// given.
+	configured func(Environment, []byte) (admission.Interface, error)
 	// off is set for a plugin that does not run by default.
 	off bool
 	// measured is set for a plugin that may take long, whose duration is in the metrics. To measure
@@ -60,12 +67,12 @@ var plugins = []struct {
 	{name: TaintNodesByCondition, new: newTaintNodes},
 	{name: "AlwaysPullImages", new: newAlwaysPullImages, off: true},
 	{name: "ImagePolicyWebhook", off: true},
-	{name: "PodSecurity", new: newPodSecurity},
+	{name: "PodSecurity", configured: newPodSecurity},
 	{name: "PodNodeSelector", new: newPodNodeSelector, off: true},
 	{name: "Priority", new: newPriority},
 	{name: "DefaultTolerationSeconds", new: newDefaultTolerationSeconds},
-	{name: "PodTolerationRestriction", off: true},
-	{name: "EventRateLimit", off: true},
+	{name: "PodTolerationRestriction", configured: newPodTolerations, off: true},
+	{name: "EventRateLimit", configured: newEventRateLimit, off: true},
 	{name: "ExtendedResourceToleration", new: newExtendedResourceToleration, off: true},
 	{name: "DefaultStorageClass", new: newDefaultStorageClass},
 	{name: StorageObjectInUseProtection, new: newStorageProtection},
@@ -114,23 +121,37 @@ func Names() []string {
 	return names
 }
 
-// New returns the chain of the chosen plugins. It fails for an unknown name and logs a warning for
-// a plugin that is enabled by its name and not implemented.
+// New returns the chain of the chosen plugins. It fails for an unknown name and an invalid
+// configuration. It logs a warning for a plugin that is enabled by its name and not implemented, and
+// for the configuration of one that has none.
 func New(o Options, e Environment) (admission.Interface, error) {
 	for _, name := range slices.Concat(o.Enable, o.Disable) {
 		if !slices.Contains(Names(), name) {
 			return nil, fmt.Errorf("there is no admission plugin %q; there are %s", name, strings.Join(Names(), ", "))
 		}
 	}
+	configurations, err := readConfigurations(o.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
 	var chosen []admission.Interface
 	for _, p := range plugins {
 		enabled := slices.Contains(o.Enable, p.name)
+		implemented := p.new != nil || p.configured != nil
+		if configurations[p.name] != nil && p.configured == nil {
+			klog.Warningf("The configuration of the admission plugin %s has no effect", p.name)
+		}
 		switch {
 		case slices.Contains(o.Disable, p.name):
-		case p.new == nil && enabled:
+		case !implemented && enabled:
 			klog.Warningf("The admission plugin %s is not implemented", p.name)
-		case p.new != nil && (enabled || !p.off):
-			plugin := p.new(e)
+		case implemented && (enabled || !p.off):
+			var plugin admission.Interface
+			if p.configured == nil {
+				plugin = p.new(e)
+			} else if plugin, err = p.configured(e, configurations[p.name]); err != nil {
+				return nil, fmt.Errorf("couldn't init admission plugin %q: %w", p.name, err)
+			}
 			if p.measured {
 				plugin = metrics.WithControllerMetrics(plugin, p.name)
 			}

@@ -27,19 +27,22 @@ type podSecurity struct {
 	namespaces namespaces
 	// delegate returns the library's plugin, which is made when a namespace has one of its labels.
 	delegate func() (*podsecurity.Admission, error)
+	// always is set if namespaces without a label may be restricted too, by the configuration.
+	always bool
 }
 
 var _ admission.ValidationInterface = (*podSecurity)(nil)
 
 // newPodSecurity returns the plugin PodSecurity, with upstream's evaluator over the store.
-func newPodSecurity(e Environment) admission.Interface {
+func newPodSecurity(e Environment, data []byte) (admission.Interface, error) {
 	all := newNamespaces(e)
 	pods := newStored[*corev1.Pod](e, corev1.SchemeGroupVersion.WithResource("pods"))
-	return &podSecurity{
+	p := &podSecurity{
+		always:     data != nil,
 		Handler:    admission.NewHandler(admission.Create, admission.Update),
 		namespaces: all,
 		delegate: sync.OnceValues(func() (*podsecurity.Admission, error) {
-			configuration, err := load.LoadFromData(nil)
+			configuration, err := load.LoadFromData(data)
 			if err != nil {
 				return nil, err
 			}
@@ -58,6 +61,11 @@ func newPodSecurity(e Environment) admission.Interface {
 			return a, a.ValidateConfiguration()
 		}),
 	}
+	if p.always {
+		_, err := p.delegate() // reports what is invalid in the configuration
+		return p, err
+	}
+	return p, nil
 }
 
 // Validate implements [admission.ValidationInterface].
@@ -106,8 +114,11 @@ func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ ad
 }
 
 // governed reports whether the namespace of a request, or the one that it writes, has a label of
-// the Pod Security Standards. Without any, everything is allowed.
+// the Pod Security Standards. Without any, everything is allowed by default.
 func (p *podSecurity) governed(ctx context.Context, a admission.Attributes) (bool, error) {
+	if p.always {
+		return true, nil
+	}
 	if written, ok := a.GetObject().(*corev1.Namespace); ok {
 		old, _ := a.GetOldObject().(*corev1.Namespace)
 		return hasPodSecurityLabel(written) || old != nil && hasPodSecurityLabel(old), nil

@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	"k8s.io/kube-openapi/pkg/aggregator"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -50,7 +51,7 @@ type remote struct {
 
 	// What the catalog has of it. Used by one goroutine at a time.
 	resources []metav1.APIResource
-	openAPI   []byte
+	openAPI   openAPI
 }
 
 // newRemote returns the remote of an APIService, which is not available before its first check.
@@ -208,9 +209,10 @@ func (a *Aggregator) fetch(ctx context.Context, r *remote, location string) ([]b
 // publish adds what a remote serves to the catalog, if it has changed. What the server serves
 // itself in that group version keeps its place there.
 func (a *Aggregator) publish(ctx context.Context, r *remote, resources []metav1.APIResource) {
-	var document []byte
-	_ = a.get(ctx, r, "/openapi/v3/apis/"+r.gv.String(), &document) // not every server has it
-	if r.resources != nil && reflect.DeepEqual(r.resources, resources) && string(r.openAPI) == string(document) {
+	document := openAPI{group: r.gv.Group}
+	_ = a.get(ctx, r, "/openapi/v2", &document.v2) // not every server has them
+	_ = a.get(ctx, r, "/openapi/v3/apis/"+r.gv.String(), &document.v3)
+	if r.resources != nil && reflect.DeepEqual(r.resources, resources) && reflect.DeepEqual(r.openAPI, document) {
 		return
 	}
 	r.resources, r.openAPI = resources, document
@@ -225,8 +227,7 @@ func (a *Aggregator) publish(ctx context.Context, r *remote, resources []metav1.
 }
 
 // catalogued returns the resources of a discovery document for the catalog.
-func catalogued(gv schema.GroupVersion, list []metav1.APIResource, document []byte) (all []*resource.Resource) {
-	described := openAPI(document)
+func catalogued(gv schema.GroupVersion, list []metav1.APIResource, document openAPI) (all []*resource.Resource) {
 	byName := map[string]*resource.Resource{}
 	for _, entry := range list {
 		kind := schema.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: entry.Kind}
@@ -236,7 +237,7 @@ func catalogued(gv schema.GroupVersion, list []metav1.APIResource, document []by
 		r := &resource.Resource{
 			GroupVersion: gv, Kind: kind, Name: entry.Name, Singular: entry.SingularName, ShortNames: entry.ShortNames,
 			Categories: entry.Categories, Namespaced: entry.Namespaced, Verbs: entry.Verbs,
-			StorageVersionHash: entry.StorageVersionHash, Remote: true, OpenAPI: described,
+			StorageVersionHash: entry.StorageVersionHash, Remote: true, OpenAPI: document,
 		}
 		if parent, sub, ok := strings.Cut(entry.Name, "/"); ok {
 			r.Name = sub
@@ -251,18 +252,27 @@ func catalogued(gv schema.GroupVersion, list []metav1.APIResource, document []by
 	return all
 }
 
-// openAPI is the OpenAPI document of a remote in version 3, as its server sent it.
-type openAPI []byte
+// openAPI are the OpenAPI documents of a remote, as its server sent them: that of all its groups in
+// version 2, and that of the group version in version 3.
+type openAPI struct {
+	group  string
+	v2, v3 []byte
+}
 
-// V2 returns an empty document.
-func (openAPI) V2() (*spec.Swagger, error) {
-	return &spec.Swagger{SwaggerProps: spec.SwaggerProps{Paths: &spec.Paths{}}}, nil
+// V2 returns what the document has about the group. It is empty if the server has none or an invalid
+// one.
+func (o openAPI) V2() (*spec.Swagger, error) {
+	document := &spec.Swagger{}
+	if err := document.UnmarshalJSON(o.v2); err != nil || document.Paths == nil {
+		return &spec.Swagger{SwaggerProps: spec.SwaggerProps{Paths: &spec.Paths{}}}, nil
+	}
+	return aggregator.FilterSpecByPathsWithoutSideEffects(document, []string{"/apis/" + o.group + "/"}), nil
 }
 
 // V3 returns the document, which is empty if the server has none or an invalid one.
 func (o openAPI) V3() (*spec3.OpenAPI, error) {
 	document := &spec3.OpenAPI{}
-	if err := json.Unmarshal(o, document); err != nil {
+	if err := json.Unmarshal(o.v3, document); err != nil {
 		document = &spec3.OpenAPI{}
 	}
 	if document.Paths == nil {

@@ -1,7 +1,7 @@
 // Package authz authorizes requests.
 //
 // An authorizer allows a request or has no opinion. A request that none allows is forbidden.
-// Package rbac below this one grants what roles and bindings say.
+// Package rbac below this one grants what roles and bindings say, and package node what kubelets need.
 package authz
 
 import (
@@ -18,15 +18,27 @@ import (
 // The authorization modes, by kube-apiserver's names.
 const (
 	ModeRBAC        = "RBAC"
+	ModeNode        = "Node"
 	ModeAlwaysAllow = "AlwaysAllow"
 )
 
-// ValidateMode returns an error for an unknown authorization mode. An empty one is [ModeRBAC].
-func ValidateMode(mode string) error {
-	if mode == "" || mode == ModeRBAC || mode == ModeAlwaysAllow {
-		return nil
+// ParseModes returns the authorization modes of a list that is separated by commas, by default
+// [ModeRBAC]. It fails for a mode that is unknown or repeated.
+func ParseModes(list string) ([]string, error) {
+	if list == "" {
+		return []string{ModeRBAC}, nil
 	}
-	return fmt.Errorf("authorization-mode %q is not a valid mode, valid modes are %s and %s", mode, ModeAlwaysAllow, ModeRBAC)
+	modes := strings.Split(list, ",")
+	for i, mode := range modes {
+		switch {
+		case mode != ModeAlwaysAllow && mode != ModeNode && mode != ModeRBAC:
+			return nil, fmt.Errorf("authorization-mode %q is not a valid mode, valid modes are %s, %s and %s",
+				mode, ModeAlwaysAllow, ModeNode, ModeRBAC)
+		case slices.Contains(modes[:i], mode):
+			return nil, fmt.Errorf("authorization-mode %q has mode specified more than once", modes)
+		}
+	}
+	return modes, nil
 }
 
 // Authorizer decides about requests.

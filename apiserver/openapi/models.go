@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"k8s.io/kube-openapi/pkg/aggregator"
 	handlerv2 "k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/openapiconv"
 	"k8s.io/kube-openapi/pkg/spec3"
@@ -57,12 +59,16 @@ func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
 		Swagger: "2.0", Info: info, Paths: &spec.Paths{Paths: b.items}, Definitions: spec.Definitions{},
 		SecurityDefinitions: security, Security: []map[string][]string{{"BearerToken": {}}},
 	}}
-	var custom []resource.OpenAPI
+	var custom, remote []resource.OpenAPI
 	for _, g := range s.Groups {
 		for _, v := range g.Versions {
 			own, err := b.addVersion(v)
 			if err != nil {
 				return nil, err
+			}
+			if v.Resources[0].Remote {
+				remote = append(remote, own[0]) // all resources have the same document
+				continue
 			}
 			custom = append(custom, own...)
 		}
@@ -78,6 +84,16 @@ func (m *models) v2(s *resource.Snapshot) ([]byte, error) {
 		}
 		addMissing(b.items, doc.Paths.Paths)
 		addMissing(swagger.Definitions, doc.Definitions)
+	}
+	for _, r := range remote {
+		doc, err := r.V2()
+		if err == nil {
+			// Definitions of another server with the same name can be of another version.
+			err = aggregator.MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters(swagger, doc)
+		}
+		if err != nil { // which must not hide what the others serve
+			klog.ErrorS(err, "The OpenAPI document of an extension API server cannot be merged")
+		}
 	}
 	return swagger.MarshalJSON()
 }

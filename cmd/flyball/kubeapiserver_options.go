@@ -66,6 +66,7 @@ func serverOptions(fs *pflag.FlagSet) (controlplane.Options, error) {
 	}
 	o.Admission.Enable = append(f.texts("enable-admission-plugins"), alwaysEnabled...)
 	o.Admission.Disable = f.texts("disable-admission-plugins")
+	o.Admission.ConfigFile = f.text("admission-control-config-file")
 	o.Audit.PolicyFile, o.Audit.LogPath = f.text("audit-policy-file"), f.text("audit-log-path")
 	o.Audit.Format, o.Audit.MaxSize = f.text("audit-log-format"), f.number("audit-log-maxsize")
 	o.Audit.MaxAge, o.Audit.MaxBackups = f.number("audit-log-maxage"), f.number("audit-log-maxbackup")
@@ -110,12 +111,15 @@ func (f serverFlags) validate() error {
 	if f.text("service-account-signing-key-file") == "" || len(f.texts("service-account-issuer")) == 0 {
 		add("--service-account-signing-key-file and --service-account-issuer are required flags")
 	}
-	for _, mode := range f.texts("authorization-mode") {
+	modes := f.texts("authorization-mode")
+	for i, mode := range modes {
 		switch implemented, ok := authorizationModes[mode]; {
 		case !ok:
 			add("authorization-mode %q is not a valid mode", mode)
 		case !implemented:
 			add("authorization-mode %q is not implemented by this stand-in", mode)
+		case slices.Contains(modes[:i], mode):
+			add("authorization-mode %q has mode specified more than once", modes)
 		}
 	}
 	enabled, disabled := f.texts("enable-admission-plugins"), f.texts("disable-admission-plugins")
@@ -130,13 +134,12 @@ func (f serverFlags) validate() error {
 	return errors.Join(errs...)
 }
 
-// authorizationMode returns the mode that allows what any of the given ones does.
+// authorizationMode returns the modes, separated by commas. The default is kube-apiserver's.
 func (f serverFlags) authorizationMode() string {
-	modes := f.texts("authorization-mode")
-	if len(modes) == 0 || slices.Contains(modes, "AlwaysAllow") {
-		return "AlwaysAllow"
+	if modes := f.texts("authorization-mode"); len(modes) > 0 {
+		return strings.Join(modes, ",")
 	}
-	return "RBAC"
+	return "AlwaysAllow"
 }
 
 // setNetwork sets the range of cluster IPs and the advertised address.

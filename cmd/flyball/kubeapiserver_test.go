@@ -83,7 +83,7 @@ func TestServerOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.AuthorizationMode != "RBAC" || !o.WithoutAnonymous || o.ServiceNetwork != netip.MustParsePrefix("10.1.0.0/16") ||
+	if o.AuthorizationMode != "Node,RBAC" || !o.WithoutAnonymous || o.ServiceNetwork != netip.MustParsePrefix("10.1.0.0/16") ||
 		o.MaxRequestsInFlight != -1 || o.MaxMutatingRequestsInFlight != 7 || o.AdvertiseAddress != netip.MustParseAddr("192.0.2.3") ||
 		!slices.Contains(o.Admission.Enable, "AlwaysPullImages") || o.Audit.LogPath != "-" || o.Audit.MaxAge != 3 || o.Audit.Format != "json" ||
 		!slices.Equal(o.ServiceAccounts.Audiences, []string{"a", "b"}) || len(o.ServiceAccounts.Issuers) != 2 {
@@ -107,6 +107,7 @@ func TestServerErrors(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--secure-port=0":                                      "--secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
 		"--authorization-mode=Foo":                             `authorization-mode "Foo" is not a valid mode`,
+		"--authorization-mode=RBAC,Node,RBAC":                  `authorization-mode ["RBAC" "Node" "RBAC"] has mode specified more than once`,
 		"--authorization-mode=Webhook":                         `authorization-mode "Webhook" is not implemented by this stand-in`,
 		"--enable-admission-plugins=ServiceAccount":            "[ServiceAccount] in enable-admission-plugins and disable-admission-plugins overlapped",
 		"--tls-cert-file=" + key:                               "--tls-private-key-file must be set with --tls-cert-file",

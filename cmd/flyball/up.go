@@ -48,7 +48,8 @@ more.`,
 			"2 also the events that they record; up to 10")
 	cmd.Flags().StringVar(&options.Listen, "listen", "127.0.0.1:0", "the address and port to listen on; port 0 takes a free one")
 	cmd.Flags().StringVar(&options.AuthorizationMode, "authorization-mode", "RBAC",
-		"how requests are authorized: RBAC, by roles and bindings; or AlwaysAllow")
+		"how requests are authorized: RBAC, by roles and bindings; Node,RBAC, where a user system:node:NAME "+
+			"in the group system:nodes may also do what the kubelet of that node may; or AlwaysAllow")
 	audit := &options.Audit
 	cmd.Flags().StringVar(&audit.PolicyFile, "audit-policy-file", "", "the file that defines the audit policy")
 	cmd.Flags().StringVar(&audit.LogPath, "audit-log-path", "",

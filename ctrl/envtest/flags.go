@@ -119,9 +119,9 @@ func (f flags) apply(o *plane.Options) (err error) {
 	case slices.Contains(modes, "AlwaysAllow"):
 		o.AuthorizationMode = "AlwaysAllow"
 	case slices.Contains(modes, "RBAC"):
-		o.AuthorizationMode = "RBAC"
+		o.AuthorizationMode = strings.Join(modes, ",")
 	default:
-		return fmt.Errorf("the flag authorization-mode of the API server is %s: RBAC and AlwaysAllow are supported",
+		return fmt.Errorf("the flag authorization-mode of the API server is %s: RBAC, Node,RBAC and AlwaysAllow are supported",
 			strings.Join(modes, ","))
 	}
 	o.Admission.Enable = f.list("enable-admission-plugins")

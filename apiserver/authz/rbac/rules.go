@@ -8,6 +8,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
+// Allow reports whether one of the rules allows a request.
+func Allow(rules []rbacv1.PolicyRule, a authorizer.Attributes) bool {
+	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return allows(&r, a) })
+}
+
 // allows reports whether a rule allows a request.
 func allows(r *rbacv1.PolicyRule, a authorizer.Attributes) bool {
 	if !hasOrAll(r.Verbs, a.GetVerb()) {

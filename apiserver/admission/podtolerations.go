@@ -1,0 +1,158 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// Annotations of a namespace with tolerations of its pods, as a JSON list.
+const (
+	defaultTolerationsAnnotation = "scheduler.alpha.kubernetes.io/defaultTolerations"
+	allowedTolerationsAnnotation = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+)
+
+// podTolerations gives new pods the tolerations of their namespace, or else of the configuration, and
+// allows no tolerations but those that the namespace, or else the configuration, has.
+type podTolerations struct {
+	*admission.Handler
+	namespaces    namespaces
+	configuration tolerationConfiguration
+}
+
+// tolerationConfiguration is the configuration of the plugin PodTolerationRestriction.
+type tolerationConfiguration struct {
+	Default []corev1.Toleration `json:"default,omitempty"`
+	Allowed []corev1.Toleration `json:"whitelist,omitempty"`
+}
+
+var (
+	_ admission.MutationInterface   = (*podTolerations)(nil)
+	_ admission.ValidationInterface = (*podTolerations)(nil)
+)
+
+func newPodTolerations(e Environment, data []byte) (admission.Interface, error) {
+	p := &podTolerations{Handler: admission.NewHandler(admission.Create, admission.Update), namespaces: newNamespaces(e)}
+	return p, decodeConfiguration(data, "podtolerationrestriction.admission.k8s.io", &p.configuration)
+}
+
+// Admit implements [admission.MutationInterface].
+func (p *podTolerations) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	pod := podOf(a)
+	if pod == nil {
+		return nil
+	}
+	var more []corev1.Toleration
+	if a.GetOperation() == admission.Create {
+		given, ok, err := p.annotated(ctx, a.GetNamespace(), defaultTolerationsAnnotation)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			given = p.configuration.Default
+		}
+		more = slices.Clone(given)
+	}
+	if !bestEffort(pod) {
+		more = append(more, corev1.Toleration{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoSchedule})
+	}
+	if len(more) > 0 {
+		pod.Spec.Tolerations = mergeTolerations(pod.Spec.Tolerations, more)
+	}
+	return p.Validate(ctx, a, o)
+}
+
+// Validate implements [admission.ValidationInterface].
+func (p *podTolerations) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	pod := podOf(a)
+	if pod == nil || len(pod.Spec.Tolerations) == 0 {
+		return nil
+	}
+	scope := "namespace"
+	allowed, ok, err := p.annotated(ctx, a.GetNamespace(), allowedTolerationsAnnotation)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		scope, allowed = "cluster", p.configuration.Allowed
+	}
+	for _, t := range pod.Spec.Tolerations {
+		if len(allowed) > 0 && !slices.ContainsFunc(allowed, func(by corev1.Toleration) bool { return includes(by, t) }) {
+			return fmt.Errorf("pod tolerations (possibly merged with namespace default tolerations) conflict with its %s whitelist", scope)
+		}
+	}
+	return nil
+}
+
+// annotated returns the tolerations in an annotation of a namespace, or false without the annotation.
+func (p *podTolerations) annotated(ctx context.Context, name, annotation string) (list []corev1.Toleration, ok bool, err error) {
+	namespace, err := p.namespaces.get(ctx, "", name)
+	if err != nil {
+		if !errors.IsNotFound(err) {
+			err = errors.NewInternalError(err)
+		}
+		return nil, false, err
+	}
+	text, ok := namespace.Annotations[annotation]
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &list)
+	}
+	return list, ok, err
+}
+
+// mergeTolerations returns the tolerations of both lists without those that another one includes.
+func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
+	all := slices.Concat(first, second)
+	var merged []corev1.Toleration
+	for i, t := range all {
+		before := func(by corev1.Toleration) bool { return includes(by, t) }
+		after := func(by corev1.Toleration) bool { return includes(by, t) && !equality.Semantic.DeepEqual(by, t) }
+		if !slices.ContainsFunc(merged, before) && !slices.ContainsFunc(all[i+1:], after) {
+			merged = append(merged, t)
+		}
+	}
+	return merged
+}
+
+// includes reports whether a toleration tolerates all that another one does.
+func includes(by, t corev1.Toleration) bool {
+	switch {
+	case equality.Semantic.DeepEqual(by, t):
+		return true
+	case by.Key != t.Key && (by.Key != "" || by.Operator != corev1.TolerationOpExists), by.Effect != t.Effect && by.Effect != "":
+		return false
+	}
+	if limit := by.TolerationSeconds; limit != nil && by.Effect == corev1.TaintEffectNoExecute &&
+		(t.TolerationSeconds == nil || *t.TolerationSeconds > *limit) {
+		return false
+	}
+	switch by.Operator {
+	case corev1.TolerationOpExists:
+		return true
+	case corev1.TolerationOpEqual, "":
+		return t.Operator == corev1.TolerationOpEqual && t.Value == by.Value
+	}
+	return false
+}
+
+// bestEffort reports whether a pod has the quality of service BestEffort: no requests and no limits.
+func bestEffort(pod *corev1.Pod) bool {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass == corev1.PodQOSBestEffort
+	}
+	var lists []corev1.ResourceList
+	if r := pod.Spec.Resources; r != nil {
+		lists = append(lists, r.Requests, r.Limits)
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		lists = append(lists, c.Resources.Requests, c.Resources.Limits)
+	}
+	return !slices.ContainsFunc(lists, func(l corev1.ResourceList) bool { return l.Cpu().Sign() > 0 || l.Memory().Sign() > 0 })
+}
