@@ -40,21 +40,12 @@ func AddToManager(mgr manager.Manager) error {
 		For(&corev1.PersistentVolumeClaim{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claims.ofVolume)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(claims.pending)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(hasNode)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests), builder.WithPredicates(hasNode)).
 		Complete(claims)
 	if err != nil {
 		return err
 	}
 	return addVolumes(mgr)
-}
-
-// ofPod returns the claims of a pod.
-func ofPod(_ context.Context, obj client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, name := range podstate.Claims(obj.(*corev1.Pod)) {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
-	}
-	return requests
 }
 
 // claimReconciler binds a claim.
