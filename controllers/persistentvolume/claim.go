@@ -33,7 +33,9 @@ const (
 
 // AddToManager adds the controllers of claims and of volumes.
 func AddToManager(mgr manager.Manager) error {
-	claims := &claimReconciler{client: mgr.GetClient(), recorder: mgr.GetEventRecorderFor("persistentvolume-controller")}
+	//lint:ignore SA1019 kube-controller-manager records core events here too
+	recorder := mgr.GetEventRecorderFor("persistentvolume-controller")
+	claims := &claimReconciler{client: mgr.GetClient(), recorder: recorder}
 	hasNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
 	err := builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-binder").
