@@ -87,7 +87,7 @@ func (s *scratch) suite(folder string, tests []string) (*suite, error) {
 		return nil, err
 	}
 	// Few unexported functions are all that many tests need.
-	helpers, err := filepath.Glob(filepath.Join("helpers", filepath.FromSlash(folder), "*_test.go"))
+	helpers, err := filepath.Glob(filepath.Join("testdata", filepath.FromSlash(folder), "*_test.go"))
 	if err != nil {
 		return nil, err
 	}
