@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -234,4 +235,17 @@ func FuzzPipe(f *testing.F) {
 			t.Fatalf("%d bytes were left, %v; want %d", len(rest), err, model.Len())
 		}
 	})
+}
+
+// TestWrapTransportWithoutListen: there is no host whose requests could stay in the process.
+func TestWrapTransportWithoutListen(t *testing.T) {
+	plane, err := Start(t.Context(), Options{WithoutControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	rt := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	if got := plane.WrapTransport(rt); got != rt {
+		t.Errorf("%T, want the transport itself", got)
+	}
 }

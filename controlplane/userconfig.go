@@ -52,10 +52,11 @@ func (c *ControlPlane) CA() []byte { return c.authority.pem() }
 
 // WrapTransport returns a transport that serves the requests to this control plane in the process, with
 // the client certificate of rt, and all others with rt. It returns rt itself if that is no
-// [http.Transport], as for connections that are upgraded, or does not trust the server.
+// [http.Transport], as for connections that are upgraded, or does not trust the server, and without
+// [Options.Listen]. It is safe for concurrent use, and so is the transport that it returns.
 func (c *ControlPlane) WrapTransport(rt http.RoundTripper) http.RoundTripper {
 	transport := transportOf(rt)
-	if transport == nil || transport.TLSClientConfig == nil || !c.https.trustedBy(transport.TLSClientConfig) {
+	if c.https == nil || transport == nil || transport.TLSClientConfig == nil || !c.https.trustedBy(transport.TLSClientConfig) {
 		return rt
 	}
 	connection := &tls.ConnectionState{HandshakeComplete: true}

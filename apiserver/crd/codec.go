@@ -108,7 +108,7 @@ func (c *storageCodec) CopyStored(obj, last runtime.Object) (runtime.Object, boo
 	if !ok || c.cbor || c.stored != c.served || u.GroupVersionKind() != c.shape.kind.WithVersion(c.stored.Version) {
 		return nil, false
 	}
-	if u.GetGeneration() != 0 && c.shape.settled(u, c.shape.kind.WithVersion(c.stored.Version)) {
+	if u.GetGeneration() != 0 && c.shape.normalized(u, c.shape.kind.WithVersion(c.stored.Version)) {
 		before, _ := last.(*unstructured.Unstructured)
 		if before == nil {
 			before = &unstructured.Unstructured{}

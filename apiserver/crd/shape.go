@@ -100,9 +100,9 @@ func (s *shape) applySchema(u *unstructured.Unstructured, version string,
 	return unknown, nil
 }
 
-// settled reports whether decoding an object of the kind in a version would leave it as it is. It may
-// return false for some that would not change.
-func (s *shape) settled(u *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
+// normalized reports whether decoding an object of the kind in a version would leave it as it is. It
+// may return false for some that would not change.
+func (s *shape) normalized(u *unstructured.Unstructured, kind schema.GroupVersionKind) bool {
 	return u.Object["kind"] == kind.Kind && u.Object["apiVersion"] == kind.Group+"/"+kind.Version &&
 		plainMetadata(u.Object["metadata"]) && s.effects(u.Object, kind.Version) == 0
 }

@@ -152,7 +152,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 		return nil, err
 	}
 	r.TypeConverter = v.types
-	r.Settled = func(u *unstructured.Unstructured) bool { return v.shape.settled(u, v.gvk) }
+	r.Normalized = func(u *unstructured.Unstructured) bool { return v.shape.normalized(u, v.gvk) }
 	r.ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
 		main.GetResetFields()[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	if v.status != nil {
@@ -162,7 +162,7 @@ func (v *customVersion) resource(reset map[fieldpath.APIVersion]*fieldpath.Set) 
 			return nil, err
 		}
 		addSubresource(r, status, customStatus{v.status, updater{v.status.Store()}})
-		r.Subresource("status").Settled = r.Settled
+		r.Subresource("status").Normalized = r.Normalized
 		r.Subresource("status").ManagedFields = managedfields.ForUnstructured(v.types, v.gvk,
 			reset[fieldpath.APIVersion(v.gvk.GroupVersion().String())])
 	}

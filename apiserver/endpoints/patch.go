@@ -132,7 +132,7 @@ func (w *write) merge(old object, patch map[string]any) (object, error) {
 // the stored object, is only copied if decoding changes it.
 func (w *write) shaped(obj object) (object, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		if w.resource.Settled != nil && w.resource.Settled(u) {
+		if w.resource.Normalized != nil && w.resource.Normalized(u) {
 			return u, nil
 		}
 		obj = u.DeepCopy()

@@ -52,9 +52,9 @@ type Resource struct {
 	// ManagedFields, if not nil, sets the managed fields of simple writes in place of
 	// Scope.FieldManager.
 	ManagedFields managedfields.Updater
-	// Settled, if not nil, reports whether decoding an unstructured object of the resource's kind would
-	// leave it as it is: nothing in it would be pruned, defaulted or normalized.
-	Settled func(*unstructured.Unstructured) bool
+	// Normalized, if not nil, reports whether decoding an unstructured object of the resource's kind
+	// would leave it as it is: nothing in it would be pruned, defaulted or coerced.
+	Normalized func(*unstructured.Unstructured) bool
 	// TypeConverter converts objects to the typed values of structured-merge-diff.
 	TypeConverter upstream.TypeConverter
 

@@ -1,5 +1,5 @@
 // Package serviceaccount issues and authenticates the tokens of service accounts, and publishes the
-// key by which others can verify them (OpenID Connect Discovery).
+// keys by which others can verify them (OpenID Connect Discovery).
 //
 // A token is valid while its service account, and the object that it is bound to, exist. Both are
 // read from the store for every request.

@@ -33,28 +33,21 @@ const (
 
 // AddToManager adds the controllers of claims and of volumes.
 func AddToManager(mgr manager.Manager) error {
-	claims := &claimReconciler{client: mgr.GetClient(), recorder: mgr.GetEventRecorderFor("persistentvolume-controller")}
+	//lint:ignore SA1019 kube-controller-manager records core events here too
+	recorder := mgr.GetEventRecorderFor("persistentvolume-controller")
+	claims := &claimReconciler{client: mgr.GetClient(), recorder: recorder}
 	hasNode := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
 	err := builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-binder").
 		For(&corev1.PersistentVolumeClaim{}).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(claims.ofVolume)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(claims.pending)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(hasNode)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests), builder.WithPredicates(hasNode)).
 		Complete(claims)
 	if err != nil {
 		return err
 	}
 	return addVolumes(mgr)
-}
-
-// ofPod returns the claims of a pod.
-func ofPod(_ context.Context, obj client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, name := range podstate.Claims(obj.(*corev1.Pod)) {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
-	}
-	return requests
 }
 
 // claimReconciler binds a claim.

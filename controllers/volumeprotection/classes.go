@@ -9,7 +9,6 @@ import (
 
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/controller/controllerutil"
 	"flyball.dev/ctrl/event"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
@@ -22,10 +21,10 @@ func addClasses(mgr manager.Manager) error {
 	released := builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
 	return builder.ControllerManagedBy(mgr).
 		Named("volumeattributesclass-protection").
-		For(&storagev1.VolumeAttributesClass{}, builder.WithPredicates(predicate.NewPredicateFuncs(deleting))).
+		For(&storagev1.VolumeAttributesClass{}, ifDeleting).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(classesOf), released).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(classesOf), released).
-		Complete(&classReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()})
+		Complete(newReconciler(mgr, classFinalizer, classInUse))
 }
 
 // classesOf returns the VolumeAttributesClasses that a volume or a claim has, had, or is to get.
@@ -57,47 +56,22 @@ func classNames(obj client.Object) []string {
 	return names
 }
 
-// classReconciler removes the finalizer of VolumeAttributesClasses that are deleted and that no volume
-// and no claim refers to.
-type classReconciler struct {
-	client client.Client
-	live   client.Reader
-}
-
-func (r *classReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	class := &storagev1.VolumeAttributesClass{}
-	if err := r.client.Get(ctx, req.NamespacedName, class); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if !deleting(class) || !controllerutil.ContainsFinalizer(class, classFinalizer) {
-		return reconcile.Result{}, nil
-	}
-	// A live read confirms what the cache says, as it may not have a new claim yet.
-	for _, reader := range []client.Reader{r.client, r.live} {
-		if used, err := classInUse(ctx, reader, class.Name); used || err != nil {
-			return reconcile.Result{}, err
-		}
-	}
-	controllerutil.RemoveFinalizer(class, classFinalizer)
-	return reconcile.Result{}, client.IgnoreNotFound(r.client.Update(ctx, class))
-}
-
 // classInUse reports whether a volume or a claim refers to a VolumeAttributesClass.
-func classInUse(ctx context.Context, reader client.Reader, class string) (bool, error) {
+func classInUse(ctx context.Context, reader client.Reader, class *storagev1.VolumeAttributesClass) (bool, error) {
 	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
 	if err := reader.List(ctx, claims); err != nil {
 		return false, err
 	}
-	if err := reader.List(ctx, volumes); err != nil {
-		return false, err
-	}
 	for i := range claims.Items {
-		if slices.Contains(classNames(&claims.Items[i]), class) {
+		if slices.Contains(classNames(&claims.Items[i]), class.Name) {
 			return true, nil
 		}
 	}
+	if err := reader.List(ctx, volumes); err != nil {
+		return false, err
+	}
 	for i := range volumes.Items {
-		if slices.Contains(classNames(&volumes.Items[i]), class) {
+		if slices.Contains(classNames(&volumes.Items[i]), class.Name) {
 			return true, nil
 		}
 	}

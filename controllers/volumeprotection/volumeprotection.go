@@ -1,9 +1,10 @@
-// Package volumeprotection removes the finalizers that protect persistent volumes, claims and classes
-// of their attributes which are in use from their deletion.
+// Package volumeprotection removes the finalizers that protect persistent volumes, claims and
+// VolumeAttributesClasses from deletion while they are in use.
 package volumeprotection
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -27,27 +28,28 @@ const (
 
 // AddToManager adds the controllers of claims, volumes and VolumeAttributesClasses.
 func AddToManager(mgr manager.Manager) error {
-	claims := &claimReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	err := builder.ControllerManagedBy(mgr).
 		Named("persistentvolumeclaim-protection").
-		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(deleting))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(claimsOf), builder.WithPredicates(predicate.Funcs{
+		For(&corev1.PersistentVolumeClaim{}, ifDeleting).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podstate.ClaimRequests), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false },
 			UpdateFunc: podEnded,
 		})).
-		Complete(claims)
+		Complete(newReconciler(mgr, claimFinalizer, claimInUse))
 	if err != nil {
 		return err
 	}
 	err = builder.ControllerManagedBy(mgr).
 		Named("persistentvolume-protection").
-		For(&corev1.PersistentVolume{}, builder.WithPredicates(predicate.NewPredicateFuncs(deleting))).
-		Complete(&volumeReconciler{client: mgr.GetClient()})
+		For(&corev1.PersistentVolume{}, ifDeleting).
+		Complete(newReconciler(mgr, volumeFinalizer, volumeInUse))
 	if err != nil {
 		return err
 	}
 	return addClasses(mgr)
 }
+
+var ifDeleting = builder.WithPredicates(predicate.NewPredicateFuncs(deleting))
 
 func deleting(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
 
@@ -55,68 +57,56 @@ func podEnded(e event.UpdateEvent) bool {
 	return podstate.Finished(e.ObjectNew.(*corev1.Pod)) && !podstate.Finished(e.ObjectOld.(*corev1.Pod))
 }
 
-// claimsOf returns the claims that a pod uses.
-func claimsOf(_ context.Context, obj client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, name := range podstate.Claims(obj.(*corev1.Pod)) {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
+// claimInUse reports whether a pod that has not ended, and has a node or may get one, uses a claim.
+func claimInUse(ctx context.Context, reader client.Reader, claim *corev1.PersistentVolumeClaim) (bool, error) {
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {
+		return false, err
 	}
-	return requests
+	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+		return !podstate.Finished(&p) && slices.Contains(podstate.Claims(&p), claim.Name)
+	}), nil
 }
 
-// claimReconciler removes the finalizer of claims that are deleted and that no pod uses.
-type claimReconciler struct {
-	client client.Client
-	live   client.Reader
+// volumeInUse reports whether a volume is bound.
+func volumeInUse(_ context.Context, _ client.Reader, volume *corev1.PersistentVolume) (bool, error) {
+	return volume.Status.Phase == corev1.VolumeBound, nil
 }
 
-func (r *claimReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	claim := &corev1.PersistentVolumeClaim{}
-	if err := r.client.Get(ctx, req.NamespacedName, claim); err != nil {
+// object is a pointer to a T.
+type object[T any] interface {
+	*T
+	client.Object
+}
+
+// reconciler removes a finalizer from objects that are being deleted and are not in use.
+type reconciler[T any, PT object[T]] struct {
+	client    client.Client
+	live      client.Reader
+	finalizer string
+	inUse     func(context.Context, client.Reader, PT) (bool, error)
+}
+
+func newReconciler[T any, PT object[T]](mgr manager.Manager, finalizer string,
+	inUse func(context.Context, client.Reader, PT) (bool, error)) *reconciler[T, PT] {
+	return &reconciler[T, PT]{client: mgr.GetClient(), live: mgr.GetAPIReader(), finalizer: finalizer, inUse: inUse}
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *reconciler[T, PT]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	obj := PT(new(T))
+	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !deleting(claim) || !controllerutil.ContainsFinalizer(claim, claimFinalizer) {
+	if !deleting(obj) || !controllerutil.ContainsFinalizer(obj, r.finalizer) {
 		return reconcile.Result{}, nil
 	}
-	// A live read confirms what the cache says, as it may not have a new pod yet.
+	// A live read confirms what the cache says, as it may not have a new user of the object yet.
 	for _, reader := range []client.Reader{r.client, r.live} {
-		pods := &corev1.PodList{}
-		if err := reader.List(ctx, pods, client.InNamespace(req.Namespace)); err != nil {
+		if used, err := r.inUse(ctx, reader, obj); used || err != nil {
 			return reconcile.Result{}, err
 		}
-		for i := range pods.Items {
-			if uses(&pods.Items[i], claim.Name) {
-				return reconcile.Result{}, nil
-			}
-		}
 	}
-	controllerutil.RemoveFinalizer(claim, claimFinalizer)
-	return reconcile.Result{}, client.IgnoreNotFound(r.client.Update(ctx, claim))
-}
-
-// uses reports whether a pod that has not ended, and has a node or may get one, uses a claim.
-func uses(pod *corev1.Pod, claim string) bool {
-	if podstate.Finished(pod) {
-		return false
-	}
-	for _, name := range podstate.Claims(pod) {
-		if name == claim {
-			return true
-		}
-	}
-	return false
-}
-
-// volumeReconciler removes the finalizer of volumes that are deleted and not bound.
-type volumeReconciler struct{ client client.Client }
-
-func (r *volumeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	volume := &corev1.PersistentVolume{}
-	if err := r.client.Get(ctx, req.NamespacedName, volume); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if !deleting(volume) || volume.Status.Phase == corev1.VolumeBound || !controllerutil.RemoveFinalizer(volume, volumeFinalizer) {
-		return reconcile.Result{}, nil
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(r.client.Update(ctx, volume))
+	controllerutil.RemoveFinalizer(obj, r.finalizer)
+	return reconcile.Result{}, client.IgnoreNotFound(r.client.Update(ctx, obj))
 }

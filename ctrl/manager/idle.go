@@ -30,10 +30,13 @@ type WaitingRequest struct {
 // What counts are the controllers of this manager and the caches of the manager and of the clusters
 // that were added to it. A write of somebody else that is made in reaction to those of the
 // controllers, such as of the control plane's own controllers, or of a controller in another
-// manager, may come later. The resource version that each cache has to reach is read from the API
-// server; see [cache.Cache] for how that works with servers that are not Flyball's. Events of a
-// source.Channel count from when they were received from the channel, or are in its buffer; those of
-// other sources do not.
+// manager, may come later. Events of a source.Channel count from when they were received from the
+// channel, or are in its buffer; those of other sources do not.
+//
+// The resource version that each cache has to reach is read from the API server. Flyball's server
+// then sends a bookmark on the open watches. With another server, a cache has reached it when it has
+// the objects of a live list; the events of an object that was created and deleted again before that
+// list may still be on their way.
 //
 // If the manager is not started yet, or waits for the leader election, WaitIdle waits until its
 // controllers run. It returns an error if ctx ends first, if the manager stops, if the API server
@@ -51,14 +54,14 @@ func WaitIdle(ctx context.Context, mgr Manager) ([]WaitingRequest, error) {
 	return m.WaitIdle(ctx)
 }
 
-// awaited is a controller.
+// awaited is a controller that WaitIdle waits for.
 type awaited interface {
 	// WaitIdle waits until the controller has no request that is ready or in process. Of what it
 	// returns, adds rises with each request that becomes ready.
 	WaitIdle(ctx context.Context) (adds uint64, waiting []WaitingRequest, err error)
 }
 
-// deliverer is a cache.
+// deliverer is a cache that WaitIdle waits for.
 type deliverer interface {
 	// WaitDelivered waits until the events of all writes before the call were delivered.
 	WaitDelivered(ctx context.Context) error

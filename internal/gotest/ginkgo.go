@@ -2,9 +2,43 @@ package gotest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path/filepath"
 	"strings"
 )
+
+// SuiteTests returns the names of the tests in a Go file that run the specs of its package.
+func SuiteTests(content []byte) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "", content, 0)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, declaration := range file.Decls {
+		if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && RunsSpecs(f) {
+			names = append(names, f.Name.Name)
+		}
+	}
+	return names, nil
+}
+
+// RunsSpecs reports whether a function calls Ginkgo's RunSpecs.
+func RunsSpecs(f *ast.FuncDecl) (found bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			switch fun := call.Fun.(type) {
+			case *ast.Ident:
+				found = found || fun.Name == "RunSpecs"
+			case *ast.SelectorExpr:
+				found = found || fun.Sel.Name == "RunSpecs"
+			}
+		}
+		return !found
+	})
+	return found
+}
 
 // spec is what a report of Ginkgo says of a spec, or of a node such as BeforeSuite.
 type spec struct {

@@ -1,7 +1,10 @@
 package gotest
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,11 +71,12 @@ func TestGinkgo(t *testing.T) {
  "State": "panicked", "Failure": {"Message": "nil"}},
 {"LeafNodeType": "It", "LeafNodeText": "is not reached", "LeafNodeLocation": {"FileName": "a_test.go", "LineNumber": 9},
  "State": "skipped"}]}]`
-	got := Results{}
-	if err := got.AddGinkgo([]byte(report), "client"); err != nil {
+	got := Results{"client TestClient": "failed", "client/fake TestClient": "failed", "client TestOther": ""}
+	if err := got.AddGinkgo([]byte(report), "client", []string{"TestClient"}); err != nil {
 		t.Fatal(err)
 	}
 	want := Results{
+		"client/fake TestClient": "failed", "client TestOther": "",
 		"client/suite_test.go:3 BeforeSuite":              "",
 		"client/a_test.go:7 A client Get reads an object": "",
 		"client/a_test.go:8 panics":                       "panicked\nnil",
@@ -80,6 +84,46 @@ func TestGinkgo(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestSuiteTests(t *testing.T) {
+	const file = `package client
+func TestClient(t *testing.T) {
+	if x { y() }
+	RunSpecs(t, "Client")
+}
+func TestQualified(t *testing.T) { ginkgo.RunSpecs(t, "Client") }
+func TestOther(t *testing.T) {}
+func helper(t *testing.T) { RunSpecs(t, "Client") }`
+	got, err := SuiteTests([]byte(file))
+	if want := []string{"TestClient", "TestQualified"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v (%v), want %v", got, err, want)
+	}
+	if _, err := SuiteTests([]byte("x")); err == nil {
+		t.Error("no error of a file that is no Go source")
+	}
+}
+
+func TestScratch(t *testing.T) {
+	dir, err := NewScratch("gotest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	old := filepath.Join(dir, "old")
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := NewScratch("gotest")
+	if err != nil || again != dir {
+		t.Errorf("another directory: %s (%v), want %s", again, err, dir)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is not empty: %v", err)
+	}
+	if _, err := ModuleDir("example.com/absent"); err == nil || !strings.Contains(err.Error(), "example.com/absent") {
+		t.Errorf("error %v does not say what failed", err)
 	}
 }
 

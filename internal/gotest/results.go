@@ -89,11 +89,15 @@ func (r Results) add(output []byte, name Name) error {
 }
 
 // AddGinkgo adds the results in a report that a Ginkgo suite has written as JSON. A spec's name
-// begins with folder, which is how its package is called, and has its file and line.
-func (r Results) AddGinkgo(report []byte, folder string) error {
+// begins with folder, which is how its package is called, and has its file and line. The results of
+// suiteTests, the Go tests that ran the specs, are removed, as such a test fails if a spec does.
+func (r Results) AddGinkgo(report []byte, folder string, suiteTests []string) error {
 	var suites []struct{ SpecReports []spec }
 	if err := json.Unmarshal(report, &suites); err != nil {
 		return fmt.Errorf("report of Ginkgo: %w", err)
+	}
+	for _, test := range suiteTests {
+		delete(r, folder+" "+test)
 	}
 	for _, suite := range suites {
 		for _, s := range suite.SpecReports {

@@ -2,8 +2,6 @@ package apiextensions
 
 import (
 	"bytes"
-	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -24,28 +22,16 @@ const (
 )
 
 // scratch is a module with the tests of upstream and our fixtures.
-type scratch struct {
-	dir string
-	env []string
-}
+type scratch struct{ dir string }
 
-// newScratch makes the module. Its directory is the same in each run, so that the build cache knows
-// its packages.
+// newScratch makes the module.
 func newScratch() (*scratch, error) {
-	here, err := os.Getwd()
+	scratchDir, err := gotest.NewScratch("apiextensions")
 	if err != nil {
 		return nil, err
 	}
-	hash := fnv.New32()
-	_, _ = hash.Write([]byte(here))
-	s := &scratch{
-		dir: filepath.Join(os.TempDir(), fmt.Sprintf("flyball-apiextensions-%08x", hash.Sum32())),
-		env: append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod"),
-	}
-	if err := os.RemoveAll(s.dir); err != nil {
-		return nil, err
-	}
-	dir, err := moduleDir(upstream)
+	s := &scratch{dir: scratchDir}
+	dir, err := gotest.ModuleDir(upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -55,32 +41,12 @@ func newScratch() (*scratch, error) {
 	if err := s.copy("fixtures", filepath.Join("integration", "fixtures"), ""); err != nil {
 		return nil, err
 	}
-	return s, s.copyModFile()
-}
-
-// copyModFile makes a go.mod from that of this module, with an absolute path to flyball.dev.
-func (s *scratch) copyModFile() error {
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(s.dir, name), content, 0o644); err != nil {
-			return err
-		}
-	}
-	own, err := moduleDir(ownModule)
+	own, err := gotest.ModuleDir(ownModule)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cmd := exec.Command("go", "mod", "edit", "-module="+ownModule+"/scratch", "-replace="+ownModule+"="+own)
-	cmd.Dir = s.dir
-	return cmd.Run()
-}
-
-func moduleDir(path string) (string, error) {
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path).Output()
-	return strings.TrimSpace(string(dir)), err
+	// The path to flyball.dev in the go.mod of this module is relative.
+	return s, gotest.CopyModFile(s.dir, "-module="+ownModule+"/scratch", "-replace="+ownModule+"="+own)
 }
 
 // copy copies a tree into a folder of the module, without one file, and rewrites import paths.
@@ -113,7 +79,7 @@ func (s *scratch) run(pattern string, without []string) (gotest.Results, error) 
 		args = append(args, "-skip=^("+strings.Join(without, "|")+")$")
 	}
 	cmd := exec.Command("go", append(args, "./...")...)
-	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.Dir, cmd.Env = s.dir, gotest.ScratchEnvironment()
 	ran := gotest.Results{}
 	return ran, ran.Run(cmd, testID)
 }

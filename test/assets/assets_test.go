@@ -6,10 +6,10 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -132,31 +132,25 @@ func (p suite) run(t *testing.T, programs string, ran gotest.Results) error {
 	}
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+programs)
-	results := gotest.Results{}
-	err := results.Run(cmd, func(importPath, test string) string {
+	err := ran.Run(cmd, func(importPath, test string) string {
 		return strings.TrimSpace(strings.TrimPrefix(importPath, peers) + " " + test)
 	})
 	if err != nil {
 		return err
 	}
 	content, err := os.ReadFile(report)
-	if err == nil {
-		err = ran.AddGinkgo(content, p.name())
-	} else if errors.Is(err, os.ErrNotExist) {
-		err = nil // the suite has no specs, or has ended early, which is among the results
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the suite has no specs, or has ended early, which is among the results
 	}
-	suiteTests, errTests := p.suiteTests()
-	for test, failure := range results {
-		// The test that runs a suite fails with one of its specs, which has a result of its own.
-		if len(content) == 0 || !slices.Contains(suiteTests, test) {
-			ran[test] = failure
-		}
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, errTests)
+	suiteTests, err := p.suiteTests()
+	if err != nil {
+		return err
+	}
+	return ran.AddGinkgo(content, p.name(), suiteTests)
 }
-
-// runsSpecs matches a test that runs the specs of its package.
-var runsSpecs = regexp.MustCompile(`func (Test\w+)\(\w+ \*testing\.T\) {[^}]*RunSpecs\(`)
 
 // suiteTests returns the names of the tests that run the specs of the package.
 func (p suite) suiteTests() (names []string, err error) {
@@ -165,9 +159,11 @@ func (p suite) suiteTests() (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, match := range runsSpecs.FindAllSubmatch(content, -1) {
-			names = append(names, p.name()+" "+string(match[1]))
+		tests, err := gotest.SuiteTests(content)
+		if err != nil {
+			return nil, err
 		}
+		names = append(names, tests...)
 	}
 	return names, nil
 }

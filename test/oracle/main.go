@@ -77,18 +77,11 @@ func record(ctx context.Context, b binaries, names []string) error {
 	if err != nil {
 		return err
 	}
-	k, err := startKubernetes(ctx, b)
+	results, err := playKubernetes(ctx, b, scripts)
 	if err != nil {
 		return err
 	}
-	defer k.stop()
-	results, err := play(ctx, k.server, scripts)
-	if err != nil {
-		return err
-	}
-	for _, r := range results {
-		r.exchange.recorded = r.got
-	}
+	keep(results)
 	for _, s := range scripts {
 		if err := os.WriteFile(s.file, s.format(), 0o644); err != nil {
 			return err
@@ -106,16 +99,11 @@ func compareBoth(ctx context.Context, b binaries, names []string) error {
 	if err != nil {
 		return err
 	}
-	k, err := startKubernetes(ctx, b)
+	reference, err := playKubernetes(ctx, b, scripts)
 	if err != nil {
 		return err
 	}
-	defer k.stop()
-	truth, err := play(ctx, k.server, scripts)
-	if err != nil {
-		return err
-	}
-	for _, r := range truth {
+	for _, r := range reference {
 		for _, d := range r.differences {
 			fmt.Printf("recorded otherwise: %s\n\trecorded %s\n\tis       %s\n", line(r.script.name, r.exchange.name, d), oneLine(d.want), oneLine(d.got))
 		}
@@ -152,6 +140,23 @@ func compareBoth(ctx context.Context, b binaries, names []string) error {
 
 func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
+}
+
+// playKubernetes runs scripts on a kube-apiserver that it starts and stops.
+func playKubernetes(ctx context.Context, b binaries, scripts []*script) ([]result, error) {
+	k, err := startKubernetes(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	results, err := play(ctx, k.server, scripts)
+	return results, errors.Join(err, k.stop())
+}
+
+// keep makes results the recorded answers of their exchanges.
+func keep(results []result) {
+	for _, r := range results {
+		r.exchange.recorded = r.got
+	}
 }
 
 // playFlyball runs scripts on this module's server.

@@ -56,36 +56,27 @@ func TestKubernetes(t *testing.T) {
 	if !b.exist() {
 		t.Skip("there is no kube-apiserver in the cache: go run . build")
 	}
-	differing := playKubernetes(t, b, load(t))
-	if len(differing) == 0 {
+	different := differing(t, b, load(t))
+	if len(different) == 0 {
 		return
 	}
 	var again []*script
-	for _, r := range differing {
+	for _, r := range different {
 		if !slices.Contains(again, r.script) {
 			again = append(again, r.script)
 		}
 	}
-	for _, r := range playKubernetes(t, b, again) {
+	for _, r := range differing(t, b, again) {
 		for _, d := range r.differences {
 			t.Errorf("%s\n\trecorded %s\n\tis       %s", line(r.script.name, r.exchange.name, d), d.want, d.got)
 		}
 	}
 }
 
-// playKubernetes runs scripts on a new kube-apiserver and returns the exchanges whose answers differ.
-func playKubernetes(t *testing.T, b binaries, scripts []*script) []result {
+// differing runs scripts on a new kube-apiserver and returns the exchanges whose answers differ.
+func differing(t *testing.T, b binaries, scripts []*script) []result {
 	t.Helper()
-	k, err := startKubernetes(t.Context(), b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := k.stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	results, err := play(t.Context(), k.server, scripts)
+	results, err := playKubernetes(t.Context(), b, scripts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@
 // dot, so that only exported names are in scope. The files are type-checked, and the smallest test
 // that contains an error is removed, until there is none. What is left runs.
 //
-// Folder helpers has functions of our own for tests that call unexported ones of
-// controller-runtime.
+// Folder testdata has functions of our own for tests that call unexported ones of
+// controller-runtime. They compile in the scratch copy only.
 //
 // Where the tests start an envtest.Environment, they get ctrl/envtest: our control plane, in the
 // process.

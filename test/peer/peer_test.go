@@ -2,10 +2,6 @@ package peer
 
 import (
 	"flag"
-	"fmt"
-	"hash/fnv"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +21,7 @@ const (
 )
 
 func TestPeer(t *testing.T) {
-	s, err := newScratch(scratchDir(t))
+	s, err := newScratch()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,18 +42,6 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, suites, ran)
-}
-
-// scratchDir is the same in each run, so that the build cache knows its packages.
-func scratchDir(t *testing.T) string {
-	t.Helper()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash := fnv.New32()
-	_, _ = hash.Write([]byte(here))
-	return filepath.Join(os.TempDir(), fmt.Sprintf("flyball-peer-%08x", hash.Sum32()))
 }
 
 // prepare removes from the suites what does not compile, and writes their files.

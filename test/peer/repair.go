@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"flyball.dev/internal/gotest"
 )
 
 // An edit replaces the bytes from..to of a file by blanks, or inserts a text at from.
@@ -201,7 +203,7 @@ func specsIn(fset *token.FileSet, file string, path []ast.Node, n ast.Node) (spe
 		named := false
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			if n.Recv == nil && strings.HasPrefix(n.Name.Name, "Test") && !callsRunSpecs(n) {
+			if n.Recv == nil && strings.HasPrefix(n.Name.Name, "Test") && !gotest.RunsSpecs(n) {
 				add(n.Pos(), n.Name.Name)
 			}
 		case *ast.CallExpr:
@@ -229,14 +231,4 @@ func text(call *ast.CallExpr) string {
 		}
 	}
 	return "…"
-}
-
-func callsRunSpecs(f *ast.FuncDecl) (found bool) {
-	ast.Inspect(f, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && called(call) == "RunSpecs" {
-			found = true
-		}
-		return true
-	})
-	return found
 }

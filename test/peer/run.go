@@ -32,10 +32,12 @@ func (s *scratch) newImporter(suites []*suite) (types.Importer, error) {
 		patterns = append(patterns, paths...)
 	}
 	slices.Sort(patterns)
-	out, err := command(s.dir, "go", append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Export"},
-		slices.Compact(patterns)...)...)
+	cmd := s.command(append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Export"}, slices.Compact(patterns)...))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("go list: %w\n%s", err, stderr.String())
 	}
 	exports := map[string]string{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -72,9 +74,7 @@ func (s *scratch) run(suites []*suite) (gotest.Results, error) {
 		if ginkgo {
 			args = append(args, "-args", "-ginkgo.timeout=4m", "-ginkgo.seed=1", "-ginkgo.json-report="+report)
 		}
-		cmd := exec.Command("go", args...)
-		cmd.Dir, cmd.Env = s.dir, environment()
-		if err := all.Run(cmd, testID); err != nil {
+		if err := all.Run(s.command(args), testID); err != nil {
 			return nil, err
 		}
 	}
@@ -89,11 +89,18 @@ func (s *scratch) run(suites []*suite) (gotest.Results, error) {
 	return all, nil
 }
 
+// command returns a go command in the copy.
+func (s *scratch) command(args []string) *exec.Cmd {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = s.dir, gotest.ScratchEnvironment()
+	return cmd
+}
+
 func testID(importPath, test string) string {
 	return strings.TrimSpace(strings.TrimPrefix(importPath, ownModule+"/ctrl/") + " " + test)
 }
 
-// addSpecs adds the results in a suite's report, and drops that of the test which ran the suite.
+// addSpecs adds the results in a suite's report.
 func addSpecs(r gotest.Results, u *suite) error {
 	content, err := os.ReadFile(filepath.Join(u.dir, report))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,10 +112,9 @@ func addSpecs(r gotest.Results, u *suite) error {
 	if err != nil {
 		return err
 	}
-	for id := range r {
-		if test, ok := strings.CutPrefix(id, u.path+" "); ok && slices.Contains(u.suiteTests(), test) {
-			delete(r, id)
-		}
+	suiteTests, err := u.suiteTests()
+	if err != nil {
+		return err
 	}
-	return r.AddGinkgo(content, u.path)
+	return r.AddGinkgo(content, u.path, suiteTests)
 }

@@ -1,13 +1,12 @@
 package peer
 
 import (
-	"bytes"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"flyball.dev/internal/gotest"
 )
 
 const (
@@ -31,23 +30,26 @@ type scratch struct {
 	peer string // folder of controller-runtime in the module cache
 }
 
-// newScratch makes the copy in dir, which it empties first.
-func newScratch(dir string) (*scratch, error) {
-	own, err := moduleDir(ownModule)
+// newScratch makes the copy.
+func newScratch() (*scratch, error) {
+	own, err := gotest.ModuleDir(ownModule)
 	if err != nil {
 		return nil, err
 	}
-	s := &scratch{dir: dir}
-	if s.peer, err = moduleDir(peerModule); err != nil {
+	s := &scratch{}
+	if s.peer, err = gotest.ModuleDir(peerModule); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	if s.dir, err = gotest.NewScratch("peer"); err != nil {
 		return nil, err
 	}
 	if err := s.copyOwn(own); err != nil {
 		return nil, err
 	}
-	if err := s.copyModFile(); err != nil {
+	// The go.mod of this module has the dependencies of flyball.dev and those of the tests.
+	err = gotest.CopyModFile(s.dir, "-module="+ownModule,
+		"-dropreplace="+ownModule, "-droprequire="+ownModule, "-droprequire="+peerModule)
+	if err != nil {
 		return nil, err
 	}
 	for _, path := range support {
@@ -56,33 +58,6 @@ func newScratch(dir string) (*scratch, error) {
 		}
 	}
 	return s, nil
-}
-
-func moduleDir(path string) (string, error) {
-	dir, err := command(".", "go", "list", "-m", "-f", "{{.Dir}}", path)
-	return strings.TrimSpace(string(dir)), err
-}
-
-// command runs a program and returns its standard output; its error has what it wrote to the other.
-func command(dir string, name string, args ...string) ([]byte, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	if dir != "." {
-		cmd.Env = environment()
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return out, fmt.Errorf("%s %s: %w\n%s", name, args[0], err, stderr.String())
-	}
-	return out, nil
-}
-
-// environment lets the go command complete the go.mod of the copy: a dependency is direct or not,
-// by which module is the main one.
-func environment() []string {
-	return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod")
 }
 
 // copyOwn copies the module in root without its tests, hidden folders and nested modules.
@@ -97,23 +72,6 @@ func (s *scratch) copyOwn(root string) error {
 		_, err := os.Stat(filepath.Join(path, "go.mod"))
 		return err != nil && !strings.HasPrefix(entry.Name(), ".")
 	}, nil)
-}
-
-// copyModFile makes the go.mod of this module, which has the dependencies of flyball.dev and those
-// of the tests, the one of the copy.
-func (s *scratch) copyModFile() error {
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(s.dir, name), content, 0o644); err != nil {
-			return err
-		}
-	}
-	_, err := command(s.dir, "go", "mod", "edit", "-module="+ownModule,
-		"-dropreplace="+ownModule, "-droprequire="+ownModule, "-droprequire="+peerModule)
-	return err
 }
 
 // target returns the folder of the copy that corresponds to one of the peer.

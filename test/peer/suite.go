@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"flyball.dev/internal/gotest"
 )
 
 // A suite is the tests of one package.
@@ -85,7 +87,7 @@ func (s *scratch) suite(folder string, tests []string) (*suite, error) {
 		return nil, err
 	}
 	// Few unexported functions are all that many tests need.
-	helpers, err := filepath.Glob(filepath.Join("helpers", filepath.FromSlash(folder), "*_test.go"))
+	helpers, err := filepath.Glob(filepath.Join("testdata", filepath.FromSlash(folder), "*_test.go"))
 	if err != nil {
 		return nil, err
 	}
@@ -281,17 +283,13 @@ func (u *suite) runs() bool {
 }
 
 // suiteTests returns the names of the tests that run Ginkgo's specs.
-func (u *suite) suiteTests() (names []string) {
+func (u *suite) suiteTests() (names []string, err error) {
 	for _, f := range u.files {
-		file, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, 0)
+		tests, err := gotest.SuiteTests(f.content)
 		if err != nil {
-			continue // it has been parsed before
+			return nil, err
 		}
-		for _, declaration := range file.Decls {
-			if function, ok := declaration.(*ast.FuncDecl); ok && callsRunSpecs(function) {
-				names = append(names, function.Name.Name)
-			}
-		}
+		names = append(names, tests...)
 	}
-	return names
+	return names, nil
 }

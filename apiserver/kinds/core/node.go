@@ -172,11 +172,10 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("providerID"),
 			"node updates may not change providerID except from \"\" to valid"))
 	}
-	//lint:ignore SA1019 the API still has the field, and validates it
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("externalID"), "may not be updated"))
 	}
-	//lint:ignore SA1019 see above
+	//lint:ignore SA1019 the API still has the field, and validates it
 	if !equality.Semantic(n.Spec.ConfigSource, old.Spec.ConfigSource) && n.Spec.ConfigSource != nil {
 		errs = append(errs, field.Forbidden(fieldrules.Spec.ChildField("configSource"), "configSource may not be set"))
 	}

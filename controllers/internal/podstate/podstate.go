@@ -2,9 +2,13 @@
 package podstate
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/reconcile"
 )
 
 // Active reports whether the pod has neither terminated nor is terminating.
@@ -56,4 +60,13 @@ func Claims(pod *corev1.Pod) []string {
 		}
 	}
 	return names
+}
+
+// ClaimRequests is a handler.MapFunc that maps a pod to the claims that it uses.
+func ClaimRequests(_ context.Context, pod client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range Claims(pod.(*corev1.Pod)) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}})
+	}
+	return requests
 }

@@ -16,7 +16,7 @@
 //     the presence of a name: namespaces need not exist, and objects of all kinds can be with or
 //     without one.
 //   - A dry run does nothing and succeeds. Deletions have no grace period and are not propagated,
-//     unless the builder is told to (WithGarbageCollection).
+//     unless the builder has the option WithGarbageCollection.
 //   - A list is always complete and has no resource version. Field selectors need an index.
 //   - A watch begins with the next write, whose event is in the channel when the write returns.
 //   - A new object keeps its status. An initial one keeps all that it has, even if it is invalid.

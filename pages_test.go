@@ -1,0 +1,94 @@
+package flyball_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages are the pages of documentation.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(found, "README.md", "ARCHITECTURE.md", "compat/README.md")
+}
+
+var (
+	namedTest = regexp.MustCompile("`((?:Test|Benchmark)[A-Z]\\w*)`")
+	link      = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInLink = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestPagesNameTests: the tests and benchmarks that pages refer to exist.
+func TestPagesNameTests(t *testing.T) {
+	declared := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, match := range function.FindAllSubmatch(content, -1) {
+			declared[string(match[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages(t) {
+		for _, match := range namedTest.FindAllStringSubmatch(read(t, page), -1) {
+			if !declared[match[1]] {
+				t.Errorf("%s: there is no %s", page, match[1])
+			}
+		}
+	}
+}
+
+// TestPagesLink: the files and headings that pages link to exist.
+func TestPagesLink(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, match := range link.FindAllStringSubmatch(read(t, page), -1) {
+			target, anchor := match[1], match[2]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if anchor != "" && !slices.Contains(anchors(read(t, file)), anchor) {
+				t.Errorf("%s: %s has no heading for %s", page, file, anchor)
+			}
+		}
+	}
+}
+
+// anchors returns the anchors of a page's headings, as they are rendered on GitHub.
+func anchors(page string) []string {
+	var all []string
+	for _, match := range heading.FindAllStringSubmatch(page, -1) {
+		text := notInLink.ReplaceAllString(strings.ToLower(match[1]), "")
+		all = append(all, "#"+strings.ReplaceAll(text, " ", "-"))
+	}
+	return all
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
