@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
@@ -184,6 +185,18 @@ func TestFeatureGates(t *testing.T) {
 	}()
 	if err := setFeatureGates(parsed(t, "--feature-gates=kube:WatchList=false,SomethingElse=true")); err != nil || utilfeature.DefaultFeatureGate.Enabled(gate) {
 		t.Errorf("the gate is on: %v", err)
+	}
+}
+
+// TestStopDuringStart stops the program before it has started, which is no error.
+func TestStopDuringStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cmd := kubeAPIServer()
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs(usual(t, accountsKey(t)))
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Error(err)
 	}
 }
 
