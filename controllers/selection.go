@@ -29,12 +29,13 @@ var aliases = map[string]string{
 // Unselected returns the names of the controllers that a list does not select, for
 // [Options.Without]. The list is that of kube-controller-manager's flag --controllers: "*" selects
 // all controllers, a name the one of that name, and "-" with a name excludes it; of several, the first
-// mention of a controller counts. Names are those of
+// mention of a controller counts. Besides, "all" is "*", and "none" selects nothing. Names are those of
 // [Names], and kube-controller-manager's. A name that is unknown is an error.
 func Unselected(list []string) (without []string, err error) {
 	all, selected := Names(), map[string]bool{}
+	everything := slices.Contains(list, "*") || slices.Contains(list, "all")
 	for _, item := range list {
-		if item == "*" {
+		if item == "*" || item == "all" || item == "none" {
 			continue
 		}
 		name, excluded := strings.CutPrefix(item, "-")
@@ -51,6 +52,6 @@ func Unselected(list []string) (without []string, err error) {
 	}
 	return slices.DeleteFunc(all, func(name string) bool {
 		choice, mentioned := selected[name]
-		return choice || !mentioned && slices.Contains(list, "*")
+		return choice || !mentioned && everything
 	}), nil
 }

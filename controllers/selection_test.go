@@ -21,6 +21,8 @@ func TestUnselected(t *testing.T) {
 		"namespace -namespace":                              {"namespace"},
 		"-namespace namespace":                              {},
 		"*":                                                 all,
+		"all":                                               all,
+		"none":                                              {},
 		"* -podgc":                                          slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == "podgc" }),
 	} {
 		without, err := controllers.Unselected(strings.Fields(list))

@@ -50,12 +50,15 @@ func New(o Options) (*Log, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if o.PolicyFile == "" || o.LogPath == "" {
+	if o.PolicyFile == "" {
 		return nil, nil
 	}
 	rules, err := policy.LoadPolicyFromFile(o.PolicyFile)
 	if err != nil {
 		return nil, fmt.Errorf("loading audit policy file: %w", err)
+	}
+	if o.LogPath == "" {
+		return nil, nil
 	}
 	out, err := o.open()
 	if err != nil {

@@ -18,16 +18,17 @@ func TestOptions(t *testing.T) {
 		logs    bool
 		fails   string
 	}{
-		"zero":            {Options{}, false, ""},
-		"without path":    {Options{PolicyFile: good}, false, ""},
-		"without policy":  {Options{LogPath: filepath.Join(dir, "a.log")}, false, ""},
-		"both":            {Options{PolicyFile: good, LogPath: filepath.Join(dir, "new", "a.log")}, true, ""},
-		"standard output": {Options{PolicyFile: good, LogPath: "-"}, true, ""},
-		"invalid policy":  {Options{PolicyFile: bad, LogPath: filepath.Join(dir, "a.log")}, false, "Nonsense"},
-		"missing policy":  {Options{PolicyFile: dir + "/none", LogPath: filepath.Join(dir, "a.log")}, false, "loading audit policy file"},
-		"format":          {Options{PolicyFile: good, LogPath: "-", Format: "xml"}, false, "invalid audit log format xml"},
-		"negative":        {Options{MaxAge: -1}, false, "--audit-log-maxage -1 can't be a negative number"},
-		"a directory":     {Options{PolicyFile: good, LogPath: dir}, false, "is a directory"},
+		"zero":                  {Options{}, false, ""},
+		"without path":          {Options{PolicyFile: good}, false, ""},
+		"without policy":        {Options{LogPath: filepath.Join(dir, "a.log")}, false, ""},
+		"both":                  {Options{PolicyFile: good, LogPath: filepath.Join(dir, "new", "a.log")}, true, ""},
+		"standard output":       {Options{PolicyFile: good, LogPath: "-"}, true, ""},
+		"invalid policy":        {Options{PolicyFile: bad, LogPath: filepath.Join(dir, "a.log")}, false, "Nonsense"},
+		"missing policy":        {Options{PolicyFile: dir + "/none", LogPath: filepath.Join(dir, "a.log")}, false, "loading audit policy file"},
+		"only a missing policy": {Options{PolicyFile: dir + "/none"}, false, "loading audit policy file"},
+		"format":                {Options{PolicyFile: good, LogPath: "-", Format: "xml"}, false, "invalid audit log format xml"},
+		"negative":              {Options{MaxAge: -1}, false, "--audit-log-maxage -1 can't be a negative number"},
+		"a directory":           {Options{PolicyFile: good, LogPath: dir}, false, "is a directory"},
 	} {
 		log, err := New(tc.options)
 		if (log != nil) != tc.logs || (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {

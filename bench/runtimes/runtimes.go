@@ -59,6 +59,7 @@ type Fake interface {
 	UpdateStatus(context.Context, Object) error
 	UpdateScale(ctx context.Context, obj, scale Object) error
 	Patch(ctx context.Context, obj Object, t types.PatchType, patch []byte, owner string) error
+	PatchStatus(ctx context.Context, obj Object, t types.PatchType, patch []byte) error
 	Apply(ctx context.Context, obj *unstructured.Unstructured, owner string, force bool) error
 	Delete(context.Context, Object) error
 	DeleteAllOf(ctx context.Context, obj Object, s Selection) error

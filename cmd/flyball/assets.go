@@ -84,7 +84,7 @@ func writeAssets(program, dir string) error {
 	}
 	for _, name := range []string{"kube-apiserver", "etcd"} {
 		path := filepath.Join(dir, name)
-		if is, err := os.Stat(path); err == nil && is.Size() == info.Size() && is.ModTime().Equal(info.ModTime()) {
+		if isCopy(path, info) {
 			continue
 		}
 		if err := replace(path, func(temporary string) error { return copyProgram(program, info, temporary) }); err != nil {
@@ -92,6 +92,14 @@ func writeAssets(program, dir string) error {
 		}
 	}
 	return linkKubectl(dir)
+}
+
+// isCopy reports whether a file is the copy of a program that copyProgram made, and can be executed.
+func isCopy(path string, program fs.FileInfo) bool {
+	const executable = 0o100
+	is, err := os.Stat(path)
+	return err == nil && is.Mode().IsRegular() && is.Size() == program.Size() &&
+		is.ModTime().Equal(program.ModTime()) && is.Mode()&executable == program.Mode()&executable
 }
 
 // replace makes a file under a temporary name in the directory of path, and moves it there.

@@ -61,6 +61,14 @@ func TestAssets(t *testing.T) {
 	}
 	group.Wait()
 	check("two")
+	// Archives of continuous integration lose the permission to execute.
+	if err := os.Chmod(filepath.Join(dir, "etcd"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeAssets(program, dir); err != nil {
+		t.Fatal(err)
+	}
+	check("two")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

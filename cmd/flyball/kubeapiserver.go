@@ -54,6 +54,9 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 				return err
 			}
 			plane, err := controlplane.Start(cmd.Context(), o)
+			if err != nil && cmd.Context().Err() != nil {
+				return nil // stopped before the start was complete, which clients need not wait for
+			}
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // flagTable has the flags of kube-apiserver 1.36, one on a line: NAME|TYPE|DEFAULT|USAGE. Those
@@ -87,10 +89,17 @@ func (v *textValue) Type() string   { return v.kind }
 
 // Set implements [pflag.Value].
 func (v *textValue) Set(text string) error {
-	if v.kind == "mapStringString" || v.kind == "stringToString" {
-		if _, err := pairs(text); err != nil {
-			return err
-		}
+	var err error
+	switch v.kind {
+	case "mapStringString", "stringToString":
+		_, err = pairs(text)
+	case "portRange":
+		_, err = utilnet.ParsePortRange(text)
+	case "quantity":
+		_, err = resource.ParseQuantity(text)
+	}
+	if err != nil {
+		return err
 	}
 	if v.changed {
 		text = v.text + "," + text

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -102,8 +103,18 @@ func (f serverFlags) validate() error {
 	if port := f.number("secure-port"); port < 1 || port > 65535 {
 		add("--secure-port %d must be between 1 and 65535, inclusive. It cannot be turned off with 0", port)
 	}
+	for _, name := range []string{"max-requests-inflight", "max-mutating-requests-inflight"} {
+		if f.number(name) < 0 {
+			add("--%s can not be negative value", name)
+		}
+	}
 	if len(f.texts("service-account-issuer")) == 0 {
 		add("service-account-issuer is a required flag")
+	}
+	for _, issuer := range f.texts("service-account-issuer") {
+		if _, err := url.Parse(issuer); err != nil && strings.Contains(issuer, ":") {
+			add("service-account-issuer %q contained a ':' but was not a valid URL: %w", issuer, err)
+		}
 	}
 	if len(f.texts("service-account-key-file")) == 0 {
 		add("either `--service-account-key-file` or `--service-account-signing-endpoint` must be set")
@@ -166,16 +177,18 @@ func (f serverFlags) setNetwork(o *controlplane.Options) (err error) {
 // setServingCertificate reads the serving certificate, or creates one in --cert-dir.
 func (f serverFlags) setServingCertificate(o *controlplane.Options) error {
 	certificate, key := f.text("tls-cert-file"), f.text("tls-private-key-file")
+	source := fmt.Sprintf("--tls-cert-file %s, --tls-private-key-file %s", certificate, key)
 	if certificate == "" {
 		host := f.text("bind-address")
 		var err error
 		if certificate, key, err = ensureServingCertificate(f.text("cert-dir"), host); err != nil {
 			return fmt.Errorf("error creating self-signed certificates: %w", err)
 		}
+		source = fmt.Sprintf("--cert-dir %s", f.text("cert-dir"))
 	}
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
-		return fmt.Errorf("the serving certificate %s with the key %s: %w", certificate, key, err)
+		return fmt.Errorf("%s: %w", source, err)
 	}
 	o.ServingCertificate = &pair
 	return nil
@@ -186,6 +199,9 @@ func (f serverFlags) setClients(o *controlplane.Options) (err error) {
 	if file := f.text("client-ca-file"); file != "" {
 		if o.ClientCA, err = os.ReadFile(file); err != nil {
 			return fmt.Errorf("--client-ca-file: %w", err)
+		}
+		if !x509.NewCertPool().AppendCertsFromPEM(o.ClientCA) {
+			return fmt.Errorf("--client-ca-file %s has no certificate in PEM", file)
 		}
 	}
 	if file := f.text("token-auth-file"); file != "" {
@@ -262,7 +278,7 @@ func (f serverFlags) setServiceAccounts(o *controlplane.Options) error {
 	file := f.text("service-account-signing-key-file")
 	private, err := keyutil.PrivateKeyFromFile(file)
 	if err != nil {
-		return fmt.Errorf("failed to parse service-account-issuer-key-file: %w", err)
+		return fmt.Errorf("--service-account-signing-key-file %s: %w", file, err)
 	}
 	signer, ok := private.(crypto.Signer)
 	if !ok {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
@@ -115,13 +116,21 @@ func TestServerErrors(t *testing.T) {
 		"--client-ca-file=/missing/ca.crt":                     "--client-ca-file: open /missing/ca.crt: no such file or directory",
 		"--token-auth-file=" + bad:                             "--token-auth-file " + bad + ": line 1: expected token, user and uid",
 		"--requestheader-client-ca-file=" + bad:                "--requestheader-client-ca-file " + bad + " has no certificate in PEM",
-		"--service-account-signing-key-file=/missing/accounts": "failed to parse service-account-issuer-key-file: open /missing/accounts: no such file or directory",
+		"--service-account-signing-key-file=/missing/accounts": "--service-account-signing-key-file /missing/accounts: open /missing/accounts: no such file or directory",
+		"--client-ca-file=" + bad:                              "--client-ca-file " + bad + " has no certificate in PEM",
+		"--service-account-issuer=:":                           `service-account-issuer ":" contained a ':' but was not a valid URL: parse ":": missing protocol scheme`,
+		"--max-requests-inflight=-1":                           "--max-requests-inflight can not be negative value",
+		"--max-mutating-requests-inflight=-1":                  "--max-mutating-requests-inflight can not be negative value",
 		"--cert-dir=" + bad + "/certificates":                  "error creating self-signed certificates: stat " + bad + "/certificates/apiserver.crt: not a directory",
 	} {
 		_, err := serverOptions(parsed(t, usual(t, key, flag)...))
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "a-secret") {
 			t.Errorf("%s: %v\nwant %s", flag, err, want)
 		}
+	}
+	pair := parsed(t, usual(t, key, "--tls-cert-file=/missing/tls.crt", "--tls-private-key-file="+key)...)
+	if _, err := serverOptions(pair); err == nil || !strings.HasPrefix(err.Error(), "--tls-cert-file /missing/tls.crt, --tls-private-key-file "+key+": ") {
+		t.Errorf("a serving certificate that is missing: %v", err)
 	}
 	if _, err := serverOptions(parsed(t)); err == nil || !strings.HasPrefix(err.Error(), "--etcd-servers must be specified\nservice-account-issuer is a required flag\n") {
 		t.Errorf("without flags: %v", err)
@@ -145,13 +154,14 @@ func TestServerFlags(t *testing.T) {
 		return out.String(), err
 	}
 	for flag, want := range map[string]string{
-		"--bogus":                 "unknown flag: --bogus",
-		"-x":                      "unknown shorthand flag: 'x' in -x",
-		"--etcd-servers":          "flag needs an argument: --etcd-servers",
-		"extra":                   `"kube-apiserver" does not take any arguments, got ["extra"]`,
-		"--secure-port=abc":       `invalid argument "abc" for "--secure-port" flag: strconv.ParseInt: parsing "abc": invalid syntax`,
-		"--runtime-config=v1":     `invalid argument "v1" for "--runtime-config" flag: malformed pair, expect string=string`,
-		"--feature-gates=A=maybe": "invalid value of A=maybe, expect true or false",
+		"--bogus":                       "unknown flag: --bogus",
+		"-x":                            "unknown shorthand flag: 'x' in -x",
+		"--etcd-servers":                "flag needs an argument: --etcd-servers",
+		"extra":                         `"kube-apiserver" does not take any arguments, got ["extra"]`,
+		"--secure-port=abc":             `invalid argument "abc" for "--secure-port" flag: strconv.ParseInt: parsing "abc": invalid syntax`,
+		"--runtime-config=v1":           `invalid argument "v1" for "--runtime-config" flag: malformed pair, expect string=string`,
+		"--feature-gates=A=maybe":       "invalid value of A=maybe, expect true or false",
+		"--service-node-port-range=abc": `invalid argument "abc" for "--service-node-port-range" flag: strconv.Atoi: parsing "abc": invalid syntax`,
 	} {
 		if _, err := run(flag); err == nil || err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", flag, err, want)
@@ -176,6 +186,18 @@ func TestFeatureGates(t *testing.T) {
 	}()
 	if err := setFeatureGates(parsed(t, "--feature-gates=kube:WatchList=false,SomethingElse=true")); err != nil || utilfeature.DefaultFeatureGate.Enabled(gate) {
 		t.Errorf("the gate is on: %v", err)
+	}
+}
+
+// TestStopDuringStart stops the program before it has started, which is no error.
+func TestStopDuringStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cmd := kubeAPIServer()
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs(usual(t, accountsKey(t)))
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -21,7 +21,8 @@
 //   - USE_EXISTING_CLUSTER=true uses the cluster of the current kubeconfig.
 //   - KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT=true writes the log of the control plane's controllers to
 //     standard error.
-//   - FLYBALL_CONTROLLERS has the names of the controllers that run, separated by commas, or none;
+//   - FLYBALL_CONTROLLERS has the names of the controllers that run, as kube-controller-manager's flag
+//     --controllers, or all, or none;
 //     see [Environment].
 //   - KUBEBUILDER_CONTROLPLANE_START_TIMEOUT and KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT must be durations
 //     and have no effect.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -232,36 +231,17 @@ func (te *Environment) withoutControllers() ([]string, error) {
 	run := basic
 	switch value, ok := os.LookupEnv(envControllers); {
 	case ok:
-		var err error
-		if run, err = parseControllers(value); err != nil {
-			return nil, err
-		}
+		run = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 	case te.WithoutControllers:
 		run = nil
 	case te.Workloads:
 		return nil, nil
 	}
-	return slices.DeleteFunc(controllers.Names(), func(name string) bool { return slices.Contains(run, name) }), nil
-}
-
-// parseControllers returns the names in FLYBALL_CONTROLLERS.
-func parseControllers(value string) ([]string, error) {
-	var names []string
-	for name := range strings.SplitSeq(value, ",") {
-		switch name = strings.TrimSpace(name); {
-		case name == "", name == "none":
-		case name == "gc":
-			names = append(names, "garbage-collector")
-		case name == "all", name == "*":
-			names = append(names, controllers.Names()...)
-		case slices.Contains(controllers.Names(), name):
-			names = append(names, name)
-		default:
-			return nil, fmt.Errorf("the environment variable %s names a controller %q, which does not exist; there are all, none, gc, %s",
-				envControllers, name, strings.Join(controllers.Names(), ", "))
-		}
+	without, err := controllers.Unselected(run)
+	if err != nil {
+		return nil, fmt.Errorf("the environment variable %s: %w", envControllers, err)
 	}
-	return names, nil
+	return without, nil
 }
 
 // Stop stops the control plane and removes the files of the webhooks' certificates. Nothing of the

@@ -219,6 +219,10 @@ func (f fakeClient) Patch(ctx context.Context, obj runtimes.Object, t types.Patc
 	return f.client.Patch(ctx, obj, client.RawPatch(t, patch), client.FieldOwner(owner))
 }
 
+func (f fakeClient) PatchStatus(ctx context.Context, obj runtimes.Object, t types.PatchType, patch []byte) error {
+	return f.client.Status().Patch(ctx, obj, client.RawPatch(t, patch))
+}
+
 func (f fakeClient) Apply(ctx context.Context, obj *unstructured.Unstructured, owner string, force bool) error {
 	o := client.ApplyOptions{FieldManager: owner, Force: &force}
 	return f.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), &o)

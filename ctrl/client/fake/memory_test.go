@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -103,6 +107,50 @@ func TestWatchSelectors(t *testing.T) {
 	if _, err := c.Watch(ctx, &corev1.ConfigMapList{}, client.MatchingFields{"data.k": "v"}); err == nil {
 		t.Error("a watch selects by a field without an index")
 	}
+}
+
+// Clients, the receivers of events, and lists are independent of each other, which the race detector
+// proves.
+func TestConcurrentWatch(t *testing.T) {
+	c := fake.NewClientBuilder().Build()
+	w, err := c.Watch(t.Context(), &corev1.ConfigMapList{})
+	must(t, err)
+	var writers, receiver sync.WaitGroup
+	receiver.Go(func() {
+		for e := range w.ResultChan() {
+			e.Object.(client.Object).SetLabels(map[string]string{"mine": "yes"})
+		}
+	})
+	for i := range 8 {
+		writers.Go(func() {
+			for j := range 50 {
+				m := configMap(fmt.Sprint("m", j%5))
+				switch (i + j) % 5 { // errors are those of competing writers
+				case 0:
+					_ = c.Create(t.Context(), m)
+				case 1:
+					_ = c.Apply(t.Context(), corev1ac.ConfigMap(m.Name, "x").WithData(map[string]string{"i": fmt.Sprint(i)}),
+						client.FieldOwner(fmt.Sprint("o", i)), client.ForceOwnership)
+				case 2:
+					_ = c.Delete(t.Context(), m)
+				case 3:
+					_ = c.DeleteAllOf(t.Context(), m, client.InNamespace("x"))
+				default:
+					var list corev1.ConfigMapList
+					_ = c.List(t.Context(), &list)
+					for i := range list.Items {
+						if list.Items[i].Labels["mine"] != "" {
+							t.Error("the store has a label that only a receiver of an event has set")
+						}
+						list.Items[i].Data = map[string]string{"changed": "yes"}
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	w.Stop()
+	receiver.Wait()
 }
 
 // A watch delivers more events than it buffers, in order, and ends with its context. goleak proves
@@ -272,7 +320,9 @@ func (u *unregistered) DeepCopyObject() runtime.Object { copied := *u; return &c
 // Wrong objects are errors and change nothing.
 func TestBadInput(t *testing.T) {
 	ctx := t.Context()
-	c := fake.NewClientBuilder().WithObjects(configMap("a")).Build()
+	m := metav1.ObjectMeta{Namespace: "x", Name: "a"}
+	deployment, pod, account := &appsv1.Deployment{ObjectMeta: m}, &corev1.Pod{ObjectMeta: m}, &corev1.ServiceAccount{ObjectMeta: m}
+	c := fake.NewClientBuilder().WithObjects(configMap("a"), deployment, pod, account).Build()
 	unknown := &unregistered{*configMap("u")}
 	noKind := &unstructured.Unstructured{Object: map[string]any{}}
 	noKind.SetName("n")
@@ -306,6 +356,11 @@ func TestBadInput(t *testing.T) {
 		"status without a status": c.Status().Update(ctx, configMap("a")),
 		"scale without a body":    c.SubResource("scale").Update(ctx, configMap("a")),
 		"scale of a config map":   c.SubResource("scale").Get(ctx, configMap("a"), configMap("b")),
+		"scale into nil":          c.SubResource("scale").Get(ctx, deployment, (*autoscalingv1.Scale)(nil)),
+		"scale of nil":            c.SubResource("scale").Get(ctx, nil, &autoscalingv1.Scale{}),
+		"scale to nil":            c.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody((*autoscalingv1.Scale)(nil))),
+		"nil token":               c.SubResource("token").Create(ctx, account, (*authenticationv1.TokenRequest)(nil)),
+		"nil eviction":            c.SubResource("eviction").Create(ctx, pod, (*policyv1.Eviction)(nil)),
 		"unknown subresource":     c.SubResource("x").Create(ctx, configMap("a"), configMap("a")),
 	} {
 		if err == nil {

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
@@ -89,6 +91,7 @@ func (s *seed) run(config *rest.Config) (err error) {
 	}
 	slices.SortStableFunc(objects, func(a, b client.Object) int { return cmp.Compare(s.rank(a), s.rank(b)) })
 	defined := false
+	var deleted []client.Object
 	for _, obj := range objects {
 		if !defined && s.rank(obj) > rankDefinition {
 			if err := s.defineKinds(); err != nil {
@@ -96,12 +99,34 @@ func (s *seed) run(config *rest.Config) (err error) {
 			}
 			defined = true
 		}
+		deleting := obj.GetDeletionTimestamp() != nil
 		if err := s.create(obj); err != nil {
 			return fmt.Errorf("failed to add %T %s to the server: %w", obj, client.ObjectKeyFromObject(obj), err)
 		}
+		if deleting {
+			deleted = append(deleted, obj)
+		}
 	}
 	if !defined {
-		return s.defineKinds()
+		if err := s.defineKinds(); err != nil {
+			return err
+		}
+	}
+	return s.delete(deleted)
+}
+
+// delete begins the deletion of objects, and sets them to the results. Nothing can be created after
+// that in a namespace, nor of a kind, which is being deleted.
+func (s *seed) delete(objects []client.Object) error {
+	for _, obj := range objects {
+		key := client.ObjectKeyFromObject(obj)
+		err := s.client.Delete(s.ctx, obj)
+		if err == nil {
+			err = s.client.Get(s.ctx, key, obj)
+		}
+		if err != nil {
+			return fmt.Errorf("failed to delete %T %s on the server: %w", obj, key, err)
+		}
 	}
 	return nil
 }
@@ -144,8 +169,7 @@ func (s *seed) rank(obj client.Object) int {
 	return rankOther
 }
 
-// create creates an object, with its status, and begins its deletion if it has begun. It sets the
-// object to the result.
+// create creates an object with its status, and sets it to the result.
 func (s *seed) create(obj client.Object) error {
 	whole := obj.DeepCopyObject().(client.Object)
 	obj.SetResourceVersion("")
@@ -159,21 +183,25 @@ func (s *seed) create(obj client.Object) error {
 	}
 	err := s.client.Create(s.ctx, obj)
 	if s.rank(obj) == rankNamespace && apierrors.IsAlreadyExists(err) { // as "default" does
-		err = s.client.Get(s.ctx, client.ObjectKeyFromObject(obj), obj)
+		err = s.adopt(obj)
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.setStatus(obj, whole); err != nil {
+	return s.setStatus(obj, whole)
+}
+
+// adopt gives a namespace that exists the metadata that it is to have, besides what it has.
+func (s *seed) adopt(namespace client.Object) error {
+	wanted := copyOf(namespace)
+	if err := s.client.Get(s.ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
 		return err
 	}
-	if whole.GetDeletionTimestamp() == nil {
-		return nil
-	}
-	if err := s.client.Delete(s.ctx, obj); err != nil {
-		return err
-	}
-	return s.client.Get(s.ctx, client.ObjectKeyFromObject(obj), obj)
+	namespace.SetLabels(labels.Merge(namespace.GetLabels(), wanted.GetLabels()))
+	namespace.SetAnnotations(labels.Merge(namespace.GetAnnotations(), wanted.GetAnnotations()))
+	finalizers := sets.New(namespace.GetFinalizers()...).Insert(wanted.GetFinalizers()...)
+	namespace.SetFinalizers(sets.List(finalizers))
+	return s.client.Update(s.ctx, namespace)
 }
 
 // setStatus sets the status that an object is to have, if the creation did not.

@@ -253,6 +253,29 @@ func TestServerGarbageCollection(t *testing.T) {
 	t.Error("the watch has ended")
 }
 
+// A namespace that is being deleted has the initial objects in it. One that the server has made keeps
+// what it has and gets the labels and annotations of the initial one.
+func TestServerNamespaces(t *testing.T) {
+	now := metav1.Now()
+	terminating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "ending", Finalizers: []string{"example.com/f"}, DeletionTimestamp: &now}}
+	standard := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "default", Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "b"}}}
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ending", Name: "left"}}
+	c := fake.NewClientBuilder().WithServer(startPlane(t, noController)).
+		WithObjects(terminating, standard, left).Build()
+	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(left), left))
+	for _, ns := range []*corev1.Namespace{terminating, standard} {
+		must(t, c.Get(t.Context(), client.ObjectKeyFromObject(ns), ns))
+	}
+	if terminating.Status.Phase != corev1.NamespaceTerminating || terminating.DeletionTimestamp == nil {
+		t.Errorf("the namespace that is being deleted: %v", terminating)
+	}
+	if standard.Labels["team"] != "a" || standard.Annotations["note"] != "b" || standard.Labels[corev1.LabelMetadataName] != "default" {
+		t.Errorf("the namespace that existed: %v", standard)
+	}
+}
+
 // Initial objects that the server refuses are an error of the build.
 func TestServerRefuses(t *testing.T) {
 	defer func() {

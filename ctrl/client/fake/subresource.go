@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/reflectutil"
 )
 
 // Status implements [client.StatusClient].
@@ -41,11 +42,14 @@ func (s *subResourceClient) Get(
 	if s.name != "scale" {
 		return fmt.Errorf("the fake client cannot get the subresource %s", s.name)
 	}
+	if _, err := s.client.kindOf(obj); err != nil {
+		return err
+	}
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 		return err
 	}
 	scale, ok := subResource.(*autoscalingv1.Scale)
-	if !ok {
+	if !ok || scale == nil {
 		return badRequest("expected Scale, got %T", subResource)
 	}
 	result, err := scaleOf(obj)
@@ -67,7 +71,7 @@ func (s *subResourceClient) Create(
 		return s.evict(ctx, obj, subResource, o)
 	case "token":
 		request, ok := subResource.(*authenticationv1.TokenRequest)
-		if !ok {
+		if !ok || request == nil {
 			return badRequest("got invalid type %T, expected TokenRequest", subResource)
 		}
 		if err := s.expect(obj, corev1.SchemeGroupVersion.WithKind("ServiceAccount")); err != nil {
@@ -95,6 +99,9 @@ func (s *subResourceClient) expect(obj client.Object, gvk schema.GroupVersionKin
 func (s *subResourceClient) evict(
 	ctx context.Context, obj, eviction client.Object, o *client.SubResourceCreateOptions,
 ) error {
+	if reflectutil.IsNil(eviction) {
+		return badRequest("got invalid type %T, expected Eviction", eviction)
+	}
 	var options *metav1.DeleteOptions
 	switch eviction := eviction.(type) {
 	case *policyv1.Eviction:
@@ -138,7 +145,7 @@ func (s *subResourceClient) Update(
 		return badRequest("missing SubResourceBody")
 	}
 	scale, ok := o.SubResourceBody.(*autoscalingv1.Scale)
-	if !ok {
+	if !ok || scale == nil {
 		return badRequest("expected Scale, got %T", o.SubResourceBody)
 	}
 	if err := setReplicas(obj, scale.Spec.Replicas); err != nil {
