@@ -47,10 +47,12 @@ type SecureServing struct {
 
 // APIServer is the API server of a control plane.
 //
-// Of the flags of kube-apiserver, these act: authorization-mode, bind-address, secure-port,
-// enable-admission-plugins, disable-admission-plugins, token-auth-file, max-requests-inflight and
-// max-mutating-requests-inflight. All others are accepted and have no effect. The plugin
-// ServiceAccount is disabled by default, as nothing creates service accounts.
+// It takes the flags of kube-apiserver, and those act that act with the stand-in for kube-apiserver,
+// which docs/testing.md lists, except for feature-gates and v, which concern the whole process, and
+// cert-dir, since a certificate is made in memory unless there is a tls-cert-file. A flag that
+// kube-apiserver does not have is an error. Unlike the program, the API server needs none. By default
+// authorization-mode is RBAC, service-cluster-ip-range is 10.0.0.0/24, and disable-admission-plugins is
+// ServiceAccount, as nothing creates service accounts.
 type APIServer struct {
 	// URL is the URL of the API server. Start sets it if it is nil. A port in it that is set before
 	// Start has no effect: nothing is served insecurely.
@@ -173,25 +175,20 @@ func (s *APIServer) Stop() error {
 
 // options returns the options of the control plane.
 func (s *APIServer) options() (plane.Options, error) {
-	o := plane.Options{
-		Controllers:        controllers.Options{Without: s.without},
-		WithoutControllers: len(s.without) == len(controllers.Names()),
-		DialWebhook:        s.dialWebhook,
+	o, err := s.flagOptions()
+	if err != nil {
+		return o, err
 	}
+	o.Controllers.Without = s.without
+	o.WithoutControllers = len(s.without) == len(controllers.Names())
+	o.DialWebhook = s.dialWebhook
 	output := io.Discard
 	if s.Err != nil {
 		output = s.Err
 	}
 	o.Logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(output)))
-	flags, err := s.flags()
-	if err != nil {
-		return o, err
-	}
-	if err := flags.apply(&o); err != nil {
-		return o, err
-	}
-	if !s.inMemory {
-		o.Listen = net.JoinHostPort(flags.last("bind-address"), flags.last("secure-port"))
+	if s.inMemory {
+		o.Listen = ""
 	}
 	return o, nil
 }

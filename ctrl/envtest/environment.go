@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +26,6 @@ const (
 	envStartTimeout       = "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT"
 	envStopTimeout        = "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT"
 	envAttachOutput       = "KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT"
-	envControllers        = "FLYBALL_CONTROLLERS"
 
 	// StartTimeout and StopTimeout are in seconds. They have no effect.
 	StartTimeout = 60
@@ -225,43 +223,24 @@ func (te *Environment) configure() (err error) {
 }
 
 // basic are the controllers that run by default.
-var basic = []string{"garbage-collector", "namespace"}
+const basic = "garbage-collector,namespace"
 
 // withoutControllers returns the names of the controllers that do not run.
 func (te *Environment) withoutControllers() ([]string, error) {
-	run := basic
-	switch value, ok := os.LookupEnv(envControllers); {
-	case ok:
-		var err error
-		if run, err = parseControllers(value); err != nil {
-			return nil, err
-		}
+	selected := basic
+	switch value := os.Getenv(controllers.Variable); {
+	case value != "":
+		selected = value
 	case te.WithoutControllers:
-		run = nil
+		selected = controllers.None
 	case te.Workloads:
-		return nil, nil
+		selected = "*"
 	}
-	return slices.DeleteFunc(controllers.Names(), func(name string) bool { return slices.Contains(run, name) }), nil
-}
-
-// parseControllers returns the names in FLYBALL_CONTROLLERS.
-func parseControllers(value string) ([]string, error) {
-	var names []string
-	for name := range strings.SplitSeq(value, ",") {
-		switch name = strings.TrimSpace(name); {
-		case name == "", name == "none":
-		case name == "gc":
-			names = append(names, "garbage-collector")
-		case name == "all", name == "*":
-			names = append(names, controllers.Names()...)
-		case slices.Contains(controllers.Names(), name):
-			names = append(names, name)
-		default:
-			return nil, fmt.Errorf("the environment variable %s names a controller %q, which does not exist; there are all, none, gc, %s",
-				envControllers, name, strings.Join(controllers.Names(), ", "))
-		}
+	without, err := controllers.Unselected(selected)
+	if err != nil {
+		return nil, fmt.Errorf("correct the environment variable %s: %w", controllers.Variable, err)
 	}
-	return names, nil
+	return without, nil
 }
 
 // Stop stops the control plane and removes the files of the webhooks' certificates. Nothing of the
