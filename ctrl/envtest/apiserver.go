@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -100,9 +101,9 @@ type APIServer struct {
 	without     []string // controllers
 	inMemory    bool
 	dialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
-	plane       *plane.ControlPlane // nil if it is not started
-	tempDir     string              // CertDir, if it is to be removed
-	ownPort     bool                // the port was not set before Start
+	plane       atomic.Pointer[plane.ControlPlane] // nil if it is not started
+	tempDir     string                             // CertDir, if it is to be removed
+	ownPort     bool                               // the port was not set before Start
 	ownURL      bool
 }
 
@@ -114,10 +115,12 @@ func (s *APIServer) Configure() *Arguments {
 	return s.args
 }
 
+var errStarted = errors.New("the API server is started already: call Stop first")
+
 // Start starts the control plane.
 func (s *APIServer) Start() error {
-	if s.plane != nil {
-		return errors.New("the API server is started already")
+	if s.plane.Load() != nil {
+		return errStarted
 	}
 	if s.SecureServing.Authn == nil {
 		s.SecureServing.Authn = &certAuthn{server: s}
@@ -136,7 +139,7 @@ func (s *APIServer) Start() error {
 	if err != nil {
 		return errors.Join(err, s.Authn.Stop())
 	}
-	s.plane = p
+	s.plane.Store(p)
 	s.CA = p.CA()
 	if p.URL() == "" {
 		return nil
@@ -155,11 +158,11 @@ func (s *APIServer) Start() error {
 
 // Stop stops the control plane. Stopping one that is not started does nothing.
 func (s *APIServer) Stop() error {
-	if s.plane == nil {
+	p := s.plane.Swap(nil)
+	if p == nil {
 		return nil
 	}
-	errs := []error{s.plane.Stop(), s.Authn.Stop()}
-	s.plane = nil
+	errs := []error{p.Stop(), s.Authn.Stop()}
 	if s.ownPort { // so that the next start gets a port that is free then
 		s.Port, s.SecurePort = "", 0
 	}
@@ -265,10 +268,11 @@ func (*certAuthn) Start() error                       { return nil }
 func (*certAuthn) Stop() error                        { return nil }
 
 func (c *certAuthn) AddUser(user User, base *rest.Config) (*rest.Config, error) {
-	if c.server.plane == nil {
+	p := c.server.plane.Load()
+	if p == nil {
 		return nil, fmt.Errorf("unable to provision user %q: %w", user.Name, errNotStarted)
 	}
-	own, err := c.server.plane.UserConfig(user.Name, user.Groups...)
+	own, err := p.UserConfig(user.Name, user.Groups...)
 	if err != nil {
 		return nil, fmt.Errorf("unable to provision user %q: %w", user.Name, err)
 	}

@@ -114,6 +114,9 @@ type Environment struct {
 // Start starts the control plane, installs the definitions and then the webhooks, and returns
 // Config. If it returns an error, what it has started is stopped. It may be called again after Stop.
 func (te *Environment) Start() (*rest.Config, error) {
+	if !te.useExistingCluster() && te.ControlPlane.plane() != nil {
+		return nil, errStarted // and what runs goes on
+	}
 	cfg, err := te.start()
 	if err != nil && !te.useExistingCluster() {
 		err = errors.Join(err, te.ControlPlane.Stop())
