@@ -51,9 +51,10 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "apiserver/authn", "apiserver/serviceaccount", "ctrl/log", "internal"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal"}},
 	{path: "internal", imports: []string{"internal"}},
+	{path: "internal/apiserverflags", imports: []string{"apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }
 
 // ctrlImports has a row for each package of ctrl, with the packages of this module that it may
@@ -86,7 +87,7 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane
+envtest: client client/config internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil

@@ -26,16 +26,26 @@ var aliases = map[string]string{
 	"pv-protection":                       "volume-protection",
 }
 
+// Variable is the environment variable that selects the controllers of the stand-in for
+// kube-apiserver and of envtest's environments, in the syntax of [Unselected].
+const Variable = "FLYBALL_CONTROLLERS"
+
+// None is the list that selects no controller.
+const None = "none"
+
 // Unselected returns the names of the controllers that a list does not select, for
-// [Options.Without]. The list is that of kube-controller-manager's flag --controllers: "*" selects
-// all controllers, a name the one of that name, and "-" with a name excludes it; of several, the first
-// mention of a controller counts. Besides, "all" is "*", and "none" selects nothing. Names are those of
-// [Names], and kube-controller-manager's. A name that is unknown is an error.
-func Unselected(list []string) (without []string, err error) {
-	all, selected := Names(), map[string]bool{}
-	everything := slices.Contains(list, "*") || slices.Contains(list, "all")
-	for _, item := range list {
-		if item == "*" || item == "all" || item == "none" {
+// [Options.Without]. The list is that of kube-controller-manager's flag --controllers, separated by
+// commas: "*" selects all controllers, a name the one of that name, and "-" with a name excludes it;
+// of several, the first mention of a controller counts. [None], alone, selects none. Names are those of
+// [Names], and kube-controller-manager's. A name that is unknown, or empty, is an error.
+func Unselected(list string) (without []string, err error) {
+	all, selected, everything := Names(), map[string]bool{}, false
+	if strings.TrimSpace(list) == None {
+		return all, nil
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item == "*" {
+			everything = true
 			continue
 		}
 		name, excluded := strings.CutPrefix(item, "-")
@@ -44,7 +54,8 @@ func Unselected(list []string) (without []string, err error) {
 			name = alias
 		}
 		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("%q is not in the list of known controllers: %s", item, strings.Join(all, ", "))
+			return nil, fmt.Errorf("%q is not in the list of known controllers: %s; * selects all, and %s alone selects none",
+				item, strings.Join(all, ", "), None)
 		}
 		if _, mentioned := selected[name]; !mentioned {
 			selected[name] = !excluded

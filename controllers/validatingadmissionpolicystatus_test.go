@@ -15,7 +15,7 @@ import (
 // TestValidatingAdmissionPolicyStatus: warnings about a policy's expressions are those of its present
 // spec.
 func TestValidatingAdmissionPolicyStatus(t *testing.T) {
-	without, err := controllers.Unselected([]string{"validatingadmissionpolicy-status-controller"})
+	without, err := controllers.Unselected("validatingadmissionpolicy-status-controller")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,7 @@ type httpsServer struct {
 	inFlight    waitgroup.SafeWaitGroup
 	connections *connections
 	url         string
+	root        []byte // the certificate, in PEM, with which clients verify the server
 	kubeconfig  []byte
 	done        chan struct{} // closed when it no longer accepts connections
 	err         error         // written before done is closed
@@ -75,6 +76,7 @@ func serveHTTPS(address string, listener net.Listener, ca *authority, given *tls
 	if err != nil {
 		return nil, err
 	}
+	s.root = root
 	if s.kubeconfig, err = kubeconfig(s.url, ca, root); err != nil {
 		return nil, err
 	}

@@ -46,9 +46,14 @@ func (c *ControlPlane) UserConfig(name string, groups ...string) (*rest.Config, 
 	}, nil
 }
 
-// CA returns the certificate, in PEM, of the authority that signs the certificates of the server and
-// of its users.
-func (c *ControlPlane) CA() []byte { return c.authority.pem() }
+// CA returns the certificate, in PEM, with which clients verify the HTTPS server: that of the authority
+// of this control plane, or with [Options.ServingCertificate] the last one of its chain.
+func (c *ControlPlane) CA() []byte {
+	if c.https == nil {
+		return c.authority.pem()
+	}
+	return c.https.root
+}
 
 // WrapTransport returns a transport that serves the requests to this control plane in the process, with
 // the client certificate of rt, and all others with rt. It returns rt itself if that is no
@@ -107,11 +112,18 @@ func (s *httpsServer) trustedBy(client *tls.Config) bool {
 		}
 		name = base.Hostname()
 	}
-	leaf, err := x509.ParseCertificate(s.server.TLSConfig.Certificates[0].Certificate[0])
+	chain := s.server.TLSConfig.Certificates[0].Certificate
+	leaf, err := x509.ParseCertificate(chain[0])
 	if err != nil {
 		return false
 	}
-	_, err = leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: client.RootCAs})
+	intermediates := x509.NewCertPool()
+	for _, der := range chain[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			intermediates.AddCert(c)
+		}
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: client.RootCAs, Intermediates: intermediates})
 	return err == nil
 }
 

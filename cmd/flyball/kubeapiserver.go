@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/internal/apiserverflags"
 )
 
 // deletionDelay is the time that kube-apiserver takes to remove an object, with an etcd that does
@@ -28,7 +29,7 @@ func kubeAPIServer() *cobra.Command {
 memory. It takes the flags of kube-apiserver.
 
 Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, as the flag
---controllers of kube-controller-manager does: "garbagecollector,namespace", or "*" for all.`,
+--controllers of kube-controller-manager does: "gc,namespace", or "*" for all.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("%q does not take any arguments, got %q", "kube-apiserver", args)
@@ -68,7 +69,7 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = true
-	addServerFlags(fs)
+	apiserverflags.Add(fs)
 	fs.IntP("v", "v", 0, "log level: 0 logs errors and warnings; up to 10")
 	fs.StringVar(&version, "version", "", "print the version and exit")
 	fs.Lookup("version").NoOptDefVal = "true"
@@ -77,7 +78,7 @@ Like kube-apiserver it runs no controllers; $FLYBALL_CONTROLLERS selects some, a
 
 // setFeatureGates sets those feature gates that the server knows.
 func setFeatureGates(fs *pflag.FlagSet) error {
-	gates, err := pairs(fs.Lookup("feature-gates").Value.String())
+	gates, err := apiserverflags.Pairs(fs.Lookup("feature-gates").Value.String())
 	if err != nil {
 		return fmt.Errorf("missing bool value for feature gate: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
+	"flyball.dev/internal/apiserverflags"
 )
 
 // accountsKey writes a key for service accounts.
@@ -44,7 +45,7 @@ func accountsKey(t *testing.T) string {
 func parsed(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
-	addServerFlags(fs)
+	apiserverflags.Add(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestServerOptions(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte("secret,ann,1,\"staff,night\"\nother,bob,2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(controllersVariable, "")
+	t.Setenv(controllers.Variable, "")
 	o, err := serverOptions(parsed(t, usual(t, key)...))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func TestServerOptions(t *testing.T) {
 		!slices.Contains(o.Admission.Enable, "StorageObjectInUseProtection") || !slices.Equal(o.Admission.Disable, []string{"ServiceAccount"}) {
 		t.Errorf("the usual flags: %+v", o)
 	}
-	t.Setenv(controllersVariable, "garbagecollector, namespace")
+	t.Setenv(controllers.Variable, "garbagecollector, namespace")
 	o, err = serverOptions(parsed(t, usual(t, key, "--authorization-mode=Node,RBAC", "--anonymous-auth=false",
 		"--service_cluster_ip_range=10.1.0.0/16,fd00::/112", "--max-requests-inflight=0", "--max-mutating-requests-inflight=7",
 		"--advertise-address=192.0.2.3", "--token-auth-file="+tokens, "--enable-admission-plugins=NodeRestriction,AlwaysPullImages",
@@ -109,7 +110,7 @@ func TestServerErrors(t *testing.T) {
 		"--secure-port=0":                                      "--secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0",
 		"--authorization-mode=Foo":                             `authorization-mode "Foo" is not a valid mode`,
 		"--authorization-mode=RBAC,Node,RBAC":                  `authorization-mode ["RBAC" "Node" "RBAC"] has mode specified more than once`,
-		"--authorization-mode=Webhook":                         `authorization-mode "Webhook" is not implemented by this stand-in`,
+		"--authorization-mode=Webhook":                         `authorization-mode "Webhook" is not implemented`,
 		"--enable-admission-plugins=ServiceAccount":            "[ServiceAccount] in enable-admission-plugins and disable-admission-plugins overlapped",
 		"--tls-cert-file=" + key:                               "--tls-private-key-file must be set with --tls-cert-file",
 		"--service-cluster-ip-range=10.0.0.0":                  `--service-cluster-ip-range: netip.ParsePrefix("10.0.0.0"): no '/'`,
@@ -135,9 +136,9 @@ func TestServerErrors(t *testing.T) {
 	if _, err := serverOptions(parsed(t)); err == nil || !strings.HasPrefix(err.Error(), "--etcd-servers must be specified\nservice-account-issuer is a required flag\n") {
 		t.Errorf("without flags: %v", err)
 	}
-	t.Setenv(controllersVariable, "namespace,gardener")
+	t.Setenv(controllers.Variable, "namespace,gardener")
 	_, err := serverOptions(parsed(t, usual(t, key)...))
-	if want := controllersVariable + `: "gardener" is not in the list of known controllers: garbage-collector, namespace, `; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := controllers.Variable + `: "gardener" is not in the list of known controllers: garbage-collector, namespace, `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("an unknown controller: %v", err)
 	}
 }

@@ -44,10 +44,11 @@ const (
 	// initialSyncTimeout is how long the collector waits for the informers of all kinds to sync
 	// before it starts. An incomplete graph is safe, but causes more live reads.
 	initialSyncTimeout = 30 * time.Second
-	// unobservedInterval is how often a dependent is reconciled whose owner exists but is not in
-	// the graph. No watch may ever deliver the owner's deletion: its kind may not have the verb
-	// watch.
-	unobservedInterval = time.Minute
+	// A dependent whose owner exists but is not in the graph is reconciled again after
+	// minUnobservedInterval, which doubles each time up to maxUnobservedInterval. No watch may ever
+	// deliver the owner's deletion: its kind may not have the verb watch, or the owner is deleted
+	// before an informer that has lost its watch has listed again.
+	minUnobservedInterval, maxUnobservedInterval = 100 * time.Millisecond, time.Minute
 )
 
 // AddToManager adds the garbage collector of the objects in the inventory.
@@ -59,9 +60,10 @@ func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 			mapper:   mgr.GetRESTMapper(),
 			recorder: mgr.GetEventRecorder("garbage-collector-controller"),
 		},
-		inventory: objects,
-		graph:     newGraph(),
-		deferred:  map[types.UID]struct{}{},
+		inventory:  objects,
+		graph:      newGraph(),
+		deferred:   map[types.UID]struct{}{},
+		unobserved: map[types.UID]time.Duration{},
 	}
 	objects.AddHandler(c)
 	return builder.TypedControllerManagedBy[types.UID](mgr).
@@ -84,7 +86,10 @@ type collector struct {
 	pending []types.UID // enqueued before Start
 	// deferred are the objects with owners of kinds that are not served, until discovery changes.
 	deferred map[types.UID]struct{}
-	epoch    int // the number of calls of takeDeferred
+	// unobserved has the last interval of objects that are reconciled again because of an owner that
+	// is not in the graph.
+	unobserved map[types.UID]time.Duration
+	epoch      int // the number of calls of takeDeferred
 }
 
 // Start implements source.TypedSource.
@@ -137,6 +142,7 @@ func (c *collector) OnDelete(_ inventory.Resource, obj *metav1.PartialObjectMeta
 	c.enqueue(c.graph.remove(obj.UID))
 	c.mu.Lock()
 	delete(c.deferred, obj.UID)
+	delete(c.unobserved, obj.UID)
 	c.mu.Unlock()
 }
 
@@ -260,18 +266,25 @@ func (c *collector) processItem(ctx context.Context, uid types.UID) (reconcile.R
 	case a.delete != "":
 		return reconcile.Result{}, c.delete(ctx, &a.node, a.delete)
 	}
-	return c.requeueUnobserved(found), nil
+	return c.requeueUnobserved(uid, found), nil
 }
 
 // requeueUnobserved requeues an object after an interval if it has an owner that exists but is not
 // in the graph, because the inventory may never deliver the owner's deletion.
-func (c *collector) requeueUnobserved(found ownerStates) reconcile.Result {
+func (c *collector) requeueUnobserved(uid types.UID, found ownerStates) reconcile.Result {
+	unobserved := false
 	for owner, state := range found {
-		if (state == ownerPresent || state == ownerWaiting) && !c.graph.has(owner.uid) {
-			return reconcile.Result{RequeueAfter: unobservedInterval}
-		}
+		unobserved = unobserved || (state == ownerPresent || state == ownerWaiting) && !c.graph.has(owner.uid)
 	}
-	return reconcile.Result{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !unobserved || !c.graph.has(uid) {
+		delete(c.unobserved, uid)
+		return reconcile.Result{}
+	}
+	interval := min(max(2*c.unobserved[uid], minUnobservedInterval), maxUnobservedInterval)
+	c.unobserved[uid] = interval
+	return reconcile.Result{RequeueAfter: interval}
 }
 
 // getOwnerStates reads owners of n live.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -47,10 +48,12 @@ type SecureServing struct {
 
 // APIServer is the API server of a control plane.
 //
-// Of the flags of kube-apiserver, these act: authorization-mode, bind-address, secure-port,
-// enable-admission-plugins, disable-admission-plugins, token-auth-file, max-requests-inflight and
-// max-mutating-requests-inflight. All others are accepted and have no effect. The plugin
-// ServiceAccount is disabled by default, as nothing creates service accounts.
+// It takes the flags of kube-apiserver, and those act that act with the stand-in for kube-apiserver,
+// which docs/testing.md lists, except for feature-gates and v, which concern the whole process, and
+// cert-dir, since a certificate is made in memory unless there is a tls-cert-file. A flag that
+// kube-apiserver does not have is an error. Unlike the program, the API server needs none. By default
+// authorization-mode is RBAC, service-cluster-ip-range is 10.0.0.0/24, and disable-admission-plugins is
+// ServiceAccount, as nothing creates service accounts.
 type APIServer struct {
 	// URL is the URL of the API server. Start sets it if it is nil. A port in it that is set before
 	// Start has no effect: nothing is served insecurely.
@@ -98,9 +101,9 @@ type APIServer struct {
 	without     []string // controllers
 	inMemory    bool
 	dialWebhook func(ctx context.Context, network, address string) (net.Conn, error)
-	plane       *plane.ControlPlane // nil if it is not started
-	tempDir     string              // CertDir, if it is to be removed
-	ownPort     bool                // the port was not set before Start
+	plane       atomic.Pointer[plane.ControlPlane] // nil if it is not started
+	tempDir     string                             // CertDir, if it is to be removed
+	ownPort     bool                               // the port was not set before Start
 	ownURL      bool
 }
 
@@ -112,10 +115,12 @@ func (s *APIServer) Configure() *Arguments {
 	return s.args
 }
 
+var errStarted = errors.New("the API server is started already: call Stop first")
+
 // Start starts the control plane.
 func (s *APIServer) Start() error {
-	if s.plane != nil {
-		return errors.New("the API server is started already")
+	if s.plane.Load() != nil {
+		return errStarted
 	}
 	if s.SecureServing.Authn == nil {
 		s.SecureServing.Authn = &certAuthn{server: s}
@@ -134,7 +139,7 @@ func (s *APIServer) Start() error {
 	if err != nil {
 		return errors.Join(err, s.Authn.Stop())
 	}
-	s.plane = p
+	s.plane.Store(p)
 	s.CA = p.CA()
 	if p.URL() == "" {
 		return nil
@@ -153,11 +158,11 @@ func (s *APIServer) Start() error {
 
 // Stop stops the control plane. Stopping one that is not started does nothing.
 func (s *APIServer) Stop() error {
-	if s.plane == nil {
+	p := s.plane.Swap(nil)
+	if p == nil {
 		return nil
 	}
-	errs := []error{s.plane.Stop(), s.Authn.Stop()}
-	s.plane = nil
+	errs := []error{p.Stop(), s.Authn.Stop()}
 	if s.ownPort { // so that the next start gets a port that is free then
 		s.Port, s.SecurePort = "", 0
 	}
@@ -173,25 +178,20 @@ func (s *APIServer) Stop() error {
 
 // options returns the options of the control plane.
 func (s *APIServer) options() (plane.Options, error) {
-	o := plane.Options{
-		Controllers:        controllers.Options{Without: s.without},
-		WithoutControllers: len(s.without) == len(controllers.Names()),
-		DialWebhook:        s.dialWebhook,
+	o, err := s.flagOptions()
+	if err != nil {
+		return o, err
 	}
+	o.Controllers.Without = s.without
+	o.WithoutControllers = len(s.without) == len(controllers.Names())
+	o.DialWebhook = s.dialWebhook
 	output := io.Discard
 	if s.Err != nil {
 		output = s.Err
 	}
 	o.Logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(output)))
-	flags, err := s.flags()
-	if err != nil {
-		return o, err
-	}
-	if err := flags.apply(&o); err != nil {
-		return o, err
-	}
-	if !s.inMemory {
-		o.Listen = net.JoinHostPort(flags.last("bind-address"), flags.last("secure-port"))
+	if s.inMemory {
+		o.Listen = ""
 	}
 	return o, nil
 }
@@ -268,10 +268,11 @@ func (*certAuthn) Start() error                       { return nil }
 func (*certAuthn) Stop() error                        { return nil }
 
 func (c *certAuthn) AddUser(user User, base *rest.Config) (*rest.Config, error) {
-	if c.server.plane == nil {
+	p := c.server.plane.Load()
+	if p == nil {
 		return nil, fmt.Errorf("unable to provision user %q: %w", user.Name, errNotStarted)
 	}
-	own, err := c.server.plane.UserConfig(user.Name, user.Groups...)
+	own, err := p.UserConfig(user.Name, user.Groups...)
 	if err != nil {
 		return nil, fmt.Errorf("unable to provision user %q: %w", user.Name, err)
 	}

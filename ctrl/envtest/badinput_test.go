@@ -100,13 +100,22 @@ func TestBadInput(t *testing.T) {
 		}, want: []string{"the certificate of the webhook server", filepath.Join(dir, "missing"), "TMPDIR"}},
 		{name: "an authorization mode", env: &envtest.Environment{}, set: func(_ *testing.T, env *envtest.Environment) {
 			env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "ABAC")
-		}, want: []string{"authorization-mode", "ABAC", "RBAC"}},
+		}, want: []string{"authorization-mode", "ABAC", "not implemented"}},
+		{name: "a flag that kube-apiserver does not have", env: &envtest.Environment{}, set: func(_ *testing.T, env *envtest.Environment) {
+			env.ControlPlane.GetAPIServer().Configure().Set("insecure-port", "0")
+		}, want: []string{"flag of the API server", "unknown flag: --insecure-port"}},
+		{name: "a range of cluster IPs", env: &envtest.Environment{}, set: func(_ *testing.T, env *envtest.Environment) {
+			env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0")
+		}, want: []string{"--service-cluster-ip-range", "no '/'"}},
+		{name: "a file of authorities", env: &envtest.Environment{}, set: func(_ *testing.T, env *envtest.Environment) {
+			env.ControlPlane.GetAPIServer().Configure().Set("client-ca-file", filepath.Join(dir, "ca.crt"))
+		}, want: []string{"--client-ca-file", filepath.Join(dir, "ca.crt"), "no such file"}},
 		{name: "an admission plugin", env: &envtest.Environment{}, set: func(_ *testing.T, env *envtest.Environment) {
 			env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "Typo")
 		}, want: []string{`"Typo"`, "NamespaceLifecycle"}},
 		{name: "a file of tokens", env: &envtest.Environment{}, set: func(_ *testing.T, env *envtest.Environment) {
 			env.ControlPlane.GetAPIServer().Configure().Set("token-auth-file", write("tokens.csv", "secret-token,ann\n"))
-		}, want: []string{"token-auth-file", "tokens.csv", "record 1"}},
+		}, want: []string{"token-auth-file", "tokens.csv", "line 1"}},
 		{name: "a template in Args", env: &envtest.Environment{}, set: func(_ *testing.T, env *envtest.Environment) {
 			env.ControlPlane.GetAPIServer().Args = []string{"--x={{ .Typo }}"}
 		}, want: []string{"Args", "Typo"}},

@@ -67,7 +67,7 @@ func (f *ControlPlane) plane() *plane.ControlPlane {
 	if f.APIServer == nil {
 		return nil
 	}
-	return f.APIServer.plane
+	return f.APIServer.plane.Load()
 }
 
 // APIURL returns the URL of the API server.
@@ -159,15 +159,16 @@ func (u *AuthenticatedUser) Config() *rest.Config {
 		return s.cfg
 	}
 	server := s.plane.GetAPIServer()
+	running := server.plane.Load()
 	switch {
-	case server.plane == nil:
+	case running == nil:
 		panic("the API server has not yet been started, please do that before accessing connection details")
 	case server.inMemory:
 	default:
 		s.cfg.CAData = server.CA
 		s.cfg.Host = server.SecureServing.URL("https", "/").String()
 		// What base wraps around the transport stays outside.
-		s.cfg.WrapTransport = transport.Wrappers(server.plane.WrapTransport, s.cfg.WrapTransport)
+		s.cfg.WrapTransport = transport.Wrappers(running.WrapTransport, s.cfg.WrapTransport)
 	}
 	s.complete = true
 	return s.cfg

@@ -11,9 +11,8 @@
 // clients made of the configuration that Start returns stay in the process; its host is a socket
 // nevertheless, which kubectl and other programs reach with Environment.KubeConfig.
 //
-// What controller-runtime's package does with programs is done here as far as it applies: the flags
-// of kube-apiserver that [APIServer] lists act, and all others, like the paths and versions of
-// binaries, are accepted and have no effect. The fields Workloads, WithoutControllers and InMemory,
+// What controller-runtime's package does with programs is done here as far as it applies: [APIServer]
+// takes the flags of kube-apiserver; the paths and versions of binaries have no effect. The fields Workloads, WithoutControllers and InMemory,
 // the method Reset, and what else is marked as Flyball's own, have no counterpart there.
 //
 // # Environment variables
@@ -21,9 +20,9 @@
 //   - USE_EXISTING_CLUSTER=true uses the cluster of the current kubeconfig.
 //   - KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT=true writes the log of the control plane's controllers to
 //     standard error.
-//   - FLYBALL_CONTROLLERS has the names of the controllers that run, as kube-controller-manager's flag
-//     --controllers, or all, or none;
-//     see [Environment].
+//   - FLYBALL_CONTROLLERS selects the controllers that run, in the syntax of kube-controller-manager's
+//     flag --controllers, such as gc,namespace; * selects all, and none selects none. If it is not set,
+//     or empty, [Environment] decides.
 //   - KUBEBUILDER_CONTROLPLANE_START_TIMEOUT and KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT must be durations
 //     and have no effect.
 //   - TEST_ASSET_KUBECTL and KUBEBUILDER_ASSETS say where kubectl is; without them, and without

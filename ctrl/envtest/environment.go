@@ -26,7 +26,6 @@ const (
 	envStartTimeout       = "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT"
 	envStopTimeout        = "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT"
 	envAttachOutput       = "KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT"
-	envControllers        = "FLYBALL_CONTROLLERS"
 
 	// StartTimeout and StopTimeout are in seconds. They have no effect.
 	StartTimeout = 60
@@ -115,6 +114,9 @@ type Environment struct {
 // Start starts the control plane, installs the definitions and then the webhooks, and returns
 // Config. If it returns an error, what it has started is stopped. It may be called again after Stop.
 func (te *Environment) Start() (*rest.Config, error) {
+	if !te.useExistingCluster() && te.ControlPlane.plane() != nil {
+		return nil, errStarted // and what runs goes on
+	}
 	cfg, err := te.start()
 	if err != nil && !te.useExistingCluster() {
 		err = errors.Join(err, te.ControlPlane.Stop())
@@ -224,22 +226,22 @@ func (te *Environment) configure() (err error) {
 }
 
 // basic are the controllers that run by default.
-var basic = []string{"garbage-collector", "namespace"}
+const basic = "garbage-collector,namespace"
 
 // withoutControllers returns the names of the controllers that do not run.
 func (te *Environment) withoutControllers() ([]string, error) {
-	run := basic
-	switch value, ok := os.LookupEnv(envControllers); {
-	case ok:
-		run = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+	selected := basic
+	switch value := os.Getenv(controllers.Variable); {
+	case value != "":
+		selected = value
 	case te.WithoutControllers:
-		run = nil
+		selected = controllers.None
 	case te.Workloads:
-		return nil, nil
+		selected = "*"
 	}
-	without, err := controllers.Unselected(run)
+	without, err := controllers.Unselected(selected)
 	if err != nil {
-		return nil, fmt.Errorf("the environment variable %s: %w", envControllers, err)
+		return nil, fmt.Errorf("correct the environment variable %s: %w", controllers.Variable, err)
 	}
 	return without, nil
 }

@@ -365,7 +365,7 @@ func TestFlags(t *testing.T) {
 	env.ControlPlane.GetAPIServer().Configure().
 		Set("authorization-mode", "AlwaysAllow").
 		Append("enable-admission-plugins", "NamespaceAutoProvision", "AlwaysPullImages").
-		Set("token-auth-file", tokens).Set("unknown-here", "accepted")
+		Set("token-auth-file", tokens).Set("event-ttl", "1h")
 	c := start(t, env)
 	obj := configMap("a")
 	obj.Namespace = "made-by-admission"

@@ -66,6 +66,7 @@ type WebhookInstallOptions struct {
 	PollInterval time.Duration
 
 	network     *memoryNetwork // nil for sockets
+	madeDir     string         // what Cleanup removes
 	certificate *tls.Certificate
 	sources     map[client.Object]string // of the configurations that were read
 }
@@ -227,19 +228,19 @@ func (o *WebhookInstallOptions) makeCertificate() error {
 	if err != nil {
 		return checkWritable(what, err)
 	}
-	o.LocalServingCertDir = dir
+	o.LocalServingCertDir, o.madeDir = dir, dir
 	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), made.cert, 0o640); err != nil {
 		return checkWritable(what, err)
 	}
 	return checkWritable(what, os.WriteFile(filepath.Join(dir, "tls.key"), made.key, 0o600))
 }
 
-// Cleanup removes LocalServingCertDir.
+// Cleanup removes LocalServingCertDir, if PrepWithoutInstalling has made it.
 func (o *WebhookInstallOptions) Cleanup() error {
-	if o.LocalServingCertDir == "" {
+	if o.madeDir == "" {
 		return nil
 	}
-	return os.RemoveAll(o.LocalServingCertDir)
+	return os.RemoveAll(o.madeDir)
 }
 
 // read adds the configurations in Paths, in place of those of the same names.

@@ -1,4 +1,6 @@
-package main
+// Package apiserverflags has the flags of kube-apiserver and what they mean for a control plane. The
+// stand-in for kube-apiserver and environments of envtest take the same ones.
+package apiserverflags
 
 import (
 	_ "embed"
@@ -17,12 +19,12 @@ import (
 // flagTable has the flags of kube-apiserver 1.36, one on a line: NAME|TYPE|DEFAULT|USAGE. Those
 // without a usage are accepted and have no effect.
 //
-//go:embed kubeapiserver_flags.txt
+//go:embed flags.txt
 var flagTable string
 
-// addServerFlags adds kube-apiserver's flags. They have its types, so that what it cannot parse is
+// Add adds kube-apiserver's flags. They have its types, so that what it cannot parse is
 // refused with the same error.
-func addServerFlags(fs *pflag.FlagSet) {
+func Add(fs *pflag.FlagSet) {
 	for line := range strings.Lines(flagTable) {
 		fields := append(strings.SplitN(strings.TrimSpace(line), "|", 4), "", "", "")
 		name, kind, value, usage := fields[0], fields[1], fields[2], fields[3]
@@ -92,7 +94,7 @@ func (v *textValue) Set(text string) error {
 	var err error
 	switch v.kind {
 	case "mapStringString", "stringToString":
-		_, err = pairs(text)
+		_, err = Pairs(text)
 	case "portRange":
 		_, err = utilnet.ParsePortRange(text)
 	case "quantity":
@@ -108,8 +110,8 @@ func (v *textValue) Set(text string) error {
 	return nil
 }
 
-// pairs parses key=value pairs, separated by commas.
-func pairs(text string) (map[string]string, error) {
+// Pairs parses key=value pairs, separated by commas.
+func Pairs(text string) (map[string]string, error) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		if pair == "" {
