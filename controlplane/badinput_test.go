@@ -133,7 +133,7 @@ func TestBadInput(t *testing.T) {
 		{
 			name:   "a strategic merge patch that retains what is no key",
 			method: http.MethodPatch, path: "/api/v1/namespaces/default", kind: "application/strategic-merge-patch+json", body: `{"spec":{"$retainKeys":[[]]}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "invalid patch format of retainKeys",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "a directive or a merge key has a value of a wrong type",
 		},
 		{
 			name:   "an apply of an unknown field",
