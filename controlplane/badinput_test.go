@@ -93,21 +93,21 @@ func TestBadInput(t *testing.T) {
 		{
 			name:   "a resource version that is none",
 			method: http.MethodPut, path: maps + "/there", body: `{"metadata":{"name":"there","resourceVersion":"latest"}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: `invalid resource version: strconv.ParseUint: parsing "latest": invalid syntax`,
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: `strconv.ParseUint: parsing "latest": invalid syntax`,
 		},
 		{
 			name:   "a resource version that is none, in an apply",
 			method: http.MethodPatch, path: maps + "/there?fieldManager=me", kind: "application/apply-patch+yaml", body: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there, resourceVersion: latest}",
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "invalid resource version",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: `strconv.ParseUint: parsing "latest": invalid syntax`,
 		},
 		{
 			name:   "a resource version that is none, of a list",
-			method: http.MethodGet, path: maps + "?resourceVersion=latest", message: "invalid resource version",
+			method: http.MethodGet, path: maps + "?resourceVersion=latest", message: `strconv.ParseUint: parsing "latest": invalid syntax`,
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
 			name:   "a resource version that is none, of a watch",
-			method: http.MethodGet, path: maps + "?watch=true&resourceVersion=latest", message: "invalid resource version",
+			method: http.MethodGet, path: maps + "?watch=true&resourceVersion=latest", message: `strconv.ParseUint: parsing "latest": invalid syntax`,
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
@@ -123,7 +123,7 @@ func TestBadInput(t *testing.T) {
 		{
 			name:   "a patch of an unknown type",
 			method: http.MethodPatch, path: maps + "/there", kind: "application/json", body: `{}`,
-			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, message: "application/json-patch+json",
+			status: http.StatusUnsupportedMediaType, reason: metav1.StatusReasonUnsupportedMediaType, message: "415: Unsupported Media Type",
 		},
 		{
 			name:   "a JSON patch that does not fit",
