@@ -129,7 +129,7 @@ func TestComponentStatuses(t *testing.T) {
 	if err != nil || len(list.Items) != 0 || list.GetKind() != "ComponentStatusList" {
 		t.Errorf("listed %v, %v", list, err)
 	}
-	if _, err := client.Get(t.Context(), "etcd-0", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), `componentstatuses "etcd-0" not found`) {
+	if _, err := client.Get(t.Context(), "etcd-0", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), `componentstatus "etcd-0" not found`) {
 		t.Errorf("got %v", err)
 	}
 }

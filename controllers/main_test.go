@@ -39,22 +39,26 @@ func inVirtualTime(t *testing.T, o controllers.Options, test func(e env)) {
 // withControlPlane runs a test in virtual time with a control plane of its own.
 func withControlPlane(t *testing.T, o controlplane.Options, test func(e env)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) { withPlane(t, o, test) })
+}
+
+// withPlane runs a test with a control plane of its own.
+func withPlane(t *testing.T, o controlplane.Options, test func(e env)) {
+	t.Helper()
+	plane, err := controlplane.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
 		}
-		defer func() {
-			if err := plane.Stop(); err != nil {
-				t.Error(err)
-			}
-		}()
-		c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: clientgoscheme.Scheme})
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(env{t, c, plane.Config()})
-	})
+	}()
+	c, err := client.NewWithWatch(plane.Config(), client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	test(env{t, c, plane.Config()})
 }
 
 // withController runs a test in virtual time with one controller, whose client is intercepted.

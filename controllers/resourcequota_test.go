@@ -1,10 +1,12 @@
 package controllers_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,7 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
+	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/storage"
+	"flyball.dev/storage/memory"
 )
 
 // quotaOf creates a quota and waits until its usage is known.
@@ -128,5 +133,41 @@ func TestResourceQuotaConcurrently(t *testing.T) {
 		if created != 10 {
 			t.Errorf("created %d", created)
 		}
+	})
+}
+
+// lateWrites is a storage that creates a ConfigMap only after the usage of a quota was written.
+type lateWrites struct {
+	storage.Store
+	counted chan struct{}
+	once    *sync.Once
+}
+
+func (s lateWrites) Put(ctx context.Context, w storage.Write) (*storage.Record, error) {
+	if strings.HasSuffix(w.Key, "/configmaps/default/late") {
+		<-s.counted
+	}
+	record, err := s.Store.Put(ctx, w)
+	if err == nil && strings.Contains(w.Key, "/resourcequotas/") && record.Created != record.Revision {
+		s.once.Do(func() { close(s.counted) })
+	}
+	return record, err
+}
+
+// TestResourceQuotaCountsRequestsInFlight creates a quota while an object is on its way to the
+// storage that was admitted before.
+func TestResourceQuotaCountsRequestsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lateWrites{memory.New(memory.Options{}), make(chan struct{}), &sync.Once{}}
+		withPlane(t, controlplane.Options{Storage: s}, func(e env) {
+			created := make(chan error, 1)
+			go func() { created <- e.Create(e.Context(), configMap("late")) }()
+			synctest.Wait()
+			e.quotaOf("maps", nil, "configmaps", "2")
+			e.must(<-created)
+			if got := e.used("maps", "configmaps"); got != "2" {
+				t.Errorf("%s ConfigMaps are counted, of which there are 2", got)
+			}
+		})
 	})
 }

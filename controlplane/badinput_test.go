@@ -102,7 +102,7 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			name:   "a resource version that is none, of a list",
-			method: http.MethodGet, path: maps + "?resourceVersion=latest", message: "invalid resource version",
+			method: http.MethodGet, path: maps + "?resourceVersion=latest", message: `strconv.ParseUint: parsing "latest": invalid syntax`,
 			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest,
 		},
 		{
@@ -133,7 +133,7 @@ func TestBadInput(t *testing.T) {
 		{
 			name:   "a strategic merge patch that retains what is no key",
 			method: http.MethodPatch, path: "/api/v1/namespaces/default", kind: "application/strategic-merge-patch+json", body: `{"spec":{"$retainKeys":[[]]}}`,
-			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "invalid patch format of retainKeys",
+			status: http.StatusBadRequest, reason: metav1.StatusReasonBadRequest, message: "a directive or a merge key has a value of a wrong type",
 		},
 		{
 			name:   "an apply of an unknown field",
@@ -279,5 +279,48 @@ func sender(t *testing.T, cfg *rest.Config) func(method, path, contentType, body
 			t.Fatal(err)
 		}
 		return resp.StatusCode, answer
+	}
+}
+
+// TestUnmergeablePatches sends strategic merge patches that have directives and merge keys of wrong
+// types, of objects that have the list that is patched and of one that does not.
+func TestUnmergeablePatches(t *testing.T) {
+	send := sender(t, start(t, controlplane.Options{WithoutControllers: true}).Config())
+	const accounts = "/api/v1/namespaces/default/serviceaccounts"
+	for _, account := range []string{
+		`{"metadata":{"name":"empty"}}`,
+		`{"metadata":{"name":"full","finalizers":["example.com/a"],"annotations":{"a":"b"}},"secrets":[{"name":"a"}]}`,
+	} {
+		if status, body := send(http.MethodPost, accounts, "application/json", account); status != http.StatusCreated {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	for _, name := range []string{"empty", "full"} {
+		for _, patch := range []string{
+			`{"secrets":[{"name":[]}]}`,
+			`{"secrets":[{"name":{}},{"name":{}}]}`,
+			`{"secrets":[{"name":{},"$patch":"delete"},{"name":{}},{"name":{}}]}`,
+			`{"secrets":[{"name":"b"}],"$setElementOrder/secrets":[{"name":[]}]}`,
+			`{"secrets":[{"name":"b"}],"$setElementOrder/secrets":[{"name":"b"},[]]}`,
+			`{"metadata":{"finalizers":["example.com/b"],"$setElementOrder/finalizers":["example.com/b",{}]}}`,
+			`{"metadata":{"finalizers":[[],{}]}}`,
+			`{"metadata":{"finalizers":[{}]}}`,
+			`{"metadata":{"$deleteFromPrimitiveList/finalizers":[{}]}}`,
+			`{"metadata":{"$deleteFromPrimitiveList/finalizers":[[],[]]}}`,
+			`{"metadata":{"annotations":{"$retainKeys":[1]}}}`,
+			`{"$retainKeys":[{}]}`,
+			`{"$retainKeys":{}}`,
+		} {
+			for _, query := range []string{"?dryRun=All", ""} {
+				_, before := send(http.MethodGet, accounts+"/"+name, "", "")
+				status, body := send(http.MethodPatch, accounts+"/"+name+query, "application/strategic-merge-patch+json", patch)
+				if status != http.StatusOK && status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
+					t.Errorf("%s%s: %s: %d %s", name, query, patch, status, body)
+				}
+				if _, after := send(http.MethodGet, accounts+"/"+name, "", ""); status != http.StatusOK && string(after) != string(before) {
+					t.Errorf("%s: %s has changed the object to %s", name, patch, after)
+				}
+			}
+		}
 	}
 }

@@ -1,7 +1,11 @@
 package controlplane_test
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,4 +164,45 @@ func TestServiceAddressesAfterRestart(t *testing.T) {
 	}
 	wantAddress(t, client, "10.96.0.50", "a")
 	wantAddress(t, client, "10.96.0.60", "")
+}
+
+// failingServices is a storage that fails to update services while fails is set.
+type failingServices struct {
+	storage.Store
+	fails *atomic.Bool
+}
+
+func (s failingServices) Put(ctx context.Context, w storage.Write) (*storage.Record, error) {
+	if s.fails.Load() && strings.Contains(w.Key, "/services/") {
+		return nil, errors.New("input/output error")
+	}
+	return s.Store.Put(ctx, w)
+}
+
+// TestFailedUpdateReleasesNodePort updates a service to have a node port, which is not stored.
+func TestFailedUpdateReleasesNodePort(t *testing.T) {
+	s := failingServices{memory.New(memory.Options{}), &atomic.Bool{}}
+	send := sender(t, start(t, controlplane.Options{WithoutControllers: true, Storage: s}).Config())
+	const services = "/api/v1/namespaces/default/services"
+	service := func(name string) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30007}]}}`
+	}
+	if code, body := send(http.MethodPost, services, "application/json", `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, body)
+	}
+	for _, r := range [][3]string{
+		{http.MethodPut, "application/json", service("a")},
+		{http.MethodPatch, "application/merge-patch+json", service("a")},
+		{http.MethodPatch, "application/strategic-merge-patch+json", service("a")},
+	} {
+		s.fails.Store(true)
+		if code, body := send(r[0], services+"/a", r[1], r[2]); code != http.StatusInternalServerError {
+			t.Fatalf("%s %s: %d %s", r[0], r[1], code, body)
+		}
+		s.fails.Store(false)
+		if code, body := send(http.MethodPost, services, "application/json", service("b")); code != http.StatusCreated {
+			t.Errorf("after %s %s, the port is not free: %d %s", r[0], r[1], code, body)
+		}
+		send(http.MethodDelete, services+"/b", "", "")
+	}
 }

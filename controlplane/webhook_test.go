@@ -491,6 +491,68 @@ func TestWebhookOutlivesRequest(t *testing.T) {
 	})
 }
 
+// TestWebhookOutlivesTimeout has webhooks that take longer than the request may, by its own timeout or
+// by that of all requests. Whatever the failure policy, the request is not carried out. If the call and
+// the request time out at once, either may be the answer.
+func TestWebhookOutlivesTimeout(t *testing.T) {
+	const maps = "/api/v1/namespaces/default/configmaps"
+	for _, tc := range []struct {
+		policy  admissionv1.FailurePolicyType
+		query   string
+		answers []string
+	}{
+		{admissionv1.Ignore, "", []string{"request did not complete within requested timeout"}},
+		{admissionv1.Ignore, "?timeout=1s", []string{"request did not complete within requested timeout"}},
+		{admissionv1.Fail, "?timeout=1s", []string{"request did not complete within requested timeout", "failed calling webhook"}},
+	} {
+		for _, kind := range []string{"mutating", "validating"} {
+			if kind == "validating" && tc.query == "" {
+				continue // all are called at once, and end before the request
+			}
+			t.Run(fmt.Sprint(tc.policy, tc.query, kind), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					hooks := serveWebhooks(t)
+					plane := startWithWebhooks(t, hooks)
+					client, send := clientFor(t, plane.Config()), sender(t, plane.Config())
+					hang := hooks.handle("x", func(_ http.ResponseWriter, r *http.Request, _ *v1.AdmissionReview) { <-r.Context().Done() })
+					if code, body := send(http.MethodPost, maps, "application/json", `{"metadata":{"name":"there"}}`); code != http.StatusCreated {
+						t.Fatalf("%d %s", code, body)
+					}
+					_, before := send(http.MethodGet, maps+"/there", "", "")
+					for n := range 3 {
+						name := fmt.Sprintf("x%d", n)
+						mutating, validating := mutatingHook(name, hang, "configmaps"), validatingHook(name, hang, "configmaps")
+						mutating.FailurePolicy, validating.FailurePolicy = &tc.policy, &tc.policy
+						mutating.TimeoutSeconds = new(int32(30))
+						if kind == "mutating" {
+							createMutating(t, client, name, mutating)
+						} else {
+							createValidating(t, client, name, validating)
+						}
+					}
+					for _, r := range [][4]string{
+						{http.MethodPost, maps, "application/json", `{"metadata":{"name":"new"}}`},
+						{http.MethodPut, maps + "/there", "application/json", `{"metadata":{"name":"there"},"data":{"a":"b"}}`},
+						{http.MethodPatch, maps + "/there", "application/merge-patch+json", `{"data":{"a":"b"}}`},
+						{http.MethodPatch, maps + "/there", "application/json-patch+json", `[{"op":"add","path":"/data","value":{"a":"b"}}]`},
+						{http.MethodDelete, maps + "/there", "", ""},
+					} {
+						code, body := send(r[0], r[1]+tc.query, r[2], r[3])
+						if !slices.ContainsFunc(tc.answers, func(a string) bool { return code >= 500 && strings.Contains(string(body), a) }) {
+							t.Errorf("%s %s: %d %s", r[0], r[2], code, body)
+						}
+						synctest.Wait()
+						code, _ = send(http.MethodGet, maps+"/new", "", "")
+						if _, after := send(http.MethodGet, maps+"/there", "", ""); string(after) != string(before) || code != http.StatusNotFound {
+							t.Errorf("%s %s was carried out: %s, new: %d", r[0], r[2], after, code)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
 // warnings records the warnings of a client.
 type warnings struct {
 	mu  sync.Mutex

@@ -79,16 +79,18 @@ type Store interface {
 	Range(ctx context.Context, q Query) (Page, error)
 
 	// Put creates or replaces a record and returns it. With ErrConflict it returns the present
-	// record instead, or nil if there is none, so that the caller can try again.
+	// record instead, or nil if there is none, so that the caller can try again. If the context has
+	// ended, nothing is written.
 	//
-	// Possible errors: ErrConflict, ErrKey, ErrClosed.
+	// Possible errors: ErrConflict, ErrKey, ErrClosed, that of the context.
 	Put(ctx context.Context, w Write) (*Record, error)
 
 	// Delete removes the record under key if it is at the given revision, or at any revision if
 	// that is Any. It returns the record of the event: the last value with the revision of the
-	// deletion. With ErrConflict it returns the present record.
+	// deletion. With ErrConflict it returns the present record. If the context has ended, nothing is
+	// deleted.
 	//
-	// Possible errors: ErrNotFound, ErrConflict, ErrClosed.
+	// Possible errors: ErrNotFound, ErrConflict, ErrClosed, that of the context.
 	Delete(ctx context.Context, key string, revision uint64) (*Record, error)
 
 	// Watch returns a watcher of all writes to path after a revision. Zero means the latest one. If

@@ -144,22 +144,33 @@ func (w *write) shaped(obj object) (object, error) {
 func (w *write) strategicMerge(old object, patch map[string]any) (object, error) {
 	patch = runtime.DeepCopyJSON(patch) // it is changed
 	scope := w.resource.Scope
-	if scope.Kind.GroupVersion() != scope.HubGroupVersion || !retainsStrings(patch) {
+	if scope.Kind.GroupVersion() != scope.HubGroupVersion {
 		return nil, errUnusual
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(old)
 	if err != nil {
 		return nil, err
 	}
-	patched, err := strategicpatch.StrategicMergeMapPatch(content, patch, w.new())
+	obj := w.new()
+	patched, err := mergeStrategically(content, patch, obj)
 	if err != nil {
 		return nil, err
 	}
-	obj := w.new()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(patched, obj, true); err != nil {
 		return nil, err
 	}
 	return w.decodeWith(parsed{obj, w.resource.Kind}, obj)
+}
+
+// mergeStrategically returns content, which may be changed, with a patch applied. schema is an object
+// of its type.
+func mergeStrategically(content, patch map[string]any, schema runtime.Object) (merged map[string]any, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errMerge
+		}
+	}()
+	return strategicpatch.StrategicMergeMapPatch(content, patch, schema)
 }
 
 // parsed is a decoder whose document is an object already. What a negotiated serializer puts around

@@ -64,24 +64,25 @@ func (w *write) store(ctx context.Context, s stored, info *replacement,
 	if p := info.Preconditions(); p != nil {
 		preconditions.UID = p.UID
 	}
+	finish := func(bool) {}
 	result, err := s.updater.Update(ctx, key, preconditions,
 		func(current runtime.Object, at storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			next, err := w.next(ctx, s.Store, info, current, at)
 			if err != nil {
 				return nil, nil, err
 			}
-			finish := func(bool) {}
 			if s.BeginUpdate != nil {
+				finish(false) // another write came between
+				finish = func(bool) {}
 				f, err := s.BeginUpdate(ctx, next, current, info.options)
 				if err != nil {
 					return nil, nil, err
 				}
 				finish = func(written bool) { f(ctx, written) }
 			}
-			err = prepare(ctx, s.UpdateStrategy, next, current, validate)
-			finish(err == nil)
-			return next, nil, err
+			return next, nil, prepare(ctx, s.UpdateStrategy, next, current, validate)
 		})
+	finish(err == nil)
 	switch {
 	case storage.IsNotFound(err) && s.UpdateStrategy.AllowCreateOnUpdate(ctx):
 		return nil, errUnusual

@@ -1,21 +1,16 @@
 package endpoints
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	stderrors "errors"
 	"fmt"
-	"net/http"
-	"slices"
+	goruntime "runtime"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
@@ -33,50 +28,45 @@ func (p patchStorage) Update(ctx context.Context, name string, info rest.Updated
 // patchInfo translates the errors of upstream's patches.
 type patchInfo struct{ rest.UpdatedObjectInfo }
 
-func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
-	obj, err := p.UpdatedObjectInfo.UpdatedObject(ctx, old)
+func (p patchInfo) UpdatedObject(ctx context.Context, old runtime.Object) (obj runtime.Object, err error) {
+	defer recoverMerge(&err)
+	obj, err = p.UpdatedObjectInfo.UpdatedObject(ctx, old)
 	if err != nil && ctx.Err() == nil && !stderrors.As(err, new(errors.APIStatus)) {
 		err = errors.NewBadRequest(err.Error())
 	}
 	return obj, err
 }
 
-const retainKeys = "$retainKeys"
+// errMerge is returned for a strategic merge patch on which upstream panics, since it relies on the
+// types of directives and merge keys.
+var errMerge = errors.NewBadRequest("invalid strategic merge patch: a directive or a merge key has a value of a wrong type")
 
-// checkDirectives refuses a strategic merge patch on which upstream would panic: one that retains a
-// key that is not a string.
-func checkDirectives(r *http.Request) error {
-	body, ok := r.Body.(*bufferedBody)
-	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if !ok || mediaType != string(types.StrategicMergePatchType) || !bytes.Contains(body.bytes, []byte(retainKeys)) {
-		return nil
+// recoverMerge, which is deferred, makes a panic of upstream's strategic merge an error. Other panics
+// go on.
+func recoverMerge(err *error) {
+	if mergePanics() {
+		_ = recover()
+		*err = errMerge
 	}
-	var patch any
-	if err := json.Unmarshal(body.bytes, &patch); err != nil {
-		return nil // upstream's error is more specific
-	}
-	if !retainsStrings(patch) {
-		return errors.NewBadRequest(mergepatch.ErrBadPatchFormatForRetainKeys.Error())
-	}
-	return nil
 }
 
-func retainsStrings(patch any) bool {
-	switch patch := patch.(type) {
-	case map[string]any:
-		for key, value := range patch {
-			list, ok := value.([]any)
-			if ok && key == retainKeys && slices.ContainsFunc(list, func(v any) bool { _, text := v.(string); return !text }) {
-				return false
-			}
-			if !retainsStrings(value) {
-				return false
-			}
+// mergePanics reports whether the goroutine panics in upstream's strategic merge, or in what the
+// runtime does for it.
+func mergePanics() bool {
+	var callers [32]uintptr
+	frames := goruntime.CallersFrames(callers[:goruntime.Callers(1, callers[:])])
+	panicking := false
+	for {
+		frame, more := frames.Next()
+		inRuntime := strings.HasPrefix(frame.Function, "runtime.") || strings.HasPrefix(frame.Function, "internal/runtime/")
+		if panicking && !inRuntime {
+			return strings.HasPrefix(frame.Function, "k8s.io/apimachinery/pkg/util/strategicpatch.")
 		}
-	case []any:
-		return !slices.ContainsFunc(patch, func(v any) bool { return !retainsStrings(v) })
+		panicking = panicking || frame.Function == "runtime.gopanic"
+		if !more {
+			return false
+		}
 	}
-	return true
 }
 
 // depthLimitedSerializer is a serializer that refuses documents that are nested too deep. It is for

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"flyball.dev/apiserver/resource"
@@ -63,10 +62,6 @@ func verbsFor(r *resource.Resource, admit admission.Interface) verbs {
 		scope := *r.Scope
 		scope.Serializer = depthLimitedSerializer{r.Scope.Serializer}
 		v["patch"] = func(w http.ResponseWriter, req *http.Request) {
-			if err := checkDirectives(req); err != nil {
-				responsewriters.ErrorNegotiated(err, scope.Serializer, scope.Kind.GroupVersion(), w, req)
-				return
-			}
 			handlers.PatchResource(patchStorage{storage}, &scope, admit, r.PatchTypes)(w, req)
 		}
 		usual("patch", http.StatusOK, func(ctx context.Context, w *write) (runtime.Object, error) { return w.patch(ctx, storage) })

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -89,6 +90,9 @@ func (w writer) serve(status int, usual func(context.Context, *write) (runtime.O
 		case stderrors.Is(err, errUnusual):
 			upstream(rw, r)
 		case err != nil:
+			if ended := r.Context().Err(); ended != nil { // whatever has failed for it
+				err = errors.NewTimeoutError(fmt.Sprintf("request did not complete within requested timeout - %s", ended), 0)
+			}
 			responsewriters.ErrorNegotiated(err, scope.Serializer, gv, rw, r)
 		default:
 			responsewriters.WriteObjectNegotiated(scope.Serializer, scope, gv, rw, r, status, result, false)

@@ -79,6 +79,7 @@ type watcher struct {
 	initial  []*storage.Record // to be sent first, as ADDED
 	announce bool              // with a bookmark that the initial events have been sent
 	position uint64            // the revision up to which all events were sent
+	sent     uint64            // how many events and bookmarks were sent
 }
 
 // open starts the watch, with the existing objects or after a revision.
@@ -219,6 +220,7 @@ func (w *watcher) sendEvents() error {
 		if err != nil {
 			return w.explain(err)
 		}
+		before := w.sent
 		for _, e := range events {
 			if err := w.sendEvent(e); err != nil {
 				return err
@@ -232,15 +234,25 @@ func (w *watcher) sendEvents() error {
 			timer.next(w.ctx)
 			bookmark, requested = false, false
 		}
-		if len(events) > 0 {
-			continue
+		if len(events) > 0 && w.sent > before {
+			continue // what is not flushed yet is sent with what follows
 		}
-		if last {
+		if last && len(events) == 0 {
 			return nil
 		}
 		if err := w.flush(); err != nil {
 			w.cancel()
 			return err
+		}
+		if len(events) > 0 { // there may always be more, of which none are selected
+			select {
+			case <-timer.due:
+				bookmark = true
+			case <-w.ctx.Done():
+				return w.ctx.Err()
+			default:
+			}
+			continue
 		}
 		select {
 		case <-w.drain:
@@ -305,6 +317,7 @@ func (w *watcher) send(t watch.EventType, obj runtime.Object) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
+	w.sent++
 	err := w.deliver(watch.Event{Type: t, Object: obj})
 	if err != nil {
 		w.cancel()

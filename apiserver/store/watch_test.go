@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	apistorage "k8s.io/apiserver/pkg/storage"
 
+	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
 
@@ -386,4 +387,63 @@ func TestWatchThatIsNotRead(t *testing.T) {
 			}
 		}
 	})
+}
+
+// busyBackend is a backend in which another pod is written whenever a watcher asks for events.
+type busyBackend struct {
+	*memory.Store
+	value []byte // of the other pod
+}
+
+func (b busyBackend) Watch(ctx context.Context, path string, after uint64) (storage.Watcher, error) {
+	w, err := b.Store.Watch(ctx, path, after)
+	return busyWatcher{w, b}, err
+}
+
+type busyWatcher struct {
+	storage.Watcher
+	backend busyBackend
+}
+
+func (w busyWatcher) Next() ([]*storage.Event, uint64, error) {
+	other := storage.Write{Key: "/core/pods/ns-2/web-000002", Value: w.backend.value, If: storage.Any}
+	if _, err := w.backend.Put(context.Background(), other); err != nil {
+		return nil, 0, err
+	}
+	return w.Watcher.Next()
+}
+
+// TestWatchOfOneAmongMany watches one pod while others are written all the time. Its events are
+// flushed, there are bookmarks, and the watch ends with its context.
+func TestWatchOfOneAmongMany(t *testing.T) {
+	backend := memory.New(memory.Options{})
+	t.Cleanup(func() { backend.Close() })
+	other, err := runtime.Encode(podCodec, newPod(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := podStoreOn(busyBackend{backend, other})
+	createPod(t, s, newPod(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 2100*time.Millisecond) // a bookmark comes 2 s before
+	defer cancel()
+	w := watchPods(t, ctx, s, apistorage.ListOptions{Predicate: apistorage.SelectionPredicate{
+		Label: labels.Everything(), Field: fields.OneTermEqualSelector("metadata.name", "web-000001"),
+		GetAttrs: apistorage.DefaultNamespaceScopedAttr, AllowWatchBookmarks: true,
+	}})
+	var got []string
+	w.(eventServer).ServeEvents(func(e watch.Event) error {
+		got = append(got, string(e.Type))
+		return nil
+	}, func() error {
+		if len(got) > 0 && got[len(got)-1] != "flush" {
+			got = append(got, "flush")
+		}
+		if len(got) == 4 {
+			cancel()
+		}
+		return nil
+	})
+	if want := []string{"ADDED", "flush", "BOOKMARK", "flush"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -35,6 +35,10 @@ import (
 // stored, and nothing reports an object that was charged for and then not stored.
 const resync = 5 * time.Minute
 
+// recount is when a quota is counted again whose usage was not what admission has charged. The first
+// count may have missed objects that were admitted, but not stored yet.
+const recount = time.Second
+
 // AddToManager adds the controller, which is a handler of the inventory.
 func AddToManager(mgr manager.Manager, objects *inventory.Inventory) error {
 	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper()}
@@ -91,7 +95,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: resync}, failed
 	}
 	q.Status = status
-	return reconcile.Result{RequeueAfter: resync}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
+	return reconcile.Result{RequeueAfter: recount}, errors.Join(failed, client.IgnoreNotFound(r.client.Status().Update(ctx, q)))
 }
 
 // list returns the objects of a resource in a namespace, of most of which only the metadata. It

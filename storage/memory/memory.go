@@ -106,11 +106,8 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, storage.ErrClosed
-	}
-	if s.fenced(ctx) {
-		return nil, storage.ErrFenced
+	if err := s.writable(ctx); err != nil {
+		return nil, err
 	}
 	old := s.tree.root.get(w.Key)
 	if w.If != storage.Any && w.If != revisionOf(old) {
@@ -136,11 +133,8 @@ func (s *Store) Put(ctx context.Context, w storage.Write) (*storage.Record, erro
 func (s *Store) Delete(ctx context.Context, key string, revision uint64) (*storage.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, storage.ErrClosed
-	}
-	if s.fenced(ctx) {
-		return nil, storage.ErrFenced
+	if err := s.writable(ctx); err != nil {
+		return nil, err
 	}
 	old := s.tree.root.get(key)
 	if old == nil {
@@ -182,6 +176,19 @@ func (s *Store) Close() error {
 	}
 	s.tree, s.snapshots, s.history.log, s.topics, s.checkpoint = tree{}, nil, nil, nil, nil
 	return nil
+}
+
+// writable returns the error of a write with a context: a request that has ended must not be carried
+// out, as its client was told that it was not. The lock is held.
+func (s *Store) writable(ctx context.Context) error {
+	switch {
+	case s.closed:
+		return storage.ErrClosed
+	case s.fenced(ctx):
+		return storage.ErrFenced
+	default:
+		return ctx.Err()
+	}
 }
 
 // remove deletes a record that is in the tree. The lock is held.

@@ -26,6 +26,7 @@ func Run(t *testing.T, open Open) {
 		{"Empty", testEmpty},
 		{"Write", testWrite},
 		{"Conflict", testConflict},
+		{"EndedContext", testEndedContext},
 		{"Keys", testKeys},
 		{"BeforeCommit", testBeforeCommit},
 		{"Pages", testPages},
@@ -154,6 +155,22 @@ func testWrite(t *testing.T, s storage.Store) {
 	again := put(t, s, "a", "3")
 	if again.Created != again.Revision || again.Revision <= gone.Revision {
 		t.Errorf("created again: %+v", again)
+	}
+}
+
+// testEndedContext writes with a context that has ended, which must change nothing.
+func testEndedContext(t *testing.T, s storage.Store) {
+	a := put(t, s, "a", "1")
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := s.Put(ended, storage.Write{Key: "a", Value: []byte("2"), If: storage.Any})
+	wantErr(t, "Put", err, context.Canceled)
+	_, err = s.Put(ended, storage.Write{Key: "b", If: storage.Absent})
+	wantErr(t, "Put of an absent key", err, context.Canceled)
+	_, err = s.Delete(ended, "a", storage.Any)
+	wantErr(t, "Delete", err, context.Canceled)
+	if latest, _, _ := s.Revisions(ctx); latest != a.Revision {
+		t.Errorf("ended contexts have changed the revision to %d", latest)
 	}
 }
 
