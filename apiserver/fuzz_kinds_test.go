@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -16,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
+	"flyball.dev/apiserver/authn"
 	"flyball.dev/apiserver/builtin"
 )
 
@@ -406,11 +409,28 @@ func TestBookmarksAsTables(t *testing.T) {
 	s.start()
 	defer s.stop()
 	for _, seed := range s.seeds() {
-		w := s.check(t, http.MethodGet, seed.collection,
-			"watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone",
-			"", asTable, "")
+		ctx, cancel := context.WithCancel(authn.WithUser(t.Context(), &user.DefaultInfo{Name: "fuzzer", Groups: []string{user.SystemPrivilegedGroup}}))
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, seed.collection+
+			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone", nil)
+		r.Header.Set("Accept", asTable)
+		w := &untilBookmark{ResponseRecorder: httptest.NewRecorder(), end: cancel}
+		s.server.ServeHTTP(w, r)
+		cancel()
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "BOOKMARK") {
 			t.Errorf("%s: %d %s", seed.collection, w.Code, w.Body)
 		}
 	}
+}
+
+// untilBookmark ends the watch that is written to it after a bookmark, or anything that is no watch.
+type untilBookmark struct {
+	*httptest.ResponseRecorder
+	end func()
+}
+
+func (w *untilBookmark) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "BOOKMARK") || w.Code != http.StatusOK {
+		w.end()
+	}
+	return w.ResponseRecorder.Write(p)
 }

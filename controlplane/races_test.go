@@ -109,13 +109,13 @@ func TestEvictionRace(t *testing.T) {
 // whatever others write meanwhile, and each of its updates is stored once.
 func TestOneWriterHasNoConflicts(t *testing.T) {
 	plane := start(t, controlplane.Options{WithoutControllers: true, Listen: "127.0.0.1:0"})
+	definitions := dynamic.NewForConfigOrDie(plane.Config()).Resource(
+		schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	must[*unstructured.Unstructured](t)(definitions.Create(t.Context(), decoded(t, widgets), metav1.CreateOptions{}))
 	for name, cfg := range map[string]*rest.Config{"in-process": plane.Config(), "https": must[*rest.Config](t)(
 		clientcmd.RESTConfigFromKubeConfig(plane.Kubeconfig()))} {
 		cfg.QPS = -1
 		client := dynamic.NewForConfigOrDie(cfg)
-		if name == "in-process" {
-			must[*unstructured.Unstructured](t)(client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Create(t.Context(), decoded(t, widgets), metav1.CreateOptions{}))
-		}
 		resources := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("default")
 		t.Run(name, func(t *testing.T) {
 			race(t, func(error) bool { return false }, func(n int) error {

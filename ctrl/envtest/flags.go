@@ -97,7 +97,7 @@ func (s *APIServer) withTemplates(arguments *Arguments) (*Arguments, error) {
 			err = t.Execute(&flag, s)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("Args of the API server has an invalid template %q: %w", text, err)
+			return nil, fmt.Errorf("an invalid template %q in Args of the API server: %w", text, err)
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(flag.String(), "--"), "=")
 		if ok && strings.HasPrefix(flag.String(), "--") {
