@@ -62,8 +62,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.notFound.ServeHTTP(w, r)
 		return
 	}
+	custom := served.OpenAPI != nil
 	if info.Subresource != "" {
-		custom := served.OpenAPI != nil
 		if served = served.Subresource(info.Subresource); served == nil && custom {
 			responsewriters.ErrorNegotiated(errors.NewNotFound(gvr.GroupResource(), info.Name),
 				h.serializer, gvr.GroupVersion(), w, r)
@@ -83,9 +83,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.serializer, gvr.GroupVersion(), w, r)
 		return
 	}
-	if err := h.checkMediaTypes(r, served, info.Verb); err != nil {
-		responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
-		return
+	if !custom {
+		if err := h.checkMediaTypes(r, served, info.Verb); err != nil {
+			responsewriters.ErrorNegotiated(err, h.serializer, gvr.GroupVersion(), w, r)
+			return
+		}
 	}
 	monitored(w, r, info, func(w http.ResponseWriter) {
 		if hasBody(info.Verb) {

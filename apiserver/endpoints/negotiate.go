@@ -17,13 +17,10 @@ import (
 const anyType = "*/*"
 
 // checkMediaTypes returns the error for a request whose body has no media type of a patch of the
-// resource, or whose answer can have none. kube-apiserver's router refuses those before its handlers
-// negotiate, except for custom resources, which it does not route, and for storage with media types
-// of its own.
+// built-in resource, or whose answer can have none. kube-apiserver's router refuses those before its
+// handlers negotiate, except for storage with media types of its own. Custom resources and their
+// subresources do not pass that router.
 func (h *Handler) checkMediaTypes(r *http.Request, served *resource.Resource, verb string) error {
-	if served.OpenAPI != nil {
-		return nil
-	}
 	if verb == "patch" && !anyOf(r.Header.Get("Content-Type"), served.PatchTypes) {
 		return unacceptable(http.StatusUnsupportedMediaType, "415: Unsupported Media Type")
 	}
