@@ -17,9 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	certmetrics "sigs.k8s.io/controller-runtime/pkg/certwatcher/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest/komega"
 	"sigs.k8s.io/controller-runtime/pkg/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/leaderelection/fake"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -65,7 +68,29 @@ func (s *scenario) libraries(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("namespace:", namespace.Name)
+	if err := s.testTools(ctx); err != nil {
+		return err
+	}
 	return printMetrics()
+}
+
+// testTools uses the packages for tests.
+func (s *scenario) testTools(ctx context.Context) error {
+	existing := true
+	env := &envtest.Environment{UseExistingCluster: &existing, Config: s.mgr.GetConfig()}
+	if _, err := env.Start(); err != nil {
+		return err
+	}
+	if err := env.Stop(); err != nil {
+		return err
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	memory := clientfake.NewClientBuilder().WithObjects(node).Build()
+	if err := komega.New(memory).WithContext(ctx).Update(node, func() { node.Spec.Unschedulable = true })(); err != nil {
+		return err
+	}
+	fmt.Println("fake node:", node.ResourceVersion)
+	return nil
 }
 
 // printMetrics prints the names of controller-runtime's metrics that have values.

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -159,6 +162,32 @@ func (s *scenario) request(ctx context.Context, method, url string, body []byte)
 	return response.StatusCode, string(content), err
 }
 
+// sortPatch replaces the patch in a review, whose operations are in random order, by the list of its
+// operations, ordered by their paths.
+func sortPatch(review map[string]any) error {
+	response, _ := review["response"].(map[string]any)
+	encoded, ok := response["patch"].(string)
+	if !ok {
+		return nil
+	}
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return err
+	}
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	var operations []operation
+	if err := json.Unmarshal(text, &operations); err != nil {
+		return err
+	}
+	slices.SortFunc(operations, func(a, b operation) int { return strings.Compare(a.Path, b.Path) })
+	response["patch"] = operations
+	return nil
+}
+
 // webhooks posts reviews to the webhooks. The values of JSON objects are printed sorted by key.
 func (s *scenario) webhooks(ctx context.Context) error {
 	const (
@@ -192,6 +221,9 @@ func (s *scenario) webhooks(ctx context.Context) error {
 			return fmt.Errorf("%s: %w: %s", c.path, err, body)
 		}
 		delete(answer, "metadata")
+		if err := sortPatch(answer); err != nil {
+			return fmt.Errorf("%s: %w", c.path, err)
+		}
 		sorted, err := json.Marshal(answer)
 		if err != nil {
 			return err
