@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -147,8 +148,23 @@ func (s *DefaultServer) listen(ctx context.Context) (net.Listener, error) {
 	if s.Options.Listener != nil {
 		return s.Options.Listener, nil
 	}
-	return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(s.Options.Host, strconv.Itoa(s.Options.Port)))
+	address := net.JoinHostPort(s.Options.Host, strconv.Itoa(s.Options.Port))
+	for deadline := time.Now().Add(portWait); ; {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			return listener, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(portWait / 50):
+		}
+	}
 }
+
+// portWait is how long Start waits for a port that is in use: a server of the same process whose
+// context has just ended, such as that of the test before, closes its listener a moment later.
+const portWait = time.Second
 
 // dialAddress returns the address under which this host reaches listener.
 func (s *DefaultServer) dialAddress(listener net.Listener) string {

@@ -464,3 +464,27 @@ func TestPort(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A server can be started on the port of another one as soon as that one's context has ended.
+func TestStartOnPortOfServerThatEnds(t *testing.T) {
+	certificates, listener := t.TempDir(), listen(t)
+	newAuthority(t).issue(t, certificates, "webhooks", time.Now().Add(time.Hour))
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const servers = 20
+	ended := make(chan error, servers)
+	for range servers {
+		ctx, cancel := context.WithCancel(t.Context())
+		server := webhook.NewServer(webhook.Options{CertDir: certificates, Host: "127.0.0.1", Port: port}).(*webhook.DefaultServer)
+		go func() { ended <- server.Start(ctx); cancel() }()
+		server.WaitForReady(ctx)
+		cancel()
+	}
+	for range servers {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
