@@ -117,14 +117,14 @@ type history struct {
 func counter(n int) string { return "writer-" + strconv.Itoa(n) }
 
 // write writes the i-th count of a writer, if need be several times. If the object may be replaced,
-// its absence is no error.
+// its absence is no error, nor is it that an apply, which then creates it, lacks required fields.
 func (h *history) write(ctx context.Context, n, i int, mayBeGone bool) error {
 	for {
 		result, err := h.try(ctx, n, i)
 		switch {
 		case apierrors.IsConflict(err):
 			continue
-		case mayBeGone && apierrors.IsNotFound(err):
+		case mayBeGone && (apierrors.IsNotFound(err) || apierrors.IsInvalid(err)):
 			return nil
 		case err != nil:
 			return err
