@@ -134,6 +134,9 @@ func (s *DefaultServer) Start(ctx context.Context) error {
 		}
 	})
 	listener, err := s.listen(ctx)
+	if ctx.Err() != nil && err != nil {
+		return nil // it need not listen any more
+	}
 	if err != nil {
 		return err
 	}

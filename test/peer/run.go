@@ -92,7 +92,8 @@ func (s *scratch) run(suites []*suite) (gotest.Results, error) {
 // command returns a go command in the copy.
 func (s *scratch) command(args []string) *exec.Cmd {
 	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = s.dir, gotest.ScratchEnvironment()
+	// As with controller-runtime's envtest, nothing deletes namespaces and dependents.
+	cmd.Dir, cmd.Env = s.dir, append(gotest.ScratchEnvironment(), "FLYBALL_CONTROLLERS=none")
 	return cmd
 }
 
