@@ -87,7 +87,7 @@ controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
 conversion:
-envtest: client client/config internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags
+envtest: client client/config internal/selfsigned internal/testing/controlplane log webhook webhook/conversion ../apiserver/admission ../controllers ../controlplane ../internal/apiserverflags
 envtest/komega: client
 event: client
 finalizer: client controller/controllerutil internal/reflectutil
@@ -104,6 +104,7 @@ internal/queue: internal/cause metrics
 internal/recorder: recorder
 internal/reflectutil:
 internal/representation:
+internal/selfsigned:
 internal/testing/controlplane:
 internal/testserver: client ../controlplane
 leaderelection: recorder
@@ -120,7 +121,7 @@ reconcile: client internal/cause
 recorder:
 scheme:
 source: cache client event handler internal/cause internal/objectdiff internal/queue internal/reflectutil log predicate reconcile
-webhook: certwatcher client healthz internal/aliasvar internal/httpserver log webhook/admission webhook/internal/metrics
+webhook: certwatcher client healthz internal/aliasvar internal/httpserver internal/selfsigned log webhook/admission webhook/internal/metrics
 webhook/admission: log webhook/admission/metrics webhook/internal/metrics webhook/internal/review
 webhook/admission/metrics: metrics
 webhook/authentication: log webhook/internal/review
