@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"flyball.dev/internal/podrefs"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -99,14 +100,14 @@ func (r reader) serviceAccount(ctx context.Context, node, namespace, name string
 
 func (r reader) configMap(ctx context.Context, node, namespace, name string) (bool, error) {
 	return r.anyPod(ctx, node, namespace, func(pod *corev1.Pod) bool {
-		return slices.Contains(configMapsOf(&pod.Spec), name)
+		return slices.Contains(podrefs.ConfigMaps(&pod.Spec), name)
 	})
 }
 
 // secret reports whether a pod refers to a secret, or a volume that a pod has by a claim.
 func (r reader) secret(ctx context.Context, node, namespace, name string) (bool, error) {
 	ok, err := r.anyPod(ctx, node, namespace, func(pod *corev1.Pod) bool {
-		return slices.Contains(secretsOf(&pod.Spec), name)
+		return slices.Contains(podrefs.Secrets(&pod.Spec), name)
 	})
 	if ok || err != nil {
 		return ok, err
