@@ -26,7 +26,7 @@ func (s *synchronized) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// New returns a logger that writes the messages about AppServices and all errors to w, each as one
+// New returns a logger that writes the messages of reconciles and all errors to w, each as one
 // line with one Write. It drops all other messages, which are about the runtime.
 func New(w io.Writer) logr.Logger { return logr.New(&sink{to: w}) }
 
@@ -48,8 +48,8 @@ func (s *sink) WithValues(keysAndValues ...any) logr.LogSink {
 }
 
 func (s *sink) Info(_ int, message string, keysAndValues ...any) {
-	if app, more := s.about(keysAndValues); app != "" {
-		s.write(app, message, more)
+	if object, more := s.about(keysAndValues); object != "" {
+		s.write(object, message, more)
 	}
 }
 
@@ -57,26 +57,32 @@ func (s *sink) Error(err error, message string, keysAndValues ...any) {
 	if err != nil {
 		message += ": " + err.Error()
 	}
-	app, more := s.about(keysAndValues)
-	s.write(app, message, more)
+	object, more := s.about(keysAndValues)
+	s.write(object, message, more)
 }
 
-// about returns the AppService that a message is about, and the key-value pairs of the message
-// alone.
-func (s *sink) about(keysAndValues []any) (app, more string) {
+// about returns the object that a message is about, or the name of its controller if it has none,
+// and the key-value pairs of the message alone. The object of a message that is not about a
+// reconcile is "".
+func (s *sink) about(keysAndValues []any) (object, more string) {
+	values := map[any]any{}
 	for i := 0; i+1 < len(s.values); i += 2 {
-		if s.values[i] == "AppService" {
-			app = fmt.Sprint(s.values[i+1])
+		values[s.values[i]] = s.values[i+1]
+	}
+	if _, ok := values["reconcileID"]; ok {
+		kind := values["controllerKind"]
+		if object = fmt.Sprintf("%v %v", kind, values[kind]); kind == nil || values[kind] == nil {
+			object = fmt.Sprint(values["controller"])
 		}
 	}
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
 		more += fmt.Sprintf("  %v: %v", keysAndValues[i], keysAndValues[i+1])
 	}
-	return app, more
+	return object, more
 }
 
 // write writes one line.
-func (s *sink) write(app, message, more string) {
-	line := strings.ReplaceAll(strings.TrimSpace(app+"  "+message+more), "\n", " ")
+func (s *sink) write(object, message, more string) {
+	line := strings.ReplaceAll(strings.TrimSpace(object+"  "+message+more), "\n", " ")
 	fmt.Fprintf(s.to, "%s  %s\n", time.Now().Format("15:04:05.000"), line)
 }
