@@ -32,6 +32,7 @@ import (
 	"flyball.dev/controllers/serviceaccount"
 	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/servicecidr"
+	"flyball.dev/controllers/statefulset"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
@@ -94,6 +95,7 @@ var descriptors = []descriptor{
 	{"clusterrole-aggregation", withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
+	{"statefulset", withoutOptions(statefulset.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"endpoints", withoutOptions(endpoints.AddToManager)},
 	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
@@ -158,6 +160,7 @@ func AddAll(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	mgr = newIndexingManager(mgr)
 	var shared *inventory.Inventory
 	objects := func() (_ *inventory.Inventory, err error) {
 		if shared == nil {
