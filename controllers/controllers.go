@@ -20,6 +20,7 @@ import (
 	"flyball.dev/controllers/endpointslicemirroring"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
+	"flyball.dev/controllers/localpath"
 	"flyball.dev/controllers/namespace"
 	"flyball.dev/controllers/nodelifecycle"
 	"flyball.dev/controllers/persistentvolume"
@@ -110,6 +111,9 @@ var descriptors = []descriptor{
 		return pods.AddToManager(mgr, o.Pods)
 	}},
 	{"persistentvolume-binder", withoutOptions(persistentvolume.AddToManager)},
+	{"local-path-provisioner", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
+		return localpath.AddToManager(mgr, pods.NodeName)
+	}},
 	{"validatingadmissionpolicy-status", withoutOptions(validatingadmissionpolicystatus.AddToManager)},
 	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {

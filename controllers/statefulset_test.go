@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -296,5 +297,134 @@ func TestStatefulSetReplacesPods(t *testing.T) {
 			}
 		}
 		e.wantMembers("other-1 z ready", "web-0 a ready", "web-1 a ready", "web-x z ready")
+	})
+}
+
+// TestStatefulSetClaims provisions the claims of a StatefulSet, keeps them when it is scaled down or
+// deleted, and uses them again.
+func TestStatefulSetClaims(t *testing.T) {
+	const retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		set := func() *appsv1.StatefulSet { return statefulSet(2, "a", withClaims(retain, retain)) }
+		e.create(set())
+		e.waitIdle()
+		e.wantMembers("web-0 a ready", "web-1 a ready")
+		e.wantClaims("data-web-0", "data-web-1")
+		claim := &corev1.PersistentVolumeClaim{}
+		e.must(e.Get(e.Context(), client.ObjectKey{Namespace: web.Namespace, Name: "data-web-1"}, claim))
+		if claim.Labels["app"] != "web" || claim.Labels["tier"] != "db" || *claim.Spec.StorageClassName != "standard" ||
+			claim.Annotations["volume.kubernetes.io/selected-node"] != pods.NodeName {
+			t.Errorf("labels %v, annotations %v, class %q", claim.Labels, claim.Annotations, *claim.Spec.StorageClassName)
+		}
+		if v := e.pod("web-1").Spec.Volumes[0]; v.Name != "data" || v.PersistentVolumeClaim.ClaimName != "data-web-1" {
+			t.Errorf("volume %+v", v)
+		}
+		volume := &corev1.PersistentVolume{}
+		e.must(e.Get(e.Context(), client.ObjectKey{Name: claim.Spec.VolumeName}, volume))
+		if volume.Status.Phase != corev1.VolumeBound || volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+			volume.Annotations["pv.kubernetes.io/provisioned-by"] != "rancher.io/local-path" {
+			t.Errorf("volume %+v", volume)
+		}
+
+		e.changeSet(setOfReplicas(0))
+		e.must(e.Delete(e.Context(), e.statefulSet()))
+		e.waitIdle()
+		e.wantMembers()
+		e.wantClaims("data-web-0", "data-web-1")
+		e.create(set())
+		e.waitIdle()
+		e.wantMembers("web-0 a ready", "web-1 a ready")
+		was := claim.UID
+		if e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim)); claim.UID != was {
+			t.Error("the claim is another one")
+		}
+
+		// A claim that is deleted goes when its pod does, and is created again before the pod is.
+		e.must(e.Delete(e.Context(), claim))
+		e.waitIdle()
+		e.must(e.Delete(e.Context(), e.pod("web-1")))
+		e.waitIdle()
+		e.wantMembers("web-0 a ready", "web-1 a ready")
+		e.wantClaims("data-web-0", "data-web-1")
+		if e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim)); claim.UID == was {
+			t.Error("the claim is still the same")
+		}
+		if err := e.Get(e.Context(), client.ObjectKeyFromObject(volume), volume); !apierrors.IsNotFound(err) {
+			t.Errorf("the volume of the deleted claim: %v", err)
+		}
+	})
+}
+
+// TestStatefulSetRetention deletes claims by the retention policy, which may change.
+func TestStatefulSetRetention(t *testing.T) {
+	const (
+		retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+		remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	)
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(statefulSet(3, "a", withClaims(retain, remove)))
+		e.waitIdle()
+		e.wantClaims("data-web-0 StatefulSet", "data-web-1 StatefulSet", "data-web-2 StatefulSet")
+		e.changeSet(setOfReplicas(2))
+		e.wantClaims("data-web-0 StatefulSet", "data-web-1 StatefulSet", "data-web-2 StatefulSet")
+		e.changeSet(setOfReplicas(3))
+		e.changeSet(func(set *appsv1.StatefulSet) {
+			set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled = remove
+			set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted = retain
+		})
+		e.wantClaims("data-web-0", "data-web-1", "data-web-2")
+		e.changeSet(setOfReplicas(1))
+		e.wantMembers("web-0 a ready")
+		e.wantClaims("data-web-0")
+		e.changeSet(setOfReplicas(3))
+		e.wantMembers("web-0 a ready", "web-1 a ready", "web-2 a ready")
+		e.wantClaims("data-web-0", "data-web-1", "data-web-2")
+		e.changeSet(func(set *appsv1.StatefulSet) {
+			set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted = remove
+		})
+		e.must(e.Delete(e.Context(), e.statefulSet()))
+		e.waitIdle()
+		e.wantMembers()
+		e.wantClaims()
+		volumes := &corev1.PersistentVolumeList{}
+		if e.must(e.List(e.Context(), volumes)); len(volumes.Items) > 0 {
+			t.Errorf("%d volumes are left", len(volumes.Items))
+		}
+	})
+}
+
+// TestPodsWaitForClaims creates pods before their claims and volumes.
+func TestPodsWaitForClaims(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		using := func(claim string) func(*corev1.PodSpec) {
+			return func(s *corev1.PodSpec) {
+				s.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+			}
+		}
+		unschedulable := func(reason string) string {
+			return "Pending Unschedulable: 0/1 nodes are available: " + reason + ". no new claims to deallocate, preemption: " +
+				"0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+		}
+		e.waitIdle()
+		e.create(one("p", "a", using("missing")), one("q", "a", using("many")))
+		e.waitIdle()
+		e.wantScheduled("p", unschedulable(`persistentvolumeclaim "missing" not found`))
+		e.create(newClaim("missing", "1Gi", ""))
+		many := newClaim("many", "1Gi", "standard")
+		many.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		e.create(many)
+		e.waitIdle()
+		e.wantScheduled("p", unschedulable("pod has unbound immediate PersistentVolumeClaims"))
+		e.wantScheduled("q", `Pending on "flyball"`) // the provisioner has no volumes with that access mode
+		if s := e.pod("q").Status.ContainerStatuses; len(s) != 1 || s[0].State.Waiting == nil || s[0].State.Waiting.Reason != "ContainerCreating" {
+			t.Errorf("containers %+v", s)
+		}
+		shared := newVolume("shared", "1Gi", "standard")
+		shared.Spec.AccessModes = many.Spec.AccessModes
+		e.create(newVolume("v", "1Gi", ""), shared)
+		e.waitIdle()
+		e.wantScheduled("p", `Running on "flyball"`)
+		e.wantScheduled("q", `Running on "flyball"`)
 	})
 }
