@@ -41,15 +41,16 @@ const (
 // root is the folder of the volumes' paths.
 const root = "/var/local-path-provisioner/"
 
-// AddToManager adds the provisioner. node is the node of volumes of classes that do not wait for a
-// pod.
+// AddToManager adds the provisioner, and creates the default class unless a class of its name exists.
+// node is the node of volumes of classes that do not wait for a pod.
 func AddToManager(mgr manager.Manager, node string) error {
+	// The class is created now and not when the manager starts, as claims get it when they are created.
+	if err := mgr.GetClient().Create(context.Background(), defaultClass()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("the default StorageClass: %w", err)
+	}
 	r := &reconciler{client: mgr.GetClient(), node: node,
 		//lint:ignore SA1019 external provisioners record core events
 		recorder: mgr.GetEventRecorderFor(Provisioner)}
-	if err := mgr.Add(manager.RunnableFunc(r.createDefaultClass)); err != nil {
-		return err
-	}
 	return builder.ControllerManagedBy(mgr).
 		Named("local-path-provisioner").
 		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
@@ -68,15 +69,6 @@ type reconciler struct {
 	client   client.Client
 	recorder record.EventRecorder
 	node     string
-}
-
-// createDefaultClass creates the default class, unless a class of that name exists.
-func (r *reconciler) createDefaultClass(ctx context.Context) error {
-	err := r.client.Create(ctx, defaultClass())
-	if apierrors.IsAlreadyExists(err) || ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // defaultClass returns the default StorageClass.

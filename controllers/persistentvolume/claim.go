@@ -123,6 +123,9 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		}
 		return nil, nil
 	}
+	if assigned, err := r.assignDefaultClass(ctx, claim); assigned || err != nil {
+		return nil, err // its event is the cause of another reconcile
+	}
 	class, err := r.class(ctx, claim)
 	if err != nil {
 		return nil, err
@@ -147,6 +150,24 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		r.recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 	}
 	return v, nil
+}
+
+// assignDefaultClass gives the default class to a claim that was created when there was none, and does
+// not ask for no class.
+func (r *claimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.PersistentVolumeClaim) (assigned bool, err error) {
+	if _, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok || claim.Spec.StorageClassName != nil {
+		return false, nil
+	}
+	classes := &storagev1.StorageClassList{}
+	if err := r.client.List(ctx, classes); err != nil {
+		return false, err
+	}
+	name := defaultClass(classes.Items)
+	if name == "" {
+		return false, nil
+	}
+	claim.Spec.StorageClassName = &name
+	return true, r.client.Update(ctx, claim)
 }
 
 // class returns the class of a claim, or nil if it has none or the class does not exist.
