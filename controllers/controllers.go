@@ -13,6 +13,7 @@ import (
 
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/controllers/clusterroleaggregation"
+	"flyball.dev/controllers/cronjob"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/endpoints"
@@ -20,6 +21,7 @@ import (
 	"flyball.dev/controllers/endpointslicemirroring"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
+	"flyball.dev/controllers/job"
 	"flyball.dev/controllers/namespace"
 	"flyball.dev/controllers/nodelifecycle"
 	"flyball.dev/controllers/persistentvolume"
@@ -32,6 +34,7 @@ import (
 	"flyball.dev/controllers/serviceaccount"
 	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/servicecidr"
+	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
@@ -94,6 +97,9 @@ var descriptors = []descriptor{
 	{"clusterrole-aggregation", withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
+	{"job", withoutOptions(job.AddToManager)},
+	{"cronjob", withoutOptions(cronjob.AddToManager)},
+	{"ttl-after-finished", withoutOptions(ttlafterfinished.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"endpoints", withoutOptions(endpoints.AddToManager)},
 	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
@@ -158,6 +164,7 @@ func AddAll(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	mgr = newIndexingManager(mgr)
 	var shared *inventory.Inventory
 	objects := func() (_ *inventory.Inventory, err error) {
 		if shared == nil {

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -66,7 +67,7 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	was, is := find(before, spec.Name), find(after, spec.Name)
 	restarted := is.RestartCount > was.RestartCount
-	if restarted {
+	if restarted && !crashed(&was) {
 		add(normal, "Killing", "Container %s definition changed, will be restarted", spec.Name)
 	}
 	if w := is.State.Waiting; w != nil {
@@ -81,6 +82,10 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 			add(normal, "BackOff", "Back-off pulling image %q", spec.Image)
 		case errImageNeverPull:
 			add(warning, errImageNeverPull, "%s", w.Message)
+		case crashLoopBackOffReason:
+			_, name, _ := strings.Cut(w.Message, " pod=")
+			add(warning, "BackOff", "Back-off restarting failed container %s in pod %s", spec.Name, name)
+			return events
 		default:
 			return events
 		}
