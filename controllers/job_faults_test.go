@@ -119,7 +119,9 @@ func (m *podModel) step(e env, random *rand.Rand) {
 		case 2, 3, 4:
 			p.Status.Phase = corev1.PodSucceeded
 			err = e.Status().Update(e.Context(), &p)
-			record = func() { m.succeeded[p.UID], m.indexes[p.Annotations[batchv1.JobCompletionIndexAnnotation]] = true, true }
+			record = func() {
+				m.succeeded[p.UID], m.indexes[p.Annotations[batchv1.JobCompletionIndexAnnotation]] = true, true
+			}
 		case 5:
 			err = e.Delete(e.Context(), &p, client.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion})
 		default:

@@ -37,13 +37,7 @@ const byCronJob = "cronjob.uid"
 
 // AddToManager adds the controller.
 func AddToManager(mgr manager.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &batchv1.Job{}, byCronJob, func(o client.Object) []string {
-		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind == kind.Kind {
-			return []string{string(ref.UID)}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &batchv1.Job{}, byCronJob, ownerUID); err != nil {
 		return err
 	}
 	//lint:ignore SA1019 kube-controller-manager records core events here too
@@ -56,6 +50,14 @@ func AddToManager(mgr manager.Manager) error {
 			handler.OnlyControllerOwner())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
 		Complete(r)
+}
+
+// ownerUID returns the UID of the CronJob that controls a Job.
+func ownerUID(job client.Object) []string {
+	if ref := metav1.GetControllerOfNoCopy(job); ref != nil && ref.Kind == kind.Kind {
+		return []string{string(ref.UID)}
+	}
+	return nil
 }
 
 // queue is the queue of the controller.

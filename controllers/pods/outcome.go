@@ -37,7 +37,7 @@ func outcomeOf(pod *corev1.Pod) outcome {
 	case value == Succeeded || isOfJob(pod):
 		o.terminates = true
 	}
-	if d, err := time.ParseDuration(pod.Annotations[DurationAnnotation]); err == nil {
+	if d, err := time.ParseDuration(pod.Annotations[DurationAnnotation]); err == nil && o.terminates {
 		o.after = d
 	}
 	return o
