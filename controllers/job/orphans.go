@@ -19,13 +19,16 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// addOrphans adds the controller that removes the finalizer of pods that no Job will count.
+// addOrphans adds the controller that removes the finalizer of pods that no Job will count. Pods whose
+// controller does not exist come to it when the garbage collector deletes or orphans them.
 func addOrphans(mgr manager.Manager) error {
 	r := &orphanReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
-	hasFinalizer := predicate.NewPredicateFuncs(func(o client.Object) bool { return tracked(o.(*corev1.Pod)) })
+	suspect := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return tracked(o.(*corev1.Pod)) && (metav1.GetControllerOfNoCopy(o) == nil || o.GetDeletionTimestamp() != nil)
+	})
 	return builder.ControllerManagedBy(mgr).
 		Named("job-orphan-pod").
-		For(&corev1.Pod{}, builder.WithPredicates(hasFinalizer)).
+		For(&corev1.Pod{}, builder.WithPredicates(suspect)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.trackedPods), builder.WithPredicates(ends)).
 		Complete(r)
 }
