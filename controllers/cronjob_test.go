@@ -80,8 +80,8 @@ func (e env) wantJobs(active int, times ...string) {
 	}
 }
 
-// at sleeps until the given time, in hours and minutes of the day, and until the controllers are idle.
-// A bubble starts at midnight.
+// at sleeps until the given time, in hours and minutes of the day, and until the controllers are
+// idle. A bubble starts at midnight.
 func (e env) at(clock string) {
 	e.Helper()
 	t, err := time.Parse("15:04", clock)

@@ -26,8 +26,8 @@ import (
 	"flyball.dev/ctrl/metrics/server"
 )
 
-// faults is a transport that fails writes at random: before they reach the server, or after, so that
-// they were executed. After half of them the controller stops.
+// faults is a transport that fails writes at random: before they reach the server, or after, so
+// that they were executed. After half of them the controller stops.
 type faults struct {
 	http.RoundTripper
 	mu     sync.Mutex
@@ -133,8 +133,8 @@ func (m *podModel) step(e env, random *rand.Rand) {
 	}
 }
 
-// TestJobCountsEachPodOnce runs a controller whose writes fail, and which is restarted again and again,
-// beside pods that end at random: the status counts what the pods did.
+// TestJobCountsEachPodOnce runs a controller whose writes fail, and which is restarted again and
+// again, beside pods that end at random: the status counts what the pods did.
 func TestJobCountsEachPodOnce(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

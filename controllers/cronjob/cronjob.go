@@ -1,8 +1,8 @@
 // Package cronjob creates the Jobs of CronJobs at the times of their schedules.
 //
 // What is to be done is a pure function of the CronJob, its Jobs and the time. The name of a Job is
-// determined by its time, so it is not created twice, and its annotation tells a controller that has
-// stopped before it could update the status that the time has been served.
+// determined by its time, so it is not created twice, and its annotation tells a controller that
+// has stopped before it could update the status that the time has been served.
 package cronjob
 
 import (
@@ -63,7 +63,8 @@ func ownerUID(job client.Object) []string {
 // queue is the queue of the controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// events enqueues CronJobs that were created or updated, and notes when their schedules were changed.
+// events enqueues CronJobs that were created or updated, and notes when their schedules were
+// changed.
 func (r *reconciler) events() handler.EventHandler {
 	add := func(o client.Object, q queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
@@ -117,11 +118,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: p.after}, err
 }
 
-// jobs returns the Jobs that a CronJob owns, and those in its status that exist. Those that are not in
-// the cache are asked for.
+// jobs returns the Jobs that a CronJob owns, and those in its status that exist. Those that are not
+// in the cache are asked for.
 func (r *reconciler) jobs(ctx context.Context, cj *batchv1.CronJob) ([]*batchv1.Job, error) {
 	list := &batchv1.JobList{}
-	if err := r.client.List(ctx, list, client.InNamespace(cj.Namespace), client.MatchingFields{byCronJob: string(cj.UID)}); err != nil {
+	if err := r.client.List(ctx, list, client.InNamespace(cj.Namespace),
+		client.MatchingFields{byCronJob: string(cj.UID)}); err != nil {
 		return nil, err
 	}
 	var jobs []*batchv1.Job

@@ -41,9 +41,9 @@ func (p *plan) event(kind, reason, format string, args ...any) {
 	p.events = append(p.events, event{kind, reason, fmt.Sprintf(format, args...)})
 }
 
-// planFor returns what is to be done for a CronJob. jobs are those that it owns or that are active in
-// its status; an active one that is not among them does not exist. changed is when the schedule was
-// changed, or the zero time. It does not change the arguments.
+// planFor returns what is to be done for a CronJob. jobs are those that it owns or that are active
+// in its status; an active one that is not among them does not exist. changed is when the schedule
+// was changed, or the zero time. It does not change the arguments.
 func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *plan {
 	p := &plan{status: *cj.Status.DeepCopy()}
 	for _, job := range jobs {
@@ -77,7 +77,8 @@ func (p *plan) observe(cj *batchv1.CronJob, job *batchv1.Job) {
 	case finished == nil && !active && own:
 		p.status.Active = append(p.status.Active, reference(job))
 	case finished == nil && !active:
-		p.event(corev1.EventTypeWarning, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", job.Name)
+		p.event(corev1.EventTypeWarning, "UnexpectedJob",
+			"Saw a job that the controller did not create or forgot: %s", job.Name)
 	case finished != nil && active:
 		p.status.Active = slices.DeleteFunc(p.status.Active, func(r corev1.ObjectReference) bool { return r.UID == job.UID })
 		p.event(corev1.EventTypeNormal, "SawCompletedJob", "Saw completed job: %s, condition: %v", job.Name, finished.Type)

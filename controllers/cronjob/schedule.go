@@ -16,7 +16,8 @@ type schedule struct {
 	zone *time.Location
 }
 
-// parseSchedule returns the schedule of a CronJob. A schedule without a time zone is in the local one.
+// parseSchedule returns the schedule of a CronJob. A schedule without a time zone is in the local
+// one.
 func parseSchedule(cj *batchv1.CronJob) (schedule, error) {
 	if strings.Contains(cj.Spec.Schedule, "TZ") {
 		return schedule{}, errors.New("the time zone must be in timeZone")
@@ -41,8 +42,8 @@ func parseSchedule(cj *batchv1.CronJob) (schedule, error) {
 // errNever is the error for a schedule such as the 31st of February.
 var errNever = errors.New("it never occurs")
 
-// last returns the last time of the schedule that is after since and not after now, or the zero time
-// if there is none.
+// last returns the last time of the schedule that is after since and not after now, or the zero
+// time if there is none.
 func (s schedule) last(since, now time.Time) (time.Time, error) {
 	first := s.Next(since)
 	if first.IsZero() {

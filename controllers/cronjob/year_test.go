@@ -17,8 +17,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// TestYear runs a daily CronJob for a year in a time zone with daylight saving time. Each of its Jobs
-// is complete before the next one.
+// TestYear runs a daily CronJob for a year in a time zone with daylight saving time. Each of its
+// Jobs is complete before the next one.
 func TestYear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zone := "Europe/Berlin"

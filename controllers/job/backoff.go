@@ -46,7 +46,8 @@ type backoff struct {
 	failures    []failure // in the order of their times
 }
 
-// with returns the backoff after some pods have terminated. Pods that it has already change nothing.
+// with returns the backoff after some pods have terminated. Pods that it has already change
+// nothing.
 func (b backoff) with(succeeded, failed []*corev1.Pod) backoff {
 	for _, p := range succeeded {
 		if at := finishTime(p); at.After(b.lastSuccess) {

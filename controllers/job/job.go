@@ -1,12 +1,13 @@
-// Package job runs the pods of Jobs to completion: it creates them, replaces those that fail, counts
-// those that succeed and fail, and sets the conditions of Jobs that have succeeded or failed.
+// Package job runs the pods of Jobs to completion: it creates them, replaces those that fail,
+// counts those that succeed and fail, and sets the conditions of Jobs that have succeeded or
+// failed.
 //
 // An observation is a Job with its pods; a plan, what is to be done with the pods, and the next
-// status are pure functions of it. A reconcile executes the plan, writes the status, and then removes
-// the finalizer of the pods that the status has; the changes that it makes trigger the next one. How
-// each pod is counted exactly once, across restarts and failed writes, is said at the method track.
-// Only the failures of pods that do not exist any more, which delay the creation of further pods, are
-// kept in memory.
+// status are pure functions of it. A reconcile executes the plan, writes the status, and then
+// removes the finalizer of the pods that the status has; the changes that it makes trigger the next
+// one. How each pod is counted exactly once, across restarts and failed writes, is said at the
+// method track. Only the failures of pods that do not exist any more, which delay the creation of
+// further pods, are kept in memory.
 package job
 
 import (
@@ -161,7 +162,8 @@ func (r *reconciler) managePods(ctx context.Context, o *observation, p plan) ([]
 	})
 }
 
-// updateStatus updates the status of a Job if it has changed, and records events about its progress.
+// updateStatus updates the status of a Job if it has changed, and records events about its
+// progress.
 func (r *reconciler) updateStatus(ctx context.Context, job *batchv1.Job, status batchv1.JobStatus) error {
 	if equality.Semantic.DeepEqual(status, job.Status) {
 		return nil
@@ -183,7 +185,8 @@ type jobEvent struct{ kind, reason, message string }
 // progress returns the events about the change of a Job's status.
 func progress(before, after *batchv1.Job) []jobEvent {
 	var events []jobEvent
-	was, is := jobstate.Condition(before, batchv1.JobSuspended) != nil, jobstate.Condition(after, batchv1.JobSuspended) != nil
+	was := jobstate.Condition(before, batchv1.JobSuspended) != nil
+	is := jobstate.Condition(after, batchv1.JobSuspended) != nil
 	switch {
 	case is && !was:
 		events = append(events, jobEvent{corev1.EventTypeNormal, "Suspended", "Job suspended"})

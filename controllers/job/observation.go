@@ -172,9 +172,9 @@ func terminatingPods(pods []*corev1.Pod) []*corev1.Pod {
 	return list
 }
 
-// verdict returns the condition FailureTarget or SuccessCriteriaMet of a Job that is to have no more
-// pods, or nil. A verdict in the status is final. A Job may satisfy several criteria at once; those
-// for its failure come first.
+// verdict returns the condition FailureTarget or SuccessCriteriaMet of a Job that is to have no
+// more pods, or nil. A verdict in the status is final. A Job may satisfy several criteria at once;
+// those for its failure come first.
 func (o *observation) verdict() *batchv1.JobCondition {
 	for _, t := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobFailureTarget} {
 		if c := jobstate.Condition(o.job, t); c != nil {
@@ -202,7 +202,8 @@ func (o *observation) verdict() *batchv1.JobCondition {
 	case !indexed(o.job):
 		return nil
 	case spec.MaxFailedIndexes != nil && o.failedIndexes.count() > int(*spec.MaxFailedIndexes):
-		return fail(batchv1.JobReasonMaxFailedIndexesExceeded, "Job has exceeded the specified maximal number of failed indexes")
+		return fail(batchv1.JobReasonMaxFailedIndexesExceeded,
+			"Job has exceeded the specified maximal number of failed indexes")
 	case len(o.failedIndexes) > 0 && o.failedIndexes.count()+o.completed.count() >= o.completions():
 		return fail(batchv1.JobReasonFailedIndexes, "Job has failed indexes")
 	}
@@ -213,8 +214,9 @@ func (o *observation) verdict() *batchv1.JobCondition {
 	return nil
 }
 
-// completion returns the condition SuccessCriteriaMet if enough pods have succeeded and none of these
-// pods is active, or nil. Of a work queue, which has no number of completions, one success is enough.
+// completion returns the condition SuccessCriteriaMet if enough pods have succeeded and none of
+// these pods is active, or nil. Of a work queue, which has no number of completions, one success is
+// enough.
 func (o *observation) completion(pods []*corev1.Pod) *batchv1.JobCondition {
 	want := 1
 	if o.job.Spec.Completions != nil {

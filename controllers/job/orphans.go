@@ -19,8 +19,8 @@ import (
 	"flyball.dev/ctrl/reconcile"
 )
 
-// addOrphans adds the controller that removes the finalizer of pods that no Job will count. Pods whose
-// controller does not exist come to it when the garbage collector deletes or orphans them.
+// addOrphans adds the controller that removes the finalizer of pods that no Job will count. Pods
+// whose controller does not exist come to it when the garbage collector deletes or orphans them.
 func addOrphans(mgr manager.Manager) error {
 	r := &orphanReconciler{client: mgr.GetClient(), live: mgr.GetAPIReader()}
 	suspect := predicate.NewPredicateFuncs(func(o client.Object) bool {
@@ -81,8 +81,8 @@ func (r *orphanReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	return reconcile.Result{}, removeFinalizer(ctx, r.client, pod, true)
 }
 
-// isOrphan reports whether no Job will count a pod: it has no controller, or its Job does not exist,
-// has finished, or would release the pod if that were not being deleted.
+// isOrphan reports whether no Job will count a pod: it has no controller, or its Job does not
+// exist, has finished, or would release the pod if that were not being deleted.
 func isOrphan(ctx context.Context, reader client.Reader, pod *corev1.Pod) (bool, error) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {

@@ -86,8 +86,8 @@ func is(kind batchv1.JobConditionType, reason string) func(*batchv1.Job) {
 }
 
 // pods parses a list of pods such as "a:running b:failed@20 c/3:succeeded d:running-": the UID, the
-// index, the phase, for how many seconds the pod has ended, a - if it has no finalizer, and a ! if it is
-// terminating.
+// index, the phase, for how many seconds the pod has ended, a - if it has no finalizer, and a ! if
+// it is terminating.
 func pods(list string) (all []*corev1.Pod) {
 	for text := range strings.FieldsSeq(list) {
 		name, state, _ := strings.Cut(text, ":")

@@ -15,9 +15,9 @@ import (
 // below some 20 KB.
 const maxUncounted = 500
 
-// track returns the status of the Job with these pods, after the plan for them was executed, and the
-// pods that may lose their finalizer as soon as that status is written. verdict is as in [plan], or
-// the completion.
+// track returns the status of the Job with these pods, after the plan for them was executed, and
+// the pods that may lose their finalizer as soon as that status is written. verdict is as in
+// [plan], or the completion.
 //
 // Each terminated pod goes through these steps, each of which is one write. Wherever the controller
 // stops, the next one goes on from there, and the sum of the counter, the uncounted pods and the
@@ -28,8 +28,8 @@ const maxUncounted = 500
 //  3. The pod has lost the finalizer, and may be deleted by anyone.
 //  4. The UID leaves the status, and the counter is incremented, in the same update.
 //
-// For pods that have succeeded in an indexed Job, the index in status.completedIndexes, which cannot
-// be added twice, takes the place of the UID.
+// For pods that have succeeded in an indexed Job, the index in status.completedIndexes, which
+// cannot be added twice, takes the place of the UID.
 func (o *observation) track(verdict *batchv1.JobCondition, pods []*corev1.Pod) (batchv1.JobStatus, []*corev1.Pod) {
 	status := *o.job.Status.DeepCopy()
 	if status.UncountedTerminatedPods == nil {

@@ -52,8 +52,8 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
-// TestContainersThatTerminate follows a pod through its steps, each at the time that the one before it
-// says.
+// TestContainersThatTerminate follows a pod through its steps, each at the time that the one before
+// it says.
 func TestContainersThatTerminate(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -117,7 +117,8 @@ func TestRestartEvents(t *testing.T) {
 	}
 }
 
-// TestKilledPods: a pod with a finalizer fails when it is deleted, before its deletion is completed.
+// TestKilledPods: a pod with a finalizer fails when it is deleted, before its deletion is
+// completed.
 func TestKilledPods(t *testing.T) {
 	finalizer := func(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} }
 	p := pod(reported(true, now), terminating(30), finalizer)

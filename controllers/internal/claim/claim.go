@@ -100,8 +100,8 @@ func checkOwner(ctx context.Context, live client.Reader, owner client.Object, ki
 	return err
 }
 
-// finalizers has the finalizer of the objects that a kind of owner owns. They are given it when they
-// are adopted, and lose it when they are released.
+// finalizers has the finalizer of the objects that a kind of owner owns. They are given it when
+// they are adopted, and lose it when they are released.
 var finalizers = map[schema.GroupVersionKind]string{
 	batchv1.SchemeGroupVersion.WithKind("Job"): batchv1.JobTrackingFinalizer,
 }
@@ -119,8 +119,8 @@ func withoutFinalizer(list []string, finalizer string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(f string) bool { return f == finalizer })
 }
 
-// patchOwnerReferences replaces the owner references and the finalizers of o, unless it has changed,
-// and updates o with the response.
+// patchOwnerReferences replaces the owner references and the finalizers of o, unless it has
+// changed, and updates o with the response.
 func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference,
 	finalizers []string) error {
 	metadata := map[string]any{
