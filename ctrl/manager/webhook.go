@@ -39,7 +39,5 @@ func (m *manager) attach(server webhook.Server) {
 			HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
 		})
 	}
-	// The transport of a control plane in this process says so.
-	transport, ok := m.GetConfig().Transport.(interface{ InProcess() bool })
-	managed.Attach(newClient, ok && transport.InProcess())
+	managed.Attach(newClient, inProcess(m.GetConfig()))
 }

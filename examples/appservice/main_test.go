@@ -9,13 +9,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
+	ctrlconfig "flyball.dev/ctrl/config"
 	appv1 "flyball.dev/examples/appservice/api/v1"
 	"flyball.dev/examples/appservice/internal/await"
 	"flyball.dev/examples/appservice/internal/operator"
@@ -30,6 +38,66 @@ func TestTour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestNoWarnings lets hours pass between what may happen to an AppService. The option Development finds
+// nothing wrong.
+func TestNoWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane, err := controlplane.Start(context.WithoutCancel(t.Context()), controlplane.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer plane.Stop()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(install(t.Context(), plane.Config()))
+		mgr, err := operator.New(plane.Config(), operator.Options{
+			MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, Logger: logr.Discard(),
+			Change: func(o *ctrl.Options) {
+				o.LeaderElectionNamespace = "default"
+				o.OnWarning = func(w ctrlconfig.Warning) { t.Error(w) }
+			},
+		})
+		must(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- operator.Run(ctx, mgr) }()
+		defer func() { cancel(); must(<-done) }()
+
+		c, err := client.New(plane.Config(), client.Options{Scheme: mgr.GetScheme(), FieldOwner: "kubectl-edit"})
+		must(err)
+		app := &appv1.AppService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/backup"}},
+			Spec:       appv1.AppServiceSpec{Image: "nginx:1.29", Replicas: 2},
+		}
+		must(c.Create(ctx, app))
+		deployment := &appsv1.Deployment{ObjectMeta: app.ObjectMeta}
+		merge := func(obj client.Object, patch string) {
+			t.Helper()
+			must(c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(patch))))
+		}
+		for _, step := range []func(){
+			func() { merge(app, `{"spec":{"replicas":4}}`) },
+			func() { merge(deployment, `{"spec":{"replicas":9}}`) },
+			func() { merge(deployment, `{"spec":{"replicas":7}}`) },
+			func() { must(c.Delete(ctx, deployment)) },
+			func() { merge(app, `{"spec":{"image":"nginx:1.30"}}`) },
+			func() { must(c.Delete(ctx, app)) },
+			func() { merge(app, `{"metadata":{"finalizers":null}}`) },
+		} {
+			time.Sleep(time.Minute)
+			step()
+		}
+		time.Sleep(time.Hour)
+		if err := c.Get(ctx, client.ObjectKeyFromObject(app), app); !apierrors.IsNotFound(err) {
+			t.Errorf("the AppService was not deleted: %v", err)
+		}
+	})
 }
 
 // TestLocally runs the command without flags, and stops it when the sample is ready.

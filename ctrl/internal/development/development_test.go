@@ -1,0 +1,140 @@
+package development
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/config"
+)
+
+func TestBounded(t *testing.T) {
+	b := newBounded[int, int](3)
+	for i := range 100 {
+		b.put(i, i)
+		b.put(i, -i)
+	}
+	b.delete(98)
+	b.put(98, 1)
+	if len(b.entries) > 3 || len(b.order) != 3 || !b.has(99) || b.has(3) {
+		t.Errorf("%+v", b)
+	}
+	if v, ok := b.get(99); v != -99 || !ok {
+		t.Error(v, ok)
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchedule()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		var got []string
+		began := time.Now()
+		add := func(delay time.Duration, name string) {
+			s.after(delay, func() { got = append(got, fmt.Sprint(name, " ", time.Since(began))) })
+		}
+		add(2*time.Second, "c")
+		add(time.Second, "a")
+		add(time.Second, "b")
+		go func() { defer close(ended); s.run(ctx) }()
+		time.Sleep(time.Minute)
+		add(time.Hour, "e")
+		add(time.Second, "d")
+		time.Sleep(2 * time.Hour)
+		cancel()
+		<-ended
+		if want := []string{"a 1s", "b 1s", "c 2s", "d 1m1s", "e 1h1m0s"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		// Nobody takes what is added now, but it does not grow.
+		for range 2 * maxScheduled {
+			s.after(time.Second, func() {})
+		}
+		if len(s.pending) != maxScheduled {
+			t.Error(len(s.pending))
+		}
+	})
+}
+
+func TestReportsOnce(t *testing.T) {
+	var got []config.Warning
+	r := newReports(logr.Discard(), func(w config.Warning) { got = append(got, w) })
+	for range 2 {
+		for _, field := range []string{"a", "b"} {
+			for _, writer := range []string{"x", "y"} {
+				r.add(config.Warning{Check: config.CheckFights, Field: field, Writer: writer})
+			}
+		}
+	}
+	if len(got) != 4 {
+		t.Fatalf("%d warnings instead of 4: %v", len(got), got)
+	}
+	for i := range 2 * maxReports {
+		r.add(config.Warning{Check: config.CheckOwners, Object: types.NamespacedName{Name: fmt.Sprint(i)}})
+	}
+	if len(got) != 4+maxReports || len(r.reported) != len(got) {
+		t.Errorf("%d warnings of two checks", len(got))
+	}
+}
+
+func TestManagerOfChange(t *testing.T) {
+	entry := func(manager, fields string, seconds int64) metav1.ManagedFieldsEntry {
+		at := metav1.Unix(seconds, 0)
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: "Update", APIVersion: "v1", Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	const a, ab, none = `{"f:data":{"f:a":{}}}`, `{"f:data":{"f:a":{},"f:b":{}}}`, `{}`
+	for name, c := range map[string]struct {
+		before, after []metav1.ManagedFieldsEntry
+		want          string
+	}{
+		"a new one":                      {entries(entry("x", a, 1)), entries(entry("x", a, 1), entry("y", ab, 1)), "y"},
+		"a later one":                    {entries(entry("x", a, 1), entry("y", ab, 1)), entries(entry("x", a, 2), entry("y", ab, 1)), "x"},
+		"one that gains in its second":   {entries(entry("x", a, 1), entry("y", ab, 1)), entries(entry("x", ab, 1), entry("y", a, 1)), "x"},
+		"the same value in its second":   {entries(entry("x", a, 1), entry("y", a, 1)), entries(entry("x", a, 1), entry("y", a, 1)), ""},
+		"one that only loses":            {entries(entry("x", ab, 1), entry("y", a, 2)), entries(entry("x", none, 1), entry("y", a, 2)), "y"},
+		"several writes, the last of y":  {entries(entry("x", a, 1)), entries(entry("x", a, 2), entry("y", ab, 3)), "y"},
+		"several writes in one second":   {entries(), entries(entry("x", a, 2), entry("y", ab, 2)), ""},
+		"no managed fields":              {nil, nil, ""},
+		"managed fields that are broken": {entries(entry("x", "{", 1)), entries(entry("x", "[", 1)), "x"},
+	} {
+		before, after := &metav1.ObjectMeta{ManagedFields: c.before}, &metav1.ObjectMeta{ManagedFields: c.after}
+		if got := managerOfChange(before, after); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func entries(e ...metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry { return e }
+
+func TestTurns(t *testing.T) {
+	a, b, c := writer{own: true, controller: "a"}, writer{manager: "b"}, writer{manager: "c"}
+	for name, test := range map[string]struct {
+		writers []writer
+		pause   time.Duration
+		want    int
+	}{
+		"one":              {[]writer{a, a, a, a}, 0, 0},
+		"in turn":          {[]writer{a, b, a, b, a}, time.Minute, 3},
+		"with repetitions": {[]writer{a, a, b, b, a, b}, 0, 2},
+		"too slowly":       {[]writer{a, b, a, b, a}, time.Hour, 0},
+		"three":            {[]writer{a, b, c, a, b, c}, 0, 0},
+	} {
+		var got turns
+		now := time.Unix(1e9, 0)
+		for _, w := range test.writers {
+			now = now.Add(test.pause)
+			got = got.next(w, now)
+		}
+		if got.count != test.want {
+			t.Errorf("%s: %d, want %d", name, got.count, test.want)
+		}
+	}
+}
