@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,16 @@ func (l *lab) expect(check string, texts ...string) {
 	}
 }
 
+// quiet checks that there was no warning.
+func (l *lab) quiet() {
+	l.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.warnings) > 0 {
+		l.Error("unexpected warnings")
+	}
+}
+
 // reconciler is what an operator does.
 type reconciler func(ctx context.Context, c client.Client, req reconcile.Request) (reconcile.Result, error)
 
@@ -119,6 +130,8 @@ func (l *lab) operator(obj client.Object, r reconciler, change ...func(*manager.
 		Logger:     logr.Discard(),
 		OnWarning:  l.warned,
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		// A reconciler may sleep for minutes.
+		GracefulShutdownTimeout: ptr.To(time.Hour),
 	}
 	for _, c := range change {
 		c(&options)
@@ -221,10 +234,10 @@ func TestWarningFightWithAnotherManager(t *testing.T) {
 
 func TestWarningFightOfTwoControllers(t *testing.T) {
 	inLab(t, func(l *lab) {
-		writes := 0
+		var writes atomic.Int32
 		limited := func(r reconciler) reconciler {
 			return func(ctx context.Context, c client.Client, req reconcile.Request) (reconcile.Result, error) {
-				if writes++; writes > 100 {
+				if writes.Add(1) > 100 {
 					return reconcile.Result{}, nil
 				}
 				time.Sleep(time.Second)
@@ -249,9 +262,7 @@ func TestNoWarningOfSelfHealing(t *testing.T) {
 			l.must(l.user.Patch(l.ctx, web(), client.RawPatch("application/merge-patch+json", []byte(`{"data":{"mode":"theirs"}}`))))
 		}
 		time.Sleep(time.Hour)
-		if len(l.warnings) > 0 {
-			l.Error("unexpected warnings")
-		}
+		l.quiet()
 	})
 }
 
@@ -293,9 +304,7 @@ func TestWarningOwners(t *testing.T) {
 				l.must(l.user.Create(l.ctx, web()))
 				time.Sleep(time.Minute)
 				if c.want == nil {
-					if len(l.warnings) > 0 {
-						l.Error("unexpected warnings")
-					}
+					l.quiet()
 					return
 				}
 				l.expect(config.CheckOwners, append(c.want, "metadata.ownerReferences", `controller "broken"`)...)
@@ -314,9 +323,7 @@ func TestNoWarningOfDeletedOwner(t *testing.T) {
 		})
 		l.must(l.user.Create(l.ctx, web()))
 		time.Sleep(time.Minute)
-		if len(l.warnings) > 0 {
-			l.Error("unexpected warnings")
-		}
+		l.quiet()
 		l.must(l.user.Get(l.ctx, client.ObjectKey{Namespace: "default", Name: "child"}, &corev1.Secret{}))
 	})
 }
@@ -351,6 +358,10 @@ func TestWarningFinalizers(t *testing.T) {
 		"still being cleaned up": {func(context.Context, client.Client, *corev1.ConfigMap) (reconcile.Result, error) {
 			return reconcile.Result{RequeueAfter: time.Minute}, nil
 		}, false},
+		"still running": {func(context.Context, client.Client, *corev1.ConfigMap) (reconcile.Result, error) {
+			time.Sleep(5 * time.Minute)
+			return reconcile.Result{RequeueAfter: time.Minute}, nil
+		}, false},
 		"removed": {func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (reconcile.Result, error) {
 			controllerutil.RemoveFinalizer(cm, finalizer)
 			return reconcile.Result{}, c.Update(ctx, cm)
@@ -365,8 +376,8 @@ func TestWarningFinalizers(t *testing.T) {
 				time.Sleep(time.Hour)
 				if c.want {
 					l.expect(config.CheckFinalizers, "ConfigMap default/web: metadata.finalizers[example.com/cleanup]", "this operator")
-				} else if len(l.warnings) > 0 {
-					l.Error("unexpected warnings")
+				} else {
+					l.quiet()
 				}
 			})
 		})
@@ -410,8 +421,8 @@ func TestWarningStatus(t *testing.T) {
 				time.Sleep(time.Hour)
 				if c.want != "" {
 					l.expect(config.CheckStatus, "Deployment.apps default/web: status.observedGeneration", `controller "broken"`, c.want)
-				} else if len(l.warnings) > 0 {
-					l.Error("unexpected warnings")
+				} else {
+					l.quiet()
 				}
 			})
 		})
@@ -486,8 +497,8 @@ func TestWarningAdoption(t *testing.T) {
 				time.Sleep(time.Hour)
 				if c.want != "" {
 					l.expect(config.CheckAdoption, "Secret default/s: metadata.ownerReferences", `controller "broken"`, c.want)
-				} else if len(l.warnings) > 0 {
-					l.Error("unexpected warnings")
+				} else {
+					l.quiet()
 				}
 			})
 		})
@@ -548,9 +559,7 @@ func TestNoWarningOfRetries(t *testing.T) {
 			})
 		})
 		time.Sleep(time.Hour)
-		if len(l.warnings) > 0 {
-			l.Error("unexpected warnings")
-		}
+		l.quiet()
 	})
 }
 
@@ -625,6 +634,27 @@ func TestDevelopmentDefault(t *testing.T) {
 				l.Errorf("%s: %v", name, got)
 			}
 		}
+	})
+}
+
+// TestWarningAfterInformerIsReplaced: an informer that was removed and is created again is observed.
+func TestWarningAfterInformerIsReplaced(t *testing.T) {
+	inLab(t, func(l *lab) {
+		mgr := l.operator(web(), func(context.Context, client.Client, reconcile.Request) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		})
+		_, err := mgr.GetCache().GetInformer(l.ctx, &corev1.Secret{})
+		l.must(err)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", Finalizers: []string{finalizer}}}
+		l.must(l.user.Create(l.ctx, secret))
+		l.must(l.user.Patch(l.ctx, secret, client.RawPatch("application/merge-patch+json", []byte(`{"stringData":{"p":"`+secretValue+`"}}`))))
+		time.Sleep(time.Minute)
+		l.must(mgr.GetCache().RemoveInformer(l.ctx, secret))
+		_, err = mgr.GetCache().GetInformer(l.ctx, secret)
+		l.must(err)
+		l.must(l.user.Delete(l.ctx, secret))
+		time.Sleep(time.Hour)
+		l.expect(config.CheckFinalizers, "Secret default/s")
 	})
 }
 

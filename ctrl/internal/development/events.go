@@ -36,7 +36,8 @@ type handler struct {
 }
 
 // observes reports whether this is the informer of the kind whose events count: the typed one rather
-// than the unstructured one, and that rather than the one with only metadata.
+// than the unstructured one, and that rather than the one with only metadata. An informer replaces
+// the one before it, which was removed from the cache.
 func (h *handler) observes(obj client.Object) bool {
 	if h.rank == 0 {
 		h.rank = rankOf(obj)
@@ -44,7 +45,8 @@ func (h *handler) observes(obj client.Object) bool {
 	i := &h.monitor.informers
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if now := i.current[h.gvk.GroupKind()]; now == nil || now.rank < h.rank {
+	now := i.current[h.gvk.GroupKind()]
+	if now == nil || now.rank < h.rank || now.rank == h.rank && now.gvk == h.gvk {
 		i.current[h.gvk.GroupKind()] = h
 	}
 	return i.current[h.gvk.GroupKind()] == h

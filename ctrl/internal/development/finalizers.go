@@ -15,9 +15,14 @@ import (
 	"flyball.dev/ctrl/config"
 )
 
-// finalizerGrace is how long an object may be terminating. As long as its reconciler fails or is to
-// be called again, that begins anew.
-const finalizerGrace = 2 * time.Minute
+const (
+	// finalizerGrace is how long an object may be terminating. As long as its reconciler fails or is to
+	// be called again, that begins anew.
+	finalizerGrace = 2 * time.Minute
+	// unreconciledGrace is the same for an object without a reconcile of that name: one may still be
+	// running, or the request of its owner handles it.
+	unreconciledGrace = 10 * time.Minute
+)
 
 // finalizers are the objects that are terminating.
 type finalizers struct {
@@ -26,9 +31,11 @@ type finalizers struct {
 
 // termination is an object that waits for its finalizers.
 type termination struct {
-	uid types.UID
-	// busy is set if the last reconcile of a request with its name failed, or is to be repeated.
-	busy bool
+	uid   types.UID
+	since time.Time
+	// reconciled is set if a reconcile of a request with its name has ended since, and busy if the last
+	// one failed or is to be repeated.
+	reconciled, busy bool
 }
 
 func newFinalizers() finalizers { return finalizers{newBounded[objectID, termination](maxTracked)} }
@@ -41,7 +48,7 @@ func terminating(obj client.Object) bool {
 func (f *finalizers) reconciled(request types.NamespacedName, done bool) {
 	for id, t := range f.tracked.entries {
 		if id.NamespacedName == request {
-			t.busy = !done
+			t.reconciled, t.busy = true, !done
 			f.tracked.put(id, t)
 		}
 	}
@@ -52,7 +59,7 @@ func (m *Monitor) trackFinalizers(gvk schema.GroupVersionKind, id objectID, uid 
 	if t, ok := m.finalizers.tracked.get(id); ok && t.uid == uid {
 		return
 	}
-	m.finalizers.tracked.put(id, termination{uid: uid})
+	m.finalizers.tracked.put(id, termination{uid: uid, since: time.Now()})
 	m.schedule.after(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
 }
 
@@ -62,7 +69,7 @@ func (m *Monitor) checkFinalizers(gvk schema.GroupVersionKind, id objectID, uid 
 	if !ok || t.uid != uid {
 		return
 	}
-	if t.busy {
+	if t.busy || !t.reconciled && time.Since(t.since) < unreconciledGrace {
 		m.schedule.after(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
 		return
 	}
@@ -98,7 +105,7 @@ func (m *Monitor) checkFinalizer(gvk schema.GroupVersionKind, id objectID, obj *
 	default:
 		return
 	}
-	w.Message = "The object has been terminating for minutes: nobody removes the finalizer, and its reconciler is at rest. " +
+	w.Message = "The object has been terminating for minutes: nobody removes the finalizer, and no reconcile of it is planned. " +
 		"Handle the deletion before everything else in Reconcile, and remove the finalizer when the cleanup has succeeded"
 	m.warn(w)
 }
