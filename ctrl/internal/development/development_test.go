@@ -1,6 +1,7 @@
 package development
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
 	"slices"
@@ -9,9 +10,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/config"
 )
 
@@ -136,5 +142,88 @@ func TestTurns(t *testing.T) {
 		if got.count != test.want {
 			t.Errorf("%s: %d, want %d", name, got.count, test.want)
 		}
+	}
+}
+
+// countingReader counts its reads, and finds nothing.
+type countingReader struct {
+	client.Reader
+	reads int
+}
+
+func (r *countingReader) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	r.reads++
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
+}
+
+// TestRequestsAndMemoryAreBounded writes many objects whose owners do not exist.
+func TestRequestsAndMemoryAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writes = 50_000
+		reader := &countingReader{}
+		mapper := meta.NewDefaultRESTMapper(nil)
+		configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+		mapper.Add(configMap, meta.RESTScopeNamespace)
+		m := New(Options{Logger: logr.Discard()})
+		m.Attach(reader, mapper)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Start(ctx) }()
+		began := time.Now()
+		for i := range writes {
+			obj := &metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(i), ResourceVersion: fmt.Sprint(i + 1),
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: types.UID(fmt.Sprint(i))}}}
+			if err := m.begin(ctx, configMap, obj, "", "").end(obj, nil); err != nil {
+				t.Fatal(err)
+			}
+			if i%1000 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		time.Sleep(time.Minute)
+		if limit := 20 + 5*int(time.Since(began).Seconds()); reader.reads == 0 || reader.reads > limit {
+			t.Errorf("%d requests, want at most %d", reader.reads, limit)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := len(m.reports.reported); n > maxReports {
+			t.Errorf("%d reports", n)
+		}
+		if n := len(m.writes.recent.entries); n != maxWrites {
+			t.Errorf("%d writes are kept", n)
+		}
+		if n := len(m.owners.checked.entries); n > 2*maxTracked {
+			t.Errorf("%d owners are kept", n)
+		}
+		if n := len(m.writes.inFlight); n > 0 {
+			t.Errorf("%d writes are in flight", n)
+		}
+	})
+}
+
+// BenchmarkUpdate is the cost of one update event, on the goroutine of the informer and that of the
+// monitor, for an object that one writer updates and for one that two update in turn.
+func BenchmarkUpdate(b *testing.B) {
+	for name, managers := range map[string][]string{"one writer": {"a", "a"}, "in turn": {"a", "b"}} {
+		b.Run(name, func(b *testing.B) {
+			m := New(Options{Logger: logr.Discard()})
+			h := &handler{monitor: m, gvk: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}
+			at := metav1.Now()
+			object := func(version int) *corev1.ConfigMap {
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", ResourceVersion: fmt.Sprint(version)}}
+				cm.Data = map[string]string{"a": fmt.Sprint(version)}
+				cm.ManagedFields = entries(metav1.ManagedFieldsEntry{Manager: managers[version%2], Operation: "Update", APIVersion: "v1",
+					Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{},"f:a":{}}}`)})
+				return cm
+			}
+			states := []*corev1.ConfigMap{object(0), object(1)}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				h.OnUpdate(states[i%2], states[(i+1)%2])
+				heap.Pop(&m.schedule.pending).(call).f()
+			}
+		})
 	}
 }
