@@ -22,6 +22,9 @@ const maxFields = 8
 // converts both objects to unstructured content, so it is slow.
 func Fields(before, after any) string {
 	paths := differences(before, after)
+	if len(paths) == 0 {
+		return ""
+	}
 	texts := sorted(paths)
 	if len(texts) > maxFields {
 		texts = append(texts[:maxFields], "...")
