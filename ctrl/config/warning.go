@@ -20,8 +20,8 @@ const (
 	CheckTwoLeaders = "two-leaders"
 )
 
-// Warning is a mistake of an operator that a manager with the option Development has found. It never
-// has the values of fields.
+// Warning is a mistake of an operator that a manager with the option Development has found. Of
+// the values of fields it has only names, UIDs and label selectors.
 type Warning struct {
 	// Check is the check that found it, one of the constants of this package.
 	Check string
