@@ -11,19 +11,13 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/cluster"
 	"flyball.dev/ctrl/internal/development"
+	"flyball.dev/ctrl/internal/inprocess"
 )
-
-// inProcess reports whether the API server of a config is a control plane in this process. The
-// transport of one says so.
-func inProcess(config *rest.Config) bool {
-	transport, ok := config.Transport.(interface{ InProcess() bool })
-	return ok && transport.InProcess()
-}
 
 // newMonitor returns the monitor of Options.Development, or nil if it is off. It makes the default
 // client one that is observed.
 func (o *Options) newMonitor(config *rest.Config) *development.Monitor {
-	if !ptr.Deref(o.Development, inProcess(config)) {
+	if !ptr.Deref(o.Development, inprocess.Serves(config)) {
 		return nil
 	}
 	monitor := development.New(development.Options{

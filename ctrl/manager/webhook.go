@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/inprocess"
 	"flyball.dev/ctrl/webhook"
 	"flyball.dev/ctrl/webhook/conversion"
 )
@@ -39,5 +40,5 @@ func (m *manager) attach(server webhook.Server) {
 			HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
 		})
 	}
-	managed.Attach(newClient, inProcess(m.GetConfig()))
+	managed.Attach(newClient, inprocess.Serves(m.GetConfig()))
 }
