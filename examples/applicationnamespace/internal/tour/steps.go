@@ -89,14 +89,14 @@ func (w *world) idle(ctx context.Context) error {
 	if err := w.operator.Stop(); err != nil {
 		return err
 	}
-	before := w.writes.Total()
+	before := w.writes()
 	if err := w.start(ctx); err != nil {
 		return err
 	}
 	if err := w.unchanged(ctx, func() error { return nil }); err != nil {
 		return err
 	}
-	if n := w.writes.Total() - before; n > 0 {
+	if n := w.writes() - before; n > 0 {
 		return fmt.Errorf("the second operator has written %d times", n)
 	}
 	return nil

@@ -16,7 +16,6 @@ import (
 	tenancyv1 "flyball.dev/examples/applicationnamespace/api/v1"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
-	"flyball.dev/examples/internal/writes"
 )
 
 // world is the state that the steps share.
@@ -24,13 +23,20 @@ type world struct {
 	*example.World
 	c        client.WithWatch
 	operator *example.Operator
-	writes   writes.Counter // of all operators
 }
 
 // start starts the operator.
 func (w *world) start(ctx context.Context) (err error) {
-	w.operator, err = w.Start(ctx, w.writes.Count)
+	w.operator, err = w.Start(ctx)
 	return err
+}
+
+// writes returns the number of writes of the operators until now.
+func (w *world) writes() (n int) {
+	for _, r := range w.Reconciles.Ended() {
+		n += len(r.Writes)
+	}
+	return n
 }
 
 // unchanged returns an error if the operator writes anything because of what do does.
@@ -38,14 +44,14 @@ func (w *world) unchanged(ctx context.Context, do func() error) error {
 	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
 		return err
 	}
-	before := w.writes.Total()
+	before := w.writes()
 	if err := do(); err != nil {
 		return err
 	}
 	if _, err := manager.WaitIdle(ctx, w.operator.Manager); err != nil {
 		return err
 	}
-	if n := w.writes.Total() - before; n > 0 {
+	if n := w.writes() - before; n > 0 {
 		return fmt.Errorf("the operator has written %d times", n)
 	}
 	return nil
