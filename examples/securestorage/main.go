@@ -29,13 +29,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "securestorage:", err)
 		os.Exit(1)
 	}
-	newExample(server, cloud.NewClient(url, nil), url).Main()
+	newExample(server, cloud.NewClient(url, nil), url, &controller.Options{}).Main()
 	_ = stop() // the process ends
 }
 
-// newExample returns the example with a cloud, a client of it, and its URL.
-func newExample(server *cloudserver.Server, client *cloud.Client, url string) *example.Example {
-	options := controller.Options{}
+// newExample returns the example with a cloud, a client of it, and its URL. The flags and the tour
+// set the options.
+func newExample(server *cloudserver.Server, client *cloud.Client, url string,
+	options *controller.Options) *example.Example {
 	return &example.Example{
 		Name:        "securestorage",
 		Does:        "It creates an encrypted storage account in the cloud for each SecureStorage.",
@@ -66,15 +67,15 @@ func newExample(server *cloudserver.Server, client *cloud.Client, url string) *e
 				Client:   mgr.GetClient(),
 				Cloud:    client,
 				Recorder: mgr.GetEventRecorder("securestorage"),
-				Options:  options,
+				Options:  *options,
 			}).SetupWithManager(mgr)
 		},
 		Tour: func(w *example.World) []example.Step {
-			options = controller.Options{PollInterval: 20 * time.Millisecond, ResyncInterval: 20 * time.Millisecond}
+			*options = controller.Options{PollInterval: 20 * time.Millisecond, ResyncInterval: 20 * time.Millisecond}
 			return tour.Steps(w, server, client)
 		},
 		Invitation: `
-kubectl get securestorages --watch -o wide
+kubectl get securestorages -o wide
 kubectl patch securestorage archive --type merge -p '{"spec":{"key":"key-2"}}'
 kubectl patch securestorage archive --subresource status --type merge -p '{"status":null}'
 curl ` + url + `/vaults/vault

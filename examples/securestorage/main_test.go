@@ -14,6 +14,7 @@ import (
 	storagev1 "flyball.dev/examples/securestorage/api/v1"
 	"flyball.dev/examples/securestorage/internal/cloud"
 	"flyball.dev/examples/securestorage/internal/cloud/cloudserver"
+	"flyball.dev/examples/securestorage/internal/controller"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,7 +32,7 @@ func secureStorage(t *testing.T) *example.Example {
 			t.Error(err)
 		}
 	})
-	return newExample(server, cloud.NewClient(url, nil), url)
+	return newExample(server, cloud.NewClient(url, nil), url, &controller.Options{})
 }
 
 func TestTour(t *testing.T) { exampletest.Tour(t, secureStorage(t)) }

@@ -60,7 +60,7 @@ type SecureStorageStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions are the conditions of the SecureStorage. Ready is true when the storage account is
-	// encrypted with the key.
+	// encrypted with the key, and unknown if the cloud does not say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -83,8 +83,11 @@ func (p progress) writeTo(storage *storagev1.SecureStorage) {
 	}
 	condition := metav1.Condition{Type: storagev1.ConditionReady, Status: metav1.ConditionFalse, Reason: p.reason,
 		Message: p.message, ObservedGeneration: storage.Generation}
-	if p.phase == storagev1.PhaseReady {
+	switch p.phase {
+	case storagev1.PhaseReady:
 		condition.Status = metav1.ConditionTrue
+	case storagev1.PhaseUnknown:
+		condition.Status = metav1.ConditionUnknown
 	}
 	meta.SetStatusCondition(&status.Conditions, condition)
 	storage.Status = status
