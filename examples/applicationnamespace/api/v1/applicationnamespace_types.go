@@ -29,9 +29,9 @@ type ApplicationNamespaceSpec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// DeletionPolicy is what happens to the Namespace when this object is deleted: Retain, the
-	// default, keeps it; Delete deletes it with everything in it. A deletion in the foreground
-	// (kubectl delete --cascade=foreground) deletes the Namespace in any case, because that is what it
-	// means, and one with --cascade=orphan keeps it.
+	// default, keeps it; Delete deletes it with everything in it. With Retain, a deletion in the
+	// foreground is refused, because it deletes dependents first; with Delete, one that orphans
+	// dependents keeps the Namespace.
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`

@@ -165,6 +165,25 @@ func (w *world) refuse(ctx context.Context) error {
 	return err
 }
 
+func (w *world) rejectForeground(ctx context.Context) error {
+	before, err := w.owned(ctx, existing, legacy, nil)
+	if err != nil {
+		return err
+	}
+	app, err := w.get(ctx, legacy)
+	if err != nil {
+		return err
+	}
+	err = w.c.Delete(ctx, app, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "the deletionPolicy is Retain") {
+		return fmt.Errorf("the deletion returned %v", err)
+	}
+	if app, err = w.get(ctx, legacy); err == nil && app.DeletionTimestamp != nil {
+		err = errors.New("it is being deleted")
+	}
+	return errors.Join(err, w.kept(ctx, before))
+}
+
 func (w *world) handOver(ctx context.Context) error {
 	before, err := w.owned(ctx, existing, legacy, nil)
 	if err != nil {
@@ -281,6 +300,50 @@ func (w *world) collect(ctx context.Context) error {
 		return fmt.Errorf("its content still exists: %v", err)
 	}
 	return nil
+}
+
+// deleteNew creates an ApplicationNamespace with the policy Delete, deletes it with that propagation,
+// and waits until it is gone. It returns its Namespace, as it was before.
+func (w *world) deleteNew(ctx context.Context, name string, propagation metav1.DeletionPropagation) (*corev1.Namespace, error) {
+	app := newApp(name, name, tenancyv1.Delete)
+	if err := w.c.Create(ctx, app); err != nil {
+		return nil, err
+	}
+	if err := w.readyWith(ctx, name, metav1.ConditionTrue, tenancyv1.ReasonActive); err != nil {
+		return nil, err
+	}
+	ns, err := w.owned(ctx, name, name, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.c.Delete(ctx, app, client.PropagationPolicy(propagation)); err != nil {
+		return nil, err
+	}
+	return ns, await.Gone(ctx, w.c, app)
+}
+
+func (w *world) foreground(ctx context.Context) error {
+	ns, err := w.deleteNew(ctx, "foreground", metav1.DeletePropagationForeground)
+	if err != nil {
+		return err
+	}
+	return await.Gone(ctx, w.c, ns)
+}
+
+func (w *world) orphan(ctx context.Context) error {
+	ns, err := w.deleteNew(ctx, "orphan", metav1.DeletePropagationOrphan)
+	if err != nil {
+		return err
+	}
+	if err := w.kept(ctx, ns); err != nil {
+		return err
+	}
+	return await.Object(ctx, w.c, ns, func(ns *corev1.Namespace) string {
+		if len(ns.OwnerReferences) > 0 {
+			return fmt.Sprintf("the Namespace has the owners %v", ns.OwnerReferences)
+		}
+		return ""
+	})
 }
 
 func (w *world) rejectProtected(ctx context.Context) error {
