@@ -229,6 +229,8 @@ func (w *world) concurrently(ctx context.Context) error {
 	return nil
 }
 
+// awaitDeployment creates an Override before its Deployment, and deletes the Deployment after it was
+// written.
 func (w *world) awaitDeployment(ctx context.Context) error {
 	const name = "later"
 	for _, m := range []patchesv1.Method{patchesv1.Apply, patchesv1.Update} {

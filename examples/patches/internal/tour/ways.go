@@ -168,7 +168,7 @@ func ownedFields(d *appsv1.Deployment, operation metav1.ManagedFieldsOperationTy
 	if i < 0 {
 		return ""
 	}
-	return string(d.ManagedFields[i].FieldsV1.Raw)
+	return d.ManagedFields[i].FieldsV1.GetRawString()
 }
 
 // applied is the Deployment of the steps about server-side apply.
@@ -196,6 +196,8 @@ func (w *world) apply(ctx context.Context) error {
 	return w.has(ctx, applied, "kept", "app:1", "log:2", "metrics:1")
 }
 
+// applyConflict applies fields that the user has set: to other values, to the same, and to others by
+// force.
 func (w *world) applyConflict(ctx context.Context) error {
 	d, err := w.get(ctx, applied)
 	if err != nil {
