@@ -34,6 +34,7 @@ type MLModelDeploymentReconciler struct {
 
 // +kubebuilder:rbac:groups=ml.example.com,resources=mlmodeldeployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=ml.example.com,resources=mlmodeldeployments/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=ml.example.com,resources=mlmodeldeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -14,7 +14,6 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
-	"flyball.dev/examples/internal/reconciles"
 	mlv1 "flyball.dev/examples/mlmodel/api/v1"
 )
 
@@ -57,6 +56,9 @@ func (w *world) converged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := w.deployment(ctx, model); err != nil {
+		return err
+	}
 	if err := w.pods(ctx, model); err != nil {
 		return err
 	}
@@ -76,13 +78,23 @@ func (w *world) converged(ctx context.Context) error {
 	return w.quiet(ctx, 0)
 }
 
+// deployment waits until the Deployment is as the spec wants it.
+func (w *world) deployment(ctx context.Context, model *mlv1.MLModelDeployment) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return await.Object(ctx, w.c, d, func(d *appsv1.Deployment) string {
+		if *d.Spec.Replicas != *model.Spec.Replicas || !serves(&d.Spec.Template.Spec, model) {
+			return fmt.Sprintf("the Deployment is not as it should be: %+v", d.Spec)
+		}
+		return ""
+	})
+}
+
 // pods waits until the pods are those that the spec wants, all ready, and no others.
 func (w *world) pods(ctx context.Context, model *mlv1.MLModelDeployment) error {
 	return await.Until(ctx, w.c, &corev1.PodList{}, func(all []*corev1.Pod) string {
 		matching := 0
 		for _, p := range all {
-			if p.DeletionTimestamp == nil && isReady(p) && image(&p.Spec) == model.Spec.Image &&
-				p.Spec.Containers[0].Env[0].Value == model.Spec.Model {
+			if p.DeletionTimestamp == nil && isReady(p) && serves(&p.Spec, model) {
 				matching++
 			}
 		}
@@ -107,19 +119,17 @@ func (w *world) quiet(ctx context.Context, n int) error {
 	return nil
 }
 
-// reconciled waits until a reconcile after the first n has ended that was caused by the last write
-// of an object.
+// reconciled waits until a reconcile after the first n has succeeded that was caused by the last
+// write of an object.
 func (w *world) reconciled(ctx context.Context, n int, o client.Object) error {
-	return w.Reconciles.Await(ctx, func(all []reconciles.Reconcile) string {
-		if slices.ContainsFunc(all[n:], func(r reconciles.Reconcile) bool { return r.CausedBy(o.GetResourceVersion()) }) {
-			return ""
-		}
-		return fmt.Sprintf("no reconcile was caused by %T %s at %s", o, o.GetName(), o.GetResourceVersion())
-	})
+	if err := w.Reconciles.AwaitCausedBy(ctx, n, key, o.GetResourceVersion()); err != nil {
+		return fmt.Errorf("%T %s: %w", o, o.GetName(), err)
+	}
+	return nil
 }
 
-// writes returns the requests to write of the reconciles of the MLModelDeployment, except for those
-// of its status, after the first n.
+// writes returns what the reconciles of the MLModelDeployment after the first n have written, except
+// for its status.
 func (w *world) writes(n int) []string {
 	var all []string
 	for _, r := range w.Reconciles.Ended()[n:] {
@@ -132,13 +142,13 @@ func (w *world) writes(n int) []string {
 	return all
 }
 
-// expectWrites returns an error if the requests to write after the first n reconciles are others
-// than these. The order does not matter.
+// expectWrites returns an error if the reconciles after the first n have written other than this, in
+// any order.
 func (w *world) expectWrites(n int, want ...string) error {
 	got := slices.Sorted(slices.Values(w.writes(n)))
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		return fmt.Errorf("the operator sent %q, want %q", got, want)
+		return fmt.Errorf("the operator wrote %q, want %q", got, want)
 	}
 	return nil
 }
@@ -162,4 +172,8 @@ func isReady(p *corev1.Pod) bool {
 	})
 }
 
-func image(spec *corev1.PodSpec) string { return spec.Containers[0].Image }
+// serves reports whether a pod has the image and the model of the spec.
+func serves(pod *corev1.PodSpec, model *mlv1.MLModelDeployment) bool {
+	server := &pod.Containers[0]
+	return server.Image == model.Spec.Image && server.Env[0].Value == model.Spec.Model
+}
