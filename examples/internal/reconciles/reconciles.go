@@ -1,15 +1,17 @@
-// Package reconciles records the reconciles of operators and the requests that each has sent, from
-// the spans of the runtime.
+// Package reconciles records the reconciles of operators and what each has written, from the spans
+// of the runtime.
 package reconciles
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,20 +29,22 @@ type Reconcile struct {
 	Result string
 	// RequeueAfter is after how long the object is enqueued again, such as "1s", or "".
 	RequeueAfter string
-	// Writes are the requests that may have changed something, such as "PATCH databases/status".
-	// Events are not among them: a recorder sends them later.
+	// Writes are the requests to write that succeeded, such as "PATCH databases/status". Events are
+	// not among them: a recorder sends them later.
 	Writes []string
 }
 
-// CausedBy reports whether the write that resulted in this resource version is a cause of the
-// reconcile.
-func (r Reconcile) CausedBy(resourceVersion string) bool {
+// causedBy reports whether the write that resulted in this resource version is a cause of r.
+func (r Reconcile) causedBy(resourceVersion string) bool {
 	return slices.ContainsFunc(r.Causes, func(cause string) bool {
 		_, after, found := strings.Cut(cause, " at ")
 		version, _, _ := strings.Cut(after, " ")
 		return found && version == resourceVersion
 	})
 }
+
+// succeeded reports whether r is not retried.
+func (r Reconcile) succeeded() bool { return r.Result == "success" || r.Result == "requeue_after" }
 
 // Recorder records reconciles. It is safe for concurrent use.
 type Recorder struct {
@@ -88,26 +92,59 @@ func (r *Recorder) Await(ctx context.Context, condition func([]Reconcile) string
 	}
 }
 
+// AwaitCausedBy waits until a reconcile of an object has succeeded that was caused by the write that
+// resulted in this resource version, or is the retry of one that was. The first n reconciles do not
+// count.
+func (r *Recorder) AwaitCausedBy(ctx context.Context, n int, object types.NamespacedName,
+	resourceVersion string) error {
+	return r.Await(ctx, func(all []Reconcile) string {
+		caused := false
+		for _, reconcile := range all[n:] {
+			if reconcile.Object != object {
+				continue
+			}
+			caused = caused || reconcile.causedBy(resourceVersion)
+			if caused && reconcile.succeeded() {
+				return ""
+			}
+		}
+		return fmt.Sprintf("no reconcile of %s was caused by resource version %s", object, resourceVersion)
+	})
+}
+
 // processor receives the spans: one of each reconcile, with one of each request below it.
 type processor struct{ *Recorder }
 
-// OnStart records a write when its request starts, so that it is there when the reconcile ends.
-func (p processor) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) {
+func (p processor) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// OnEnd records the span of a write, which ends before that of its reconcile, or of a reconcile.
+func (p processor) OnEnd(span sdktrace.ReadOnlySpan) {
+	if controller, ok := strings.CutPrefix(span.Name(), "reconcile "); ok {
+		p.endReconcile(controller, span)
+		return
+	}
 	method, _, _ := strings.Cut(span.Name(), " ")
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		if !succeeded(span) {
+			return
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		parent := span.Parent().SpanID()
-		p.writes[parent] = append(p.writes[parent], span.Name())
+		reconcile := span.Parent().SpanID()
+		p.writes[reconcile] = append(p.writes[reconcile], span.Name())
 	}
 }
 
-func (p processor) OnEnd(span sdktrace.ReadOnlySpan) {
-	controller, ok := strings.CutPrefix(span.Name(), "reconcile ")
-	if !ok {
-		return
-	}
+// succeeded reports whether the response to a request is a success.
+func succeeded(span sdktrace.ReadOnlySpan) bool {
+	return slices.ContainsFunc(span.Attributes(), func(a attribute.KeyValue) bool {
+		return a.Key == "http.response.status_code" && a.Value.AsInt64() < http.StatusMultipleChoices
+	})
+}
+
+// endReconcile records a reconcile.
+func (p processor) endReconcile(controller string, span sdktrace.ReadOnlySpan) {
 	ended := Reconcile{Controller: controller}
 	for _, a := range span.Attributes() {
 		switch a.Key {
