@@ -1,0 +1,108 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+const apierrors = "k8s.io/apimachinery/pkg/api/errors"
+
+// Conflict reports conflicts that count as success, and retries that cannot succeed.
+var Conflict = rule("conflict", "a conflict that is ignored, or retried with the same stale object", func(p *pass) {
+	p.walk(func(n ast.Node, _ []ast.Node) {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			if call, ok := ast.Unparen(n.Cond).(*ast.CallExpr); ok && p.CallsFunction(call, apierrors, "IsConflict") {
+				if statement := p.success(n.Body); statement != nil {
+					p.report(statement, "a conflict counts as success: the write has not happened, so return the error, which tries again with the newer object")
+				}
+			}
+		case *ast.CallExpr:
+			if p.CallsFunction(n, "k8s.io/client-go/util/retry", "RetryOnConflict", "OnError") {
+				p.staleRetry(n)
+			}
+		}
+	})
+})
+
+// success returns the last statement of a block if it returns no error and asks for no other
+// reconcile, or nil.
+func (p *pass) success(block *ast.BlockStmt) ast.Stmt {
+	if len(block.List) == 0 {
+		return nil
+	}
+	statement, ok := block.List[len(block.List)-1].(*ast.ReturnStmt)
+	if !ok || len(statement.Results) == 0 || !isNil(statement.Results[len(statement.Results)-1]) {
+		return nil
+	}
+	if signature := statement.Results[0]; len(statement.Results) == 2 {
+		literal := literalOf(signature)
+		if literal == nil || len(literal.Elts) > 0 || !operator.IsType(p.Info.TypeOf(literal), "reconcile", "Result") {
+			return nil
+		}
+	}
+	return statement
+}
+
+// staleRetry reports a write in a function that is retried on conflicts, of an object that nothing
+// in that function reads anew.
+func (p *pass) staleRetry(retry *ast.CallExpr) {
+	literal, ok := ast.Unparen(retry.Args[len(retry.Args)-1]).(*ast.FuncLit)
+	if !ok {
+		return
+	}
+	for _, call := range p.Calls() {
+		if call.Verb != "Update" || call.Pos() < literal.Pos() || call.End() > literal.End() {
+			continue
+		}
+		object := p.Object(call.Object)
+		if object == nil || literal.Pos() <= object.Pos() && object.Pos() < literal.End() {
+			continue
+		}
+		if !p.mayRefresh(literal, call.CallExpr, object) {
+			p.reportf(call, "the retry writes the same stale %s again, which conflicts again: read it in the function that is retried", object.Name())
+		}
+	}
+}
+
+// mayRefresh reports whether something in a function, other than one call, may read an object anew:
+// the object is assigned or is passed to another function.
+func (p *pass) mayRefresh(in ast.Node, except *ast.CallExpr, object *types.Var) bool {
+	return contains(in, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if p.Object(left) == object || isDereference(left) && p.Root(left) == object {
+					return true
+				}
+			}
+		case *ast.CallExpr:
+			if n == except || isLog(n) {
+				return false
+			}
+			for _, argument := range n.Args {
+				if p.Object(argument) == object {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+func isDereference(e ast.Expr) bool {
+	_, ok := ast.Unparen(e).(*ast.StarExpr)
+	return ok
+}
+
+// isLog reports whether a call logs or records an event, which changes no object.
+func isLog(call *ast.CallExpr) bool {
+	switch operator.CalleeName(call) {
+	case "Info", "Error", "V", "WithValues", "Event", "Eventf", "AnnotatedEventf", "Infof", "Errorf", "KObj",
+		"ObjectKeyFromObject", "DeepCopy", "MergeFrom", "MergeFromWithOptions", "StrategicMergeFrom":
+		return true
+	}
+	return false
+}

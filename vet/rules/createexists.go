@@ -1,0 +1,167 @@
+package rules
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// CreateExists reports reconciles that create what may exist already.
+var CreateExists = rule("createexists", "a Create in a reconcile of what may exist already", func(p *pass) {
+	p.walk(func(n ast.Node, within []ast.Node) {
+		if block, ok := n.(*ast.BlockStmt); ok {
+			for i, s := range block.List {
+				if statement, ok := s.(*ast.IfStmt); ok {
+					p.createOnAnyError(block.List[:i], statement)
+				}
+			}
+		}
+	})
+	for _, r := range p.Reconcilers {
+		for _, f := range r.Reachable {
+			for _, call := range f.Calls {
+				p.createAlways(r, call)
+			}
+		}
+	}
+})
+
+// createOnAnyError reports a Create in a branch that every error of a Get leads to.
+func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
+	condition, ok := statement.Cond.(*ast.BinaryExpr)
+	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || !operator.IsError(p.Info.TypeOf(condition.X)) {
+		return
+	}
+	source := statement.Init
+	if source == nil && len(before) > 0 {
+		source = before[len(before)-1]
+	}
+	assign, ok := source.(*ast.AssignStmt)
+	if !ok || len(assign.Lhs) != 1 || p.Object(assign.Lhs[0]) != p.Object(condition.X) {
+		return
+	}
+	isGet, create := false, (*operator.Call)(nil)
+	for _, call := range p.Calls() {
+		if call.CallExpr == assign.Rhs[0] {
+			isGet = call.Verb == "Get"
+		}
+		if call.Verb == "Create" && call.Subresource == "" && statement.Body.Pos() <= call.Pos() && call.End() <= statement.Body.End() {
+			create = call
+		}
+	}
+	asks := func(call *ast.CallExpr) bool {
+		for _, argument := range call.Args {
+			if p.Object(argument) != nil && p.Object(argument) == p.Object(condition.X) && !isLog(call) {
+				return true
+			}
+		}
+		return false
+	}
+	if isGet && create != nil && !containsCall(statement.Body, asks) {
+		p.report(create, "every error of Get leads to this Create, not only NotFound: return the others")
+	}
+}
+
+// createAlways reports a Create whose kind the reconciler never reads, and whose error it does not
+// compare with AlreadyExists: the second reconcile fails.
+func (p *pass) createAlways(r *operator.Reconciler, create *operator.Call) {
+	kind := p.KindOf(create.Object)
+	if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) {
+		return
+	}
+	for _, f := range r.Reachable {
+		if p.looksFor(f, kind) {
+			return
+		}
+	}
+	p.reportf(create, "%s is created in every reconcile: the second fails because it exists; read it first, or ignore AlreadyExists", kind.Obj().Name())
+}
+
+// isReview reports whether a kind is one that is created to ask a question, and not kept.
+func isReview(kind *types.Named) bool {
+	switch kind.Obj().Name() {
+	case "SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "TokenReview", "Event",
+		"SelfSubjectRulesReview", "TokenRequest", "Eviction", "Binding":
+		return true
+	}
+	return false
+}
+
+// looksFor reports whether a function may find out if an object of a kind exists: it reads one or a
+// list, or an object of an unknown kind, or it passes one to another package, or makes names that
+// are new.
+func (p *pass) looksFor(f *operator.Function, kind *types.Named) bool {
+	for _, call := range f.Calls {
+		if call.Verb != "Get" && call.Verb != "List" {
+			continue
+		}
+		found := p.KindOf(call.Object)
+		if found == nil || found.Obj() == kind.Obj() || found.Obj().Name() == kind.Obj().Name()+"List" || isMetadata(found) {
+			return true
+		}
+	}
+	return contains(f.Decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			return p.passesOn(f, n, kind)
+		case *ast.KeyValueExpr:
+			key := ident(n.Key)
+			return key != nil && key.Name == "GenerateName"
+		case *ast.SelectorExpr:
+			return n.Sel.Name == "GenerateName" || n.Sel.Name == "IsAlreadyExists" || n.Sel.Name == "IgnoreAlreadyExists"
+		}
+		return false
+	})
+}
+
+// isMetadata reports whether a type may hold objects of any kind.
+func isMetadata(t *types.Named) bool {
+	switch t.Obj().Name() {
+	case "Unstructured", "UnstructuredList", "PartialObjectMetadata", "PartialObjectMetadataList":
+		return true
+	}
+	return false
+}
+
+// passesOn reports whether a call that is not one of the client's, nor of a function of the package,
+// is given or returns an object or list of a kind.
+func (p *pass) passesOn(f *operator.Function, call *ast.CallExpr, kind *types.Named) bool {
+	if p.Declared(call) != nil || isLog(call) || p.InRuntime(call) {
+		return false
+	}
+	for _, c := range f.Calls {
+		if c.CallExpr == call {
+			return false
+		}
+	}
+	is := func(t types.Type) bool {
+		named := operator.Named(t)
+		return named != nil && (named.Obj() == kind.Obj() || named.Obj().Name() == kind.Obj().Name()+"List")
+	}
+	for _, argument := range call.Args {
+		if is(p.Info.TypeOf(argument)) {
+			return true
+		}
+	}
+	switch t := p.Info.TypeOf(call).(type) {
+	case *types.Tuple:
+		for v := range t.Variables() {
+			if is(v.Type()) {
+				return true
+			}
+		}
+	case nil:
+	default:
+		if tv, ok := p.Info.Types[call.Fun]; ok && tv.IsType() {
+			return false
+		}
+		id := ident(call.Fun)
+		if id != nil && id.Name == "new" {
+			return false
+		}
+		return is(t)
+	}
+	return false
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	ctrl.NewManager(nil, ctrl.Options{Address: ":8080"}) // want `two replicas of this program would both reconcile`
+	options := ctrl.Options{Address: ":8080"}
+	ctrl.NewManager(nil, options) // want `two replicas of this program would both reconcile`
+	ctrl.NewManager(nil, ctrl.Options{LeaderElection: true, LeaderElectionID: "x"})
+	ctrl.NewManager(nil, ctrl.Options{LeaderElection: false})
+	later := ctrl.Options{Address: ":8080"}
+	later.LeaderElection = true
+	ctrl.NewManager(nil, later)
+}
