@@ -31,7 +31,9 @@ func (p *pass) reads(r *operator.Reconciler, kind *types.Named) bool {
 	for _, f := range r.Reachable {
 		for _, call := range f.Calls {
 			found := p.KindOf(call.Object)
-			if !call.Writes() && (found == nil || strings.TrimSuffix(found.Obj().Name(), "List") == kind.Obj().Name() || isMetadata(found)) {
+			// A Get needs a name, so one of an unknown kind is not of what has a new one.
+			if !call.Writes() && (found == nil && call.Verb == "List" || found != nil && strings.TrimSuffix(found.Obj().Name(), "List") == kind.Obj().Name() ||
+				found != nil && isMetadata(found)) {
 				return true
 			}
 		}

@@ -3,13 +3,15 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"strings"
 
 	"flyball.dev/vet/internal/operator"
 )
 
-// LeaderElection reports programs whose manager has options that do not mention leader election.
+// LeaderElection reports managers with options that do not mention leader election, other than those
+// of tests.
 var LeaderElection = rule("leaderelection", "a manager without leader election", func(p *pass) {
-	if p.Types.Name() != "main" {
+	if strings.Contains(p.Types.Path(), "test") || strings.Contains(p.Types.Path(), "e2e") {
 		return
 	}
 	for _, f := range p.Functions {

@@ -3,6 +3,8 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 
@@ -22,9 +24,7 @@ var ObservedGeneration = rule("observedgeneration", "a status that does not say 
 			return true
 		})
 	}
-	if len(p.Reconcilers) == 0 || p.mentionsName(func(name string) bool {
-		return name == "ObservedGeneration" || name == "SetObservedGeneration" || name == "WithStatusObservedGeneration"
-	}) {
+	if len(p.Reconcilers) == 0 || p.setsObservedGeneration() {
 		return
 	}
 	for _, call := range p.Calls() {
@@ -35,6 +35,24 @@ var ObservedGeneration = rule("observedgeneration", "a status that does not say 
 		}
 	}
 })
+
+// setsObservedGeneration reports whether a statement of the package writes a field of that name, or
+// something is called that may.
+func (p *pass) setsObservedGeneration() bool {
+	sets := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Lhs, isObservedGeneration)
+		case *ast.KeyValueExpr:
+			key := ident(n.Key)
+			return key != nil && key.Name == "ObservedGeneration"
+		case *ast.CallExpr:
+			return strings.HasSuffix(operator.CalleeName(n), "ObservedGeneration")
+		}
+		return false
+	}
+	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool { return contains(f.Decl.Body, sets) })
+}
 
 // condition reports a call that sets a condition of an object which has no observed generation.
 func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {

@@ -18,10 +18,19 @@ import (
 // RBAC reports calls of the client that no marker of the module grants. A package without markers has
 // its roles from elsewhere and is left alone.
 var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker for it", func(p *pass) {
-	if len(p.Reconcilers) == 0 || !p.hasMarkers() {
+	if len(p.Reconcilers) == 0 {
 		return
 	}
-	grants := markers(moduleRoot(filepath.Dir(p.analysis.Fset.Position(p.Files[0].Package).Filename)))
+	grants := p.markers()
+	if len(grants) == 0 {
+		return
+	}
+	folder := filepath.Dir(p.analysis.Fset.Position(p.Files[0].Package).Filename)
+	for other, found := range markers(moduleRoot(folder)) {
+		if other != folder {
+			grants = append(grants, found...)
+		}
+	}
 	reported := map[string]bool{}
 	for _, call := range p.Calls() {
 		kind := p.KindOf(call.Object)
@@ -46,18 +55,19 @@ var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker f
 	}
 })
 
-// hasMarkers reports whether a comment of the package is a marker for RBAC.
-func (p *pass) hasMarkers() bool {
+// markers returns what the markers of the package grant.
+func (p *pass) markers() []grant {
+	var all []grant
 	for _, file := range p.Files {
 		for _, group := range file.Comments {
 			for _, comment := range group.List {
-				if marker.MatchString(comment.Text) {
-					return true
+				if match := marker.FindStringSubmatch(comment.Text); match != nil {
+					all = append(all, parseMarker(strings.TrimSpace(match[1])))
 				}
 			}
 		}
 	}
-	return false
+	return all
 }
 
 // missing reports that no marker grants a verb.
@@ -117,18 +127,18 @@ func (g grant) allows(group string, known bool, resource string, verbs []string)
 	return matches && (!known || has(g.groups, group)) && slices.ContainsFunc(verbs, func(v string) bool { return has(g.verbs, v) })
 }
 
-// markersOf has the markers of each module, by its root.
+// markersOf has what the markers of each module grant, by the module's root and the folder.
 var markersOf sync.Map
 
 var marker = regexp.MustCompile(`(?m)^\s*//\s*\+kubebuilder:rbac:(.*)$`)
 
-// markers returns what the markers in the files of a module grant. They may be in any package, so
-// all are read, as the generator does.
-func markers(root string) []grant {
+// markers returns what the markers in the files of a module grant, by folder. They may be in any
+// package, so all are read, as the generator does.
+func markers(root string) map[string][]grant {
 	if found, ok := markersOf.Load(root); ok {
-		return found.([]grant)
+		return found.(map[string][]grant)
 	}
-	var all []grant
+	all := map[string][]grant{}
 	filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return nil
@@ -142,7 +152,7 @@ func markers(root string) []grant {
 		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 			content, _ := os.ReadFile(path)
 			for _, match := range marker.FindAllSubmatch(content, -1) {
-				all = append(all, parseMarker(strings.TrimSpace(string(match[1]))))
+				all[filepath.Dir(path)] = append(all[filepath.Dir(path)], parseMarker(strings.TrimSpace(string(match[1]))))
 			}
 		}
 		return nil

@@ -80,16 +80,6 @@ func replace(message string, from, to token.Pos, text string) analysis.Suggested
 	}
 }
 
-// text returns the source of a node.
-func (p *pass) text(n ast.Node) string {
-	file := p.analysis.Fset.File(n.Pos())
-	content, err := p.analysis.ReadFile(file.Name())
-	if err != nil || file.Offset(n.End()) > len(content) {
-		return ""
-	}
-	return string(content[file.Offset(n.Pos()):file.Offset(n.End())])
-}
-
 // directive is a comment "//flyball:ignore RULE REASON".
 type directive struct {
 	at           line

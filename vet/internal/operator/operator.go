@@ -61,6 +61,7 @@ type Reconciler struct {
 	Reachable []*Function
 }
 
+// run finds the parts of the operator in a package.
 func run(pass *analysis.Pass) (any, error) {
 	p := &Package{
 		Types:     pass.Pkg,
