@@ -74,7 +74,10 @@ var mistakes = []mistake{
 		"	app := &appv1.AppService{}\n", "	r.last = req.Name\n	app := &appv1.AppService{}\n"}},
 	{"droppederror", []string{"	if err := r.Update(ctx, found); err != nil {\n		return nil, err\n	}\n", "	_ = r.Update(ctx, found)\n"}},
 	{"conflict", []string{"	if err := r.Status().Update(ctx, app); err != nil {\n",
-		"	if err := r.Status().Update(ctx, app); err != nil {\n		if apierrors.IsConflict(err) {\n			return nil\n		}\n"}},
+		"	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.Status().Update(ctx, app) }); err != nil {\n"}},
+	{"conflict", []string{"	if err := r.Status().Update(ctx, app); err != nil {\n",
+		"	if err := r.Status().Update(ctx, app); err != nil {\n		if apierrors.IsConflict(err) {\n			return nil\n		}\n",
+		"		Named(\"appservice\").", "		Named(\"appservice\").\n		WithEventFilter(predicate.GenerationChangedPredicate{})."}},
 	{"stalestatus", []string{"verbs=get;list;watch\n", "verbs=get;list;watch;update\n",
 		"	if err := r.Status().Update(ctx, app); err != nil {\n",
 		"	if err := r.Update(ctx, app); err != nil {\n		return err\n	}\n	if err := r.Status().Update(ctx, app); err != nil {\n"}},
@@ -91,7 +94,7 @@ var mistakes = []mistake{
 		"	if err := r.Get(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {\n		return r.Create(ctx, wanted)\n	}\n"}},
 	{"listscope", []string{"verbs=create;patch\n", "verbs=create;patch\n// +kubebuilder:rbac:groups=\"\",resources=pods,verbs=list\n",
 		"	deployment, err := r.reconcileDeployment",
-		"	if err := r.List(ctx, &corev1.PodList{}); err != nil {\n		return ctrl.Result{}, err\n	}\n	deployment, err := r.reconcileDeployment"}},
+		"	pods := &corev1.PodList{}\n	if err := r.List(ctx, pods); err != nil {\n		return ctrl.Result{}, err\n	}\n	for _, pod := range pods.Items {\n		if pod.Name == app.Name {\n			return ctrl.Result{}, nil\n		}\n	}\n	deployment, err := r.reconcileDeployment"}},
 	{"ignorenotfound", []string{"client.IgnoreNotFound(err)", "err"}},
 	{"adoption", []string{"	deployment, err := r.reconcileDeployment",
 		"	services := &corev1.ServiceList{}\n	if err := r.List(ctx, services, client.InNamespace(app.Namespace)); err != nil {\n		return ctrl.Result{}, err\n	}\n	for i := range services.Items {\n		if err := ctrl.SetControllerReference(app, &services.Items[i], r.Scheme); err != nil {\n			return ctrl.Result{}, err\n		}\n	}\n	deployment, err := r.reconcileDeployment"}},
@@ -122,7 +125,7 @@ var mistakes = []mistake{
 func TestMistakes(t *testing.T) {
 	// The mistakes need packages that the example does not import.
 	loaded := load(t, "./examples/appservice/internal/controller", "./examples/appservice/internal/operator",
-		"./ctrl/predicate", "./ctrl/event", "./ctrl/controller/controllerutil", "strconv", "time")
+		"./ctrl/predicate", "./ctrl/event", "./ctrl/controller/controllerutil", "k8s.io/client-go/util/retry", "strconv", "time")
 	imports := importer{}
 	for _, p := range loaded {
 		imports[p.PkgPath] = p.Types
@@ -188,7 +191,8 @@ func changed(t *testing.T, p *packages.Package, imports importer, changes []stri
 			}
 		}
 		for path, identifier := range map[string]string{"flyball.dev/ctrl/predicate": "predicate.", "flyball.dev/ctrl/event": "event.",
-			"flyball.dev/ctrl/controller/controllerutil": "controllerutil.", "strconv": "strconv.", "time": "time."} {
+			"flyball.dev/ctrl/controller/controllerutil": "controllerutil.", "strconv": "strconv.", "time": "time.",
+			"k8s.io/client-go/util/retry": "retry."} {
 			if strings.Contains(strings.Join(changes, ""), identifier) {
 				source = strings.Replace(source, "import (", fmt.Sprintf("import (\n\t%q", path), 1)
 			}

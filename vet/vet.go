@@ -26,7 +26,7 @@ func Analyzers() []*analysis.Analyzer {
 // Optional returns the rules that are off by default, because they are right too seldom, sorted by
 // their names. The slice is the caller's.
 func Optional() []*analysis.Analyzer {
-	return []*analysis.Analyzer{rules.CreateRace}
+	return []*analysis.Analyzer{rules.CreateRace, rules.IgnoredConflict}
 }
 
 var defaults = []*analysis.Analyzer{

@@ -34,8 +34,8 @@ The same rules run as part of go vet: go vet -vettool=$(which flyball) ./...`,
 				cmd.Help()
 				return
 			}
-			if len(args) == 0 {
-				args = []string{"."}
+			if !slices.ContainsFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }) {
+				args = append(args, ".")
 			}
 			runVet("flyball vet", append([]string{"-test=false"}, args...))
 		},
@@ -90,5 +90,6 @@ func names(rules []*analysis.Analyzer) string {
 	for _, rule := range rules {
 		all = append(all, rule.Name)
 	}
+	slices.Sort(all)
 	return strings.Join(all, ", ")
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"strings"
 
 	"flyball.dev/vet/internal/operator"
 )
@@ -15,26 +16,12 @@ var Adoption = rule("adoption", "a List without a selector whose objects are ado
 		}
 		for _, call := range f.Calls {
 			list := p.Object(call.Object)
-			if call.Verb == "List" && list != nil && p.unselected(call) {
+			if call.Verb == "List" && list != nil && !p.scope(call).selector {
 				p.taken(f, call, list)
 			}
 		}
 	}
 })
-
-// unselected reports whether the options of a List select at most a namespace.
-func (p *pass) unselected(call *operator.Call) bool {
-	if call.Spread() {
-		return false
-	}
-	for _, option := range call.Options {
-		t := p.Info.TypeOf(option)
-		if !operator.IsType(t, "client", "InNamespace") && !operator.IsType(t, "client", "Limit") && !p.isEmptySelector(option) {
-			return false
-		}
-	}
-	return true
-}
 
 // isEmptySelector reports whether an option is a selector of everything.
 func (p *pass) isEmptySelector(option ast.Expr) bool {
@@ -65,7 +52,7 @@ func (p *pass) taken(f *operator.Function, list *operator.Call, variable *types.
 			if _, ok := s.(*ast.IfStmt); ok && p.filters(s) {
 				return true
 			}
-			if verb := p.takes(s); verb != "" {
+			if verb := p.takes(s); verb == "adopted" || verb == "deleted" && p.isShared(list) {
 				p.reportf(list, "every object of this list, which no selector narrows, is %s in line %d: select by labels of the owner's own, or check the owner",
 					verb, p.analysis.Fset.Position(s.Pos()).Line)
 				return true
@@ -81,7 +68,8 @@ func (p *pass) filters(s ast.Stmt) bool {
 	return p.takes(statement) == "" || statement.Init == nil
 }
 
-// takes returns what a statement does with an object that makes it its own.
+// takes returns what a statement does with an object that makes it its own. To delete is to do that
+// if others have objects there: objects of a usual kind, in no namespace of the operator's own making.
 func (p *pass) takes(s ast.Stmt) string {
 	verb := ""
 	ast.Inspect(s, func(n ast.Node) bool {
@@ -92,12 +80,29 @@ func (p *pass) takes(s ast.Stmt) string {
 		if p.CallsRuntime(call, "controller/controllerutil", "SetControllerReference", "SetOwnerReference") {
 			verb = "adopted"
 		}
-		for _, c := range p.Calls() {
-			if c.CallExpr == call && c.Verb == "Delete" {
-				verb = "deleted"
-			}
+		if c := p.ClientCall(call); c != nil && c.Verb == "Delete" {
+			verb = "deleted"
 		}
 		return true
 	})
 	return verb
+}
+
+// isShared reports whether a List is of a usual kind in all namespaces, or in one that is read from
+// an object's metadata or a request.
+func (p *pass) isShared(list *operator.Call) bool {
+	kind := p.KindOf(list.Object)
+	if kind == nil || !many[element(kind)] {
+		return false
+	}
+	for _, option := range list.Options {
+		conversion, ok := option.(*ast.CallExpr)
+		if !ok || !operator.IsType(p.Info.TypeOf(option), "client", "InNamespace") || len(conversion.Args) != 1 {
+			continue
+		}
+		text := types.ExprString(conversion.Args[0])
+		return strings.HasSuffix(text, ".Namespace") && !strings.Contains(text, ".Spec.") && !strings.Contains(text, ".Status.") ||
+			strings.HasSuffix(text, ".GetNamespace()")
+	}
+	return true
 }

@@ -9,15 +9,15 @@ import (
 
 const apierrors = "k8s.io/apimachinery/pkg/api/errors"
 
-// Conflict reports conflicts that count as success, and retries that cannot succeed.
-var Conflict = rule("conflict", "a conflict that is ignored, or retried with the same stale object", func(p *pass) {
+// Conflict reports retries that cannot succeed, and conflicts that count as success although no event
+// of the other write will come.
+var Conflict = rule("conflict", "a conflict that is retried with the same stale object, or forgotten", func(p *pass) {
+	forgotten := p.filtersEvents()
 	p.walk(func(n ast.Node, _ []ast.Node) {
 		switch n := n.(type) {
 		case *ast.IfStmt:
-			if call, ok := ast.Unparen(n.Cond).(*ast.CallExpr); ok && p.CallsFunction(call, apierrors, "IsConflict") {
-				if statement := p.success(n.Body); statement != nil {
-					p.report(statement, "a conflict counts as success: the write has not happened, so return the error, which tries again with the newer object")
-				}
+			if statement := p.ignoresConflict(n); statement != nil && forgotten {
+				p.report(statement, "a conflict counts as success, and a predicate of this package filters the event of the write that it was with: nothing tries again, so return the error")
 			}
 		case *ast.CallExpr:
 			if p.CallsFunction(n, "k8s.io/client-go/util/retry", "RetryOnConflict", "OnError") {
@@ -26,6 +26,41 @@ var Conflict = rule("conflict", "a conflict that is ignored, or retried with the
 		}
 	})
 })
+
+// IgnoredConflict reports conflicts that count as success. It is off by default: the watch delivers
+// the newer object, and its event brings another reconcile.
+var IgnoredConflict = rule("ignoredconflict", "a conflict that counts as success (off by default)", func(p *pass) {
+	p.walk(func(n ast.Node, _ []ast.Node) {
+		if n, ok := n.(*ast.IfStmt); ok {
+			if statement := p.ignoresConflict(n); statement != nil {
+				p.report(statement, "a conflict counts as success: the write has not happened, so return the error, which tries again with the newer object")
+			}
+		}
+	})
+})
+
+// ignoresConflict returns the statement that ends a function with success after a conflict, or nil.
+func (p *pass) ignoresConflict(n *ast.IfStmt) ast.Stmt {
+	if call, ok := ast.Unparen(n.Cond).(*ast.CallExpr); ok && p.CallsFunction(call, apierrors, "IsConflict") {
+		return p.success(n.Body)
+	}
+	return nil
+}
+
+// filtersEvents reports whether the package filters events by the generation, which the writes of a
+// status or of metadata do not change.
+func (p *pass) filtersEvents() bool {
+	for _, f := range p.Functions {
+		if contains(f.Decl.Body, func(n ast.Node) bool {
+			literal, ok := n.(*ast.CompositeLit)
+			return ok && (operator.IsType(p.Info.TypeOf(literal), "predicate", "GenerationChangedPredicate") ||
+				operator.IsType(p.Info.TypeOf(literal), "predicate", "TypedGenerationChangedPredicate"))
+		}) {
+			return true
+		}
+	}
+	return false
+}
 
 // success returns the last statement of a block if it returns no error and asks for no other
 // reconcile, or nil.

@@ -42,15 +42,17 @@ func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 	if !ok || len(assign.Lhs) != 1 || p.Object(assign.Lhs[0]) != p.Object(condition.X) {
 		return
 	}
-	isGet, create := false, (*operator.Call)(nil)
-	for _, call := range p.Calls() {
-		if call.CallExpr == assign.Rhs[0] {
-			isGet = call.Verb == "Get"
-		}
-		if call.Verb == "Create" && call.Subresource == "" && statement.Body.Pos() <= call.Pos() && call.End() <= statement.Body.End() {
-			create = call
-		}
+	get, _ := assign.Rhs[0].(*ast.CallExpr)
+	if get == nil || p.ClientCall(get) == nil || p.ClientCall(get).Verb != "Get" {
+		return
 	}
+	var create *operator.Call
+	ast.Inspect(statement.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && p.ClientCall(call) != nil && p.ClientCall(call).Verb == "Create" {
+			create = p.ClientCall(call)
+		}
+		return true
+	})
 	asks := func(call *ast.CallExpr) bool {
 		for _, argument := range call.Args {
 			if p.Object(argument) != nil && p.Object(argument) == p.Object(condition.X) && !isLog(call) {
@@ -59,7 +61,7 @@ func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
 		}
 		return false
 	}
-	if isGet && create != nil && !containsCall(statement.Body, asks) {
+	if create != nil && create.Subresource == "" && !containsCall(statement.Body, asks) {
 		p.report(create, "every error of Get leads to this Create, not only NotFound: return the others")
 	}
 }
@@ -105,7 +107,7 @@ func (p *pass) looksFor(f *operator.Function, kind *types.Named) bool {
 	return contains(f.Decl.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			return p.passesOn(f, n, kind)
+			return p.passesOn(n, kind)
 		case *ast.KeyValueExpr:
 			key := ident(n.Key)
 			return key != nil && key.Name == "GenerateName"
@@ -127,14 +129,12 @@ func isMetadata(t *types.Named) bool {
 
 // passesOn reports whether a call that is not one of the client's, nor of a function of the package,
 // is given or returns an object or list of a kind.
-func (p *pass) passesOn(f *operator.Function, call *ast.CallExpr, kind *types.Named) bool {
+func (p *pass) passesOn(call *ast.CallExpr, kind *types.Named) bool {
 	if p.Declared(call) != nil || isLog(call) || p.InRuntime(call) {
 		return false
 	}
-	for _, c := range f.Calls {
-		if c.CallExpr == call {
-			return false
-		}
+	if p.ClientCall(call) != nil {
+		return false
 	}
 	is := func(t types.Type) bool {
 		named := operator.Named(t)

@@ -12,17 +12,13 @@ import (
 
 // DroppedError reports writes whose errors nobody reads.
 var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p *pass) {
-	clientCalls := map[*ast.CallExpr]*operator.Call{}
-	for _, call := range p.Calls() {
-		clientCalls[call.CallExpr] = call
-	}
 	p.walk(func(n ast.Node, within []ast.Node) {
 		call := droppedCall(n)
 		if call == nil || p.failsAnyway(n, within) {
 			return
 		}
 		verb := ""
-		if c := clientCalls[call]; c != nil && c.Writes() {
+		if c := p.ClientCall(call); c != nil && c.Writes() {
 			verb = c.Verb
 			if c.Subresource != "" && c.Subresource != "?" {
 				verb += " of the " + c.Subresource

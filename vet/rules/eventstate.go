@@ -10,18 +10,14 @@ import (
 
 // EventState reports predicates and event handlers that remember events or act on them.
 var EventState = rule("eventstate", "a predicate or an event handler that acts on events or remembers them", func(p *pass) {
-	calls := map[*ast.CallExpr]*operator.Call{}
-	for _, call := range p.Calls() {
-		calls[call.CallExpr] = call
-	}
 	check := func(function ast.Node, body *ast.BlockStmt) {
 		if synchronizes(body) {
 			return
 		}
 		ast.Inspect(body, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && calls[call] != nil && calls[call].Writes() {
+			if call, ok := n.(*ast.CallExpr); ok && p.ClientCall(call) != nil && p.ClientCall(call).Writes() {
 				p.reportf(call, "a predicate or event handler writes (%s): events are missed at a restart and delivered again, so write in Reconcile, from what is observed",
-					calls[call].Verb)
+					p.ClientCall(call).Verb)
 			}
 			for _, target := range written(p.Info, n) {
 				if root := p.Root(target); root != nil && root.Name() != "_" && !p.isOwn(root, function, target) {

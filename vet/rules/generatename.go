@@ -32,12 +32,17 @@ func (p *pass) reads(r *operator.Reconciler, kind *types.Named) bool {
 		for _, call := range f.Calls {
 			found := p.KindOf(call.Object)
 			// A Get needs a name, so one of an unknown kind is not of what has a new one.
-			if !call.Writes() && (found == nil && call.Verb == "List" || found != nil && strings.TrimSuffix(found.Obj().Name(), "List") == kind.Obj().Name() ||
-				found != nil && isMetadata(found)) {
+			switch {
+			case call.Writes():
+			case found == nil:
+				if call.Verb == "List" {
+					return true
+				}
+			case strings.TrimSuffix(found.Obj().Name(), "List") == kind.Obj().Name(), isMetadata(found):
 				return true
 			}
 		}
-		if containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.passesOn(f, call, kind) }) {
+		if containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.passesOn(call, kind) }) {
 			return true
 		}
 	}

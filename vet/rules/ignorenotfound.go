@@ -42,13 +42,12 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 	if !ok || len(assign.Lhs) != 1 || p.Object(condition.X) == nil || p.Object(assign.Lhs[0]) != p.Object(condition.X) {
 		return
 	}
-	isPrimary := false
-	for _, call := range r.Reconcile.Calls {
-		if call.CallExpr == assign.Rhs[0] && call.Verb == "Get" && p.isRequestKey(r, call.Key) {
-			isPrimary = p.isFor(call)
-		}
+	call, _ := assign.Rhs[0].(*ast.CallExpr)
+	if call == nil {
+		return
 	}
-	if !isPrimary || len(statement.Body.List) == 0 {
+	get := p.ClientCall(call)
+	if get == nil || get.Key == nil || !p.isRequestKey(r, get.Key) || !p.isFor(get) || len(statement.Body.List) == 0 {
 		return
 	}
 	for _, s := range statement.Body.List[:len(statement.Body.List)-1] {

@@ -15,7 +15,7 @@ var MemoryState = rule("memorystate", "state of a reconcile that is kept in memo
 			continue
 		}
 		walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
-			for _, target := range written(p.Info, n) {
+			for _, target := range append(written(p.Info, n), p.readInto(n)...) {
 				if p.initializes(target, within) {
 					continue
 				}
@@ -64,6 +64,22 @@ func written(info *types.Info, n ast.Node) []ast.Expr {
 				return n.Args[:1]
 			}
 		}
+	}
+	return nil
+}
+
+// readInto returns what a call of the client reads an object into, if that is a field.
+func (p *pass) readInto(n ast.Node) []ast.Expr {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || p.ClientCall(call) == nil || p.ClientCall(call).Writes() {
+		return nil
+	}
+	target := ast.Unparen(p.ClientCall(call).Object)
+	if unary, ok := target.(*ast.UnaryExpr); ok {
+		target = unary.X
+	}
+	if _, ok := target.(*ast.SelectorExpr); ok {
+		return []ast.Expr{target}
 	}
 	return nil
 }

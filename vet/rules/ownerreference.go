@@ -65,11 +65,8 @@ func (p *pass) owns(kind *types.Named) bool {
 
 // isBuilt reports whether the package has a literal of a kind, so that what is set in it is seen.
 func (p *pass) isBuilt(kind *types.Named) bool {
-	for _, f := range p.Functions {
-		passed := func(call *ast.CallExpr) bool { return p.passesOn(f, call, kind) }
-		if containsCall(f.Decl.Body, passed) {
-			return false
-		}
+	if p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) }) {
+		return false
 	}
 	for _, f := range p.Functions {
 		if contains(f.Decl.Body, func(n ast.Node) bool {

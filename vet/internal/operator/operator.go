@@ -34,6 +34,7 @@ type Package struct {
 	Owned, For []*types.Named
 
 	functions map[*types.Func]*Function
+	calls     map[*ast.CallExpr]*Call
 	mapped    []*Function
 	hot       map[*Function]bool
 	used      map[*Function]bool
@@ -67,6 +68,7 @@ func run(pass *analysis.Pass) (any, error) {
 		Types:     pass.Pkg,
 		Info:      pass.TypesInfo,
 		functions: map[*types.Func]*Function{},
+		calls:     map[*ast.CallExpr]*Call{},
 		hot:       map[*Function]bool{},
 		used:      map[*Function]bool{},
 	}
@@ -116,6 +118,7 @@ func (p *Package) inspect(f *Function) {
 		case *ast.CallExpr:
 			if call := p.call(f, n); call != nil {
 				f.Calls = append(f.Calls, call)
+				p.calls[n] = call
 			}
 			p.builderCall(n)
 			p.mapFunction(n)
@@ -206,6 +209,9 @@ func (p *Package) Calls() []*Call {
 	}
 	return all
 }
+
+// ClientCall returns the call of a client that a call is, or nil.
+func (p *Package) ClientCall(call *ast.CallExpr) *Call { return p.calls[call] }
 
 // Declared returns the function of this package that a call calls, or nil.
 func (p *Package) Declared(call *ast.CallExpr) *Function {

@@ -42,6 +42,19 @@ func (r *Reconciler) sync(ctx context.Context, app *api.App) error {
 			return err
 		}
 	}
+	return r.own(ctx, app)
+}
+
+func (r *Reconciler) own(ctx context.Context, app *api.App) error {
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(app.Spec.Namespace)); err != nil {
+		return err
+	}
+	for _, pod := range pods.Items {
+		if err := r.Delete(ctx, &pod); err != nil {
+			return err
+		}
+	}
 	return r.narrow(ctx, app)
 }
 

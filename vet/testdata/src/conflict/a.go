@@ -20,7 +20,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	app := &api.App{}
 	if err := r.Update(ctx, app); err != nil {
 		if apierrors.IsConflict(err) {
-			return ctrl.Result{}, nil // want `a conflict counts as success`
+			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, err
 	}
@@ -36,7 +36,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) ignores(ctx context.Context, app *api.App) error {
 	err := r.Update(ctx, app)
 	if apierrors.IsConflict(err) {
-		return nil // want `a conflict counts as success`
+		return nil
 	}
 	return err
 }

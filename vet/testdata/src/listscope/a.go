@@ -22,20 +22,52 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.List(ctx, pods); err != nil { // want `every event lists every Pod of the cluster`
 		return ctrl.Result{}, err
 	}
-	if err := r.List(ctx, pods, client.Limit(10), client.MatchingLabels{}); err != nil { // want `every event lists every Pod`
+	for _, pod := range pods.Items {
+		if pod.Name == req.Name {
+			return ctrl.Result{}, nil
+		}
+	}
+	all := &corev1.PodList{}
+	if err := r.List(ctx, all); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.List(ctx, pods, client.InNamespace(req.Namespace)); err != nil {
-		return ctrl.Result{}, err
+	for _, pod := range all.Items {
+		if pod.Status.Phase == "Pending" || pod.Name != "" {
+			return ctrl.Result{}, nil
+		}
 	}
-	if err := r.List(ctx, pods, client.MatchingLabels{"app": req.Name}); err != nil {
-		return ctrl.Result{}, err
+	return ctrl.Result{}, r.more(ctx, req)
+}
+
+func (r *Reconciler) more(ctx context.Context, req ctrl.Request) error {
+	secrets := &corev1.SecretList{}
+	if err := r.List(ctx, secrets, client.Limit(10), client.MatchingLabels{}, &client.ListOptions{}); err != nil { // want `every event lists every Secret`
+		return err
 	}
+	for _, secret := range secrets.Items {
+		if secret.Labels["app"] != req.Name {
+			continue
+		}
+	}
+	pods := &corev1.PodList{}
 	var options []client.ListOption
-	if err := r.List(ctx, pods, options...); err != nil {
-		return ctrl.Result{}, err
+	for _, err := range []error{
+		r.List(ctx, pods, client.InNamespace(req.Namespace)),
+		r.List(ctx, pods, client.MatchingLabels{"app": req.Name}),
+		r.List(ctx, pods, &client.ListOptions{Namespace: req.Namespace}),
+		r.List(ctx, pods, options...),
+		r.List(ctx, &corev1.NodeList{}),
+	} {
+		if err != nil {
+			return err
+		}
 	}
-	return ctrl.Result{}, r.List(ctx, &corev1.NodeList{})
+	for _, pod := range pods.Items {
+		if pod.Name == req.Name {
+			return nil
+		}
+	}
+	return nil
 }
 
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -47,8 +79,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func (r *Reconciler) appsOf(ctx context.Context, secret client.Object) []reconcile.Request {
-	if err := r.List(ctx, &corev1.SecretList{}); err != nil { // want `every event lists every Secret of the cluster`
+	services := &corev1.ServiceList{}
+	if err := r.List(ctx, services); err != nil { // want `every event lists every Service of the cluster`
 		return nil
+	}
+	for _, service := range services.Items {
+		if secret.GetName() == service.Spec.Image && secret.GetNamespace() == service.Namespace {
+			return nil
+		}
 	}
 	return nil
 }

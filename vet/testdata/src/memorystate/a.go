@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -12,6 +13,7 @@ var seen = map[string]bool{}
 
 type Reconciler struct {
 	client.Client
+	app   *api.App
 	last  string
 	count int
 	cache map[string]string
@@ -32,6 +34,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	name += "x"
 	run := func() { r.last = name } // want `writes r.last of its reconciler`
 	run()
+	if err := r.Get(ctx, req.NamespacedName, r.app); err != nil { // want `writes r.app of its reconciler`
+		return ctrl.Result{}, err
+	}
 	r.remember(name)
 	r.cached(name)
 	return ctrl.Result{}, nil

@@ -13,4 +13,6 @@ func ControllerManagedBy(manager.Manager) *Builder { return nil }
 func (b *Builder) For(client.Object) *Builder                           { return b }
 func (b *Builder) Owns(client.Object) *Builder                          { return b }
 func (b *Builder) Watches(client.Object, handler.EventHandler) *Builder { return b }
-func (b *Builder) Complete(any) error                                   { return nil }
+func (b *Builder) WithEventFilter(any) *Builder                         { return b }
+
+func (b *Builder) Complete(any) error { return nil }

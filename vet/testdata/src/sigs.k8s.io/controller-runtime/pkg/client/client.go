@@ -60,6 +60,13 @@ type MatchingLabels map[string]string
 
 func (MatchingLabels) list() {}
 
+type ListOptions struct {
+	Namespace     string
+	LabelSelector any
+}
+
+func (*ListOptions) list() {}
+
 type Limit int64
 
 func (Limit) list() {}

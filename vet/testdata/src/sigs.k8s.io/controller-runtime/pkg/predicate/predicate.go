@@ -6,3 +6,5 @@ type Funcs struct {
 	CreateFunc func(event.CreateEvent) bool
 	UpdateFunc func(event.UpdateEvent) bool
 }
+
+type GenerationChangedPredicate struct{ Funcs }
