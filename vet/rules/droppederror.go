@@ -14,7 +14,7 @@ import (
 var DroppedError = rule("droppederror", "an error of a write to the API that is dropped", func(p *pass) {
 	p.walk(func(n ast.Node, within []ast.Node) {
 		call := droppedCall(n)
-		if call == nil || p.failsAnyway(n, within) {
+		if call == nil || p.retries(n, within) {
 			return
 		}
 		verb := ""
@@ -52,9 +52,9 @@ func droppedCall(n ast.Node) *ast.CallExpr {
 	return nil
 }
 
-// failsAnyway reports whether the block of a statement goes on to return another error, so that the
-// reconcile is tried again whatever this write did.
-func (p *pass) failsAnyway(n ast.Node, within []ast.Node) bool {
+// retries reports whether the block of a statement ends with the return of another error, or of the
+// time of the next reconcile, so that the reconcile runs again whatever this write did.
+func (p *pass) retries(n ast.Node, within []ast.Node) bool {
 	block, ok := within[len(within)-1].(*ast.BlockStmt)
 	if !ok {
 		return false
@@ -63,7 +63,9 @@ func (p *pass) failsAnyway(n ast.Node, within []ast.Node) bool {
 	if !ok || statement.Pos() < n.Pos() || len(statement.Results) == 0 {
 		return false
 	}
-	return p.isKnownError(statement.Results[len(statement.Results)-1], within)
+	result := literalOf(statement.Results[0])
+	return result != nil && field(result, "RequeueAfter") != nil ||
+		p.isKnownError(statement.Results[len(statement.Results)-1], within)
 }
 
 // typedWrite reports whether a call is of a method of a generated clientset that writes.

@@ -31,7 +31,7 @@ var OwnerReference = rule("ownerreference", "a child that is created without an 
 				p.reportf(create, "this %s gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference", kind.Obj().Name())
 			case kind == nil && slices.ContainsFunc(p.Owned, p.isBuilt):
 				p.report(create, "what is created here gets no owner, so Owns does not see it and nothing collects it: call SetControllerReference")
-			case kind != nil && len(p.Owned) == 0 && p.isBuilt(kind) && isWorkload(kind) && !p.deletes():
+			case kind != nil && len(p.Owned) == 0 && p.isBuilt(kind) && isWorkload(kind) && p.isNamedAfter(kind) && !p.deletes():
 				p.reportf(create, "this %s gets no owner, and nothing deletes it: call SetControllerReference", kind.Obj().Name())
 			}
 		}
@@ -78,6 +78,33 @@ func (p *pass) isBuilt(kind *types.Named) bool {
 		}
 	}
 	return false
+}
+
+// isNamedAfter reports whether a literal of a kind has a name that follows from an object of a kind
+// that the package's builders are for and that is not one of Kubernetes' own.
+func (p *pass) isNamedAfter(kind *types.Named) bool {
+	isPrimary := func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok || p.Object(id) == nil {
+			return false
+		}
+		named := operator.Named(p.Object(id).Type())
+		return named != nil && p.isForKind(named) && !strings.HasPrefix(named.Obj().Pkg().Path(), "k8s.io/")
+	}
+	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool {
+		return contains(f.Decl.Body, func(n ast.Node) bool {
+			literal, ok := n.(*ast.CompositeLit)
+			if !ok || operator.Named(p.Info.TypeOf(literal)) == nil || operator.Named(p.Info.TypeOf(literal)).Obj() != kind.Obj() {
+				return false
+			}
+			meta := field(literal, "ObjectMeta")
+			if meta == nil || literalOf(meta.Value) == nil {
+				return false
+			}
+			name := field(literalOf(meta.Value), "Name")
+			return name != nil && contains(name.Value, isPrimary)
+		})
+	})
 }
 
 // setsOwners reports whether the package has anything to do with owner references.

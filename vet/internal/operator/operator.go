@@ -131,7 +131,7 @@ func (p *Package) inspect(f *Function) {
 func (p *Package) reconciler(f *Function) *Reconciler {
 	signature := f.Object.Signature()
 	if f.Object.Name() != "Reconcile" || signature.Recv() == nil || signature.Results().Len() != 2 ||
-		!IsType(signature.Results().At(0).Type(), "reconcile", "Result") || signature.Params().Len() != 2 {
+		!IsType(signature.Results().At(0).Type(), "reconcile", "Result") || signature.Params().Len() == 0 {
 		return nil
 	}
 	named := Named(signature.Recv().Type())
@@ -139,7 +139,7 @@ func (p *Package) reconciler(f *Function) *Reconciler {
 		return nil
 	}
 	r := &Reconciler{Type: named.Obj(), Reconcile: f, Reachable: reach(f)}
-	if request := signature.Params().At(1); request.Name() != "" && request.Name() != "_" {
+	if request := signature.Params().At(signature.Params().Len() - 1); request.Name() != "" && request.Name() != "_" {
 		r.Request = request
 	}
 	return r

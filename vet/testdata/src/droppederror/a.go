@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
@@ -36,4 +37,9 @@ func (r *Reconciler) drop(ctx context.Context, app *api.App, p pods, pod *corev1
 	}
 	err := r.Delete(ctx, app)
 	return err
+}
+
+func (r *Reconciler) later(ctx context.Context, app *api.App) (ctrl.Result, error) {
+	_ = r.Status().Update(ctx, app)
+	return ctrl.Result{RequeueAfter: 1}, nil
 }
