@@ -74,11 +74,57 @@ func (p *pass) createAlways(r *operator.Reconciler, create *operator.Call) {
 		return
 	}
 	for _, f := range r.Reachable {
-		if p.looksFor(f, kind) {
+		if p.looksFor(f, kind) || f != r.Reconcile && p.isConditional(r, f) {
 			return
 		}
 	}
+	if p.underCondition(create.Function.Decl.Body, create.CallExpr) {
+		return
+	}
 	p.reportf(create, "%s is created in every reconcile: the second fails because it exists; read it first, or ignore AlreadyExists", kind.Obj().Name())
+}
+
+// isConditional reports whether a function of a reconcile is mentioned under a condition.
+func (p *pass) isConditional(r *operator.Reconciler, f *operator.Function) bool {
+	for _, caller := range r.Reachable {
+		conditional := false
+		ast.Inspect(caller.Decl.Body, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if ok && p.Info.Uses[id] == f.Object && p.underCondition(caller.Decl.Body, id) {
+				conditional = true
+			}
+			return !conditional
+		})
+		if conditional {
+			return true
+		}
+	}
+	return false
+}
+
+// underCondition reports whether a node of a body is reached only under a condition, other than that
+// there was no error and that the object is not being deleted.
+func (p *pass) underCondition(body *ast.BlockStmt, node ast.Node) bool {
+	conditional := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			around := n.Body.Pos() <= node.Pos() && node.End() <= n.End()
+			leaves := n.End() <= node.Pos() && contains(n.Body, func(n ast.Node) bool {
+				_, ok := n.(*ast.ReturnStmt)
+				return ok
+			})
+			if (around || leaves) && !p.isErrorTest(n.Cond) && !p.inDeletion([]ast.Node{n}) {
+				conditional = true
+			}
+		case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.ForStmt, *ast.SelectStmt:
+			if n.Pos() <= node.Pos() && node.End() <= n.End() {
+				conditional = true
+			}
+		}
+		return !conditional
+	})
+	return conditional
 }
 
 // isReview reports whether a kind is one that is created to ask a question, and not kept.
@@ -130,7 +176,7 @@ func isMetadata(t *types.Named) bool {
 // passesOn reports whether a call that is not one of the client's, nor of a function of the package,
 // is given or returns an object or list of a kind.
 func (p *pass) passesOn(call *ast.CallExpr, kind *types.Named) bool {
-	if p.Declared(call) != nil || isLog(call) || p.InRuntime(call) {
+	if p.Declared(call) != nil || isLog(call) || p.InLibrary(call) {
 		return false
 	}
 	if p.ClientCall(call) != nil {

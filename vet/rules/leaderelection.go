@@ -8,13 +8,12 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// LeaderElection reports managers with options that do not mention leader election, other than those
-// of tests.
-var LeaderElection = rule("leaderelection", "a manager without leader election", func(p *pass) {
-	if strings.Contains(p.Types.Path(), "test") || strings.Contains(p.Types.Path(), "e2e") {
-		return
-	}
+// LeaderElection reports operators whose manager has options that do not mention leader election.
+var LeaderElection = rule("leaderelection", "an operator without leader election", func(p *pass) {
 	for _, f := range p.Functions {
+		if !p.setsUpOperator(f) {
+			continue
+		}
 		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || len(call.Args) != 2 || !p.CallsRuntime(call, "manager", "New", "NewManager") {
@@ -31,6 +30,31 @@ var LeaderElection = rule("leaderelection", "a manager without leader election",
 		})
 	}
 })
+
+// setsUpOperator reports whether a function of a program, or one that returns a manager, adds
+// controllers to it. Servers that watch what they serve run in every replica: those start the manager
+// beside something else.
+func (p *pass) setsUpOperator(f *operator.Function) bool {
+	returns := false
+	for result := range f.Object.Signature().Results().Variables() {
+		returns = returns || operator.IsType(result.Type(), "manager", "Manager")
+	}
+	if p.Types.Name() != "main" && !returns {
+		return false
+	}
+	adds := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
+		return operator.CalleeName(call) == "SetupWithManager" ||
+			p.CallsRuntime(call, "builder", "ControllerManagedBy", "NewControllerManagedBy", "TypedControllerManagedBy")
+	})
+	serves := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
+		return strings.HasPrefix(operator.CalleeName(call), "ListenAndServe")
+	})
+	beside := contains(f.Decl.Body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.GoStmt)
+		return ok && containsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
+	})
+	return adds && !serves && !beside
+}
 
 // options returns the literal that a variable is declared with, or nil if leader election may be set
 // elsewhere: the variable is assigned, or its field is, or its address is taken.

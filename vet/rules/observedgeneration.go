@@ -29,7 +29,8 @@ var ObservedGeneration = rule("observedgeneration", "a status that does not say 
 	}
 	for _, call := range p.Calls() {
 		kind := p.KindOf(call.Object)
-		if call.Writes() && call.Subresource == "status" && kind != nil && p.isForKind(kind) && hasObservedGeneration(kind) {
+		if call.Writes() && call.Subresource == "status" && kind != nil && p.isForKind(kind) && hasObservedGeneration(kind) &&
+			!p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) }) {
 			p.reportf(call, "%s has status.observedGeneration and nothing here sets it: a client cannot tell whether this status is about its spec", kind.Obj().Name())
 			return
 		}
@@ -37,7 +38,7 @@ var ObservedGeneration = rule("observedgeneration", "a status that does not say 
 })
 
 // setsObservedGeneration reports whether a statement of the package writes a field of that name, or
-// something is called that may.
+// mentions something that may.
 func (p *pass) setsObservedGeneration() bool {
 	sets := func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -46,8 +47,8 @@ func (p *pass) setsObservedGeneration() bool {
 		case *ast.KeyValueExpr:
 			key := ident(n.Key)
 			return key != nil && key.Name == "ObservedGeneration"
-		case *ast.CallExpr:
-			return strings.HasSuffix(operator.CalleeName(n), "ObservedGeneration")
+		case *ast.Ident:
+			return n.Name != "ObservedGeneration" && strings.Contains(n.Name, "ObservedGeneration")
 		}
 		return false
 	}

@@ -70,8 +70,8 @@ func remove(literal *ast.CompositeLit, element ast.Expr) analysis.SuggestedFix {
 	return replace("Remove Requeue: true", from, to, "")
 }
 
-// isKnownError reports whether an error cannot be nil: it is made in place, or tested by the
-// innermost if statement around it, or wraps one that was.
+// isKnownError reports whether an error cannot be nil: it is made in place, or tested by an
+// if statement around it, or wraps one that was.
 func (p *pass) isKnownError(e ast.Expr, within []ast.Node) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.CallExpr:
@@ -81,14 +81,27 @@ func (p *pass) isKnownError(e ast.Expr, within []ast.Node) bool {
 			})
 	case *ast.Ident:
 		for i := len(within) - 1; i >= 0; i-- {
-			if statement, ok := within[i].(*ast.IfStmt); ok {
-				condition, ok := statement.Cond.(*ast.BinaryExpr)
-				return ok && within[i+1] == statement.Body && condition.Op == token.NEQ && isNil(condition.Y) &&
-					p.Object(condition.X) != nil && p.Object(condition.X) == p.Object(e)
+			statement, ok := within[i].(*ast.IfStmt)
+			if !ok || within[i+1] != statement.Body {
+				continue
+			}
+			condition, ok := statement.Cond.(*ast.BinaryExpr)
+			if ok && condition.Op == token.NEQ && isNil(condition.Y) && p.Object(condition.X) != nil &&
+				p.Object(condition.X) == p.Object(e) {
+				return !p.assignedBefore(statement.Body, p.Object(e), e.Pos())
 			}
 		}
 	}
 	return false
+}
+
+// assignedBefore reports whether a statement of a body that stands before a position assigns a
+// variable.
+func (p *pass) assignedBefore(body *ast.BlockStmt, v *types.Var, before token.Pos) bool {
+	return contains(body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.AssignStmt)
+		return ok && statement.Pos() < before && slices.ContainsFunc(statement.Lhs, func(left ast.Expr) bool { return p.Object(left) == v })
+	})
 }
 
 func isTrue(info *types.Info, e ast.Expr) bool {

@@ -62,11 +62,14 @@ func (p *Package) CallsFunction(call *ast.CallExpr, path string, names ...string
 	return callee != nil && callee.Pkg() != nil && callee.Pkg().Path() == path && slices.Contains(names, callee.Name())
 }
 
-// InRuntime reports whether a call calls a function or method of a runtime.
-func (p *Package) InRuntime(call *ast.CallExpr) bool {
+// InLibrary reports whether a call calls a function or method of a runtime or of k8s.io.
+func (p *Package) InLibrary(call *ast.CallExpr) bool {
 	callee := typeutil.Callee(p.Info, call)
 	if callee == nil || callee.Pkg() == nil {
 		return false
+	}
+	if strings.HasPrefix(callee.Pkg().Path(), "k8s.io/") {
+		return true
 	}
 	for _, r := range runtimes {
 		if callee.Pkg().Path() == r.alias || strings.HasPrefix(callee.Pkg().Path(), r.below) {
