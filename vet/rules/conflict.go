@@ -103,19 +103,22 @@ func (p *pass) staleRetry(retry *ast.CallExpr) {
 }
 
 // mayRefresh reports whether something in a function, other than one call, may read an object anew:
-// the object is assigned or is passed to another function.
+// the object or its resource version is assigned, or it is passed to another function.
 func (p *pass) mayRefresh(in ast.Node, except *ast.CallExpr, object *types.Var) bool {
 	return contains(in, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for _, left := range n.Lhs {
-				if p.Object(left) == object || isDereference(left) && p.Root(left) == object {
+				if p.Object(left) == object || (isDereference(left) || isVersion(left)) && p.Root(left) == object {
 					return true
 				}
 			}
 		case *ast.CallExpr:
 			if n == except || isLog(n) {
 				return false
+			}
+			if selector, ok := n.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "SetResourceVersion" && p.Object(selector.X) == object {
+				return true
 			}
 			for _, argument := range n.Args {
 				if p.Object(argument) == object {

@@ -8,8 +8,12 @@ import (
 	"flyball.dev/vet/internal/operator"
 )
 
-// ResourceVersion reports resource versions that are read as numbers.
+// ResourceVersion reports resource versions that the package of a reconciler reads as numbers. Others
+// may be those of a server, to which they are numbers.
 var ResourceVersion = rule("resourceversion", "a metadata.resourceVersion that is read as a number", func(p *pass) {
+	if len(p.Reconcilers) == 0 {
+		return
+	}
 	for _, f := range p.Functions {
 		versions := p.versionVariables(f.Decl.Body)
 		isVersion := func(e ast.Expr) bool {

@@ -71,3 +71,13 @@ func (r *Reconciler) retried(ctx context.Context, app *api.App) error {
 		return r.Update(ctx, fresh)
 	})
 }
+
+func (r *Reconciler) versioned(ctx context.Context, app, found *api.App) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := r.Get(ctx, client.ObjectKeyFromObject(app), found); err != nil {
+			return err
+		}
+		app.ResourceVersion = found.ResourceVersion
+		return r.Update(ctx, app)
+	})
+}
