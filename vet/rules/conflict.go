@@ -72,8 +72,8 @@ func (p *pass) success(block *ast.BlockStmt) ast.Stmt {
 	if !ok || len(statement.Results) == 0 || !isNil(statement.Results[len(statement.Results)-1]) {
 		return nil
 	}
-	if signature := statement.Results[0]; len(statement.Results) == 2 {
-		literal := literalOf(signature)
+	if len(statement.Results) == 2 {
+		literal := literalOf(statement.Results[0])
 		if literal == nil || len(literal.Elts) > 0 || !operator.IsType(p.Info.TypeOf(literal), "reconcile", "Result") {
 			return nil
 		}

@@ -11,7 +11,7 @@ import (
 // EventState reports predicates and event handlers that remember events or act on them.
 var EventState = rule("eventstate", "a predicate or an event handler that acts on events or remembers them", func(p *pass) {
 	check := func(function ast.Node, body *ast.BlockStmt) {
-		if synchronizes(body) {
+		if locks(body) {
 			return
 		}
 		ast.Inspect(body, func(n ast.Node) bool {
@@ -65,12 +65,4 @@ func (p *pass) isOwn(root *types.Var, function ast.Node, target ast.Expr) bool {
 		return !pointer
 	}
 	return function.Pos() <= root.Pos() && root.Pos() < function.End()
-}
-
-// synchronizes reports whether a body takes a lock.
-func synchronizes(body *ast.BlockStmt) bool {
-	return containsCall(body, func(call *ast.CallExpr) bool {
-		name := operator.CalleeName(call)
-		return name == "Lock" || name == "TryLock" || name == "Do"
-	})
 }

@@ -11,7 +11,7 @@ import (
 // MemoryState reports writes of a reconciler's fields and of package variables in a reconcile.
 var MemoryState = rule("memorystate", "state of a reconcile that is kept in memory", func(p *pass) {
 	for _, f := range p.Functions {
-		if !p.Reconciles(f) || locks(f) {
+		if !p.Reconciles(f) || locks(f.Decl.Body) {
 			continue
 		}
 		walk(f.Decl.Body, func(n ast.Node, within []ast.Node) {
@@ -82,17 +82,6 @@ func (p *pass) readInto(n ast.Node) []ast.Expr {
 		return []ast.Expr{target}
 	}
 	return nil
-}
-
-// locks reports whether a function synchronizes, as a cache that is meant to be one does.
-func locks(f *operator.Function) bool {
-	return containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
-		switch operator.CalleeName(call) {
-		case "Lock", "TryLock", "Do":
-			return true
-		}
-		return false
-	})
 }
 
 // initializes reports whether a write is of something that an if statement around it has found to

@@ -154,6 +154,17 @@ func (p *pass) anywhere(is func(*ast.CallExpr) bool) bool {
 	return false
 }
 
+// locks reports whether a function body synchronizes, as a cache that is meant to be one does.
+func locks(body *ast.BlockStmt) bool {
+	return containsCall(body, func(call *ast.CallExpr) bool {
+		switch operator.CalleeName(call) {
+		case "Lock", "TryLock", "Do":
+			return true
+		}
+		return false
+	})
+}
+
 func isNil(e ast.Expr) bool {
 	id, ok := ast.Unparen(e).(*ast.Ident)
 	return ok && id.Name == "nil"
