@@ -17,8 +17,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	appv1 "flyball.dev/examples/appservice/api/v1"
-	"flyball.dev/examples/appservice/internal/await"
-	"flyball.dev/examples/appservice/internal/operator"
+	"flyball.dev/examples/internal/await"
 )
 
 func newApp(name string) *appv1.AppService {
@@ -29,16 +28,11 @@ func newApp(name string) *appv1.AppService {
 }
 
 func (w *world) startOperator(ctx context.Context) (err error) {
-	if w.operator, err = startReplica(w.cfg, false); err != nil {
-		return err
-	}
-	return w.operator.elected(ctx)
+	w.operator, err = w.Start(ctx)
+	return err
 }
 
 func (w *world) create(ctx context.Context) error {
-	if err := w.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-		return err
-	}
 	if err := w.c.Create(ctx, newApp(name)); err != nil {
 		return err
 	}
@@ -69,8 +63,6 @@ func some[T client.Object](ctx context.Context, w *world, list client.ObjectList
 		return ""
 	}, ofApp(name)...)
 }
-
-func (w *world) becomesReady(ctx context.Context) error { return w.converged(ctx) }
 
 func (w *world) scale(ctx context.Context) error {
 	if err := w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 4 }); err != nil {
@@ -123,7 +115,7 @@ func (w *world) deleteDeploymentByHand(ctx context.Context) error {
 
 // changeWhileStopped changes the spec while no operator is running, and then starts one.
 func (w *world) changeWhileStopped(ctx context.Context) error {
-	if err := w.operator.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	before := &appsv1.Deployment{}
@@ -171,24 +163,21 @@ func (w *world) rejectOneReplica(ctx context.Context) error {
 // secondWaits starts two operators with leader election, and checks that only the first one is
 // elected.
 func (w *world) secondWaits(ctx context.Context) (err error) {
-	if err := w.operator.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
-	if w.operator, err = startReplica(w.cfg, true); err != nil {
-		return err
-	}
-	if err := w.operator.elected(ctx); err != nil {
+	if w.operator, err = w.Start(ctx, withLeaderElection); err != nil {
 		return err
 	}
 	holder, err := w.holder(ctx, "")
 	if err != nil {
 		return err
 	}
-	if w.second, err = startReplica(w.cfg, true); err != nil {
+	if w.second, err = w.StartReplica(withLeaderElection); err != nil {
 		return err
 	}
 	// The cache syncs before the election begins, so a replica whose cache has synced is running.
-	if !w.second.manager.GetCache().WaitForCacheSync(ctx) {
+	if !w.second.Manager.GetCache().WaitForCacheSync(ctx) {
 		return errors.New("the second operator has not started")
 	}
 	if err := w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 3 }); err != nil {
@@ -198,7 +187,7 @@ func (w *world) secondWaits(ctx context.Context) (err error) {
 		return err
 	}
 	select {
-	case <-w.second.manager.Elected():
+	case <-w.second.Manager.Elected():
 		return errors.New("both operators are elected")
 	default:
 	}
@@ -214,13 +203,13 @@ func (w *world) secondTakesOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.operator.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	if _, err := w.holder(ctx, first); err != nil {
 		return err
 	}
-	if err := w.second.elected(ctx); err != nil {
+	if err := w.second.Elected(ctx); err != nil {
 		return err
 	}
 	w.operator, w.second = w.second, nil
@@ -234,7 +223,7 @@ func (w *world) secondTakesOver(ctx context.Context) error {
 func (w *world) holder(ctx context.Context, other string) (holder string, err error) {
 	err = await.Until(ctx, w.c, &coordinationv1.LeaseList{}, func(all []*coordinationv1.Lease) string {
 		for _, l := range all {
-			if id := l.Spec.HolderIdentity; l.Name == operator.LeaderElectionID && id != nil && *id != "" && *id != other {
+			if id := l.Spec.HolderIdentity; l.Name == w.LeaderElectionID() && id != nil && *id != "" && *id != other {
 				holder = *id
 				return ""
 			}
@@ -292,7 +281,7 @@ func (w *world) deleteEverything(ctx context.Context) error {
 }
 
 func (w *world) deleteNamespace(ctx context.Context) error {
-	if err := w.stopOperator(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -314,7 +303,7 @@ func (w *world) deleteNamespace(ctx context.Context) error {
 
 // nothingLeft returns an error if there are objects of any kind in the namespace.
 func (w *world) nothingLeft(ctx context.Context) error {
-	d, err := discovery.NewDiscoveryClientForConfig(w.cfg)
+	d, err := discovery.NewDiscoveryClientForConfig(w.Config)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/client/apiutil"
 )
 
 // Until lists and watches objects until a condition is true. The kind of list and opts select the
@@ -65,6 +67,58 @@ func Until[T client.Object](ctx context.Context, c client.WithWatch, list client
 			}
 		}
 	}
+}
+
+// Object watches an object, which must exist, until a condition is true of it; see [Until]. The
+// object is then as the condition has seen it.
+func Object[T client.Object](ctx context.Context, c client.WithWatch, obj T, condition func(T) string) error {
+	list, err := listFor(obj, c.Scheme())
+	if err != nil {
+		return err
+	}
+	return Until(ctx, c, list, func(all []T) string {
+		for _, o := range all {
+			if o.GetName() != obj.GetName() {
+				continue
+			}
+			missing := condition(o)
+			if missing == "" {
+				reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(o).Elem())
+			}
+			return missing
+		}
+		return fmt.Sprintf("there is no %T %s", obj, obj.GetName())
+	}, client.InNamespace(obj.GetNamespace()))
+}
+
+// Gone watches until an object does not exist any more. An object of the same name that was created
+// later counts as another one.
+func Gone[T client.Object](ctx context.Context, c client.WithWatch, obj T) error {
+	list, err := listFor(obj, c.Scheme())
+	if err != nil {
+		return err
+	}
+	return Until(ctx, c, list, func(all []T) string {
+		for _, o := range all {
+			if o.GetName() == obj.GetName() && (obj.GetUID() == "" || o.GetUID() == obj.GetUID()) {
+				return fmt.Sprintf("%T %s still exists", obj, obj.GetName())
+			}
+		}
+		return ""
+	}, client.InNamespace(obj.GetNamespace()))
+}
+
+// listFor returns an empty list of the object's kind.
+func listFor(obj client.Object, scheme *runtime.Scheme) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return nil, err
+	}
+	list, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	return list.(client.ObjectList), nil
 }
 
 // values returns the values of a map.

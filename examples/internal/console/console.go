@@ -26,7 +26,7 @@ func (s *synchronized) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// New returns a logger that writes the messages about AppServices and all errors to w, each as one
+// New returns a logger that writes the messages of reconcilers and webhooks, and all errors to w, each as one
 // line with one Write. It drops all other messages, which are about the runtime.
 func New(w io.Writer) logr.Logger { return logr.New(&sink{to: w}) }
 
@@ -48,8 +48,8 @@ func (s *sink) WithValues(keysAndValues ...any) logr.LogSink {
 }
 
 func (s *sink) Info(_ int, message string, keysAndValues ...any) {
-	if app, more := s.about(keysAndValues); app != "" {
-		s.write(app, message, more)
+	if subject, more := s.about(keysAndValues); subject != "" {
+		s.write(subject, message, more)
 	}
 }
 
@@ -57,26 +57,36 @@ func (s *sink) Error(err error, message string, keysAndValues ...any) {
 	if err != nil {
 		message += ": " + err.Error()
 	}
-	app, more := s.about(keysAndValues)
-	s.write(app, message, more)
+	subject, more := s.about(keysAndValues)
+	s.write(subject, message, more)
 }
 
-// about returns the AppService that a message is about, and the key-value pairs of the message
-// alone.
-func (s *sink) about(keysAndValues []any) (app, more string) {
+// about returns what a message is about, and the key-value pairs of the message alone. That is the
+// object of a reconcile or the name of its controller, or the kind of an admission request; it is ""
+// if the message is about the runtime.
+func (s *sink) about(keysAndValues []any) (subject, more string) {
+	values := map[any]any{}
 	for i := 0; i+1 < len(s.values); i += 2 {
-		if s.values[i] == "AppService" {
-			app = fmt.Sprint(s.values[i+1])
-		}
+		values[s.values[i]] = s.values[i+1]
+	}
+	kind := values["controllerKind"]
+	switch {
+	case values["requestID"] != nil:
+		subject = fmt.Sprintf("%v webhook", values["webhookKind"])
+	case values["reconcileID"] == nil:
+	case kind == nil || values[kind] == nil:
+		subject = fmt.Sprint(values["controller"])
+	default:
+		subject = fmt.Sprintf("%v %v", kind, values[kind])
 	}
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
 		more += fmt.Sprintf("  %v: %v", keysAndValues[i], keysAndValues[i+1])
 	}
-	return app, more
+	return subject, more
 }
 
 // write writes one line.
-func (s *sink) write(app, message, more string) {
-	line := strings.ReplaceAll(strings.TrimSpace(app+"  "+message+more), "\n", " ")
+func (s *sink) write(subject, message, more string) {
+	line := strings.ReplaceAll(strings.TrimSpace(subject+"  "+message+more), "\n", " ")
 	fmt.Fprintf(s.to, "%s  %s\n", time.Now().Format("15:04:05.000"), line)
 }
