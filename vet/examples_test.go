@@ -116,15 +116,15 @@ var mistakes = []mistake{
 		"verbs=create;patch\n", "verbs=create;patch\n// +kubebuilder:rbac:groups=\"\",resources=pods,verbs=create\n"}},
 	{"rbac", []string{"// +kubebuilder:rbac:groups=app.example.com,resources=appservices/status,verbs=get;update;patch\n", ""}},
 	{"ignore", []string{"	deployment, err := r.reconcileDeployment", "	//flyball:ignore requeue\n	deployment, err := r.reconcileDeployment"}},
-	{"leaderelection", []string{"		LeaderElection:                o.LeaderElect,\n		LeaderElectionID:              LeaderElectionID,\n", "",
-		"	if o.Change != nil {\n		o.Change(&options)\n	}\n", ""}},
+	{"leaderelection", []string{"func main() { appService.Main() }\n",
+		"func main() {\n	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{})\n	if err != nil {\n		panic(err)\n	}\n	if err := (&controller.AppServiceReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr); err != nil {\n		panic(err)\n	}\n	if err := mgr.Start(ctrl.SetupSignalHandler()); err != nil {\n		panic(err)\n	}\n}\n"}},
 }
 
 // TestMistakes makes each mistake in a copy of an example, and expects that its rule finds it and
 // that no other finds anything.
 func TestMistakes(t *testing.T) {
 	// The mistakes need packages that the example does not import.
-	loaded := load(t, "./examples/appservice/internal/controller", "./examples/appservice/internal/operator",
+	loaded := load(t, "./examples/appservice/internal/controller", "./examples/appservice",
 		"./ctrl/predicate", "./ctrl/event", "./ctrl/controller/controllerutil", "k8s.io/client-go/util/retry", "strconv", "time")
 	imports := importer{}
 	for _, p := range loaded {
