@@ -77,10 +77,14 @@ func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast
 
 const notFoundMessage = "the object may have been deleted since the event: NotFound is no error here, so ignore it by client.IgnoreNotFound"
 
-// isRequestKey reports whether the key of a Get is the request's.
+// isRequestKey reports whether the key of a Get is the request's, or is put together from it.
 func (p *pass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {
+	name := "NamespacedName"
+	if literal := literalOf(key); literal != nil && field(literal, "Name") != nil {
+		key, name = field(literal, "Name").Value, "Name"
+	}
 	selector, ok := ast.Unparen(key).(*ast.SelectorExpr)
-	return ok && selector.Sel.Name == "NamespacedName" && p.Object(selector.X) == r.Request
+	return ok && selector.Sel.Name == name && p.Object(selector.X) == r.Request
 }
 
 // isFor reports whether a Get is of a kind that the package's builders are for, as far as it is

@@ -36,6 +36,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, err
 	}
+	if err := r.Get(ctx, types.NamespacedName{Namespace: req.Namespace, Name: req.Name}, app); err != nil {
+		return ctrl.Result{}, err // want `NotFound is no error here`
+	}
 	if err := r.Get(ctx, req.NamespacedName, app); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
