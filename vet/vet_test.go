@@ -48,12 +48,20 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestNames: the names of the rules are those of analyzers, and each has a page with examples.
 func TestNames(t *testing.T) {
 	all := append(vet.Analyzers(), vet.Optional()...)
 	if err := analysis.Validate(all); err != nil {
 		t.Fatal(err)
 	}
+	index, err := os.ReadFile(filepath.Join("..", "docs", "vet", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, rule := range all {
+		if !strings.Contains(string(index), "("+rule.Name+".md)") {
+			t.Errorf("the index of the pages has no link to %s", rule.Name)
+		}
 		page, err := os.ReadFile(filepath.Join("..", "docs", "vet", rule.Name+".md"))
 		if err != nil {
 			t.Errorf("the rule %s has no page: %v", rule.Name, err)
