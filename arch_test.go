@@ -51,8 +51,9 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal", "vet"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal"}},
+	{path: "vet", outside: []string{"golang.org/x/tools"}},
 	{path: "internal", imports: []string{"internal"}},
 	{path: "internal/apiserverflags", imports: []string{"apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }

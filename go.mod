@@ -35,12 +35,16 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require k8s.io/pod-security-admission v0.37.2
+require (
+	golang.org/x/tools v0.51.0
+	k8s.io/pod-security-admission v0.37.2
+)
 
 require (
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/moby/spdystream v0.5.1 // indirect
 	github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
+	golang.org/x/mod v0.41.0 // indirect
 )
 
 require (

@@ -30,6 +30,9 @@ func run(ctx context.Context, args []string) int {
 			return 1
 		}
 	default:
+		if isVetTool(args[1:]) {
+			runVet("flyball", args[1:])
+		}
 		if err := root().ExecuteContext(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "flyball:", err)
 			return 1
@@ -46,6 +49,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets())
+	cmd.AddCommand(up(), userKubeconfig(), assets(), vetCommand())
 	return cmd
 }

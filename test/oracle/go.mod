@@ -35,7 +35,7 @@ require (
 
 require k8s.io/pod-security-admission v0.37.2 // indirect
 
-require golang.org/x/tools v0.49.0 // indirect
+require golang.org/x/tools v0.51.0 // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect
