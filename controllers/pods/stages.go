@@ -75,8 +75,9 @@ type step struct {
 	after  time.Duration     // reconcile it again after that time, if not zero
 }
 
-// next returns the next step of a pod. ip is its address, "" if none is free.
-func next(pod *corev1.Pod, ip string, o *Options, now time.Time) step {
+// next returns the next step of a pod. ip is its address, "" if none is free; mounted is whether its
+// volumes are there.
+func next(pod *corev1.Pod, ip string, mounted bool, o *Options, now time.Time) step {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return step{remove: grace(pod) > 0}
@@ -84,7 +85,7 @@ func next(pod *corev1.Pod, ip string, o *Options, now time.Time) step {
 		return step{}
 	}
 	started, after := hasStarted(pod, o, now)
-	status := statusOf(pod, started, ip, o, now)
+	status := statusOf(pod, started && mounted, ip, o, now)
 	if equality.Semantic.DeepEqual(status, pod.Status) {
 		return step{after: after}
 	}

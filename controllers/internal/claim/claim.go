@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,13 +25,14 @@ type Classified[T client.Object] struct {
 	Release []T // owned, but no longer matching
 }
 
-// Classify determines what owner is to do with each object. Objects that are being deleted are
-// neither adopted nor released, and an owner that is being deleted does neither. It changes
-// nothing.
-func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T) Classified[T] {
+// Classify determines what owner is to do with each object. An object that a filter rejects counts as
+// not matching the selector. Objects that are being deleted are neither adopted nor released, and an
+// owner that is being deleted does neither. It changes nothing.
+func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T, filters ...func(T) bool) Classified[T] {
 	var s Classified[T]
 	for _, o := range objects {
-		matches := selector.Matches(labels.Set(o.GetLabels()))
+		matches := selector.Matches(labels.Set(o.GetLabels())) &&
+			!slices.ContainsFunc(filters, func(accepts func(T) bool) bool { return !accepts(o) })
 		switch ref := metav1.GetControllerOfNoCopy(o); {
 		case ref != nil && ref.UID != owner.GetUID():
 		case ref != nil && matches:
@@ -52,18 +54,19 @@ type OwnerDeleted struct{ Owner client.ObjectKey }
 func (e OwnerDeleted) Error() string { return e.Owner.String() + " was or is being deleted" }
 
 // Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns
-// those that owner then owns. They are of the kind of the list, which must have an [Index]. Before
-// it adopts, it confirms with a read through live that owner exists and is not being deleted.
+// those that owner then owns. They are of the kind of the list, which must have an [Index]. An object
+// that a filter rejects counts as not matching the selector. Before it adopts, it confirms with a read
+// through live that owner exists and is not being deleted.
 //
 // Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an
 // error it is not known what owner owns, which does not mean that it owns nothing.
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object,
-	kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList) ([]T, error) {
+	kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList, filters ...func(T) bool) ([]T, error) {
 	objects, err := candidates[T](ctx, c, list, owner, selector)
 	if err != nil {
 		return nil, err
 	}
-	s := Classify(owner, selector, objects)
+	s := Classify(owner, selector, objects, filters...)
 	owned := s.Owned
 	var errs []error
 	for _, o := range s.Release {
