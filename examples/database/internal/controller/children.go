@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -58,62 +59,96 @@ func labelsOf(db *dbv1.Database) map[string]string {
 }
 
 // execute does what is planned. Errors of the backup service become o.backupErr.
-func (r *DatabaseReconciler) execute(ctx context.Context, db *dbv1.Database, o *observed, p plan) error {
-	if p.createVault {
-		o.vault, o.backupErr = r.Backups.CreateVault(ctx, vaultOf(db))
-	}
-	if p.snapshot != "" {
-		if _, o.backupErr = r.Backups.TakeSnapshot(ctx, vaultOf(db), p.snapshot); o.backupErr == nil {
-			r.report(ctx, db, corev1.EventTypeNormal, "SnapshotRequested", "Snapshot",
-				"Snapshot %s requested before the upgrade", p.snapshot)
-		}
-	}
-	if p.apply {
-		for _, desired := range []runtime.ApplyConfiguration{
-			headlessFor(db), serviceFor(db, p.primary), statefulSetFor(db, p.version, p.replicas),
-		} {
-			// The fields are the operator's: what others have written there is drift.
-			if err := r.Apply(ctx, desired, fieldManager, client.ForceOwnership); err != nil {
-				return err
-			}
-		}
-	} else if o.set && p.primary != o.primary {
-		if err := r.Apply(ctx, serviceFor(db, p.primary), fieldManager, client.ForceOwnership); err != nil {
+func (r *DatabaseReconciler) execute(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
+	r.backUp(ctx, db, o, p)
+	if o.set || p.apply {
+		if err := r.applyServices(ctx, db, o, p); err != nil {
 			return err
 		}
 	}
-	if o.primary != "" && p.primary != o.primary {
-		kind := corev1.EventTypeNormal
-		if p.reason == "FailingOver" {
-			kind = corev1.EventTypeWarning
+	if p.apply {
+		changed, err := r.applySet(ctx, db, o, p)
+		if err != nil {
+			return err
 		}
-		r.report(ctx, db, kind, "Promoted", "Promote", "%s is the primary instead of %s", p.primary, o.primary)
+		if changed { // which instances are outdated is known when its controller has seen the change
+			p.stop = nil
+			p.because("Updating", "the StatefulSet has been updated")
+		}
 	}
 	return r.stop(ctx, db, p)
 }
 
+// backUp creates the vault or takes a snapshot, if that is planned.
+func (r *DatabaseReconciler) backUp(ctx context.Context, db *dbv1.Database, o *observed, p *plan) {
+	if p.createVault {
+		o.vault, o.backupErr = r.Backups.CreateVault(ctx, vaultOf(db))
+	}
+	if p.snapshot == "" {
+		return
+	}
+	if _, o.backupErr = r.Backups.TakeSnapshot(ctx, vaultOf(db), p.snapshot); o.backupErr == nil {
+		r.report(ctx, db, nil, corev1.EventTypeNormal, "SnapshotRequested", "Snapshot",
+			"Snapshot %s is requested before the upgrade", p.snapshot)
+	}
+}
+
+// applySet applies the StatefulSet. The fields are the operator's: what others have written there is
+// drift. It reports whether a StatefulSet that existed has changed.
+func (r *DatabaseReconciler) applySet(ctx context.Context, db *dbv1.Database, o *observed, p *plan) (bool, error) {
+	set := statefulSetFor(db, p.version, p.replicas)
+	if err := r.Apply(ctx, set, fieldManager, client.ForceOwnership); err != nil {
+		return false, err
+	}
+	return o.set && *set.Generation != o.generation, nil
+}
+
+// applyServices applies the Services, and with them the choice of the primary.
+func (r *DatabaseReconciler) applyServices(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
+	if err := r.Apply(ctx, headlessFor(db), fieldManager, client.ForceOwnership); err != nil {
+		return err
+	}
+	if err := r.Apply(ctx, serviceFor(db, p.primary), fieldManager, client.ForceOwnership); err != nil {
+		return err
+	}
+	if o.primary == "" || o.primary == p.primary {
+		return nil
+	}
+	kind, reason := corev1.EventTypeNormal, "Promoted"
+	if p.reason == failingOver {
+		kind, reason = corev1.EventTypeWarning, "FailedOver"
+	}
+	r.report(ctx, db, podOf(db, p.primary), kind, reason, "Promote", "%s is the primary instead of %s", p.primary, o.primary)
+	return nil
+}
+
 // stop deletes the instance that is planned to be stopped, if there is one.
-func (r *DatabaseReconciler) stop(ctx context.Context, db *dbv1.Database, p plan) error {
+func (r *DatabaseReconciler) stop(ctx context.Context, db *dbv1.Database, p *plan) error {
 	if p.stop == nil {
 		return nil
 	}
-	pod := &corev1.Pod{}
-	pod.Namespace, pod.Name = db.Namespace, p.stop.name
+	pod := podOf(db, p.stop.name)
 	// If the cache is behind, the pod with this name may already be another one.
 	err := r.Delete(ctx, pod, client.Preconditions{UID: &p.stop.uid})
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.report(ctx, db, corev1.EventTypeNormal, "InstanceStopped", "Stop", "%s with version %s is stopped, to be replaced",
-		p.stop.name, p.stop.version)
+	r.report(ctx, db, pod, corev1.EventTypeNormal, "InstanceStopped", "Stop",
+		"%s with version %s is stopped, to be replaced", p.stop.name, p.stop.version)
 	return nil
 }
 
-// report logs what was done and records it as an event.
-func (r *DatabaseReconciler) report(ctx context.Context, db *dbv1.Database, kind, reason, action, format string,
-	args ...any) {
+// podOf returns the pod with this name, without its content.
+func podOf(db *dbv1.Database, name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: name}}
+}
+
+// report logs what was done and records it as an event. The other object that it is about may be
+// nil. Events that differ in their text alone would become one.
+func (r *DatabaseReconciler) report(ctx context.Context, db *dbv1.Database, related runtime.Object,
+	kind, reason, action, format string, args ...any) {
 	log.FromContext(ctx).Info(fmt.Sprintf(format, args...) + ".")
-	r.Recorder.Eventf(db, nil, kind, reason, action, format, args...)
+	r.Recorder.Eventf(db, related, kind, reason, action, format, args...)
 }
 
 // serviceFor returns the Service of the clients. Its selector is the primary: one write moves all

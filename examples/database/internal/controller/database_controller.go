@@ -15,10 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
 	"flyball.dev/ctrl/controller/controllerutil"
 	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/log"
@@ -76,7 +78,14 @@ func (r *DatabaseReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.databasesOfSecret), builder.OnlyMetadata).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(databaseOfPod)).
 		Named("database").
+		WithOptions(controller.Options{RateLimiter: backoff()}).
 		Complete(r)
+}
+
+// backoff returns the delays of retries. The longest is as long as the operator may take to notice
+// that the backup service is back.
+func backoff() workqueue.TypedRateLimiter[ctrl.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](20*time.Millisecond, 30*time.Second)
 }
 
 // databasesOfSecret returns the Databases that name a Secret.
@@ -125,19 +134,19 @@ func (r *DatabaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, err
 	}
 	p := next(db, o)
-	if err := r.execute(ctx, db, o, p); err != nil {
+	if err := r.execute(ctx, db, o, &p); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.updateStatus(ctx, db, o, p); err != nil {
+	if err := r.updateStatus(ctx, db, o, &p); err != nil {
 		return ctrl.Result{}, err
 	}
 	// An error of the backup service has not kept the operator from doing what can be done without
 	// it. Now it is returned, so that the request is retried with backoff.
-	return ctrl.Result{RequeueAfter: r.after(p)}, o.backupErr
+	return ctrl.Result{RequeueAfter: r.after(&p)}, o.backupErr
 }
 
 // after returns after how long a Database is to be reconciled if there is no event before.
-func (r *DatabaseReconciler) after(p plan) time.Duration {
+func (r *DatabaseReconciler) after(p *plan) time.Duration {
 	switch {
 	case p.poll:
 		return r.PollInterval

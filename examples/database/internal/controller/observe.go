@@ -27,9 +27,10 @@ type observed struct {
 	primary string
 	// set is whether there is a StatefulSet. The following fields are zero if not.
 	set bool
-	// replicas and version are those of the StatefulSet.
-	replicas int32
-	version  string
+	// generation, replicas and version are those of the StatefulSet.
+	generation int64
+	replicas   int32
+	version    string
 	// current is whether the StatefulSet's controller has seen its last change.
 	current bool
 	// instances are the pods of the StatefulSet by ordinal.
@@ -76,6 +77,7 @@ func (r *DatabaseReconciler) observe(ctx context.Context, db *dbv1.Database) (*o
 	}
 	if found {
 		o.set = true
+		o.generation = set.Generation
 		o.replicas = *set.Spec.Replicas
 		o.version = versionOf(&set.Spec.Template.Spec)
 		o.current = set.Status.ObservedGeneration == set.Generation

@@ -29,6 +29,9 @@ type plan struct {
 	reason, message string
 }
 
+// failingOver is the reason while a replica takes over from a primary that is not ready.
+const failingOver = "FailingOver"
+
 // because sets why the Database is not ready. It returns true, which ends the sequence.
 func (p *plan) because(reason, format string, args ...any) bool {
 	p.reason, p.message = reason, fmt.Sprintf(format, args...)
@@ -56,7 +59,8 @@ var sequence = []func(*dbv1.Database, *observed, *plan) bool{
 // next returns what is to be done next.
 func next(db *dbv1.Database, o *observed) plan {
 	p := plan{
-		apply:    o.set,
+		// Without the password instances would not start, so the StatefulSet is left as it is.
+		apply:    o.set && o.secret == "",
 		version:  o.primaryVersion(),
 		replicas: db.Spec.Replicas,
 		primary:  cmp.Or(o.primary, instanceOf(db, 0)),
@@ -88,16 +92,15 @@ func failOver(db *dbv1.Database, o *observed, p *plan) bool {
 		return false
 	}
 	p.primary = successor.name
-	return p.because("FailingOver", "%s is not ready, so %s becomes the primary", o.primary, successor.name)
+	return p.because(failingOver, "%s is not ready, so %s becomes the primary", o.primary, successor.name)
 }
 
-// awaitSecret waits for the Secret. Until it is there, the StatefulSet is not touched: instances
-// would not start without the password.
+// awaitSecret waits for the Secret.
 func awaitSecret(_ *dbv1.Database, o *observed, p *plan) bool {
 	if o.secret == "" {
 		return false
 	}
-	p.apply, p.retry = false, true
+	p.retry = true
 	return p.because("SecretNotReady", "%s", o.secret)
 }
 

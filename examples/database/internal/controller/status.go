@@ -15,7 +15,7 @@ import (
 )
 
 // updateStatus updates the status from what was observed and is being done.
-func (r *DatabaseReconciler) updateStatus(ctx context.Context, db *dbv1.Database, o *observed, p plan) error {
+func (r *DatabaseReconciler) updateStatus(ctx context.Context, db *dbv1.Database, o *observed, p *plan) error {
 	before := db.DeepCopy()
 	db.Status.Primary = ""
 	if o.set {
