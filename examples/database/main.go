@@ -61,7 +61,7 @@ func database(service *backup.Server) *example.Example {
 		Invitation: `
 kubectl get databases,statefulsets,pods,services,persistentvolumeclaims
 kubectl patch database orders --type merge -p '{"spec":{"version":"17.6"}}'   # snapshot, replicas, promotion
-kubectl delete pod orders-0                                                   # failover, if it is the primary
+kubectl delete pod orders-0 --wait=false                                      # failover, if it is the primary
 kubectl patch database orders --type merge -p '{"spec":{"storage":"2Gi"}}'    # refused: it is immutable
 curl ` + service.URL() + `/vaults
 curl -X PUT ` + service.URL() + `/settings -d '{"down":true}'

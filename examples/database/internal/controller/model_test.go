@@ -24,7 +24,7 @@ type model struct {
 // rules that protect the data hold all the time, and when nothing happens any more, the Database
 // becomes ready.
 func TestUpgradeInAnyOrder(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		m := &model{db: newDatabase(), revisions: map[string]int{}, snapshots: map[string]backup.State{}}
 		m.db.Spec.Version = "17.1"
@@ -43,6 +43,9 @@ func TestUpgradeInAnyOrder(t *testing.T) {
 		}
 		if !ready {
 			t.Errorf("seed %d: not ready: %+v", seed, m.observe())
+		}
+		if m.o.replicas != m.db.Spec.Replicas || len(m.o.instances) != int(m.o.replicas) {
+			t.Errorf("seed %d: %d replicas, want %d", seed, m.o.replicas, m.db.Spec.Replicas)
 		}
 		for _, i := range m.o.instances {
 			if i.version != m.db.Spec.Version || !i.ready {

@@ -77,6 +77,9 @@ func (w *world) create(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := w.quiet(ctx, 0); err != nil {
+		return err
+	}
 	return w.expectWrites(0, createDeployment, createService)
 }
 
