@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"flyball.dev/controllers"
@@ -426,5 +427,83 @@ func TestPodsWaitForClaims(t *testing.T) {
 		e.waitIdle()
 		e.wantScheduled("p", `Running on "flyball"`)
 		e.wantScheduled("q", `Running on "flyball"`)
+	})
+}
+
+// TestStatefulSetRevisionNameIsTaken creates a StatefulSet when the name of its revision is taken.
+func TestStatefulSetRevisionNameIsTaken(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		e.create(statefulSet(1, "a"))
+		e.waitIdle()
+		name := e.statefulSet().Status.UpdateRevision
+		e.must(e.Delete(e.Context(), e.statefulSet()))
+		e.waitIdle()
+		e.create(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: name},
+			Data: runtime.RawExtension{Raw: []byte(`{"other":"data"}`)}})
+		e.create(statefulSet(1, "a"))
+		e.waitIdle()
+		s := e.statefulSet().Status
+		if s.UpdateRevision == name || s.CurrentRevision != s.UpdateRevision || s.CollisionCount == nil || *s.CollisionCount != 1 || s.ReadyReplicas != 1 {
+			t.Errorf("status %+v", s)
+		}
+		e.wantRevisions("0 ", "1 a")
+	})
+}
+
+// TestStatefulSetEvents records what was done and what has failed, and tries again.
+func TestStatefulSetEvents(t *testing.T) {
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "pods"},
+			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
+		e.create(quota)
+		e.waitIdle()
+		e.create(statefulSet(2, "a"))
+		e.waitIdle()
+		e.wantMembers("web-0 a ready")
+		e.must(e.Delete(e.Context(), quota))
+		time.Sleep(10 * time.Minute) // virtual: the maximal backoff
+		e.waitIdle()
+		e.wantMembers("web-0 a ready", "web-1 a ready")
+		e.changeSet(setOfReplicas(1))
+		list := &corev1.EventList{}
+		e.must(e.List(e.Context(), list, client.InNamespace(web.Namespace)))
+		var got []string
+		for _, event := range list.Items {
+			if event.InvolvedObject.Kind == "StatefulSet" {
+				message, _, _ := strings.Cut(event.Message, `: pods "web-1" is forbidden: exceeded quota`)
+				got = append(got, event.Reason+": "+message)
+			}
+		}
+		slices.Sort(got)
+		if want := []string{
+			"FailedCreate: Create Pod web-1 in StatefulSet web failed error",
+			"SuccessfulCreate: Create Pod web-0 in StatefulSet web successful",
+			"SuccessfulCreate: Create Pod web-1 in StatefulSet web successful",
+			"SuccessfulDelete: Delete Pod web-1 in StatefulSet web successful",
+		}; !slices.Equal(slices.Compact(got), want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+	})
+}
+
+// TestStatefulSetClaimIsDeleted creates a pod again, without a retry, when a claim that was being deleted
+// is gone.
+func TestStatefulSetClaimIsDeleted(t *testing.T) {
+	const retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	inVirtualTime(t, controllers.Options{}, func(e env) {
+		claim := newClaim("data-web-0", "1Gi", "")
+		claim.Finalizers = []string{"example.com/wait"}
+		e.create(claim)
+		e.must(e.Delete(e.Context(), claim))
+		e.create(statefulSet(1, "a", withClaims(retain, retain)))
+		time.Sleep(time.Hour) // virtual
+		e.waitIdle()
+		e.wantMembers()
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+		claim.Finalizers = nil
+		e.must(e.Update(e.Context(), claim))
+		e.waitIdle()
+		e.wantMembers("web-0 a ready")
+		e.wantClaims("data-web-0")
 	})
 }

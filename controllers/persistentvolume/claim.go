@@ -46,6 +46,9 @@ func AddToManager(mgr manager.Manager) error {
 	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byClaim, claimOf); err != nil {
+		return err
+	}
 	//lint:ignore SA1019 kube-controller-manager records core events here too
 	recorder := mgr.GetEventRecorderFor("persistentvolume-controller")
 	claims := &claimReconciler{client: mgr.GetClient(), recorder: recorder}
@@ -134,11 +137,11 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 	if err != nil {
 		return nil, err
 	}
-	volumes := &corev1.PersistentVolumeList{}
-	if err := r.client.List(ctx, volumes); err != nil {
+	volumes, err := r.candidates(ctx, claim)
+	if err != nil {
 		return nil, err
 	}
-	v := match(claim, volumes.Items, node)
+	v := match(claim, volumes, node)
 	if wait && (v == nil || !isFor(v, claim)) {
 		r.recorder.Event(claim, corev1.EventTypeNormal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
 		return nil, nil
@@ -150,6 +153,34 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		r.recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 	}
 	return v, nil
+}
+
+// byClaim is the name of the index of volumes by the claims that they are for. Volumes that are for no
+// claim have the value noClaim there.
+const (
+	byClaim = "spec.claimRef"
+	noClaim = "none"
+)
+
+// claimOf returns the values of a volume in the index byClaim.
+func claimOf(o client.Object) []string {
+	if ref := o.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil {
+		return []string{ref.Namespace + "/" + ref.Name}
+	}
+	return []string{noClaim}
+}
+
+// candidates returns the volumes that are for a claim, and those that are for none.
+func (r *claimReconciler) candidates(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]corev1.PersistentVolume, error) {
+	var found []corev1.PersistentVolume
+	for _, value := range []string{claim.Namespace + "/" + claim.Name, noClaim} {
+		volumes := &corev1.PersistentVolumeList{}
+		if err := r.client.List(ctx, volumes, client.MatchingFields{byClaim: value}); err != nil {
+			return nil, err
+		}
+		found = append(found, volumes.Items...)
+	}
+	return found, nil
 }
 
 // assignDefaultClass gives the default class to a claim that was created when there was none, and does
