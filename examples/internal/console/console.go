@@ -26,7 +26,7 @@ func (s *synchronized) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// New returns a logger that writes the messages of reconciles and all errors to w, each as one
+// New returns a logger that writes the messages of reconcilers and webhooks, and all errors to w, each as one
 // line with one Write. It drops all other messages, which are about the runtime.
 func New(w io.Writer) logr.Logger { return logr.New(&sink{to: w}) }
 
@@ -48,8 +48,8 @@ func (s *sink) WithValues(keysAndValues ...any) logr.LogSink {
 }
 
 func (s *sink) Info(_ int, message string, keysAndValues ...any) {
-	if object, more := s.about(keysAndValues); object != "" {
-		s.write(object, message, more)
+	if subject, more := s.about(keysAndValues); subject != "" {
+		s.write(subject, message, more)
 	}
 }
 
@@ -57,32 +57,36 @@ func (s *sink) Error(err error, message string, keysAndValues ...any) {
 	if err != nil {
 		message += ": " + err.Error()
 	}
-	object, more := s.about(keysAndValues)
-	s.write(object, message, more)
+	subject, more := s.about(keysAndValues)
+	s.write(subject, message, more)
 }
 
-// about returns the object that a message is about, or the name of its controller if it has none,
-// and the key-value pairs of the message alone. The object of a message that is not about a
-// reconcile is "".
-func (s *sink) about(keysAndValues []any) (object, more string) {
+// about returns what a message is about, and the key-value pairs of the message alone. That is the
+// object of a reconcile or the name of its controller, or the kind of an admission request; it is ""
+// if the message is about the runtime.
+func (s *sink) about(keysAndValues []any) (subject, more string) {
 	values := map[any]any{}
 	for i := 0; i+1 < len(s.values); i += 2 {
 		values[s.values[i]] = s.values[i+1]
 	}
-	if _, ok := values["reconcileID"]; ok {
-		kind := values["controllerKind"]
-		if object = fmt.Sprintf("%v %v", kind, values[kind]); kind == nil || values[kind] == nil {
-			object = fmt.Sprint(values["controller"])
-		}
+	kind := values["controllerKind"]
+	switch {
+	case values["requestID"] != nil:
+		subject = fmt.Sprintf("%v webhook", values["webhookKind"])
+	case values["reconcileID"] == nil:
+	case kind == nil || values[kind] == nil:
+		subject = fmt.Sprint(values["controller"])
+	default:
+		subject = fmt.Sprintf("%v %v", kind, values[kind])
 	}
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
 		more += fmt.Sprintf("  %v: %v", keysAndValues[i], keysAndValues[i+1])
 	}
-	return object, more
+	return subject, more
 }
 
 // write writes one line.
-func (s *sink) write(object, message, more string) {
-	line := strings.ReplaceAll(strings.TrimSpace(object+"  "+message+more), "\n", " ")
+func (s *sink) write(subject, message, more string) {
+	line := strings.ReplaceAll(strings.TrimSpace(subject+"  "+message+more), "\n", " ")
 	fmt.Fprintf(s.to, "%s  %s\n", time.Now().Format("15:04:05.000"), line)
 }

@@ -35,9 +35,9 @@ func (e *Example) runOnCluster(ctx context.Context, f flags) error {
 	}
 	mgr, err := e.newManager(cfg, f, func(o *ctrl.Options) {
 		o.LeaderElectionNamespace = namespace
-		if e.Webhooks {
+		if e.Webhooks != nil {
 			o.WebhookServer = webhook.NewServer(webhook.Options{
-				Host: f.webhookHost, Port: f.webhookPort, Install: &webhook.Install{NamePrefix: e.Name + "-"},
+				Host: f.webhookHost, Port: f.webhookPort, Install: e.installWebhooks(),
 			})
 		}
 	})

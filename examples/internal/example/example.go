@@ -21,6 +21,7 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/log"
 	"flyball.dev/ctrl/log/zap"
+	"flyball.dev/ctrl/webhook"
 	"flyball.dev/examples/internal/console"
 )
 
@@ -38,8 +39,11 @@ type Example struct {
 	Config fs.FS
 	// SetUp adds the controllers and webhooks to a manager.
 	SetUp func(ctrl.Manager) error
-	// Webhooks is whether the operator serves webhooks.
-	Webhooks bool
+	// Webhooks, if not nil, says that the operator serves webhooks, and how they are installed. Its
+	// NamePrefix is set to the name of the example.
+	Webhooks *webhook.Install
+	// Options, if not nil, changes the options of the manager, such as those of its cache.
+	Options func(*ctrl.Options)
 	// Flags, if not nil, defines flags of the example's own.
 	Flags func(*flag.FlagSet)
 	// Invitation has commands to try while the operator runs, a line each.
@@ -111,7 +115,7 @@ func (e *Example) parse(args []string, out io.Writer) (flags, error) {
 		"the `address` for metrics, such as :8080; 0 for none")
 	set.StringVar(&f.probeAddress, "health-probe-bind-address", "0",
 		"the `address` for health probes, such as :8081; 0 for none")
-	if e.Webhooks {
+	if e.Webhooks != nil {
 		set.StringVar(&f.webhookHost, "webhook-host", "127.0.0.1",
 			"the `address` by which the API server of a cluster reaches this process, to install the webhooks there")
 		set.IntVar(&f.webhookPort, "webhook-port", 9443, "the port for webhooks on a cluster")

@@ -121,7 +121,7 @@ func (e *Example) runtimeRole() *rbacv1.ClusterRole {
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: all},
 		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}}
-	if e.Webhooks {
+	if e.Webhooks != nil {
 		role.Rules = append(role.Rules,
 			rbacv1.PolicyRule{APIGroups: []string{"admissionregistration.k8s.io"}, Verbs: all,
 				Resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}},

@@ -30,6 +30,9 @@ func (e *Example) newManager(cfg *rest.Config, f flags, changes ...func(*ctrl.Op
 		// Several replicas may run in one process.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	}
+	if e.Options != nil {
+		e.Options(&options)
+	}
 	for _, change := range changes {
 		change(&options)
 	}
@@ -51,7 +54,7 @@ func (e *Example) leaderElectionID() string { return e.Name + ".example.com" }
 
 // onLoopback makes a manager serve webhooks, if the example has any, on a free port of this host.
 func (e *Example) onLoopback(o *ctrl.Options) error {
-	if !e.Webhooks {
+	if e.Webhooks == nil {
 		return nil
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +62,14 @@ func (e *Example) onLoopback(o *ctrl.Options) error {
 		return err
 	}
 	o.WebhookServer = webhook.NewServer(webhook.Options{
-		Listener: listener, Install: &webhook.Install{NamePrefix: e.Name + "-"},
+		Listener: listener, Install: e.installWebhooks(),
 	})
 	return nil
+}
+
+// installWebhooks returns how the webhooks are installed.
+func (e *Example) installWebhooks() *webhook.Install {
+	install := *e.Webhooks
+	install.NamePrefix = e.Name + "-"
+	return &install
 }
