@@ -95,9 +95,9 @@ func (r *Recorder) Await(ctx context.Context, condition func([]Reconcile) string
 	}
 }
 
-// AwaitCausedBy waits until a reconcile of an object has succeeded that was caused by the write that
-// resulted in this resource version, or is the retry of one that was. The first n reconciles do not
-// count.
+// AwaitCausedBy waits until a reconcile of an object has succeeded that was caused by the write
+// that resulted in this resource version, or is the retry of one that was. The first n reconciles
+// do not count.
 func (r *Recorder) AwaitCausedBy(ctx context.Context, n int, object types.NamespacedName,
 	resourceVersion string) error {
 	return r.Await(ctx, func(all []Reconcile) string {

@@ -63,7 +63,8 @@ func (c *Client) TakeSnapshot(ctx context.Context, vault, snapshot string) (Stat
 	return c.do(ctx, http.MethodPut, "vaults", vault, "snapshots", snapshot)
 }
 
-// do sends a request and returns the state in the response, which is Absent if that is 404 or empty.
+// do sends a request and returns the state in the response, which is Absent if that is 404 or
+// empty.
 func (c *Client) do(ctx context.Context, method string, path ...string) (State, error) {
 	for i := range path {
 		path[i] = url.PathEscape(path[i])

@@ -93,8 +93,8 @@ func (r *DatabaseReconciler) backUp(ctx context.Context, db *dbv1.Database, o *o
 	}
 }
 
-// applySet applies the StatefulSet. The fields are the operator's: what others have written there is
-// drift. It reports whether a StatefulSet that existed has changed.
+// applySet applies the StatefulSet. The fields are the operator's: what others have written there
+// is drift. It reports whether a StatefulSet that existed has changed.
 func (r *DatabaseReconciler) applySet(ctx context.Context, db *dbv1.Database, o *observed, p *plan) (bool, error) {
 	set := statefulSetFor(db, p.version, p.replicas)
 	if err := r.Apply(ctx, set, fieldManager, client.ForceOwnership); err != nil {

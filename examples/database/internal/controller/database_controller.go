@@ -140,9 +140,12 @@ func (r *DatabaseReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if err := r.updateStatus(ctx, db, o, &p); err != nil {
 		return ctrl.Result{}, err
 	}
-	// An error of the backup service has not kept the operator from doing what can be done without
-	// it. Now it is returned, so that the request is retried with backoff.
-	return ctrl.Result{RequeueAfter: r.after(&p)}, o.backupErr
+	if o.backupErr != nil {
+		// It has not kept the operator from doing what can be done without the backup service. Now
+		// it is returned, so that the request is retried with backoff.
+		return ctrl.Result{}, o.backupErr
+	}
+	return ctrl.Result{RequeueAfter: r.after(&p)}, nil
 }
 
 // after returns after how long a Database is to be reconciled if there is no event before.
@@ -156,8 +159,8 @@ func (r *DatabaseReconciler) after(p *plan) time.Duration {
 	return r.ResyncInterval
 }
 
-// finalize deletes the vault of a Database that is being deleted, and then removes the finalizer. As
-// long as the backup service is out of service, the Database remains, and the request is retried
+// finalize deletes the vault of a Database that is being deleted, and then removes the finalizer.
+// As long as the backup service is out of service, the Database remains, and the request is retried
 // with backoff. Its dependents are garbage collected after it.
 func (r *DatabaseReconciler) finalize(ctx context.Context, db *dbv1.Database) error {
 	if !controllerutil.ContainsFinalizer(db, Finalizer) {

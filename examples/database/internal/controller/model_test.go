@@ -88,8 +88,8 @@ func (m *model) disturb(random *rand.Rand) {
 	}
 }
 
-// environment is what the StatefulSet's controller and the backup service do. If random is nil, they
-// do all that they can.
+// environment is what the StatefulSet's controller and the backup service do. If random is nil,
+// they do all that they can.
 func (m *model) environment(random *rand.Rand) {
 	sometimes := func() bool { return random == nil || random.IntN(3) == 0 }
 	if m.o.vault == backup.Pending && sometimes() {

@@ -134,7 +134,8 @@ func (r *DatabaseReconciler) observeInstances(ctx context.Context, db *dbv1.Data
 	return nil
 }
 
-// getOwned reads an object with this name. The error is a nameTakenError if it is not the Database's.
+// getOwned reads an object with this name. The error is a nameTakenError if it is not the
+// Database's.
 func (r *DatabaseReconciler) getOwned(ctx context.Context, db *dbv1.Database, name string,
 	obj client.Object) (found bool, err error) {
 	err = r.Get(ctx, client.ObjectKey{Namespace: db.Namespace, Name: name}, obj)

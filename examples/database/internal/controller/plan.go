@@ -23,7 +23,8 @@ type plan struct {
 	snapshot string
 	// stop is an instance to delete, or nil. The StatefulSet creates it again from its template.
 	stop *instance
-	// poll and retry are whether something is to be looked at again after the interval of that name.
+	// poll and retry are whether something is to be looked at again after the interval of that
+	// name.
 	poll, retry bool
 	// reason and message are those of the condition Ready, which is true if reason is "".
 	reason, message string
@@ -149,7 +150,7 @@ func changeTemplate(_ *dbv1.Database, o *observed, p *plan) bool {
 	if o.version == p.version && o.current {
 		return false
 	}
-	return p.because("Updating", "the StatefulSet is being updated to version %s", p.version)
+	return p.because("Updating", "the StatefulSet is being updated")
 }
 
 // moveFromExcess makes an instance the primary that remains when the StatefulSet is scaled down.
@@ -185,7 +186,8 @@ func awaitInstances(_ *dbv1.Database, o *observed, p *plan) bool {
 	return p.because("InstancesNotReady", "%d of %d instances are ready", ready, p.replicas)
 }
 
-// stopReplica stops an outdated replica, so that the StatefulSet creates it again from its template.
+// stopReplica stops an outdated replica, so that the StatefulSet creates it again from its
+// template.
 func stopReplica(_ *dbv1.Database, o *observed, p *plan) bool {
 	for i := len(o.instances) - 1; i >= 0; i-- {
 		if replica := &o.instances[i]; replica.outdated && replica.name != o.primary {
@@ -212,8 +214,8 @@ func promote(db *dbv1.Database, o *observed, p *plan) bool {
 }
 
 // successor returns the instance that should become the primary instead of the one that is: a ready
-// one that is to remain, one that is not outdated if there is any, and of those the first. It is nil
-// if there is none.
+// one that is to remain, one that is not outdated if there is any, and of those the first. It is
+// nil if there is none.
 func (o *observed) successor(db *dbv1.Database) *instance {
 	var found *instance
 	for n := range o.instances {

@@ -104,8 +104,8 @@ func (w *world) snapshot(ctx context.Context) (err error) {
 	return w.untouched(ctx)
 }
 
-// untouched checks that the Database waits for the snapshot, of which there is one, and that nothing
-// has the new version.
+// untouched checks that the Database waits for the snapshot, of which there is one, and that
+// nothing has the new version.
 func (w *world) untouched(ctx context.Context) error {
 	if _, err := w.condition(ctx, dbv1.ConditionReady, "TakingSnapshot"); err != nil {
 		return err

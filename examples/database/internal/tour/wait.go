@@ -69,9 +69,9 @@ func (w *world) nothingCreated(ctx context.Context) error {
 	return nil
 }
 
-// otherSecrets changes another Secret and then creates the one that the Database names. Their events
-// arrive in order, so when that of the second has caused a reconcile, those of the first have been
-// handled.
+// otherSecrets changes another Secret and then creates the one that the Database names. Their
+// events arrive in order, so when that of the second has caused a reconcile, those of the first
+// have been handled.
 func (w *world) otherSecrets(ctx context.Context) error {
 	const other = "other-credentials"
 	n := len(w.Reconciles.Ended())

@@ -81,8 +81,8 @@ func (w *world) condition(ctx context.Context, kind, reason string) (message str
 	return message, err
 }
 
-// ready waits until the Database is ready with this primary, and checks that its pods are as the spec
-// wants them, and that the Service selects the primary.
+// ready waits until the Database is ready with this primary, and checks that its pods are as the
+// spec wants them, and that the Service selects the primary.
 func (w *world) ready(ctx context.Context, primary string) error {
 	db := newDatabase()
 	if err := await.Object(ctx, w.c, db, func(db *dbv1.Database) string {
@@ -130,7 +130,8 @@ func (w *world) selects(ctx context.Context, primary string) error {
 	})
 }
 
-// countReconciles waits until n reconciles of the Database after the first ones satisfy a condition.
+// countReconciles waits until n reconciles of the Database after the first ones satisfy a
+// condition.
 func (w *world) countReconciles(ctx context.Context, first, n int, what string,
 	condition func(reconciles.Reconcile) bool) error {
 	return w.Reconciles.Await(ctx, func(all []reconciles.Reconcile) string {
@@ -175,8 +176,8 @@ func (w *world) setSecret(ctx context.Context, name, key, value string) error {
 	return w.c.Patch(ctx, secret, before)
 }
 
-// vault returns the snapshots in the vault of the Database; ok is whether there is one. Other vaults
-// are an error.
+// vault returns the snapshots in the vault of the Database; ok is whether there is one. Other
+// vaults are an error.
 func (w *world) vault(ctx context.Context) (snapshots map[string]backup.State, ok bool, err error) {
 	db, err := w.read(ctx)
 	if err != nil {

@@ -93,7 +93,8 @@ func (w *world) controlled(ctx context.Context, o client.Object, model *mlv1.MLM
 	})
 }
 
-// reconcileAgain causes two more reconciles, each by a change that the operator does not care about.
+// reconcileAgain causes two more reconciles, each by a change that the operator does not care
+// about.
 func (w *world) reconcileAgain(ctx context.Context) error {
 	before, err := w.ResourceVersions(ctx, namespace)
 	if err != nil {
