@@ -256,6 +256,7 @@ func (w *world) changeWhileStopped(ctx context.Context) (err error) {
 	return w.expectWrites(n, updateDeployment)
 }
 
+// brokenImage rolls out an image that is missing, and then one that exists.
 func (w *world) brokenImage(ctx context.Context) error {
 	model, err := w.change(ctx, func(m *mlv1.MLModelDeployment) {
 		m.Spec.Image = "registry.example.com/model-server:404"
