@@ -62,7 +62,7 @@ var may = []struct {
 const ctrlImports = `
 .: builder client/config controller/controllerutil log manager manager/signals reconcile scheme
 builder: client client/apiutil controller handler internal/reflectutil manager predicate reconcile source webhook webhook/admission webhook/conversion
-cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay internal/representation log metrics
+cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay internal/representation log metrics internal/inprocess
 cache/cacheapi:
 cache/informertest: cache client controller/controllertest
 cache/internal/compact: cache/internal/compact/arena cache/internal/compact/intern
@@ -97,6 +97,7 @@ internal/aliasvar:
 internal/cause: internal/reflectutil
 internal/fakeapi:
 internal/httpserver:
+internal/inprocess:
 internal/names:
 internal/objectdiff:
 internal/overlay: cache/cacheapi
@@ -111,7 +112,7 @@ leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log: internal/aliasvar
 log/zap:
-manager: cache client cluster config healthz internal/httpserver internal/names leaderelection log metrics/server webhook webhook/conversion
+manager: cache client cluster config healthz internal/httpserver internal/names leaderelection log metrics/server webhook webhook/conversion internal/inprocess
 manager/signals:
 metrics: internal/aliasvar
 metrics/filters: metrics/server

@@ -13,6 +13,7 @@ import (
 
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/controllers/clusterroleaggregation"
+	"flyball.dev/controllers/cronjob"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/endpoints"
@@ -20,6 +21,7 @@ import (
 	"flyball.dev/controllers/endpointslicemirroring"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
+	"flyball.dev/controllers/job"
 	"flyball.dev/controllers/localpath"
 	"flyball.dev/controllers/namespace"
 	"flyball.dev/controllers/nodelifecycle"
@@ -34,6 +36,7 @@ import (
 	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/servicecidr"
 	"flyball.dev/controllers/statefulset"
+	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
@@ -97,6 +100,9 @@ var descriptors = []descriptor{
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
 	{"statefulset", withoutOptions(statefulset.AddToManager)},
+	{"job", withoutOptions(job.AddToManager)},
+	{"cronjob", withoutOptions(cronjob.AddToManager)},
+	{"ttl-after-finished", withoutOptions(ttlafterfinished.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"endpoints", withoutOptions(endpoints.AddToManager)},
 	{"endpointslice", withoutOptions(endpointslice.AddToManager)},

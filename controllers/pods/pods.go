@@ -1,8 +1,10 @@
 // Package pods simulates a node and its kubelet: it registers one node without a host, makes the
 // pods that are bound to it start, become ready and terminate, and completes their deletion.
 //
-// The next status of a pod is a function of the pod alone, so a restart changes nothing. [Options]
-// and [OutcomeAnnotation] configure it. Pods on other nodes are left to their kubelets.
+// No container is executed. The pods of Jobs succeed at once, and all others run until they are
+// deleted, unless annotations say otherwise: [OutcomeAnnotation], [DurationAnnotation] and
+// [ExitCodeAnnotation]. [Options] are for all pods. The next status of a pod is a function of the
+// pod alone, so a restart changes nothing. Pods on other nodes are left to their kubelets.
 package pods
 
 import (
@@ -106,6 +108,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	case s.status != nil:
 		events := statusEvents(pod, s.status)
+		if pod.DeletionTimestamp != nil {
+			events = killingEvents(pod)
+		}
 		pod.Status = *s.status
 		if err = r.client.Status().Update(ctx, pod); err == nil {
 			recordEvents(r.recorder, pod, events)
@@ -152,10 +157,10 @@ func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *co
 	switch {
 	case pod.Spec.HostNetwork:
 		return NodeIP, nil
-	case pod.DeletionTimestamp != nil:
-		return pod.Status.PodIP, nil
 	case podstate.Finished(pod):
 		r.release(req)
+		return pod.Status.PodIP, nil
+	case pod.DeletionTimestamp != nil:
 		return pod.Status.PodIP, nil
 	}
 	if err := r.restoreAddresses(ctx); err != nil {

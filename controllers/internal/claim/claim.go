@@ -9,6 +9,7 @@ import (
 	"errors"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -70,7 +71,8 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 	owned := s.Owned
 	var errs []error
 	for _, o := range s.Release {
-		errs = append(errs, patchOwnerReferences(ctx, c, o, without(o.GetOwnerReferences(), owner.GetUID())))
+		errs = append(errs, patchOwnerReferences(ctx, c, o, without(o.GetOwnerReferences(), owner.GetUID()),
+			withoutFinalizer(o.GetFinalizers(), finalizers[kind])))
 	}
 	if len(s.Adopt) > 0 {
 		if err := checkOwner(ctx, live, owner, kind); err != nil {
@@ -78,7 +80,8 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 		}
 		ref := *metav1.NewControllerRef(owner, kind)
 		for _, o := range s.Adopt {
-			err := patchOwnerReferences(ctx, c, o, append(without(o.GetOwnerReferences(), owner.GetUID()), ref))
+			owners := append(without(o.GetOwnerReferences(), owner.GetUID()), ref)
+			err := patchOwnerReferences(ctx, c, o, owners, withFinalizer(o.GetFinalizers(), finalizers[kind]))
 			if err == nil && metav1.IsControlledBy(o, owner) {
 				owned = append(owned, o)
 			}
@@ -99,14 +102,38 @@ func checkOwner(ctx context.Context, live client.Reader, owner client.Object, ki
 	return err
 }
 
-// patchOwnerReferences replaces the owner references of o, unless it has changed, and updates o
-// with the response.
-func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+// finalizers has the finalizer of the objects that a kind of owner owns. They are given it when
+// they are adopted, and lose it when they are released.
+var finalizers = map[schema.GroupVersionKind]string{
+	batchv1.SchemeGroupVersion.WithKind("Job"): batchv1.JobTrackingFinalizer,
+}
+
+// withFinalizer returns a list that has a finalizer, unless that is "".
+func withFinalizer(list []string, finalizer string) []string {
+	if finalizer == "" || slices.Contains(list, finalizer) {
+		return list
+	}
+	return append(slices.Clone(list), finalizer)
+}
+
+// withoutFinalizer returns a list without a finalizer.
+func withoutFinalizer(list []string, finalizer string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(f string) bool { return f == finalizer })
+}
+
+// patchOwnerReferences replaces the owner references and the finalizers of o, unless it has
+// changed, and updates o with the response.
+func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference,
+	finalizers []string) error {
+	metadata := map[string]any{
 		"uid":             o.GetUID(),
 		"resourceVersion": o.GetResourceVersion(),
 		"ownerReferences": owners,
-	}})
+	}
+	if !slices.Equal(finalizers, o.GetFinalizers()) {
+		metadata["finalizers"] = finalizers
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}

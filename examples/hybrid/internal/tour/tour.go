@@ -132,6 +132,7 @@ func (w *world) time(ctx context.Context) error {
 	return err
 }
 
+// idle counts requests to the flag service, and checks that they wrote nothing.
 func (w *world) idle(ctx context.Context) error {
 	cm, err := w.copied(ctx, map[string]string{"dark-mode": "on", "new-checkout": "off"})
 	if err != nil {

@@ -204,6 +204,7 @@ func (w *world) whileStopped(ctx context.Context) error {
 	return w.replaced(ctx, pods[1])
 }
 
+// terminating reports the usage of a pod again and again while it is being deleted.
 func (w *world) terminating(ctx context.Context) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: example.Namespace, Name: "held", Finalizers: []string{"example.com/held"},

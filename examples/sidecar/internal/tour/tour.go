@@ -102,6 +102,7 @@ func (w *world) unmarked(ctx context.Context) error {
 	return w.created(ctx, newPod("unmarked", false), 0)
 }
 
+// deployment creates a Deployment, whose pods the webhook sees but not its template.
 func (w *world) deployment(ctx context.Context) error {
 	labels := map[string]string{"app": "shop", webhook.InjectLabel: "true"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: "shop"}}
