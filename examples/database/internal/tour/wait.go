@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -200,11 +199,7 @@ func (w *world) restart(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	after, err := w.ResourceVersions(ctx, namespace)
-	if err == nil && !maps.Equal(before, after) {
-		err = fmt.Errorf("something was written: before %v, after %v", before, after)
-	}
-	return err
+	return w.Unchanged(ctx, namespace, before)
 }
 
 // immutable makes changes that are rejected.

@@ -113,7 +113,7 @@ func (w *world) reconcileAgain(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(w.wroteNothing(n), w.unchanged(ctx, before))
+	return errors.Join(w.wroteNothing(n), w.Unchanged(ctx, namespace, before))
 }
 
 // wroteNothing returns an error if a reconcile after the first n has written anything, the status
@@ -142,7 +142,7 @@ func (w *world) restart(ctx context.Context) (err error) {
 	if err := w.quiet(ctx, n); err != nil {
 		return err
 	}
-	return errors.Join(w.wroteNothing(n), w.unchanged(ctx, before))
+	return errors.Join(w.wroteNothing(n), w.Unchanged(ctx, namespace, before))
 }
 
 func (w *world) changeModel(ctx context.Context) error {

@@ -3,7 +3,6 @@ package tour
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -152,16 +151,6 @@ func (w *world) expectWrites(n int, want ...string) error {
 		return fmt.Errorf("the operator wrote %q, want %q", got, want)
 	}
 	return nil
-}
-
-// unchanged returns an error if an object in the namespace was created, changed or deleted since
-// the resource versions were as before.
-func (w *world) unchanged(ctx context.Context, before map[string]string) error {
-	after, err := w.ResourceVersions(ctx, namespace)
-	if err == nil && !maps.Equal(before, after) {
-		err = fmt.Errorf("something was written: before %v, after %v", before, after)
-	}
-	return err
 }
 
 // ofModel selects the dependents of the MLModelDeployment.
