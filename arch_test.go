@@ -82,7 +82,7 @@ client/fake/internal/converters:
 client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
-controller: client config controller/priorityqueue internal/cause internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
+controller: client config controller/priorityqueue internal/cause internal/development internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
 controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
@@ -95,6 +95,7 @@ handler: client event internal/cause internal/queue internal/reflectutil log rec
 healthz: log
 internal/aliasvar:
 internal/cause: internal/reflectutil
+internal/development: cache/cacheapi client config internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
 internal/inprocess:
@@ -112,7 +113,7 @@ leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log: internal/aliasvar
 log/zap:
-manager: cache client cluster config healthz internal/httpserver internal/names leaderelection log metrics/server webhook webhook/conversion internal/inprocess
+manager: cache client cluster config healthz internal/development internal/httpserver internal/inprocess internal/names leaderelection log metrics/server webhook webhook/conversion
 manager/signals:
 metrics: internal/aliasvar
 metrics/filters: metrics/server
