@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -31,6 +32,10 @@ func run(ctx context.Context, args []string) int {
 		}
 	default:
 		if err := root().ExecuteContext(ctx); err != nil {
+			var reported *reportedError
+			if errors.As(err, &reported) {
+				fmt.Fprintln(os.Stderr, reported.lines)
+			}
 			fmt.Fprintln(os.Stderr, "flyball:", err)
 			return 1
 		}
@@ -46,6 +51,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets())
+	cmd.AddCommand(up(), userKubeconfig(), assets(), generateCommand())
 	return cmd
 }
