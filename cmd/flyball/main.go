@@ -51,6 +51,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets(), generateCommand())
+	cmd.AddCommand(up(), userKubeconfig(), assets(), generateCommand(), devCommand())
 	return cmd
 }
