@@ -209,6 +209,7 @@ func (s *session) loop(ctx context.Context, watcher *watch.Watcher) error {
 		case line := <-s.requests.lines:
 			s.out.say("%s", line)
 		case <-exited:
+			s.sayRequests()
 			s.out.fail("the operator has exited with code %d; waiting for the next change", s.operator.exitCode())
 			s.operator = nil
 		case change := <-changes:
@@ -255,6 +256,7 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		s.stopOperator()
 		done()
 	}
+	s.sayRequests()
 	s.requests.restart(change.At)
 	env := []string{"KUBECONFIG=" + s.operatorKubeconfig(), "TMPDIR=" + s.dir}
 	operator, err := startOperator(program, s.Args, env, s.out)
@@ -264,6 +266,18 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 	}
 	s.operator = operator
 	s.out.say("the operator has started: %s after the change (%s)", seconds(time.Since(change.At)), &t)
+}
+
+// sayRequests says what is known of the requests of the operator so far.
+func (s *session) sayRequests() {
+	for {
+		select {
+		case line := <-s.requests.lines:
+			s.out.say("%s", line)
+		default:
+			return
+		}
+	}
 }
 
 // prepare generates and builds at the same time, since most changes do not change what is generated,
