@@ -120,7 +120,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		files = append(files, stale...)
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	result := &Result{Files: files, Stdout: out.stdout.Bytes(), Warnings: unknownMarkers(p), Dirs: dirs(p.Roots),
+	result := &Result{Files: files, Stdout: withVersion(out.stdout.Bytes()), Warnings: unknownMarkers(p), Dirs: dirs(p.Roots),
 		Load: loaded.Sub(start), Generate: generated.Sub(loaded)}
 	if err := ctx.Err(); err != nil {
 		return nil, err
