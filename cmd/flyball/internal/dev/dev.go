@@ -256,6 +256,9 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		s.stopOperator()
 		done()
 	}
+	if err := releaseLeases(ctx, s.installer.client); err != nil {
+		s.out.fail("the leases of the old operator cannot be released: %v", err)
+	}
 	s.sayRequests()
 	s.requests.restart(change.At)
 	env := []string{"KUBECONFIG=" + s.operatorKubeconfig(), "TMPDIR=" + s.dir}

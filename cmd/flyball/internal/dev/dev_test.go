@@ -81,15 +81,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/metrics/server"
+	"flyball.dev/ctrl/webhook"
+	"flyball.dev/ctrl/webhook/admission"
 
 	v1 "example.com/p/api/v1"
 )
@@ -113,8 +117,16 @@ func run() error {
 	if err := v1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	port, err := strconv.Atoi(os.Args[1])
 	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port})})
+	if err != nil {
+		return err
+	}
+	if err := ctrl.NewWebhookManagedBy(mgr, &v1.Widget{}).WithValidator(validator{}).Complete(); err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(&v1.Widget{}).Complete(reconciler{mgr.GetClient()})
@@ -123,6 +135,21 @@ func run() error {
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
 }
+
+// +kubebuilder:webhook:path=/validate-example-com-v1-widget,mutating=false,failurePolicy=fail,sideEffects=None,groups=example.com,resources=widgets,verbs=create,versions=v1,name=widgets.example.com,admissionReviewVersions=v1
+
+type validator struct{}
+
+func (validator) ValidateCreate(_ context.Context, widget *v1.Widget) (admission.Warnings, error) {
+	if widget.Name == "refused" {
+		return nil, errors.New("the webhook refuses it")
+	}
+	return nil, nil
+}
+
+func (validator) ValidateUpdate(context.Context, *v1.Widget, *v1.Widget) (admission.Warnings, error) { return nil, nil }
+
+func (validator) ValidateDelete(context.Context, *v1.Widget) (admission.Warnings, error) { return nil, nil }
 
 type reconciler struct{ client.Client }
 
@@ -201,8 +228,9 @@ func TestDev(t *testing.T) {
 	defer cancel()
 	read, write := io.Pipe()
 	done := make(chan error, 1)
+	port := freePort(t)
 	go func() {
-		done <- Run(ctx, write, Options{CRDs: "config/crd/bases", Webhooks: "config/webhook", WebhookPort: 9443,
+		done <- Run(ctx, write, Options{CRDs: "config/crd/bases", Webhooks: "config/webhook", WebhookPort: port, Args: []string{strconv.Itoa(port)},
 			Kubeconfig: ".flyball/kubeconfig", Listen: "127.0.0.1:0", Grace: time.Minute})
 		_ = write.Close()
 	}()
@@ -230,6 +258,9 @@ func TestDev(t *testing.T) {
 	}
 	w.untilVersion(c, "v1")
 	w.until("first write: update widgets/status default/v: ")
+	if err := c.Create(ctx, widget("refused")); err == nil || !strings.Contains(err.Error(), "the webhook refuses it") {
+		t.Errorf("the webhook was not called: %v", err)
+	}
 
 	// Another version works on the same object.
 	w.edit(main, `version = "v1"`, `version = "v2"`)
@@ -241,7 +272,7 @@ func TestDev(t *testing.T) {
 
 	// What does not compile is shown, and the operator runs on.
 	w.edit(main, "Status().Update(ctx, widget)", "Status().Update(ctx, 7)")
-	w.until("cmd/main.go:60:")
+	w.until("cannot use 7")
 	w.until("the operator from before the change runs on")
 
 	// So is a definition that the API server rejects.
@@ -303,6 +334,17 @@ func (w *world) gone(pids []int) {
 func zombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+// freePort returns a port of 127.0.0.1 that nothing listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // newClient returns a client of the administrator.
