@@ -47,11 +47,11 @@ func notProject(dir string) error {
 	for parent := filepath.Dir(abs); parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
 		if _, err := os.Stat(filepath.Join(parent, "PROJECT")); err == nil {
 			return fmt.Errorf("%s is not the folder of a project, but %s is: run it there, or say what to generate, "+
-				"such as: flyball generate object crd paths=./...", abs, parent)
+				"as in \"flyball generate object crd paths=./...\"", abs, parent)
 		}
 	}
 	return fmt.Errorf("%s is not the folder of a project in Kubebuilder's layout: there is no PROJECT, api, apis or "+
-		"internal/controller; say what to generate, such as: flyball generate object crd paths=./...", abs)
+		"internal/controller; say what to generate, as in \"flyball generate object crd paths=./...\"", abs)
 }
 
 func sortedKeys[V any](m map[string]V) []string {
