@@ -70,6 +70,10 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 			return err
 		}
 	}
+	if len(s.Options.Generate) == 0 && !s.GenerateNothing && !generate.IsProject(".") {
+		s.GenerateNothing = true
+		s.out.say("nothing is generated: this folder has no PROJECT, api, apis or internal/controller")
+	}
 	if s.dir, err = os.MkdirTemp("", "flyball-dev-*"); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ const boilerplate = "hack/boilerplate.go.txt"
 // in Kubebuilder's layout runs, and the one for apply configurations, which does something only in
 // packages with the marker +kubebuilder:ac:generate=true.
 func projectGenerators(dir string) ([]string, error) {
-	if !isProject(dir) {
+	if !IsProject(dir) {
 		return nil, notProject(dir)
 	}
 	header := ""
@@ -28,8 +28,8 @@ func projectGenerators(dir string) ([]string, error) {
 	return []string{"rbac:roleName=manager-role", "crd", "webhook", "object" + header, "applyconfiguration" + header}, nil
 }
 
-// isProject reports whether a folder has Kubebuilder's layout.
-func isProject(dir string) bool {
+// IsProject reports whether a folder has Kubebuilder's layout.
+func IsProject(dir string) bool {
 	for _, name := range []string{"PROJECT", "api", "apis", "internal/controller", "controllers"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
