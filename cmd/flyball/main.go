@@ -46,6 +46,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets())
+	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit())
 	return cmd
 }
