@@ -46,6 +46,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit())
+	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit(),
+		applyFiles(), install(), uninstall(), version())
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -220,8 +221,12 @@ func projectError(err error) error {
 	text = unknownField.ReplaceAllString(text, "the field $1 is not known: use the release of flyball or kubebuilder that wrote it")
 	place := ProjectFile
 	if match := lineOfError.FindStringSubmatch(text); match != nil {
-		place += ":" + match[1]
+		line, _ := strconv.Atoi(match[1]) // it consists of digits
 		text = strings.Replace(text, match[0], "", 1)
+		if strings.HasPrefix(text, "did not find expected") {
+			line++ // the parser, unlike the scanner, counts lines from 0
+		}
+		place += ":" + strconv.Itoa(line)
 	}
 	return fmt.Errorf("%s: %s", place, text)
 }

@@ -75,10 +75,14 @@ func (d data) PluralName() string { return d.Resource.plural() }
 func (d data) Lower() string { return strings.ToLower(d.Resource.Kind) }
 
 // RoleName returns the prefix of the names of the kind's roles.
-func (d data) RoleName() string { return strings.ReplaceAll(rolePrefix(d.Project, d.Resource), "_", "-") }
+func (d data) RoleName() string {
+	return strings.ReplaceAll(rolePrefix(d.Project, d.Resource), "_", "-")
+}
 
 // APIVersion returns the group and version of the kind, as in manifests.
-func (d data) APIVersion() string { return gopath.Join(d.Resource.qualifiedGroup(), d.Resource.Version) }
+func (d data) APIVersion() string {
+	return gopath.Join(d.Resource.qualifiedGroup(), d.Resource.Version)
+}
 
 // WebhookPath returns the path of an admission webhook of the kind.
 func (d data) WebhookPath(operation string) string {
