@@ -100,7 +100,7 @@ func apply(ctx context.Context, folder string, project *Project, o KindOptions, 
 	if err := render(p, data{Project: project, Boilerplate: header}); err != nil {
 		return nil, err
 	}
-	if err := p.edit(ProjectFile, func([]byte) ([]byte, error) { return project.marshal() }); err != nil {
+	if err := p.edit(ProjectFile, project.replace); err != nil {
 		return nil, err
 	}
 	if err := p.keep("go.mod", "go.sum"); err != nil {

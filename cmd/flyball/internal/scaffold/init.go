@@ -173,7 +173,7 @@ func renderProject(p *plan, project *Project, o InitOptions) error {
 			return err
 		}
 	}
-	content, err := project.marshal()
+	content, err := project.replace([]byte(projectHeader))
 	if err != nil {
 		return err
 	}

@@ -231,10 +231,18 @@ func projectError(err error) error {
 	return fmt.Errorf("%s: %s", place, text)
 }
 
-// marshal returns the content of the PROJECT file.
-func (p *Project) marshal() ([]byte, error) {
+// projectHeader begins the PROJECT file of a new project.
+const projectHeader = "# This file describes the project to flyball and kubebuilder, which read and write it.\n"
+
+// replace returns the content of the PROJECT file, with the comment that it began with.
+func (p *Project) replace(before []byte) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString("# This file describes the project to flyball and kubebuilder, which read and write it.\n")
+	for line := range bytes.Lines(before) {
+		if !bytes.HasPrefix(line, []byte("#")) {
+			break
+		}
+		out.Write(line)
+	}
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	encoder.CompactSeqIndent()

@@ -60,13 +60,12 @@ func TestProjectOfKubebuilder(t *testing.T) {
 	if p.Runtime() != RuntimeControllerRuntime {
 		t.Errorf("the runtime is %s", p.Runtime())
 	}
-	content, err := p.marshal()
+	content, err := p.replace([]byte(ofKubebuilder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, want, _ := strings.Cut(ofKubebuilder, "\n")
-	if _, got, _ := strings.Cut(string(content), "\n"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	if string(content) != ofKubebuilder {
+		t.Errorf("got\n%s\nwant\n%s", content, ofKubebuilder)
 	}
 }
 
