@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"flyball.dev/cmd/flyball/internal/generate"
 	"flyball.dev/cmd/flyball/internal/scaffold"
 )
 
@@ -66,7 +66,7 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
 			}
 			o.ClusterScoped = !namespaced
 			if generated {
-				o.Generate = generateProject
+				o.Generate = generateProject(cmd)
 			}
 			changes, err := scaffold.CreateAPI(cmd.Context(), ".", o)
 			if err != nil {
@@ -102,7 +102,7 @@ cluster they get them from cert-manager. ENABLE_WEBHOOKS=false leaves them out.`
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if generated {
-				o.Generate = generateProject
+				o.Generate = generateProject(cmd)
 			}
 			changes, err := scaffold.CreateWebhook(cmd.Context(), ".", o)
 			if err != nil {
@@ -187,17 +187,11 @@ func asker(in io.Reader, out io.Writer) func(question string) bool {
 	}
 }
 
-// generateProject generates the code and the manifests of the project in the current folder.
-func generateProject(ctx context.Context) error {
-	const generator = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0"
-	header := ""
-	if _, err := os.Stat("hack/boilerplate.go.txt"); err == nil {
-		header = ":headerFile=hack/boilerplate.go.txt"
+// generateProject returns the function that generates the code and the manifests of the project in
+// the current folder.
+func generateProject(cmd *cobra.Command) func(context.Context) error {
+	return func(ctx context.Context) error {
+		f := generateFlags{options: generate.Options{Tags: generate.DefaultTags}}
+		return generateOnce(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", generator, "object"+header, "crd", "rbac:roleName=manager-role", "webhook",
-		"paths=./...", "output:crd:artifacts:config=config/crd/bases")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -31,6 +32,10 @@ func run(ctx context.Context, args []string) int {
 		}
 	default:
 		if err := root().ExecuteContext(ctx); err != nil {
+			var reported *reportedError
+			if errors.As(err, &reported) {
+				fmt.Fprintln(os.Stderr, reported.lines)
+			}
 			fmt.Fprintln(os.Stderr, "flyball:", err)
 			return 1
 		}
@@ -47,6 +52,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit(),
-		applyFiles(), install(), uninstall(), version())
+		applyFiles(), install(), uninstall(), version(), generateCommand())
 	return cmd
 }
