@@ -7,6 +7,7 @@ import (
 	"fmt"
 	goversion "go/version"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 )
 
@@ -203,11 +205,25 @@ func takeOver(p *plan, folder string) ([]*modfile.Require, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := slices.Collect(strings.Lines(strings.TrimRight(string(f.content), "\n") + "\n" + string(sums)))
-	slices.Sort(lines)
-	lines = slices.DeleteFunc(slices.Compact(lines), func(l string) bool { return strings.TrimSpace(l) == "" })
-	f.content = []byte(strings.Join(lines, ""))
+	f.content = mergeSums(f.content, sums)
 	return mod.Require, nil
+}
+
+// mergeSums returns the lines of two go.sum files in the order of the go command.
+func mergeSums(files ...[]byte) []byte {
+	hashes := map[module.Version]string{}
+	for line := range bytes.Lines(bytes.Join(files, []byte("\n"))) {
+		if fields := strings.Fields(string(line)); len(fields) == 3 {
+			hashes[module.Version{Path: fields[0], Version: fields[1]}] = fields[2]
+		}
+	}
+	versions := slices.Collect(maps.Keys(hashes))
+	module.Sort(versions)
+	var out bytes.Buffer
+	for _, v := range versions {
+		fmt.Fprintf(&out, "%s %s %s\n", v.Path, v.Version, hashes[v])
+	}
+	return out.Bytes()
 }
 
 // tidy runs go mod tidy. Without a network it may not be possible: if the modules that the project
