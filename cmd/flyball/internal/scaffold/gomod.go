@@ -209,7 +209,7 @@ func takeOver(p *plan, folder string) ([]*modfile.Require, error) {
 	return mod.Require, nil
 }
 
-// mergeSums returns the lines of two go.sum files in the order of the go command.
+// mergeSums returns the lines of go.sum files in the order of the go command.
 func mergeSums(files ...[]byte) []byte {
 	hashes := map[module.Version]string{}
 	for line := range bytes.Lines(bytes.Join(files, []byte("\n"))) {
