@@ -22,8 +22,6 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-type runtimeObject = runtime.Object
-
 // FieldManager is the name under which fields are owned by default.
 const FieldManager = "flyball"
 

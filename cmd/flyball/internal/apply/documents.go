@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -52,6 +53,7 @@ func Read(ctx context.Context, stdin io.Reader, recursive bool, names ...string)
 	return all, nil
 }
 
+// readSource reads the documents of one of the names.
 func readSource(ctx context.Context, stdin io.Reader, recursive bool, name string) ([]*Document, error) {
 	switch {
 	case name == "-":
@@ -163,7 +165,7 @@ func parse(source string, content []byte) ([]*Document, error) {
 func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if u.IsList() {
 		var all []*unstructured.Unstructured
-		err := u.EachListItem(func(item runtimeObject) error {
+		err := u.EachListItem(func(item runtime.Object) error {
 			inner, err := flatten(item.(*unstructured.Unstructured))
 			all = append(all, inner...)
 			return err
