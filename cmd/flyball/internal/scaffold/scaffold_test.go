@@ -428,3 +428,43 @@ func TestSecondVersion(t *testing.T) {
 		return err
 	})
 }
+
+// TestConversionLater: conversion, and then another spoke, are added to a kind with webhooks, without a
+// change of their code.
+func TestConversionLater(t *testing.T) {
+	folder := newKind(t)
+	for _, version := range []string{"v2", "v3"} {
+		o := APIOptions{KindOptions: kind("Order"), Resource: true}
+		o.Version = version
+		if _, err := CreateAPI(t.Context(), folder, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: kind("Order"), Defaulting: true}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, folder, "internal/webhook/v1/order_webhook.go", "package v1 // mine\n")
+	for _, spoke := range []string{"v2", "v3"} {
+		o := WebhookOptions{KindOptions: kind("Order"), Conversion: true, Spoke: []string{spoke}}
+		if _, err := CreateWebhook(t.Context(), folder, o); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(read(t, folder, "api/"+spoke+"/order_conversion.go"), "ConvertTo(hub conversion.Hub)") {
+			t.Errorf("%s is not converted", spoke)
+		}
+		testUnchanged(t, folder, "has webhooks already", func(ctx context.Context) error {
+			_, err := CreateWebhook(ctx, folder, o)
+			return err
+		})
+	}
+	if got := read(t, folder, "internal/webhook/v1/order_webhook.go"); got != "package v1 // mine\n" {
+		t.Errorf("the webhooks are\n%s", got)
+	}
+	project, err := LoadProject(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := project.Resources[0].Webhooks; !w.Defaulting || !w.Conversion || !slices.Equal(w.Spoke, []string{"v2", "v3"}) {
+		t.Errorf("%+v", w)
+	}
+}

@@ -39,19 +39,39 @@ func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Chang
 	} else {
 		project.Resources = append(project.Resources, r)
 	}
-	if r.Webhooks != nil && !o.Force {
-		return nil, fmt.Errorf("%s has webhooks already, in %s: add the others there, or write it anew with --force",
-			r.gvk(), webhookFile(project, r))
+	// Conversion does not need a change of the code of other webhooks.
+	extend := r.Webhooks != nil && !o.Force && o.Conversion && !o.Defaulting && !o.Validation
+	existError := fmt.Errorf("%s has webhooks already, in %s: add the others there, or write it anew with --force",
+		r.gvk(), webhookFile(project, r))
+	switch {
+	case extend:
+		r.Webhooks.Conversion = true
+	case r.Webhooks != nil && !o.Force:
+		return nil, existError
+	default:
+		r.Webhooks = &Webhooks{Defaulting: o.Defaulting, Validation: o.Validation, Conversion: o.Conversion,
+			DefaultingPath: o.DefaultingPath, ValidationPath: o.ValidationPath, Version: "v1"}
 	}
-	r.Webhooks = &Webhooks{Defaulting: o.Defaulting, Validation: o.Validation, Conversion: o.Conversion,
-		DefaultingPath: o.DefaultingPath, ValidationPath: o.ValidationPath, Version: "v1"}
 	spokes, err := o.spokes(project, r)
 	if err != nil {
 		return nil, err
 	}
+	if extend && len(spokes) == 0 {
+		return nil, existError
+	}
 	return apply(ctx, folder, project, o.KindOptions, func(p *plan, d data) error {
 		d.Resource = r
-		if err := renderWebhook(p, d, spokes, o.Force); err != nil {
+		if !extend {
+			if err := renderWebhook(p, d, o.Force); err != nil {
+				return err
+			}
+		}
+		if len(spokes) > 0 {
+			if err := renderConversion(p, d, spokes, o.Force); err != nil {
+				return err
+			}
+		}
+		if err := renderSuite(p, d, spokes); err != nil {
 			return err
 		}
 		return renderWebhookConfig(p, d)
@@ -148,43 +168,19 @@ func (d data) ValidationPath() string {
 }
 
 // renderWebhook adds the code of webhooks to a plan.
-func renderWebhook(p *plan, d data, spokes []*Resource, force bool) error {
-	r, folder := d.Resource, webhookFolder(d.Project, d.Resource)
-	d.Root = root(folder)
-	file := webhookFile(d.Project, r)
+func renderWebhook(p *plan, d data, force bool) error {
+	r, file := d.Resource, webhookFile(d.Project, d.Resource)
 	if err := p.render(file, "webhook/webhook.go.tmpl", d, force); err != nil {
 		return err
 	}
-	if len(spokes) > 0 {
-		if err := renderConversion(p, d, spokes, force); err != nil {
-			return err
-		}
-	}
-	suite := folder + "/webhook_suite_test.go"
 	if r.API != nil || r.Webhooks.Defaulting || r.Webhooks.Validation {
 		if err := p.render(strings.TrimSuffix(file, ".go")+"_test.go", "webhook/webhook_test.go.tmpl", d, force); err != nil {
 			return err
 		}
 	}
-	if r.API != nil {
-		if err := p.renderMissing(suite, "webhook/webhook_suite_test.go.tmpl", d); err != nil {
-			return err
-		}
-		for _, v := range append([]*Resource{r}, spokes...) {
-			if err := errors.Join(
-				p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", v.alias(), v.Path)),
-				p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", v.alias())),
-			); err != nil {
-				return err
-			}
-		}
-		if err := p.insertGo(suite, "webhook", fmt.Sprintf("\t\tSetup%sWebhookWithManager,\n", r.Kind)); err != nil {
-			return err
-		}
-	}
 	name := "webhook" + r.alias()
 	return errors.Join(
-		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, folder))),
+		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
 		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if os.Getenv("ENABLE_WEBHOOKS") != "false" {
 		if err := %s.Setup%sWebhookWithManager(mgr); err != nil {
 			setupLog.Error(err, "cannot create the webhook", "webhook", %s)
@@ -195,10 +191,33 @@ func renderWebhook(p *plan, d data, spokes []*Resource, force bool) error {
 	)
 }
 
-// renderConversion adds the conversions of a kind to a plan.
+// renderSuite adds what the tests of the webhooks of the project's own kinds have in common to a
+// plan.
+func renderSuite(p *plan, d data, spokes []*Resource) error {
+	if d.API == nil {
+		return nil
+	}
+	folder := webhookFolder(d.Project, d.Resource)
+	suite := folder + "/webhook_suite_test.go"
+	d.Root = root(folder)
+	if err := p.renderMissing(suite, "webhook/webhook_suite_test.go.tmpl", d); err != nil {
+		return err
+	}
+	for _, v := range append([]*Resource{d.Resource}, spokes...) {
+		if err := errors.Join(
+			p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", v.alias(), v.Path)),
+			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", v.alias())),
+		); err != nil {
+			return err
+		}
+	}
+	return p.insertGo(suite, "webhook", fmt.Sprintf("\t\tSetup%sWebhookWithManager,\n", d.Kind))
+}
+
+// renderConversion adds the conversions of a kind to a plan. The hub may exist.
 func renderConversion(p *plan, d data, spokes []*Resource, force bool) error {
 	file := strings.ToLower(d.Resource.Kind) + "_conversion.go"
-	if err := p.render(gopath.Join(apiFolder(d.Project, d.Resource), file), "api/hub.go.tmpl", d, force); err != nil {
+	if err := p.renderMissing(gopath.Join(apiFolder(d.Project, d.Resource), file), "api/hub.go.tmpl", d); err != nil {
 		return err
 	}
 	d.Hub = d.Resource
@@ -208,7 +227,7 @@ func renderConversion(p *plan, d data, spokes []*Resource, force bool) error {
 		}
 	}
 	patch := fmt.Sprintf("webhook_in_%s.yaml", rolePrefix(d.Project, &Resource{Group: d.Resource.Group, Kind: d.Resource.plural()}))
-	if err := p.render("config/crd/patches/"+patch, "config/crd/webhook_patch.yaml.tmpl", d, force); err != nil {
+	if err := p.renderMissing("config/crd/patches/"+patch, "config/crd/webhook_patch.yaml.tmpl", d); err != nil {
 		return err
 	}
 	return errors.Join(
