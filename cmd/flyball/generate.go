@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -181,7 +180,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds())
 
 // watchAndGenerate generates, and again when the source changes, until ctx ends.
 func watchAndGenerate(ctx context.Context, out, errOut io.Writer, f generateFlags) error {
-	w, err := watch.New(".", isSource)
+	w, err := watch.New(".", generate.IsSource)
 	if err != nil {
 		return fmt.Errorf("cannot watch the files: %w", err)
 	}
@@ -196,14 +195,14 @@ func watchAndGenerate(ctx context.Context, out, errOut io.Writer, f generateFlag
 		}
 		fmt.Fprintln(out, "watching for changes; Ctrl-C ends")
 		for {
-			paths, err := w.Next(ctx)
+			change, err := w.Next(ctx)
 			if ctx.Err() != nil {
 				return nil
 			}
 			if err != nil {
 				return fmt.Errorf("cannot watch the files: %w", err)
 			}
-			if result == nil || !allCurrent(result, paths) {
+			if !result.AllCurrent(change.Paths) {
 				break
 			}
 		}
@@ -227,23 +226,4 @@ func generateForWatch(ctx context.Context, out, errOut io.Writer, f generateFlag
 	}
 	reportGenerated(out, errOut, result, f, time.Since(start))
 	return result, nil
-}
-
-// allCurrent reports whether all paths are generated files as the last run has left them.
-func allCurrent(result *generate.Result, paths []string) bool {
-	for _, path := range paths {
-		if !result.IsCurrent(path) {
-			return false
-		}
-	}
-	return true
-}
-
-// isSource reports whether what is generated depends on a file.
-func isSource(path string) bool {
-	switch filepath.Base(path) {
-	case "go.mod", "go.sum", "go.work", "boilerplate.go.txt":
-		return true
-	}
-	return filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go")
 }

@@ -52,6 +52,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit(),
-		applyFiles(), install(), uninstall(), version(), generateCommand())
+		applyFiles(), install(), uninstall(), version(), generateCommand(), devCommand())
 	return cmd
 }

@@ -58,16 +58,31 @@ func (r *Result) Changed() []File {
 	return slices.DeleteFunc(slices.Clone(r.Files), func(f File) bool { return f.State == Unchanged || f.State == Stale })
 }
 
-// IsCurrent reports whether a file is one of the generated ones and has the content that was
-// generated, so that its change does not call for another run.
-func (r *Result) IsCurrent(path string) bool {
-	for _, file := range r.Files {
-		if file.path == path {
-			content, err := os.ReadFile(path)
-			return err == nil && bytes.Equal(content, file.new)
+// AllCurrent reports whether all files are generated ones and have the content that was generated,
+// so that their change does not call for another run. The result may be nil, if a run has failed.
+func (r *Result) AllCurrent(paths []string) bool {
+	if r == nil {
+		return false
+	}
+	for _, path := range paths {
+		i := slices.IndexFunc(r.Files, func(f File) bool { return f.path == path })
+		if i < 0 {
+			return false
+		}
+		if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, r.Files[i].new) {
+			return false
 		}
 	}
-	return false
+	return true
+}
+
+// IsSource reports whether what is generated may depend on a file.
+func IsSource(path string) bool {
+	switch filepath.Base(path) {
+	case "go.mod", "go.sum", "go.work", filepath.Base(boilerplate):
+		return true
+	}
+	return filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go")
 }
 
 // Run generates in the current folder. Files are written if all generators have succeeded, and then

@@ -96,7 +96,7 @@ func TestRunWritesAndChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if real, err := filepath.EvalSymlinks(abs); err != nil || !result.IsCurrent(real) {
+		if real, err := filepath.EvalSymlinks(abs); err != nil || !result.AllCurrent([]string{real}) {
 			t.Errorf("%s is not current: %v", path, err)
 		}
 	}

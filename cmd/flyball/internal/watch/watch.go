@@ -75,32 +75,47 @@ func (w *Watcher) relevant(path string) bool {
 	return !strings.HasPrefix(filepath.Base(path), ".") && w.matters(path)
 }
 
-// Next waits until files that matter have changed, and then until nothing changes for a moment. It
-// returns the absolute paths, sorted. Changes between two calls are not lost. An error is that of
-// ctx, or says that watching is not possible any more.
-func (w *Watcher) Next(ctx context.Context) ([]string, error) {
+// Change is what has changed.
+type Change struct {
+	// Paths are absolute and sorted. If events were lost, an empty one is among them.
+	Paths []string
+	// At is when the first change was noticed.
+	At time.Time
+}
+
+// Next waits until files that matter have changed, and then until nothing changes for a moment.
+// Changes between two calls are not lost. An error is that of ctx, or says that watching is not
+// possible any more.
+func (w *Watcher) Next(ctx context.Context) (Change, error) {
 	changed := map[string]bool{}
+	var at time.Time
 	var timer <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return Change{}, ctx.Err()
 		case <-timer:
-			return slices.Sorted(maps.Keys(changed)), nil
+			return Change{Paths: slices.Sorted(maps.Keys(changed)), At: at}, nil
 		case event, ok := <-w.watcher.Events:
 			if !ok {
-				return nil, fsnotify.ErrClosed
+				return Change{}, fsnotify.ErrClosed
 			}
 			before := len(changed)
 			if err := w.note(event, changed); err != nil {
-				return nil, err
+				return Change{}, err
+			}
+			if before == 0 && len(changed) > 0 {
+				at = time.Now()
 			}
 			if len(changed) > before || timer != nil {
 				timer = time.After(quiet)
 			}
 		case err := <-w.watcher.Errors:
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				return nil, err
+				return Change{}, err
+			}
+			if len(changed) == 0 {
+				at = time.Now()
 			}
 			changed[""] = true // anything may have changed
 			timer = time.After(quiet)
