@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,10 @@ func (f *clusterFlags) connect(out io.Writer) (*apply.Cluster, error) {
 	overrides.Context.Namespace = f.namespace
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loaded.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("there is no kubeconfig in %s: start a control plane with flyball up, or name a kubeconfig with --kubeconfig",
+			strings.Join(append(rules.GetLoadingPrecedence(), kubeconfig.DefaultPath), ", "))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
