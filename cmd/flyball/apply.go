@@ -39,7 +39,8 @@ func (f *clusterFlags) connect(out io.Writer) (*apply.Cluster, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loaded.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("there is no kubeconfig in %s: start a control plane with flyball up, or name a kubeconfig with --kubeconfig",
+		return nil, fmt.Errorf("there is no kubeconfig in %s: start a control plane with flyball up, "+
+			"or name a kubeconfig with --kubeconfig",
 			strings.Join(append(rules.GetLoadingPrecedence(), kubeconfig.DefaultPath), ", "))
 	}
 	if err != nil {
@@ -87,11 +88,15 @@ fails. A definition is served before the next object follows.`,
 			if err != nil {
 				return err
 			}
+			suffix := ""
+			if o.DryRun {
+				suffix = " (server dry run)"
+			}
 			var errs []error
 			for _, d := range documents {
 				outcome, err := c.Apply(cmd.Context(), d, o)
 				if outcome != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s %s%s\n", outcome.Name, outcome.What, map[bool]string{true: " (server dry run)"}[o.DryRun])
+					fmt.Fprintf(cmd.OutOrStdout(), "%s %s%s\n", outcome.Name, outcome.What, suffix)
 				}
 				errs = append(errs, err)
 			}
@@ -113,6 +118,13 @@ fails. A definition is served before the next object follows.`,
 
 // definitions is the folder of a project's CustomResourceDefinitions.
 const definitions = "config/crd/bases"
+
+// definitionFlags adds the flags that say which definitions a command is for, and how long it waits.
+func definitionFlags(cmd *cobra.Command, files *[]string, timeout *time.Duration) {
+	cmd.Flags().StringArrayVarP(files, "filename", "f", []string{definitions},
+		"a file, a folder, a URL, or - for standard input; may be repeated")
+	cmd.Flags().DurationVar(timeout, "timeout", time.Minute, "how long to wait")
+}
 
 // readDefinitions reads CustomResourceDefinitions. That the folder is missing is explained.
 func readDefinitions(ctx context.Context, stdin io.Reader, files []string) ([]*apply.Document, error) {
@@ -171,8 +183,7 @@ until they are established, and say what has changed.`,
 		},
 	}
 	cluster.add(cmd)
-	cmd.Flags().StringArrayVarP(&files, "filename", "f", []string{definitions}, "a file, a folder, a URL, or - for standard input; may be repeated")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
+	definitionFlags(cmd, &files, &timeout)
 	return cmd
 }
 
@@ -230,8 +241,7 @@ of these kinds, and wait until they are gone.`,
 		},
 	}
 	cluster.add(cmd)
-	cmd.Flags().StringArrayVarP(&files, "filename", "f", []string{definitions}, "a file, a folder, a URL, or - for standard input; may be repeated")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
+	definitionFlags(cmd, &files, &timeout)
 	cmd.Flags().BoolVar(&ignoreNotFound, "ignore-not-found", false, "do not fail if a definition is not there")
 	return cmd
 }

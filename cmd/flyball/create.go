@@ -73,7 +73,8 @@ apps/v1 Deployment, or, with --external-api-path, of another project.`,
 				return err
 			}
 			report(cmd.OutOrStdout(), changes)
-			fmt.Fprint(cmd.OutOrStdout(), "\nTry it:\n\n  go run ./cmd\n  kubectl --kubeconfig .flyball/kubeconfig apply -k config/samples\n")
+			fmt.Fprint(cmd.OutOrStdout(), "\nTry it:\n\n  go run ./cmd\n",
+				"  kubectl --kubeconfig .flyball/kubeconfig apply -k config/samples\n")
 			return nil
 		},
 	}
@@ -132,7 +133,8 @@ func kindFlags(cmd *cobra.Command, o *scaffold.KindOptions, generated *bool) {
 	flags.StringVar(&o.Plural, "plural", "", "the plural of the kind, in lower case, if it is irregular")
 	flags.StringVar(&o.ExternalAPIPath, "external-api-path", "", "the Go package of the type, for a kind of another project")
 	flags.StringVar(&o.ExternalAPIDomain, "external-api-domain", "", "the domain of the group, for a kind of another project")
-	flags.StringVar(&o.ExternalAPIModule, "external-api-module", "", "the module of --external-api-path, such as example.com/module@v1.2.3")
+	flags.StringVar(&o.ExternalAPIModule, "external-api-module", "",
+		"the module of --external-api-path, such as example.com/module@v1.2.3")
 	flags.BoolVar(&o.Force, "force", false, "overwrite files that exist")
 	flags.BoolVar(generated, "make", true, "generate code and manifests")
 }

@@ -56,7 +56,8 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 	}
 	if existing := project.find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
 		if o.Resource && existing.API != nil && !o.Force {
-			return nil, fmt.Errorf("%s exists already, in %s: choose another --kind or --version, or overwrite it with --force", r.gvk(), typesFile(project, existing))
+			return nil, fmt.Errorf("%s exists already, in %s: choose another --kind or --version, or overwrite it with --force",
+				r.gvk(), typesFile(project, existing))
 		}
 		r = existing
 	} else {
@@ -91,7 +92,8 @@ func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, erro
 }
 
 // apply renders changes of a project, writes them, and runs what follows.
-func apply(ctx context.Context, folder string, project *Project, o KindOptions, render func(*plan, data) error) (*Changes, error) {
+func apply(ctx context.Context, folder string, project *Project, o KindOptions,
+	render func(*plan, data) error) (*Changes, error) {
 	header, err := boilerplate(folder)
 	if err != nil {
 		return nil, err

@@ -29,8 +29,11 @@ func Edit(ctx context.Context, folder string, o EditOptions) (*Changes, error) {
 	project.MultiGroup = *o.MultiGroup
 	changes, err := apply(ctx, folder, project, KindOptions{}, func(*plan, data) error { return nil })
 	if err == nil && was != project.MultiGroup && len(project.Resources) > 0 {
-		changes.note("Files of kinds that exist are not moved. New ones are written to %s.",
-			map[bool]string{true: "api/GROUP/VERSION and internal/controller/GROUP", false: "api/VERSION and internal/controller"}[project.MultiGroup])
+		where := "api/VERSION and internal/controller"
+		if project.MultiGroup {
+			where = "api/GROUP/VERSION and internal/controller/GROUP"
+		}
+		changes.note("Files of kinds that exist are not moved. New ones are written to %s.", where)
 	}
 	return changes, err
 }

@@ -87,7 +87,8 @@ func source(path string) (version, replacement string, err error) {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path == flyballModule && semver.IsValid(info.Main.Version) {
 		return info.Main.Version, "", nil
 	}
-	return "", "", fmt.Errorf("this flyball does not know where its source is: name the folder of the module %s with --flyball-path", flyballModule)
+	return "", "", fmt.Errorf("this flyball does not know where its source is: "+
+		"name the folder of the module %s with --flyball-path", flyballModule)
 }
 
 func cmpErr(err, otherwise error) error {

@@ -31,8 +31,8 @@ func insertGo(content []byte, marker, code string) ([]byte, error) {
 		return ok && strings.TrimSpace(rest) == markerPrefix+marker
 	})
 	if i < 0 {
-		return nil, fmt.Errorf("the comment // %s%s is missing: put it back, or insert this where it was, and then the comment after it:\n%s",
-			markerPrefix, marker, code)
+		return nil, fmt.Errorf("the comment // %s%s is missing: put it back, "+
+			"or insert this where it was, and then the comment after it:\n%s", markerPrefix, marker, code)
 	}
 	result := []byte(strings.Join(slices.Insert(lines, i, code), ""))
 	if !wasFormatted {
@@ -81,7 +81,8 @@ func insertItem(content []byte, marker, list, item string) ([]byte, error) {
 	if at < 0 {
 		at, lines = endOfList(lines, list)
 	}
-	block = indentation(lines, list, at) + strings.ReplaceAll(strings.TrimSuffix(block, "\n"), "\n", "\n"+indentation(lines, list, at)) + "\n"
+	indent := indentation(lines, list, at)
+	block = indent + strings.ReplaceAll(strings.TrimSuffix(block, "\n"), "\n", "\n"+indent) + "\n"
 	result := []byte(strings.Join(slices.Insert(lines, at, block), ""))
 	if has, err := hasItem(result, list, wanted); err != nil || !has {
 		return nil, fmt.Errorf("cannot insert into the list %q: insert this yourself:\n%s", list, block)

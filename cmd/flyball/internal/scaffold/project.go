@@ -147,7 +147,8 @@ func LoadProject(folder string) (*Project, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		where, _ := filepath.Abs(folder)
-		return nil, fmt.Errorf("there is no %s file in %s: change to the folder of a project, or make one with flyball init", ProjectFile, where)
+		return nil, fmt.Errorf("there is no %s file in %s: change to the folder of a project, "+
+			"or make one with flyball init", ProjectFile, where)
 	case err != nil:
 		return nil, err
 	}
@@ -186,7 +187,8 @@ func parseProject(content []byte) (*Project, error) {
 	}
 	for _, plugin := range p.Layout {
 		if !slices.Contains(layouts, plugin) {
-			return nil, fmt.Errorf("%s:%d: the plugin %s is not known: use kubebuilder with that plugin", ProjectFile, line, plugin)
+			return nil, fmt.Errorf("%s:%d: the plugin %s is not known: use kubebuilder with that plugin",
+				ProjectFile, line, plugin)
 		}
 	}
 	if r := p.Runtime(); r != RuntimeFlyball && r != RuntimeControllerRuntime {
