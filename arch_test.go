@@ -66,7 +66,7 @@ var may = []struct {
 const ctrlImports = `
 .: builder client/config controller/controllerutil log manager manager/signals reconcile scheme
 builder: client client/apiutil controller handler internal/reflectutil manager predicate reconcile source webhook webhook/admission webhook/conversion
-cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay internal/representation log metrics
+cache: cache/cacheapi cache/internal/listener cache/internal/reflector cache/internal/store cache/internal/wire client client/apiutil healthz internal/objectdiff internal/overlay internal/representation log metrics internal/inprocess
 cache/cacheapi:
 cache/informertest: cache client controller/controllertest
 cache/internal/compact: cache/internal/compact/arena cache/internal/compact/intern
@@ -86,7 +86,7 @@ client/fake/internal/converters:
 client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
-controller: client config controller/priorityqueue internal/cause internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
+controller: client config controller/priorityqueue internal/cause internal/development internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
 controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
@@ -99,8 +99,10 @@ handler: client event internal/cause internal/queue internal/reflectutil log rec
 healthz: log
 internal/aliasvar:
 internal/cause: internal/reflectutil
+internal/development: cache/cacheapi client config internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
+internal/inprocess:
 internal/names:
 internal/objectdiff:
 internal/overlay: cache/cacheapi
@@ -115,7 +117,7 @@ leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log: internal/aliasvar
 log/zap:
-manager: cache client cluster config healthz internal/httpserver internal/names leaderelection log metrics/server webhook webhook/conversion
+manager: cache client cluster config healthz internal/development internal/httpserver internal/inprocess internal/names leaderelection log metrics/server webhook webhook/conversion
 manager/signals:
 metrics: internal/aliasvar
 metrics/filters: metrics/server

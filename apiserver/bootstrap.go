@@ -157,17 +157,10 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	strategy := r.Storage.(interface {
 		GetCreateStrategy() rest.RESTCreateStrategy
 	}).GetCreateStrategy()
-	key, err := registry.NoNamespaceKeyFunc(ctx, "/"+options.ResourcePrefix, obj.GetName())
-	if strategy.NamespaceScoped() {
-		key, err = registry.NamespaceKeyFunc(ctx, "/"+options.ResourcePrefix, obj.GetName())
-	}
-	if err != nil {
-		return false, err
-	}
 	builtin.Scheme().Default(obj)
 	r.ManagedFields.Update(nil, obj, managedfields.Write{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate})
-	if store, ok := r.Storage.(*registry.Store); ok && store.BeginCreate != nil {
-		_, err := store.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if registered, ok := r.Storage.(*registry.Store); ok && registered.BeginCreate != nil {
+		_, err := registered.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 		return err == nil, ignoreAlreadyExists(err)
 	}
 	rest.FillObjectMetaSystemFields(obj)
@@ -177,7 +170,7 @@ func (s *Server) seed(gvr schema.GroupVersionResource, obj kinds.Object) (create
 	if err != nil {
 		return false, err
 	}
-	_, err = s.options.Storage.Put(ctx, storage.Write{Key: key, Value: data, If: storage.Absent})
+	_, err = s.options.Storage.Put(ctx, storage.Write{Key: store.Key(gvr.GroupResource(), obj.GetNamespace(), obj.GetName()), Value: data, If: storage.Absent})
 	if stderrors.Is(err, storage.ErrConflict) {
 		return false, nil
 	}

@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -10,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,13 +23,15 @@ import (
 
 	"flyball.dev/apiserver/kinds"
 	"flyball.dev/apiserver/kinds/core"
+	"flyball.dev/apiserver/kinds/networking"
+	"flyball.dev/apiserver/store"
 )
 
 const (
 	serviceName = "kubernetes"
-	// endpointInterval is the period of the reconciliation of the Service "kubernetes" and its
-	// endpoints, as in kube-apiserver.
-	endpointInterval = 10 * time.Second
+	// reconcileDelay is the time between a change of an object of the system and its reconciliation:
+	// the period of kube-apiserver, which does not watch them.
+	reconcileDelay = 10 * time.Second
 )
 
 // unreachable is advertised by a server that does not listen, or only on loopback, which is not
@@ -37,32 +40,23 @@ const (
 var unreachable = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), 6443)
 
 // Advertise creates the Service "kubernetes" in the namespace default with its Endpoints and its
-// EndpointSlice, and reconciles them periodically until [Server.Stop], together with the default
-// ServiceCIDR and the system namespaces, of which users can delete kube-node-lease. It must be called
-// at most once.
+// EndpointSlice, and reconciles them when they have changed until [Server.Stop], together with the
+// default ServiceCIDR and the system namespaces, of which users can delete kube-node-lease. It must
+// be called at most once.
 //
 // The address is where the server listens. For an unspecified one, the endpoints have an address of
 // the host; for one on loopback, or none, they have the address 192.0.2.1, which is not reachable.
-func (s *Server) Advertise(address netip.AddrPort) {
+func (s *Server) Advertise(address netip.AddrPort) error {
 	k := &kubernetesService{server: s, address: advertised(address)}
-	k.reconcile()
-	s.work.Go(func() {
-		ticker := time.NewTicker(endpointInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-s.stopping.Done():
-				return
-			case <-ticker.C:
-				s.exclusive(func() {
-					if err := s.createSystemNamespaces(); err != nil && s.stopping.Err() == nil {
-						klog.ErrorS(err, "A namespace of the system could not be created")
-					}
-					k.reconcile()
-				})
-			}
-		}
-	})
+	if err := k.reconcile(); err != nil {
+		klog.ErrorS(err, "The Service of the API server could not be reconciled")
+	}
+	changed, err := s.changes(k.keys())
+	if err != nil {
+		return err
+	}
+	s.work.Go(func() { k.run(changed) })
+	return nil
 }
 
 // advertised returns the address in the endpoints of a server that listens at another one.
@@ -91,12 +85,48 @@ type kubernetesService struct {
 	address netip.AddrPort
 }
 
+// run reconciles after each change, and again after an error, until the server stops.
+func (k *kubernetesService) run(changed <-chan struct{}) {
+	for failed := false; ; {
+		if !failed {
+			select {
+			case <-k.server.stopping.Done():
+				return
+			case <-changed:
+			}
+		}
+		select {
+		case <-k.server.stopping.Done():
+			return
+		case <-time.After(reconcileDelay):
+		}
+		k.server.exclusive(func() {
+			err := errors.Join(k.server.createSystemNamespaces(), k.reconcile())
+			if failed = err != nil; failed && k.server.stopping.Err() == nil {
+				klog.ErrorS(err, "The objects of the system could not be reconciled")
+			}
+		})
+	}
+}
+
+// keys returns the keys in the storage of the objects that are reconciled.
+func (k *kubernetesService) keys() []string {
+	keys := []string{
+		store.Key(corev1.Resource("services"), metav1.NamespaceDefault, serviceName),
+		store.Key(corev1.Resource("endpoints"), metav1.NamespaceDefault, serviceName),
+		store.Key(discoveryv1.Resource("endpointslices"), metav1.NamespaceDefault, serviceName),
+		store.Key(serviceCIDRs.GroupResource(), "", networking.DefaultServiceCIDR(k.server.options.ServiceNetwork).Name),
+	}
+	for _, name := range systemNamespaces {
+		keys = append(keys, store.Key(corev1.Resource("namespaces"), "", name))
+	}
+	return keys
+}
+
 // reconcile creates what is missing and corrects the endpoints. It does not correct the Service, as
 // in kube-apiserver.
-func (k *kubernetesService) reconcile() {
-	if err := k.server.reconcileServiceCIDR(); err != nil && k.server.stopping.Err() == nil {
-		klog.ErrorS(err, "The default ServiceCIDR could not be reconciled")
-	}
+func (k *kubernetesService) reconcile() error {
+	all := k.server.reconcileServiceCIDR()
 	endpoints, slice := k.endpoints(), k.slice()
 	for _, object := range []struct {
 		resource schema.GroupVersionResource
@@ -125,10 +155,11 @@ func (k *kubernetesService) reconcile() {
 			return true
 		}},
 	} {
-		if err := k.ensure(object.resource, object.wanted, object.correct); err != nil && k.server.stopping.Err() == nil {
-			klog.ErrorS(err, "The Service of the API server could not be reconciled", "resource", object.resource.Resource)
+		if err := k.ensure(object.resource, object.wanted, object.correct); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", object.resource.Resource, err))
 		}
 	}
+	return all
 }
 
 // ensure creates an object, or corrects the one that exists.
@@ -141,7 +172,7 @@ func (k *kubernetesService) ensure(gvr schema.GroupVersionResource, wanted kinds
 	is, err := storage.Get(request.WithNamespace(k.server.stopping, metav1.NamespaceDefault), serviceName,
 		&metav1.GetOptions{})
 	switch {
-	case errors.IsNotFound(err):
+	case apierrors.IsNotFound(err):
 		_, err := k.server.seed(gvr, wanted)
 		return err
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 
 	"flyball.dev/controllers/certificates"
 	"flyball.dev/controllers/clusterroleaggregation"
+	"flyball.dev/controllers/cronjob"
 	"flyball.dev/controllers/deployment"
 	"flyball.dev/controllers/disruption"
 	"flyball.dev/controllers/endpoints"
@@ -20,6 +21,8 @@ import (
 	"flyball.dev/controllers/endpointslicemirroring"
 	"flyball.dev/controllers/gc"
 	"flyball.dev/controllers/internal/inventory"
+	"flyball.dev/controllers/job"
+	"flyball.dev/controllers/localpath"
 	"flyball.dev/controllers/namespace"
 	"flyball.dev/controllers/nodelifecycle"
 	"flyball.dev/controllers/persistentvolume"
@@ -32,6 +35,8 @@ import (
 	"flyball.dev/controllers/serviceaccount"
 	"flyball.dev/controllers/serviceaccounttoken"
 	"flyball.dev/controllers/servicecidr"
+	"flyball.dev/controllers/statefulset"
+	"flyball.dev/controllers/ttlafterfinished"
 	"flyball.dev/controllers/validatingadmissionpolicystatus"
 	"flyball.dev/controllers/volumeprotection"
 	"flyball.dev/ctrl/manager"
@@ -94,6 +99,10 @@ var descriptors = []descriptor{
 	{"clusterrole-aggregation", withoutOptions(clusterroleaggregation.AddToManager)},
 	{"deployment", withoutOptions(deployment.AddToManager)},
 	{"replicaset", withoutOptions(replicaset.AddToManager)},
+	{"statefulset", withoutOptions(statefulset.AddToManager)},
+	{"job", withoutOptions(job.AddToManager)},
+	{"cronjob", withoutOptions(cronjob.AddToManager)},
+	{"ttl-after-finished", withoutOptions(ttlafterfinished.AddToManager)},
 	{"disruption", withoutOptions(disruption.AddToManager)},
 	{"endpoints", withoutOptions(endpoints.AddToManager)},
 	{"endpointslice", withoutOptions(endpointslice.AddToManager)},
@@ -108,6 +117,9 @@ var descriptors = []descriptor{
 		return pods.AddToManager(mgr, o.Pods)
 	}},
 	{"persistentvolume-binder", withoutOptions(persistentvolume.AddToManager)},
+	{"local-path-provisioner", func(mgr manager.Manager, _ Options, _ func() (*inventory.Inventory, error)) error {
+		return localpath.AddToManager(mgr, pods.NodeName)
+	}},
 	{"validatingadmissionpolicy-status", withoutOptions(validatingadmissionpolicystatus.AddToManager)},
 	{"volume-protection", withoutOptions(volumeprotection.AddToManager)},
 	{"podgc", func(mgr manager.Manager, o Options, _ func() (*inventory.Inventory, error)) error {
@@ -158,6 +170,7 @@ func AddAll(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
+	mgr = newIndexingManager(mgr)
 	var shared *inventory.Inventory
 	objects := func() (_ *inventory.Inventory, err error) {
 		if shared == nil {

@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -148,5 +149,39 @@ func TestBindingWaitsForConsumer(t *testing.T) {
 		if claim.Status.Phase != corev1.ClaimLost {
 			t.Errorf("a claim without its volume is %s", claim.Status.Phase)
 		}
+	})
+}
+
+// TestDefaultClass gives a claim without a class the default class that is created later. A claim that
+// asks for no class does not get it.
+func TestDefaultClass(t *testing.T) {
+	inVirtualTime(t, controllers.Options{Without: []string{"local-path-provisioner"}}, func(e env) {
+		claim, none := newClaim("data", "1Gi", ""), newClaim("none", "1Gi", "")
+		claim.Spec.StorageClassName = nil
+		e.create(claim, none)
+		e.waitIdle()
+		e.wantBound(claim, "")
+		if claim.Spec.StorageClassName != nil {
+			t.Errorf("the claim has the class %q", *claim.Spec.StorageClassName)
+		}
+		for _, name := range []string{"other", "usual"} {
+			e.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+				"storageclass.kubernetes.io/is-default-class": fmt.Sprint(name == "usual")}}, Provisioner: "example.com/disk"})
+		}
+		e.waitIdle()
+		e.must(e.Get(e.Context(), client.ObjectKeyFromObject(claim), claim))
+		if c := claim.Spec.StorageClassName; c == nil || *c != "usual" {
+			t.Errorf("the class is %v", c)
+		}
+		if p := claim.Annotations["volume.kubernetes.io/storage-provisioner"]; p != "example.com/disk" {
+			t.Errorf("the provisioner is %q", p)
+		}
+		// An external provisioner creates a volume.
+		v := newVolume("v", "1Gi", "usual")
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		e.create(v)
+		e.waitIdle()
+		e.wantBound(claim, "v")
+		e.wantBound(none, "")
 	})
 }

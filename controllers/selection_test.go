@@ -19,10 +19,11 @@ func TestUnselected(t *testing.T) {
 		"garbage-collector-controller, namespace-controller": {"garbage-collector", "namespace"},
 		"replicaset,deployment":                              {"deployment", "replicaset"},
 		"-gc":                                                {},
-		"namespace,-namespace":                               {"namespace"},
-		"-namespace,namespace":                               {},
-		"*":                                                  all,
-		"*,-podgc":                                           slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == "podgc" }),
+		"cronjob-controller,job-controller,ttl-after-finished-controller": {"job", "cronjob", "ttl-after-finished"},
+		"namespace,-namespace": {"namespace"},
+		"-namespace,namespace": {},
+		"*":                    all,
+		"*,-podgc":             slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == "podgc" }),
 	} {
 		without, err := controllers.Unselected(list)
 		selected := slices.DeleteFunc(slices.Clone(all), func(n string) bool { return slices.Contains(without, n) })

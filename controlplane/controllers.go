@@ -63,6 +63,7 @@ func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		Controller:             config.Controller{SkipNameValidation: &skipNames},
+		Development:            new(bool), // off: these are not the user's controllers
 	})
 	if err != nil {
 		return fmt.Errorf("controllers: %w", err)

@@ -201,7 +201,9 @@ func (c *ControlPlane) start(o Options) error {
 			return err
 		}
 	}
-	c.server.Advertise(c.advertised(o.AdvertiseAddress))
+	if err := c.server.Advertise(c.advertised(o.AdvertiseAddress)); err != nil {
+		return err
+	}
 	if c.controllers != nil {
 		err = c.controllers.start(c.Config(), o.Controllers)
 	}

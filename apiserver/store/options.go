@@ -1,6 +1,7 @@
 package store
 
 import (
+	"path"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,18 +37,28 @@ type restOptions struct {
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (o *restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	group := resource.Group
-	if group == "" {
-		group = "core"
-	}
 	config := storagebackend.Config{Codec: o.codec(resource)}
 	return generic.RESTOptions{
 		StorageConfig:           config.ForResource(resource),
 		Decorator:               o.open,
 		EnableGarbageCollection: true,
 		DeleteCollectionWorkers: deleteWorkers,
-		ResourcePrefix:          group + "/" + resource.Resource,
+		ResourcePrefix:          prefix(resource),
 	}, nil
+}
+
+// prefix returns what the keys of a resource begin with, without the first slash.
+func prefix(resource schema.GroupResource) string {
+	group := resource.Group
+	if group == "" {
+		group = "core"
+	}
+	return group + "/" + resource.Resource
+}
+
+// Key returns the key of an object. The namespace of one without is "".
+func Key(resource schema.GroupResource, namespace, name string) string {
+	return path.Join("/", prefix(resource), namespace, name)
 }
 
 // open is the generic.StorageDecorator.

@@ -1,5 +1,5 @@
-// Package persistentvolume binds claims to volumes that exist, and maintains the phases of both. There
-// is nothing that provisions volumes.
+// Package persistentvolume binds claims to volumes that exist, and maintains the phases of both. If there
+// is none for a claim whose class has a provisioner, it asks that for one, by annotations of the claim.
 //
 // A claim whose class has the binding mode WaitForFirstConsumer is bound when a pod that uses it has a
 // node, to a volume that the node can use. The scheduler does not consider volumes.
@@ -7,7 +7,7 @@ package persistentvolume
 
 import (
 	"context"
-	"slices"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -31,8 +31,24 @@ const (
 	boundByController = "pv.kubernetes.io/bound-by-controller"
 )
 
+// The annotations of claims that ask for a volume: for which provisioner, and on which node.
+const (
+	storageProvisioner     = "volume.kubernetes.io/storage-provisioner"
+	betaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
+	selectedNode           = "volume.kubernetes.io/selected-node"
+)
+
+// noProvisioner is the provisioner of classes that have none.
+const noProvisioner = "kubernetes.io/no-provisioner"
+
 // AddToManager adds the controllers of claims and of volumes.
 func AddToManager(mgr manager.Manager) error {
+	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byClaim, claimOf); err != nil {
+		return err
+	}
 	//lint:ignore SA1019 kube-controller-manager records core events here too
 	recorder := mgr.GetEventRecorderFor("persistentvolume-controller")
 	claims := &claimReconciler{client: mgr.GetClient(), recorder: recorder}
@@ -110,18 +126,28 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 		}
 		return nil, nil
 	}
-	node, wait, err := r.consumer(ctx, claim)
+	if assigned, err := r.assignDefaultClass(ctx, claim); assigned || err != nil {
+		return nil, err // its event is the cause of another reconcile
+	}
+	class, err := r.class(ctx, claim)
 	if err != nil {
 		return nil, err
 	}
-	volumes := &corev1.PersistentVolumeList{}
-	if err := r.client.List(ctx, volumes); err != nil {
+	node, wait, err := r.consumer(ctx, claim, class)
+	if err != nil {
 		return nil, err
 	}
-	v := match(claim, volumes.Items, node)
+	volumes, err := r.candidates(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
+	v := match(claim, volumes, node)
 	if wait && (v == nil || !isFor(v, claim)) {
 		r.recorder.Event(claim, corev1.EventTypeNormal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
 		return nil, nil
+	}
+	if v == nil && class != nil && class.Provisioner != noProvisioner {
+		return nil, r.provision(ctx, claim, class, node)
 	}
 	if v == nil && classOf(claim) == "" {
 		r.recorder.Event(claim, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
@@ -129,25 +155,99 @@ func (r *claimReconciler) volume(ctx context.Context, claim *corev1.PersistentVo
 	return v, nil
 }
 
+// byClaim is the name of the index of volumes by the claims that they are for. Volumes that are for no
+// claim have the value noClaim there.
+const (
+	byClaim = "spec.claimRef"
+	noClaim = "none"
+)
+
+// claimOf returns the values of a volume in the index byClaim.
+func claimOf(o client.Object) []string {
+	if ref := o.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil {
+		return []string{ref.Namespace + "/" + ref.Name}
+	}
+	return []string{noClaim}
+}
+
+// candidates returns the volumes that are for a claim, and those that are for none.
+func (r *claimReconciler) candidates(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]corev1.PersistentVolume, error) {
+	var found []corev1.PersistentVolume
+	for _, value := range []string{claim.Namespace + "/" + claim.Name, noClaim} {
+		volumes := &corev1.PersistentVolumeList{}
+		if err := r.client.List(ctx, volumes, client.MatchingFields{byClaim: value}); err != nil {
+			return nil, err
+		}
+		found = append(found, volumes.Items...)
+	}
+	return found, nil
+}
+
+// assignDefaultClass gives the default class to a claim that was created when there was none, and does
+// not ask for no class.
+func (r *claimReconciler) assignDefaultClass(ctx context.Context, claim *corev1.PersistentVolumeClaim) (assigned bool, err error) {
+	if _, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok || claim.Spec.StorageClassName != nil {
+		return false, nil
+	}
+	classes := &storagev1.StorageClassList{}
+	if err := r.client.List(ctx, classes); err != nil {
+		return false, err
+	}
+	name := defaultClass(classes.Items)
+	if name == "" {
+		return false, nil
+	}
+	claim.Spec.StorageClassName = &name
+	return true, r.client.Update(ctx, claim)
+}
+
+// class returns the class of a claim, or nil if it has none or the class does not exist.
+func (r *claimReconciler) class(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*storagev1.StorageClass, error) {
+	name, class := classOf(claim), &storagev1.StorageClass{}
+	if name == "" {
+		return nil, nil
+	}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return class, nil
+}
+
+// provision asks the provisioner of a class for a volume for a claim, on a node if that is not nil.
+func (r *claimReconciler) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+	node *corev1.Node) error {
+	before := maps.Clone(claim.Annotations)
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, storageProvisioner, class.Provisioner)
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, betaStorageProvisioner, class.Provisioner)
+	if node != nil && claim.Annotations[selectedNode] == "" {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, selectedNode, node.Name)
+	}
+	if maps.Equal(before, claim.Annotations) {
+		return nil
+	}
+	if err := r.client.Update(ctx, claim); err != nil {
+		return err
+	}
+	r.recorder.Eventf(claim, corev1.EventTypeNormal, "ExternalProvisioning", "Waiting for a volume to be created either by the "+
+		"external provisioner '%s' or manually by the system administrator. If volume creation is delayed, please verify that "+
+		"the provisioner is running and correctly registered.", class.Provisioner)
+	return nil
+}
+
 // consumer returns the node of a pod that uses a claim whose class waits for one. wait is true while
 // there is none.
-func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.PersistentVolumeClaim) (node *corev1.Node, wait bool, err error) {
-	class := &storagev1.StorageClass{}
-	if name := classOf(claim); name == "" {
-		return nil, false, nil
-	} else if err := r.client.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {
-		return nil, false, client.IgnoreNotFound(err)
-	}
-	if value(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) != storagev1.VolumeBindingWaitForFirstConsumer {
+func (r *claimReconciler) consumer(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	class *storagev1.StorageClass) (node *corev1.Node, wait bool, err error) {
+	if class == nil || value(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) != storagev1.VolumeBindingWaitForFirstConsumer {
 		return nil, false, nil
 	}
-	pods := &corev1.PodList{}
-	if err := r.client.List(ctx, pods, client.InNamespace(claim.Namespace)); err != nil {
+	users, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
+	if err != nil {
 		return nil, false, err
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		if p.Spec.NodeName == "" || podstate.Finished(p) || !slices.Contains(podstate.Claims(p), claim.Name) {
+	for i := range users {
+		p := &users[i]
+		if p.Spec.NodeName == "" || podstate.Finished(p) {
 			continue
 		}
 		node := &corev1.Node{}

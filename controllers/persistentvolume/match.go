@@ -1,9 +1,12 @@
 package persistentvolume
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -75,6 +78,26 @@ func classOf(c *corev1.PersistentVolumeClaim) string {
 		return name
 	}
 	return value(c.Spec.StorageClassName, "")
+}
+
+// defaultClass returns the name of the default class, which has an annotation, or "". Of several it is
+// the newest, as in admission.
+func defaultClass(classes []storagev1.StorageClass) string {
+	var best *storagev1.StorageClass
+	for i := range classes {
+		c := &classes[i]
+		if c.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" &&
+			c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] != "true" {
+			continue
+		}
+		if best == nil || cmp.Or(best.CreationTimestamp.Compare(c.CreationTimestamp.Time), strings.Compare(c.Name, best.Name)) < 0 {
+			best = c
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return best.Name
 }
 
 // classOfVolume returns the name of a volume's storage class, empty for none.

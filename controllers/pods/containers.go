@@ -30,9 +30,9 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 		s := c.waitingStatus(spec, reason)
 		if initialized {
 			if isSidecar(spec) {
-				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, running)
+				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{})
 			} else {
-				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, completed)
+				s = c.startedStatus(spec, c.pod.Status.InitContainerStatuses, outcome{terminates: true})
 			}
 		}
 		initialized = initialized && s.State.Waiting == nil
@@ -52,29 +52,6 @@ func (c *containers) statuses() (inits, mains []corev1.ContainerStatus, initiali
 // isSidecar reports whether an init container is always restarted.
 func isSidecar(spec *corev1.Container) bool {
 	return spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
-// outcome is the state of a container after its start.
-type outcome int
-
-const (
-	running outcome = iota
-	unready         // running, but not ready
-	completed
-	failed
-)
-
-// outcomeOf returns the outcome in the annotation of a pod.
-func outcomeOf(pod *corev1.Pod) outcome {
-	switch pod.Annotations[OutcomeAnnotation] {
-	case NeverReady:
-		return unready
-	case Succeeded:
-		return completed
-	case Failed:
-		return failed
-	}
-	return running
 }
 
 // waitingStatus returns the status of a container that is waiting.
@@ -118,26 +95,32 @@ func (c *containers) startedStatus(spec *corev1.Container, all []corev1.Containe
 		startedAt = old.State.Running.StartedAt
 	case old.State.Terminated != nil:
 		startedAt, finishedAt = old.State.Terminated.StartedAt, old.State.Terminated.FinishedAt
+	case crashed(&old) && !changed:
+		if untilRestart(&old, c.now.Time) > 0 {
+			return old
+		}
+		s.RestartCount++
 	}
 	s.ImageID = spec.Image
 	s.ContainerID = "flyball://" + string(c.pod.UID) + "/" + spec.Name
 	if s.RestartCount > 0 {
 		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
 	}
-	switch out {
-	case running:
-		s.Ready = true
-		*s.Started = true
-		fallthrough
-	case unready:
+	end := corev1.ContainerStateTerminated{ExitCode: out.exitCode, Reason: "Completed", StartedAt: startedAt,
+		FinishedAt: finishedAt, ContainerID: s.ContainerID}
+	if out.exitCode != 0 {
+		end.Reason = "Error"
+	}
+	switch {
+	case old.State.Terminated == nil && (!out.terminates || c.now.Sub(startedAt.Time) < out.after):
+		s.Ready, *s.Started = !out.unready, !out.unready
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
-	case completed:
+	case out.exitCode != 0 && c.pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure:
+		s.State.Waiting = crashLoopBackOff(c.pod, spec, s.RestartCount)
+		s.LastTerminationState.Terminated = &end
+	default:
 		s.Ready = slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == spec.Name })
-		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: startedAt,
-			FinishedAt: finishedAt, ContainerID: s.ContainerID}
-	case failed:
-		s.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: startedAt,
-			FinishedAt: finishedAt, ContainerID: s.ContainerID}
+		s.State.Terminated = &end
 	}
 	return s
 }

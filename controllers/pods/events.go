@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -66,10 +67,10 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
 	was, is := find(before, spec.Name), find(after, spec.Name)
 	restarted := is.RestartCount > was.RestartCount
-	if restarted {
+	if restarted && !crashed(&was) {
 		add(normal, "Killing", "Container %s definition changed, will be restarted", spec.Name)
 	}
-	if w := is.State.Waiting; w != nil {
+	if w := is.State.Waiting; w != nil && !crashed(&is) {
 		if was.State.Waiting != nil && *was.State.Waiting == *w {
 			return events
 		}
@@ -87,17 +88,20 @@ func containerEvents(spec *corev1.Container, at string, before, after []corev1.C
 		add(warning, "Failed", "Error: %s", w.Reason)
 		return events
 	}
-	if !restarted && (was.State.Running != nil || was.State.Terminated != nil) {
-		return events
+	if restarted || was.State.Running == nil && was.State.Terminated == nil && !crashed(&was) {
+		if spec.ImagePullPolicy == corev1.PullAlways {
+			add(normal, "Pulling", "Pulling image %q", spec.Image)
+			add(normal, "Pulled", "Successfully pulled image %q in 0s (0s including waiting). Image size: 0 bytes.", spec.Image)
+		} else {
+			add(normal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", spec.Image)
+		}
+		add(normal, "Created", "Container created")
+		add(normal, "Started", "Container started")
 	}
-	if spec.ImagePullPolicy == corev1.PullAlways {
-		add(normal, "Pulling", "Pulling image %q", spec.Image)
-		add(normal, "Pulled", "Successfully pulled image %q in 0s (0s including waiting). Image size: 0 bytes.", spec.Image)
-	} else {
-		add(normal, "Pulled", "Container image %q already present on machine and can be accessed by the pod", spec.Image)
+	if crashed(&is) && (restarted || !crashed(&was)) {
+		_, pod, _ := strings.Cut(is.State.Waiting.Message, " pod=")
+		add(warning, "BackOff", "Back-off restarting failed container %s in pod %s", spec.Name, pod)
 	}
-	add(normal, "Created", "Container created")
-	add(normal, "Started", "Container started")
 	return events
 }
 

@@ -1,8 +1,10 @@
 // Package pods simulates a node and its kubelet: it registers one node without a host, makes the
 // pods that are bound to it start, become ready and terminate, and completes their deletion.
 //
-// The next status of a pod is a function of the pod alone, so a restart changes nothing. [Options]
-// and [OutcomeAnnotation] configure it. Pods on other nodes are left to their kubelets.
+// No container is executed. The pods of Jobs succeed at once, and all others run until they are
+// deleted, unless annotations say otherwise: [OutcomeAnnotation], [DurationAnnotation] and
+// [ExitCodeAnnotation]. [Options] are for all pods. The next status of a pod is a function of the
+// pod alone, so a restart changes nothing. Pods on other nodes are left to their kubelets.
 package pods
 
 import (
@@ -20,6 +22,7 @@ import (
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/handler"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/predicate"
 	"flyball.dev/ctrl/reconcile"
@@ -30,6 +33,9 @@ import (
 func AddToManager(mgr manager.Manager, o Options) error {
 	if n := o.network(); !n.Addr().Is4() || n.Bits() > 30 {
 		return fmt.Errorf("the pods' network %s is not an IPv4 network with room for a pod", n)
+	}
+	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	//lint:ignore SA1019 kubelet records core events too
 	recorder := mgr.GetEventRecorderFor("kubelet")
@@ -44,6 +50,10 @@ func AddToManager(mgr manager.Manager, o Options) error {
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			return isResponsible(o.(*corev1.Pod))
 		}))).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.ofClaim),
+			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+				return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
+			}))).
 		WatchesRawSource(source.Func(func(_ context.Context,
 			q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.queue = q
@@ -85,7 +95,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s := next(pod, ip, &r.options, time.Now())
+	mounted, err := r.mounted(ctx, pod)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s := next(pod, ip, mounted, &r.options, time.Now())
 	switch {
 	case s.remove:
 		err = r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
@@ -94,6 +108,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	case s.status != nil:
 		events := statusEvents(pod, s.status)
+		if pod.DeletionTimestamp != nil {
+			events = killingEvents(pod)
+		}
 		pod.Status = *s.status
 		if err = r.client.Status().Update(ctx, pod); err == nil {
 			recordEvents(r.recorder, pod, events)
@@ -105,6 +122,34 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: s.after}, nil
 }
 
+// ofClaim returns the pods on the node that may wait for a claim.
+func (r *reconciler) ofClaim(ctx context.Context, claim client.Object) []reconcile.Request {
+	users, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
+	if err != nil {
+		return nil // the cache has stopped
+	}
+	var requests []reconcile.Request
+	for i := range users {
+		if isResponsible(&users[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users[i])})
+		}
+	}
+	return requests
+}
+
+// mounted reports whether the volumes of a pod are there: its claims are bound, or its containers have
+// been started before.
+func (r *reconciler) mounted(ctx context.Context, pod *corev1.Pod) (ok bool, err error) {
+	if ok = true; pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil {
+		return ok, nil
+	}
+	err = podstate.ReferencedClaims(ctx, r.client, pod, func(_ string, claim *corev1.PersistentVolumeClaim) bool {
+		ok = claim != nil && claim.Status.Phase == corev1.ClaimBound
+		return ok
+	})
+	return ok, err
+}
+
 // address returns the address of a pod, or "" if it needs one and none is free; the pod is then
 // enqueued when one is released. A terminated pod has released its address, but keeps it in its
 // status.
@@ -112,10 +157,10 @@ func (r *reconciler) address(ctx context.Context, req reconcile.Request, pod *co
 	switch {
 	case pod.Spec.HostNetwork:
 		return NodeIP, nil
-	case pod.DeletionTimestamp != nil:
-		return pod.Status.PodIP, nil
 	case podstate.Finished(pod):
 		r.release(req)
+		return pod.Status.PodIP, nil
+	case pod.DeletionTimestamp != nil:
 		return pod.Status.PodIP, nil
 	}
 	if err := r.restoreAddresses(ctx); err != nil {

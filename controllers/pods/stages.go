@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -51,15 +52,26 @@ func (o *Options) noAddress() string {
 	return fmt.Sprintf("Failed to create pod sandbox: no IP addresses available in %s", o.network())
 }
 
-// OutcomeAnnotation on a pod makes its containers terminate, or not become ready. Without it, they
-// run and are ready.
-const OutcomeAnnotation = "flyball.dev/outcome"
+// The annotations that say what the containers of a pod do, since nothing executes their commands.
+// Users may change them while the pod runs.
+const (
+	// OutcomeAnnotation makes containers run, or terminate. Its default is [Succeeded] for the pods
+	// of Jobs, and [Running] for all others.
+	OutcomeAnnotation = "flyball.dev/outcome"
+	// DurationAnnotation is how long containers run before they terminate, such as 90s or 1h30m. By
+	// default they terminate at once.
+	DurationAnnotation = "flyball.dev/duration"
+	// ExitCodeAnnotation is the exit code, from 1 to 255, with which containers fail. It makes those
+	// fail that have no [OutcomeAnnotation]. By default they fail with 1.
+	ExitCodeAnnotation = "flyball.dev/exit-code"
+)
 
 // The values of the outcome annotation.
 const (
+	Running    = "Running"    // its containers run, and are ready
 	NeverReady = "NeverReady" // its containers run, but are not ready
 	Succeeded  = "Succeeded"  // its containers terminate successfully
-	Failed     = "Failed"     // its containers terminate with an error
+	Failed     = "Failed"     // its containers fail; with the restart policy OnFailure they are restarted
 )
 
 // isResponsible reports whether a pod is one of this controller: bound to the node, or deleted
@@ -75,20 +87,25 @@ type step struct {
 	after  time.Duration     // reconcile it again after that time, if not zero
 }
 
-// next returns the next step of a pod. ip is its address, "" if none is free.
-func next(pod *corev1.Pod, ip string, o *Options, now time.Time) step {
+// next returns the next step of a pod. ip is its address, "" if none is free; mounted is whether its
+// volumes are there.
+func next(pod *corev1.Pod, ip string, mounted bool, o *Options, now time.Time) step {
 	switch {
 	case pod.DeletionTimestamp != nil:
+		if len(pod.Finalizers) > 0 && pod.Spec.NodeName != "" && !podstate.Finished(pod) {
+			status := killedStatus(pod, now)
+			return step{status: &status} // whoever has a finalizer may wait for that
+		}
 		return step{remove: grace(pod) > 0}
 	case podstate.Finished(pod):
 		return step{}
 	}
 	started, after := hasStarted(pod, o, now)
-	status := statusOf(pod, started, ip, o, now)
+	status := statusOf(pod, started && mounted, ip, o, now)
 	if equality.Semantic.DeepEqual(status, pod.Status) {
-		return step{after: after}
+		return step{after: cmp.Or(after, untilChange(pod, &status, now))}
 	}
-	return step{status: &status, after: after}
+	return step{status: &status, after: cmp.Or(after, untilChange(pod, &status, now))}
 }
 
 // grace returns the grace period of a terminating pod, in seconds.

@@ -101,7 +101,7 @@ func TestNext(t *testing.T) {
 		{name: "image was changed", pod: pod(image("c:404"), reported(true, now), reported(true, now), image("c:1")), report: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := next(tt.pod, someIP, &tt.o, now)
+			s := next(tt.pod, someIP, true, &tt.o, now)
 			if (s.status != nil) != tt.report || s.remove != tt.remove || s.after != tt.after {
 				t.Errorf("got %+v", s)
 			}
@@ -173,7 +173,7 @@ func TestWithoutAddress(t *testing.T) {
 	if p.Status.Phase != corev1.PodPending || c.Status != corev1.ConditionFalse || c.Message != "Failed to create pod sandbox: no IP addresses available in 10.128.0.0/9" {
 		t.Errorf("got %+v", p.Status)
 	}
-	if s := next(p, "", &Options{}, now.Add(time.Second)); s.status != nil || s.after != 0 {
+	if s := next(p, "", true, &Options{}, now.Add(time.Second)); s.status != nil || s.after != 0 {
 		t.Errorf("there is another step: %+v", s)
 	}
 	p.Status = statusOf(p, true, someIP, &Options{}, now)

@@ -1,7 +1,6 @@
 package replicaset
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -33,7 +32,9 @@ func replicaDiff(rs *appsv1.ReplicaSet, owned []*corev1.Pod) diff {
 	case surplus < 0:
 		return diff{create: min(-surplus, burstReplicas)}
 	case surplus > 0:
-		slices.SortStableFunc(active, compareForDeletion)
+		slices.SortStableFunc(active, func(a, b *corev1.Pod) int {
+			return podstate.CompareForDeletion(a, b, deletionCost)
+		})
 		return diff{delete: active[:min(surplus, burstReplicas)]}
 	}
 	return diff{}
@@ -58,59 +59,11 @@ func activePods(pods []*corev1.Pod) []*corev1.Pod {
 	return active
 }
 
-// compareForDeletion orders pods as kube-controller-manager deletes them: pods that are not bound,
-// not running or not ready first, then by deletion cost, and then those that became ready last,
-// were restarted most, or are the newest.
-func compareForDeletion(a, b *corev1.Pod) int {
-	return cmp.Or(
-		compareBool(a.Spec.NodeName != "", b.Spec.NodeName != ""),
-		cmp.Compare(phase(a), phase(b)),
-		compareBool(podstate.Ready(a), podstate.Ready(b)),
-		cmp.Compare(deletionCost(a), deletionCost(b)),
-		readySince(b).Compare(readySince(a)),
-		cmp.Compare(restarts(b), restarts(a)),
-		b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
-	)
-}
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// phase orders the phases of active pods.
-func phase(p *corev1.Pod) int {
-	return slices.Index([]corev1.PodPhase{corev1.PodPending, corev1.PodUnknown, corev1.PodRunning}, p.Status.Phase)
-}
-
 // deletionCost returns the value of the annotation for it, or 0.
 func deletionCost(p *corev1.Pod) int64 {
 	n, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
 	if err != nil {
 		return 0
-	}
-	return n
-}
-
-// readySince returns when a pod became ready, or the zero time if it is not ready.
-func readySince(p *corev1.Pod) time.Time {
-	if !podstate.Ready(p) {
-		return time.Time{}
-	}
-	return podstate.Condition(p, corev1.PodReady).LastTransitionTime.Time
-}
-
-// restarts returns the most restarts of a container.
-func restarts(p *corev1.Pod) (n int32) {
-	for _, s := range p.Status.ContainerStatuses {
-		n = max(n, s.RestartCount)
 	}
 	return n
 }

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/record"
 
 	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/podcontrol"
 	"flyball.dev/ctrl/builder"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/controller"
@@ -33,7 +32,11 @@ func AddToManager(mgr manager.Manager) error {
 	}
 	//lint:ignore SA1019 kube-controller-manager records core events here too
 	recorder := mgr.GetEventRecorderFor("replicaset-controller")
-	r := &reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: recorder}
+	r := &reconciler{
+		client: mgr.GetClient(),
+		live:   mgr.GetAPIReader(),
+		pods:   podcontrol.Control{Client: mgr.GetClient(), Recorder: recorder},
+	}
 	return builder.ControllerManagedBy(mgr).
 		Named("replicaset").
 		For(&appsv1.ReplicaSet{}).
@@ -45,9 +48,9 @@ func AddToManager(mgr manager.Manager) error {
 
 // reconciler reconciles ReplicaSets.
 type reconciler struct {
-	client   client.Client
-	live     client.Reader
-	recorder record.EventRecorder
+	client client.Client
+	live   client.Reader
+	pods   podcontrol.Control
 }
 
 // adopters returns the ReplicaSets that would adopt a pod.
@@ -91,7 +94,7 @@ func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 	owned []*corev1.Pod) ([]*corev1.Pod, *failure) {
 	p := replicaDiff(rs, owned)
 	if p.create > 0 {
-		created, err := r.createPods(ctx, rs, p.create)
+		created, err := r.pods.Create(ctx, rs, p.create, func(int) *corev1.Pod { return newPod(rs) })
 		owned = append(owned, created...)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return owned, nil // no pods can be created in the namespace any more
@@ -100,63 +103,10 @@ func (r *reconciler) manageReplicas(ctx context.Context, rs *appsv1.ReplicaSet,
 			return owned, &failure{"FailedCreate", err}
 		}
 	}
-	if err := inParallel(len(p.delete), func(i int) error {
-		pod := p.delete[i]
-		err := r.client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
-		switch {
-		case err == nil:
-			r.recorder.Eventf(rs, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", pod.Name)
-			if pod.DeletionTimestamp == nil {
-				now := metav1.Now()
-				pod.DeletionTimestamp = &now // for the status; the object is a copy
-			}
-		case !apierrors.IsNotFound(err):
-			r.recorder.Eventf(rs, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
-		}
-		return client.IgnoreNotFound(err)
+	if err := podcontrol.InParallel(len(p.delete), func(i int) error {
+		return r.pods.Delete(ctx, rs, p.delete[i])
 	}); err != nil {
 		return owned, &failure{"FailedDelete", err}
 	}
 	return owned, nil
-}
-
-// createPods creates n pods in batches that double in size, so that an error that concerns all pods
-// occurs once and not n times.
-func (r *reconciler) createPods(ctx context.Context, rs *appsv1.ReplicaSet, n int) ([]*corev1.Pod, error) {
-	var created []*corev1.Pod
-	for batch := 1; len(created) < n; batch *= 2 {
-		pods := make([]*corev1.Pod, min(batch, n-len(created)))
-		err := inParallel(len(pods), func(i int) error {
-			pod := newPod(rs)
-			if err := r.client.Create(ctx, pod); err != nil {
-				if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-					r.recorder.Eventf(rs, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
-				}
-				return err
-			}
-			r.recorder.Eventf(rs, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", pod.Name)
-			pods[i] = pod
-			return nil
-		})
-		for _, pod := range pods {
-			if pod != nil {
-				created = append(created, pod)
-			}
-		}
-		if err != nil {
-			return created, err
-		}
-	}
-	return created, nil
-}
-
-// inParallel calls do with 0 to n-1 concurrently, and returns the first error after all calls have
-// returned.
-func inParallel(n int, do func(i int) error) error {
-	var g errgroup.Group
-	g.SetLimit(16)
-	for i := range n {
-		g.Go(func() error { return do(i) })
-	}
-	return g.Wait()
 }

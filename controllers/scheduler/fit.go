@@ -101,9 +101,14 @@ func selectNode(pod *corev1.Pod, needs []request, nodes []*nodeInfo, preferred s
 	case len(nodes) == 0:
 		return nil, "no nodes available to schedule pods"
 	}
-	none := fmt.Sprintf("0/%d nodes are available: ", len(nodes))
-	return nil, none + reasonHistogram(reasons) + ". no new claims to deallocate, preemption: " + none +
-		reasonHistogram(preemption) + "."
+	return nil, unavailable(len(nodes), reasonHistogram(reasons), reasonHistogram(preemption))
+}
+
+// unavailable returns kube-scheduler's message for a pod that fits on no node, with the reasons, and
+// those why preemption does not help.
+func unavailable(nodes int, reasons, preemption string) string {
+	none := fmt.Sprintf("0/%d nodes are available: ", nodes)
+	return none + reasons + ". no new claims to deallocate, preemption: " + none + preemption + "."
 }
 
 // preferable reports whether a is selected rather than b.

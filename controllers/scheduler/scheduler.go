@@ -5,7 +5,10 @@
 // unschedulable pod stays Pending, with kube-scheduler's messages in its PodScheduled condition and
 // in an event, and is retried when a node changes or a pod frees resources. Pods with scheduling
 // gates or another scheduler's name are ignored. There is no support for pod affinity, topology
-// spread, host ports, volumes and preemption.
+// spread, host ports and preemption.
+//
+// A pod with a claim that does not exist or is not bound is unschedulable too, unless the claim waits
+// for the pod, and is retried when the claim changes. Where the volumes are is not considered.
 package scheduler
 
 import (
@@ -38,6 +41,9 @@ const nodeReadyTimeout = 2 * time.Second
 // AddToManager adds the scheduler. A pod is bound to the preferred node if it fits there, because
 // other nodes may have no kubelet.
 func AddToManager(mgr manager.Manager, preferred string) error {
+	if err := podstate.IndexClaims(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	r := &reconciler{
 		client:   mgr.GetClient(),
 		recorder: mgr.GetEventRecorder(corev1.DefaultSchedulerName),
@@ -48,6 +54,7 @@ func AddToManager(mgr manager.Manager, preferred string) error {
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(needsScheduling))).
 		Watches(&corev1.Pod{}, r.podEvents()).
 		Watches(&corev1.Node{}, r.nodeEvents()).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(r.ofClaim)).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			r.queue = q
 			return nil
@@ -118,6 +125,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if !needsScheduling(pod) {
 		return reconcile.Result{}, nil
+	}
+	if message, err := r.missingClaim(ctx, pod); message != "" || err != nil {
+		if err == nil {
+			err = r.recordUnschedulable(ctx, pod, r.state.unresolvable(message))
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	node, message := r.state.schedule(pod)
 	if node == "" {

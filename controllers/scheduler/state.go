@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -59,6 +60,20 @@ func (s *state) schedule(pod *corev1.Pod) (node, message string) {
 	delete(s.unschedulable, key)
 	s.addToNode(pod.UID, podInfo{n, needs, true})
 	return n.name, ""
+}
+
+// unresolvable returns kube-scheduler's message for a pod that no node is suitable for, for a reason
+// that does not depend on the node.
+func (s *state) unresolvable(reason string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := 0
+	for _, n := range s.nodes {
+		if !missing(n) {
+			count++
+		}
+	}
+	return unavailable(count, reason, fmt.Sprintf("%d Preemption is not helpful for scheduling", count))
 }
 
 // ready reports whether any node is ready.

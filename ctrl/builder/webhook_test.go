@@ -315,7 +315,8 @@ func TestWebhooksAreInstalled(t *testing.T) {
 	})
 
 	t.Run("again, with fewer", func(t *testing.T) {
-		mgr := webhookManager(t, config, webhook.Options{Install: &webhook.Install{NamePrefix: "shop-"}})
+		marked := &metav1.LabelSelector{MatchLabels: map[string]string{"marked": "true"}}
+		mgr := webhookManager(t, config, webhook.Options{Install: &webhook.Install{NamePrefix: "shop-", ObjectSelector: marked}})
 		if err := builder.WebhookManagedBy(mgr, &Widget{}).WithDefaulter(widgetRules{}).Complete(); err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +325,7 @@ func TestWebhooksAreInstalled(t *testing.T) {
 		if err := mgr.GetAPIReader().Get(t.Context(), client.ObjectKey{Name: "shop-mutating-webhook-configuration"}, &mutating); err != nil {
 			t.Fatal(err)
 		}
-		if len(mutating.Webhooks) != 1 {
+		if len(mutating.Webhooks) != 1 || !reflect.DeepEqual(mutating.Webhooks[0].ObjectSelector, marked) {
 			t.Fatalf("the webhooks are %+v", mutating.Webhooks)
 		}
 		var validating admissionregistrationv1.ValidatingWebhookConfiguration

@@ -13,6 +13,7 @@ import (
 	"flyball.dev/ctrl/cache/internal/reflector"
 	"flyball.dev/ctrl/cache/internal/store"
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/inprocess"
 	"flyball.dev/ctrl/internal/representation"
 	"flyball.dev/ctrl/log"
 )
@@ -66,6 +67,7 @@ func (c *informerCache) newPartition(i *informer, namespace string, config Confi
 		Source:    instrumentedSource{r, &p.status},
 		Sink:      p,
 		Bookmarks: config.EnableWatchBookmarks == nil || *config.EnableWatchBookmarks,
+		InProcess: inprocess.Serves(c.server.config),
 		OnError:   p.failed,
 	}
 	return p, nil

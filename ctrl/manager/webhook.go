@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/internal/inprocess"
 	"flyball.dev/ctrl/webhook"
 	"flyball.dev/ctrl/webhook/conversion"
 )
@@ -39,7 +40,5 @@ func (m *manager) attach(server webhook.Server) {
 			HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
 		})
 	}
-	// The transport of a control plane in this process says so.
-	transport, ok := m.GetConfig().Transport.(interface{ InProcess() bool })
-	managed.Attach(newClient, ok && transport.InProcess())
+	managed.Attach(newClient, inprocess.Serves(m.GetConfig()))
 }

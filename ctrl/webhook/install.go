@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"flyball.dev/ctrl/client"
@@ -35,6 +37,12 @@ type Install struct {
 	// NamePrefix is put before the names of the configurations, mutating-webhook-configuration and
 	// validating-webhook-configuration. Operators that share an API server need different prefixes.
 	NamePrefix string
+
+	// NamespaceSelector and ObjectSelector, if not nil, restrict for which objects the admission
+	// webhooks are called, as the fields of the configurations do. An operator whose webhooks are for
+	// objects of others, such as Pods, needs them: without it running, the API server refuses what the
+	// webhooks are called for.
+	NamespaceSelector, ObjectSelector *metav1.LabelSelector
 }
 
 // HookType says what a webhook does. It is Flyball's own.
@@ -129,10 +137,33 @@ func (s *DefaultServer) newInstaller(ctx context.Context, c client.Client) (*ins
 	if err != nil {
 		return nil, err
 	}
+	selectors, err := s.Options.Install.selectors()
+	if err != nil {
+		return nil, err
+	}
 	return &installer{
-		client: c,
-		prefix: s.Options.Install.NamePrefix,
-		url:    "https://" + net.JoinHostPort(host, port),
-		ca:     ca,
+		client:    c,
+		prefix:    s.Options.Install.NamePrefix,
+		url:       "https://" + net.JoinHostPort(host, port),
+		ca:        ca,
+		selectors: selectors,
 	}, nil
+}
+
+// selectors returns the fields of a webhook that restrict for which objects it is called.
+func (i *Install) selectors() (map[string]any, error) {
+	fields := map[string]any{}
+	for name, selector := range map[string]*metav1.LabelSelector{
+		"namespaceSelector": i.NamespaceSelector, "objectSelector": i.ObjectSelector,
+	} {
+		if selector == nil {
+			continue
+		}
+		value, err := runtime.DefaultUnstructuredConverter.ToUnstructured(selector)
+		if err != nil {
+			return nil, err
+		}
+		fields[name] = value
+	}
+	return fields, nil
 }

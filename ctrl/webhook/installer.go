@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,7 +29,9 @@ type installer struct {
 	prefix string
 	url    string // without path
 	ca     []byte
-	dryRun bool
+	// selectors are the fields of every admission webhook that restrict for which objects it is called.
+	selectors map[string]any
+	dryRun    bool
 }
 
 // install writes the objects for hooks. If the API server refuses one of them, it writes none:
@@ -146,7 +149,7 @@ func (i *installer) webhookEntry(name string, h Hook, resource schema.GroupVersi
 	if h.Type == Validating {
 		operations = append(operations, "DELETE")
 	}
-	return map[string]any{
+	entry := map[string]any{
 		"name":                    name,
 		"admissionReviewVersions": []any{"v1"},
 		"sideEffects":             "None",
@@ -159,6 +162,8 @@ func (i *installer) webhookEntry(name string, h Hook, resource schema.GroupVersi
 			"operations":  operations,
 		}},
 	}
+	maps.Copy(entry, i.selectors)
+	return entry
 }
 
 // webhookName returns the first label of the name of an admission webhook.

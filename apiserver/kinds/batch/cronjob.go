@@ -2,10 +2,10 @@ package batch
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -82,7 +82,7 @@ func validateCronJob(c *batchv1.CronJob) field.ErrorList {
 	} else if strings.Contains(s.Schedule, "TZ") {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("schedule"), s.Schedule,
 			"cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
-	} else if err := schedule(s.Schedule); err != nil {
+	} else if _, err := cron.ParseStandard(s.Schedule); err != nil {
 		errs = append(errs, field.Invalid(fieldrules.Spec.ChildField("schedule"), s.Schedule, err.Error()))
 	}
 	if z := s.TimeZone; z != nil {
@@ -121,94 +121,4 @@ func timeZone(name string) string {
 		return "unknown time zone " + name
 	}
 	return ""
-}
-
-// cronField is one of the five fields of a schedule: its range and the names of its values.
-type cronField struct {
-	name     string
-	min, max int
-	names    []string
-}
-
-var cronFields = []cronField{
-	{"minute", 0, 59, nil},
-	{"hour", 0, 23, nil},
-	{"day of month", 1, 31, nil},
-	{"month", 1, 12, []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
-	{"day of week", 0, 6, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
-}
-
-// schedule checks the schedule of a cron job.
-func schedule(s string) error {
-	if strings.HasPrefix(s, "@") {
-		switch s {
-		case "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly":
-			return nil
-		}
-		if every, ok := strings.CutPrefix(s, "@every "); ok {
-			_, err := time.ParseDuration(every)
-			return err
-		}
-		return fmt.Errorf("unrecognized descriptor: %s", s)
-	}
-	parts := strings.Fields(s)
-	if len(parts) != len(cronFields) {
-		return fmt.Errorf("expected exactly %d fields, found %d: %s", len(cronFields), len(parts), parts)
-	}
-	for i, f := range cronFields {
-		for part := range strings.SplitSeq(parts[i], ",") {
-			if err := f.check(part); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// check accepts *, a number or a range, each with or without a step.
-func (f cronField) check(part string) error {
-	span, step, stepped := strings.Cut(part, "/")
-	if stepped {
-		if n, err := strconv.Atoi(step); err != nil {
-			return fmt.Errorf("failed to parse int from %s: %w", step, err)
-		} else if n <= 0 {
-			return fmt.Errorf("step of range should be a positive number: %s", part)
-		}
-	}
-	if span == "*" || span == "?" {
-		return nil
-	}
-	from, to, ranged := strings.Cut(span, "-")
-	first, err := f.number(from)
-	if err != nil {
-		return err
-	}
-	last := first
-	if ranged {
-		if last, err = f.number(to); err != nil {
-			return err
-		}
-	}
-	switch {
-	case first < f.min:
-		return fmt.Errorf("beginning of range (%d) below minimum (%d): %s", first, f.min, part)
-	case last > f.max:
-		return fmt.Errorf("end of range (%d) above maximum (%d): %s", last, f.max, part)
-	case first > last:
-		return fmt.Errorf("beginning of range (%d) beyond end of range (%d): %s", first, last, part)
-	}
-	return nil
-}
-
-func (f cronField) number(s string) (int, error) {
-	for i, name := range f.names {
-		if strings.EqualFold(name, s) {
-			return f.min + i, nil
-		}
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0, fmt.Errorf("failed to parse int from %s: %w", s, err)
-	}
-	return n, nil
 }

@@ -2,6 +2,8 @@ package batch
 
 import (
 	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
 )
 
 func TestSchedules(t *testing.T) {
@@ -18,10 +20,14 @@ func TestSchedules(t *testing.T) {
 		"*/0 * * * *":            "step of range should be a positive number: */0",
 		"x * * * *":              `failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax`,
 		"@never":                 "unrecognized descriptor: @never",
+		"TZ=UTC * * * * *":       "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+		"TZ=0":                   "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
 	} {
 		got := ""
-		if err := schedule(s); err != nil {
-			got = err.Error()
+		for _, err := range validateCronJob(&batchv1.CronJob{Spec: batchv1.CronJobSpec{Schedule: s}}) {
+			if err.Field == "spec.schedule" {
+				got = err.Detail
+			}
 		}
 		if got != want {
 			t.Errorf("%q: got %q, want %q", s, got, want)

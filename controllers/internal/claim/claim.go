@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -24,13 +26,14 @@ type Classified[T client.Object] struct {
 	Release []T // owned, but no longer matching
 }
 
-// Classify determines what owner is to do with each object. Objects that are being deleted are
-// neither adopted nor released, and an owner that is being deleted does neither. It changes
-// nothing.
-func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T) Classified[T] {
+// Classify determines what owner is to do with each object. An object that a filter rejects counts as
+// not matching the selector. Objects that are being deleted are neither adopted nor released, and an
+// owner that is being deleted does neither. It changes nothing.
+func Classify[T client.Object](owner metav1.Object, selector labels.Selector, objects []T, filters ...func(T) bool) Classified[T] {
 	var s Classified[T]
 	for _, o := range objects {
-		matches := selector.Matches(labels.Set(o.GetLabels()))
+		matches := selector.Matches(labels.Set(o.GetLabels())) &&
+			!slices.ContainsFunc(filters, func(accepts func(T) bool) bool { return !accepts(o) })
 		switch ref := metav1.GetControllerOfNoCopy(o); {
 		case ref != nil && ref.UID != owner.GetUID():
 		case ref != nil && matches:
@@ -52,22 +55,24 @@ type OwnerDeleted struct{ Owner client.ObjectKey }
 func (e OwnerDeleted) Error() string { return e.Owner.String() + " was or is being deleted" }
 
 // Claim adopts and releases objects in owner's namespace, as [Classify] determines, and returns
-// those that owner then owns. They are of the kind of the list, which must have an [Index]. Before
-// it adopts, it confirms with a read through live that owner exists and is not being deleted.
+// those that owner then owns. They are of the kind of the list, which must have an [Index]. An object
+// that a filter rejects counts as not matching the selector. Before it adopts, it confirms with a read
+// through live that owner exists and is not being deleted.
 //
 // Possible errors: [OwnerDeleted]; a conflict, if an object has changed since it was read. After an
 // error it is not known what owner owns, which does not mean that it owns nothing.
 func Claim[T client.Object](ctx context.Context, c client.Client, live client.Reader, owner client.Object,
-	kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList) ([]T, error) {
+	kind schema.GroupVersionKind, selector labels.Selector, list client.ObjectList, filters ...func(T) bool) ([]T, error) {
 	objects, err := candidates[T](ctx, c, list, owner, selector)
 	if err != nil {
 		return nil, err
 	}
-	s := Classify(owner, selector, objects)
+	s := Classify(owner, selector, objects, filters...)
 	owned := s.Owned
 	var errs []error
 	for _, o := range s.Release {
-		errs = append(errs, patchOwnerReferences(ctx, c, o, without(o.GetOwnerReferences(), owner.GetUID())))
+		errs = append(errs, patchOwnerReferences(ctx, c, o, without(o.GetOwnerReferences(), owner.GetUID()),
+			withoutFinalizer(o.GetFinalizers(), finalizers[kind])))
 	}
 	if len(s.Adopt) > 0 {
 		if err := checkOwner(ctx, live, owner, kind); err != nil {
@@ -75,7 +80,8 @@ func Claim[T client.Object](ctx context.Context, c client.Client, live client.Re
 		}
 		ref := *metav1.NewControllerRef(owner, kind)
 		for _, o := range s.Adopt {
-			err := patchOwnerReferences(ctx, c, o, append(without(o.GetOwnerReferences(), owner.GetUID()), ref))
+			owners := append(without(o.GetOwnerReferences(), owner.GetUID()), ref)
+			err := patchOwnerReferences(ctx, c, o, owners, withFinalizer(o.GetFinalizers(), finalizers[kind]))
 			if err == nil && metav1.IsControlledBy(o, owner) {
 				owned = append(owned, o)
 			}
@@ -96,14 +102,38 @@ func checkOwner(ctx context.Context, live client.Reader, owner client.Object, ki
 	return err
 }
 
-// patchOwnerReferences replaces the owner references of o, unless it has changed, and updates o
-// with the response.
-func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+// finalizers has the finalizer of the objects that a kind of owner owns. They are given it when
+// they are adopted, and lose it when they are released.
+var finalizers = map[schema.GroupVersionKind]string{
+	batchv1.SchemeGroupVersion.WithKind("Job"): batchv1.JobTrackingFinalizer,
+}
+
+// withFinalizer returns a list that has a finalizer, unless that is "".
+func withFinalizer(list []string, finalizer string) []string {
+	if finalizer == "" || slices.Contains(list, finalizer) {
+		return list
+	}
+	return append(slices.Clone(list), finalizer)
+}
+
+// withoutFinalizer returns a list without a finalizer.
+func withoutFinalizer(list []string, finalizer string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(f string) bool { return f == finalizer })
+}
+
+// patchOwnerReferences replaces the owner references and the finalizers of o, unless it has
+// changed, and updates o with the response.
+func patchOwnerReferences(ctx context.Context, c client.Client, o client.Object, owners []metav1.OwnerReference,
+	finalizers []string) error {
+	metadata := map[string]any{
 		"uid":             o.GetUID(),
 		"resourceVersion": o.GetResourceVersion(),
 		"ownerReferences": owners,
-	}})
+	}
+	if !slices.Equal(finalizers, o.GetFinalizers()) {
+		metadata["finalizers"] = finalizers
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,9 @@
 package podstate
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/reconcile"
 )
 
 // Active reports whether the pod has neither terminated nor is terminating.
@@ -46,27 +42,4 @@ func Available(pod *corev1.Pod, minReady time.Duration, now time.Time) (ok bool,
 	}
 	left := Condition(pod, corev1.PodReady).LastTransitionTime.Add(minReady).Sub(now)
 	return left <= 0, max(left, 0)
-}
-
-// Claims returns the names of the claims that a pod uses, by reference or as ephemeral volumes.
-func Claims(pod *corev1.Pod) []string {
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
-		}
-	}
-	return names
-}
-
-// ClaimRequests is a handler.MapFunc that maps a pod to the claims that it uses.
-func ClaimRequests(_ context.Context, pod client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, name := range Claims(pod.(*corev1.Pod)) {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}})
-	}
-	return requests
 }

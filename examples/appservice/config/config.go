@@ -1,14 +1,10 @@
-// Package config holds the manifests of the AppService example.
+// Package config holds the manifests of the AppService example. The definition and the role are
+// generated from the markers in api and internal/controller.
 package config
 
-import _ "embed"
+import "embed"
 
-// CRD is the definition of the kind AppService, generated from api/v1.
+// Files are the manifests.
 //
-//go:embed crd/bases/app.example.com_appservices.yaml
-var CRD []byte
-
-// Sample is an AppService to begin with.
-//
-//go:embed samples/app_v1_appservice.yaml
-var Sample []byte
+//go:embed crd rbac samples
+var Files embed.FS

@@ -67,6 +67,10 @@ type Reflector struct {
 	// Bookmarks requests bookmarks from the server. Without them watch lists are not used.
 	Bookmarks bool
 
+	// InProcess says that there is no connection that could be dead without an error, so that a watch
+	// may stay open much longer.
+	InProcess bool
+
 	// OnError is called with every error before the reflector backs off.
 	OnError func(context.Context, error)
 
@@ -83,6 +87,8 @@ const (
 	// minWatchTimeout and maxWatchTimeout bound the timeout that is requested for a watch. It is
 	// random, so that watches do not end together.
 	minWatchTimeout, maxWatchTimeout = 5 * time.Minute, 10 * time.Minute
+	// inProcessWatchTimeout is requested instead of a server in this process.
+	inProcessWatchTimeout = 24 * time.Hour
 	// watchGrace is how long after its timeout a watch may end before the connection is considered
 	// dead.
 	watchGrace = 30 * time.Second
@@ -176,6 +182,9 @@ func (r *Reflector) list(ctx context.Context) input {
 // open opens a watch.
 func (r *Reflector) open(ctx context.Context, opts metav1.ListOptions) input {
 	timeout := minWatchTimeout + rand.N(maxWatchTimeout-minWatchTimeout)
+	if r.InProcess {
+		timeout = inProcessWatchTimeout
+	}
 	opts.TimeoutSeconds = new(int64(timeout.Seconds()))
 	w, err := newOpenWatch(ctx, r.Source, opts, timeout+watchGrace)
 	if err != nil {

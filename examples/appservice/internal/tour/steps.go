@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,12 +15,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 
 	"flyball.dev/ctrl/client"
 	appv1 "flyball.dev/examples/appservice/api/v1"
-	"flyball.dev/examples/appservice/internal/await"
-	"flyball.dev/examples/appservice/internal/operator"
+	"flyball.dev/examples/internal/await"
 )
 
 func newApp(name string) *appv1.AppService {
@@ -29,16 +29,11 @@ func newApp(name string) *appv1.AppService {
 }
 
 func (w *world) startOperator(ctx context.Context) (err error) {
-	if w.operator, err = startReplica(w.cfg, false); err != nil {
-		return err
-	}
-	return w.operator.elected(ctx)
+	w.operator, err = w.Start(ctx)
+	return err
 }
 
 func (w *world) create(ctx context.Context) error {
-	if err := w.c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-		return err
-	}
 	if err := w.c.Create(ctx, newApp(name)); err != nil {
 		return err
 	}
@@ -69,8 +64,6 @@ func some[T client.Object](ctx context.Context, w *world, list client.ObjectList
 		return ""
 	}, ofApp(name)...)
 }
-
-func (w *world) becomesReady(ctx context.Context) error { return w.converged(ctx) }
 
 func (w *world) scale(ctx context.Context) error {
 	if err := w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 4 }); err != nil {
@@ -123,7 +116,7 @@ func (w *world) deleteDeploymentByHand(ctx context.Context) error {
 
 // changeWhileStopped changes the spec while no operator is running, and then starts one.
 func (w *world) changeWhileStopped(ctx context.Context) error {
-	if err := w.operator.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	before := &appsv1.Deployment{}
@@ -171,24 +164,21 @@ func (w *world) rejectOneReplica(ctx context.Context) error {
 // secondWaits starts two operators with leader election, and checks that only the first one is
 // elected.
 func (w *world) secondWaits(ctx context.Context) (err error) {
-	if err := w.operator.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
-	if w.operator, err = startReplica(w.cfg, true); err != nil {
-		return err
-	}
-	if err := w.operator.elected(ctx); err != nil {
+	if w.operator, err = w.Start(ctx, withLeaderElection); err != nil {
 		return err
 	}
 	holder, err := w.holder(ctx, "")
 	if err != nil {
 		return err
 	}
-	if w.second, err = startReplica(w.cfg, true); err != nil {
+	if w.second, err = w.StartReplica(withLeaderElection); err != nil {
 		return err
 	}
 	// The cache syncs before the election begins, so a replica whose cache has synced is running.
-	if !w.second.manager.GetCache().WaitForCacheSync(ctx) {
+	if !w.second.Manager.GetCache().WaitForCacheSync(ctx) {
 		return errors.New("the second operator has not started")
 	}
 	if err := w.change(ctx, func(s *appv1.AppServiceSpec) { s.Replicas = 3 }); err != nil {
@@ -198,7 +188,7 @@ func (w *world) secondWaits(ctx context.Context) (err error) {
 		return err
 	}
 	select {
-	case <-w.second.manager.Elected():
+	case <-w.second.Manager.Elected():
 		return errors.New("both operators are elected")
 	default:
 	}
@@ -214,13 +204,13 @@ func (w *world) secondTakesOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.operator.stop(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	if _, err := w.holder(ctx, first); err != nil {
 		return err
 	}
-	if err := w.second.elected(ctx); err != nil {
+	if err := w.second.Elected(ctx); err != nil {
 		return err
 	}
 	w.operator, w.second = w.second, nil
@@ -234,7 +224,7 @@ func (w *world) secondTakesOver(ctx context.Context) error {
 func (w *world) holder(ctx context.Context, other string) (holder string, err error) {
 	err = await.Until(ctx, w.c, &coordinationv1.LeaseList{}, func(all []*coordinationv1.Lease) string {
 		for _, l := range all {
-			if id := l.Spec.HolderIdentity; l.Name == operator.LeaderElectionID && id != nil && *id != "" && *id != other {
+			if id := l.Spec.HolderIdentity; l.Name == w.LeaderElectionID() && id != nil && *id != "" && *id != other {
 				holder = *id
 				return ""
 			}
@@ -292,7 +282,7 @@ func (w *world) deleteEverything(ctx context.Context) error {
 }
 
 func (w *world) deleteNamespace(ctx context.Context) error {
-	if err := w.stopOperator(); err != nil {
+	if err := w.operator.Stop(); err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -314,25 +304,9 @@ func (w *world) deleteNamespace(ctx context.Context) error {
 
 // nothingLeft returns an error if there are objects of any kind in the namespace.
 func (w *world) nothingLeft(ctx context.Context) error {
-	d, err := discovery.NewDiscoveryClientForConfig(w.cfg)
-	if err != nil {
-		return err
+	left, err := w.ResourceVersions(ctx, namespace)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("these are left: %v", slices.Sorted(maps.Keys(left)))
 	}
-	kinds, err := d.ServerPreferredNamespacedResources()
-	if err != nil {
-		return err
-	}
-	for _, group := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, kinds) {
-		for _, r := range group.APIResources {
-			list := &metav1.PartialObjectMetadataList{}
-			list.APIVersion, list.Kind = group.GroupVersion, r.Kind+"List"
-			if err := w.c.List(ctx, list, client.InNamespace(namespace)); err != nil {
-				return err
-			}
-			if len(list.Items) > 0 {
-				return fmt.Errorf("%d %s are left", len(list.Items), r.Name)
-			}
-		}
-	}
-	return nil
+	return err
 }

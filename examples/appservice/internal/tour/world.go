@@ -4,95 +4,36 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
-	"flyball.dev/ctrl/log"
 	appv1 "flyball.dev/examples/appservice/api/v1"
-	"flyball.dev/examples/appservice/internal/await"
-	"flyball.dev/examples/appservice/internal/operator"
+	"flyball.dev/examples/internal/await"
+	"flyball.dev/examples/internal/example"
 )
 
 // The namespace of the scenario and the name of its AppService.
 const (
-	namespace = "tour"
+	namespace = example.Namespace
 	name      = "web"
 )
 
 var key = client.ObjectKey{Namespace: namespace, Name: name}
 
-// world is the state that the steps share: a client without a cache, and the running operators.
+// world is the state that the steps share.
 type world struct {
-	cfg      *rest.Config
+	*example.World
 	c        client.WithWatch
-	operator *replica
-	second   *replica
+	operator *example.Operator
+	second   *example.Operator
 }
 
-// replica is a running operator.
-type replica struct {
-	manager ctrl.Manager
-	cancel  context.CancelFunc
-	done    chan error
-}
-
-// startReplica starts an operator.
-func startReplica(cfg *rest.Config, leaderElect bool) (*replica, error) {
-	mgr, err := operator.New(cfg, operator.Options{
-		MetricsAddress: "0", ProbeAddress: "0", LeaderElect: leaderElect, Logger: logr.New(log.NullLogSink{}),
-		Change: func(o *ctrl.Options) {
-			o.LeaderElectionNamespace = namespace
-			lease, renew, retry := 4*time.Second, 3*time.Second, 50*time.Millisecond
-			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &lease, &renew, &retry
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &replica{manager: mgr, cancel: cancel, done: make(chan error, 1)}
-	go func() { r.done <- operator.Run(ctx, mgr) }()
-	return r, nil
-}
-
-// stop stops the replica and waits until it has stopped. It may be called again, and on nil.
-func (r *replica) stop() error {
-	if r == nil || r.done == nil {
-		return nil
-	}
-	r.cancel()
-	err := <-r.done
-	r.done = nil
-	return err
-}
-
-// elected waits until the replica is elected.
-func (r *replica) elected(ctx context.Context) error {
-	select {
-	case <-r.manager.Elected():
-		return nil
-	case err := <-r.done:
-		r.done <- err
-		return fmt.Errorf("the operator has stopped: %w", err)
-	case <-ctx.Done():
-		return fmt.Errorf("the operator was not elected")
-	}
-}
-
-// stopOperator stops both operators.
-func (w *world) stopOperator() error {
-	if err := w.second.stop(); err != nil {
-		return err
-	}
-	return w.operator.stop()
-}
+// withLeaderElection makes an operator compete for the Lease.
+func withLeaderElection(o *ctrl.Options) { o.LeaderElection = true }
 
 // read reads the AppService from the API server.
 func (w *world) read(ctx context.Context) (*appv1.AppService, error) {

@@ -1,0 +1,237 @@
+package cronjob
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/controllers/internal/jobstate"
+)
+
+// skew is added to the delay until the next Job, so that a clock that is behind does not wake the
+// controller before the time.
+const skew = 100 * time.Millisecond
+
+// plan is what is to be done for a CronJob.
+type plan struct {
+	// status is the status before the other changes.
+	status batchv1.CronJobStatus
+	events []event
+	// expired are the finished Jobs beyond the history limits, and replaced are those that the new
+	// one replaces. All are to be deleted.
+	expired, replaced []*batchv1.Job
+	// create is the Job to be started, which was due at the time scheduled, or nil.
+	create    *batchv1.Job
+	scheduled time.Time
+	// after is the time until the next Job, or zero.
+	after time.Duration
+}
+
+// event is an event about a CronJob.
+type event struct{ kind, reason, message string }
+
+func (p *plan) event(kind, reason, format string, args ...any) {
+	p.events = append(p.events, event{kind, reason, fmt.Sprintf(format, args...)})
+}
+
+// planFor returns what is to be done for a CronJob. jobs are those that it owns or that are active
+// in its status; an active one that is not among them does not exist. changed is when the schedule
+// was changed, or the zero time. It does not change the arguments.
+func planFor(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) *plan {
+	p := &plan{status: *cj.Status.DeepCopy()}
+	for _, job := range jobs {
+		p.observe(cj, job)
+	}
+	p.status.Active = slices.DeleteFunc(p.status.Active, func(ref corev1.ObjectReference) bool {
+		exists := slices.ContainsFunc(jobs, func(j *batchv1.Job) bool { return j.UID == ref.UID })
+		if !exists {
+			p.event(corev1.EventTypeNormal, "MissingJob", "Active job went missing: %v", ref.Name)
+		}
+		return !exists
+	})
+	p.expired = append(beyondLimit(jobs, batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit),
+		beyondLimit(jobs, batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)...)
+	if cj.DeletionTimestamp == nil && (cj.Spec.Suspend == nil || !*cj.Spec.Suspend) {
+		p.start(cj, jobs, changed, now)
+	}
+	return p
+}
+
+// observe updates the status for one Job. A Job of the schedule that the status does not have was
+// created before the controller stopped, or before its update of the status failed.
+func (p *plan) observe(cj *batchv1.CronJob, job *batchv1.Job) {
+	scheduled, own := scheduledTime(cj, job)
+	if own && (p.status.LastScheduleTime == nil || scheduled.After(p.status.LastScheduleTime.Time)) {
+		p.status.LastScheduleTime = &metav1.Time{Time: scheduled}
+	}
+	active := isActive(&p.status, job.UID)
+	finished := jobstate.Finished(job)
+	switch {
+	case finished == nil && !active && own:
+		p.status.Active = append(p.status.Active, reference(job))
+	case finished == nil && !active:
+		p.event(corev1.EventTypeWarning, "UnexpectedJob",
+			"Saw a job that the controller did not create or forgot: %s", job.Name)
+	case finished != nil && active:
+		p.status.Active = slices.DeleteFunc(p.status.Active, func(r corev1.ObjectReference) bool { return r.UID == job.UID })
+		p.event(corev1.EventTypeNormal, "SawCompletedJob", "Saw completed job: %s, condition: %v", job.Name, finished.Type)
+	}
+	if finished != nil && finished.Type == batchv1.JobComplete && job.Status.CompletionTime != nil &&
+		(p.status.LastSuccessfulTime == nil || p.status.LastSuccessfulTime.Before(job.Status.CompletionTime)) {
+		p.status.LastSuccessfulTime = job.Status.CompletionTime
+	}
+}
+
+// start adds the Job that is due, if any, and the time until the next one.
+func (p *plan) start(cj *batchv1.CronJob, jobs []*batchv1.Job, changed, now time.Time) {
+	if zone := cj.Spec.TimeZone; zone != nil {
+		if _, err := time.LoadLocation(*zone); err != nil {
+			p.event(corev1.EventTypeWarning, "UnknownTimeZone", "invalid timeZone: %q: %s", *zone, err)
+			return
+		}
+	}
+	s, err := parseSchedule(cj)
+	if err != nil {
+		p.event(corev1.EventTypeWarning, "UnparseableSchedule", "unparseable schedule: %q : %s", cj.Spec.Schedule, err)
+		return
+	}
+	since := cj.CreationTimestamp.Time
+	if p.status.LastScheduleTime != nil {
+		since = p.status.LastScheduleTime.Time
+	}
+	if changed.After(since) {
+		since = changed
+	}
+	due, err := s.last(since, now)
+	if err != nil {
+		p.event(corev1.EventTypeWarning, "InvalidSchedule", "invalid schedule: %s : %s", cj.Spec.Schedule, err)
+		return
+	}
+	p.after = s.untilNext(since, due, now)
+	if due.IsZero() {
+		return
+	}
+	if deadline := cj.Spec.StartingDeadlineSeconds; deadline != nil {
+		earliest := now.Add(-time.Duration(*deadline) * time.Second)
+		if due.Before(earliest) {
+			p.event(corev1.EventTypeWarning, "MissSchedule", "Missed scheduled time to start a job: %s",
+				due.UTC().Format(time.RFC1123Z))
+			return
+		}
+		if earliest.After(since) {
+			since = earliest
+		}
+	}
+	if s.missedMany(since, now) {
+		p.event(corev1.EventTypeWarning, "TooManyMissedTimes",
+			"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+	}
+	switch active := len(p.status.Active) > 0; {
+	case active && cj.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent:
+		p.event(corev1.EventTypeNormal, "JobAlreadyActive",
+			"Not starting job because prior execution is running and concurrency policy is Forbid")
+		return
+	case active && cj.Spec.ConcurrencyPolicy == batchv1.ReplaceConcurrent:
+		for _, job := range jobs {
+			if isActive(&p.status, job.UID) {
+				p.replaced = append(p.replaced, job)
+			}
+		}
+		p.status.Active = nil
+	}
+	p.create, p.scheduled = newJob(cj, due, s.zone), due
+}
+
+// untilNext returns the time until the next time of the schedule, of which the last one after since
+// is due, or zero if there is no next time.
+func (s schedule) untilNext(since, due, now time.Time) time.Duration {
+	if due.IsZero() {
+		due = since
+	}
+	next := s.Next(due)
+	if next.IsZero() {
+		return 0
+	}
+	return next.Add(skew).Sub(now)
+}
+
+// isActive reports whether a Job is active in the status.
+func isActive(s *batchv1.CronJobStatus, uid types.UID) bool {
+	return slices.ContainsFunc(s.Active, func(r corev1.ObjectReference) bool { return r.UID == uid })
+}
+
+// beyondLimit returns the oldest Jobs that have finished in one way, beyond a limit.
+func beyondLimit(jobs []*batchv1.Job, end batchv1.JobConditionType, limit *int32) []*batchv1.Job {
+	if limit == nil {
+		return nil
+	}
+	var finished []*batchv1.Job
+	for _, job := range jobs {
+		if c := jobstate.Finished(job); c != nil && c.Type == end && job.DeletionTimestamp == nil {
+			finished = append(finished, job)
+		}
+	}
+	slices.SortFunc(finished, func(a, b *batchv1.Job) int {
+		return cmp.Or(compareTimes(a.Status.StartTime, b.Status.StartTime), cmp.Compare(a.Name, b.Name))
+	})
+	return finished[:max(0, len(finished)-int(*limit))]
+}
+
+// compareTimes orders times, of which nil is the latest.
+func compareTimes(a, b *metav1.Time) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return a.Compare(b.Time)
+}
+
+// jobName returns the name of the Job for a time, which so can be created only once.
+func jobName(cj *batchv1.CronJob, scheduled time.Time) string {
+	return fmt.Sprintf("%s-%d", cj.Name, scheduled.Unix()/60)
+}
+
+// scheduledTime returns the time for which the controller has created a Job, if it has.
+func scheduledTime(cj *batchv1.CronJob, job *batchv1.Job) (at time.Time, own bool) {
+	at, err := time.Parse(time.RFC3339, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
+	return at, err == nil && metav1.IsControlledBy(job, cj) && job.Name == jobName(cj, at)
+}
+
+// newJob returns the Job for a time. The time is annotated in the time zone of the schedule.
+func newJob(cj *batchv1.CronJob, scheduled time.Time, zone *time.Location) *batchv1.Job {
+	t := cj.Spec.JobTemplate.DeepCopy()
+	annotations := maps.Clone(t.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[batchv1.CronJobScheduledTimestampAnnotation] = scheduled.In(zone).Format(time.RFC3339)
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       cj.Namespace,
+			Name:            jobName(cj, scheduled),
+			Labels:          t.Labels,
+			Annotations:     annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cj, kind)},
+		},
+		Spec: t.Spec,
+	}
+}
+
+// reference returns a reference to a Job, for the status.
+func reference(job *batchv1.Job) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: job.Namespace, Name: job.Name,
+		UID: job.UID, ResourceVersion: job.ResourceVersion,
+	}
+}

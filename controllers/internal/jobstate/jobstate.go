@@ -1,0 +1,26 @@
+// Package jobstate has functions of the state of Jobs that controllers share.
+package jobstate
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Condition returns the job's condition of that type if its status is True, or nil. It points into
+// the job.
+func Condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// Finished returns the condition Complete or Failed of a job that has finished, or nil.
+func Finished(job *batchv1.Job) *batchv1.JobCondition {
+	if c := Condition(job, batchv1.JobComplete); c != nil {
+		return c
+	}
+	return Condition(job, batchv1.JobFailed)
+}

@@ -1,0 +1,82 @@
+// Package podcontrol creates and deletes the pods of a controller, with the events about them, like
+// the PodControl of kube-controller-manager.
+package podcontrol
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"flyball.dev/ctrl/client"
+)
+
+// Control creates and deletes pods, and records events about their owner.
+type Control struct {
+	Client   client.Client
+	Recorder record.EventRecorder
+}
+
+// Create creates n pods in batches that double in size, so that an error that concerns all pods
+// occurs once and not n times. newPod is called with 0 to n-1, from several goroutines at once. It
+// returns the pods that were created, and the first error.
+func (c Control) Create(ctx context.Context, owner client.Object, n int,
+	newPod func(i int) *corev1.Pod) ([]*corev1.Pod, error) {
+	var created []*corev1.Pod
+	for start, batch := 0, 1; start < n; start, batch = start+batch, batch*2 {
+		pods := make([]*corev1.Pod, min(batch, n-start))
+		err := InParallel(len(pods), func(i int) error {
+			pod := newPod(start + i)
+			if err := c.Client.Create(ctx, pod); err != nil {
+				if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+					c.Recorder.Eventf(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
+				}
+				return err
+			}
+			c.Recorder.Eventf(owner, corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: %s", pod.Name)
+			pods[i] = pod
+			return nil
+		})
+		for _, pod := range pods {
+			if pod != nil {
+				created = append(created, pod)
+			}
+		}
+		if err != nil {
+			return created, err
+		}
+	}
+	return created, nil
+}
+
+// Delete deletes a pod, unless it does not exist any more, and sets its deletion timestamp; so it
+// must not be an object that is shared.
+func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Pod) error {
+	err := c.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+	switch {
+	case err == nil:
+		c.Recorder.Eventf(owner, corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: %s", pod.Name)
+	case !apierrors.IsNotFound(err):
+		c.Recorder.Eventf(owner, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
+		return err
+	}
+	if pod.DeletionTimestamp == nil {
+		now := metav1.Now()
+		pod.DeletionTimestamp = &now
+	}
+	return nil
+}
+
+// InParallel calls do with 0 to n-1 concurrently, and returns the first error after all calls have
+// returned.
+func InParallel(n int, do func(i int) error) error {
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i := range n {
+		g.Go(func() error { return do(i) })
+	}
+	return g.Wait()
+}

@@ -1,0 +1,148 @@
+package job
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// The delay before a failed pod is replaced is firstBackoff after the first failure, and doubles
+// with each further one, up to maxBackoff.
+const (
+	firstBackoff = 10 * time.Second
+	maxBackoff   = 10 * time.Minute
+)
+
+// keptFailures is the number of failures from which on the delay is maxBackoff.
+const keptFailures = 7
+
+// backoffAfter returns how much is left of the delay after a number of failures, the last of them
+// at that time.
+func backoffAfter(failures int, last, now time.Time) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	delay := min(maxBackoff, firstBackoff<<(min(failures, keptFailures)-1))
+	return max(0, last.Add(delay).Sub(now))
+}
+
+// failure is a pod that has failed.
+type failure struct {
+	pod types.UID
+	at  time.Time
+}
+
+// backoff has the failures of the pods of a Job since the last success, of which it keeps the last
+// keptFailures. It is never changed.
+type backoff struct {
+	job         types.UID
+	lastSuccess time.Time
+	failures    []failure // in the order of their times
+}
+
+// with returns the backoff after some pods have terminated. Pods that it has already change
+// nothing.
+func (b backoff) with(succeeded, failed []*corev1.Pod) backoff {
+	for _, p := range succeeded {
+		if at := finishTime(p); at.After(b.lastSuccess) {
+			b.lastSuccess = at
+		}
+	}
+	all := slices.Clone(b.failures)
+	for _, p := range failed {
+		all = slices.DeleteFunc(all, func(f failure) bool { return f.pod == p.UID })
+		all = append(all, failure{p.UID, finishTime(p)})
+	}
+	all = slices.DeleteFunc(all, func(f failure) bool { return !f.at.After(b.lastSuccess) })
+	slices.SortFunc(all, func(x, y failure) int { return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.pod, y.pod)) })
+	b.failures = all[max(0, len(all)-keptFailures):]
+	return b
+}
+
+// remaining returns the time until a pod may be created.
+func (b backoff) remaining(now time.Time) time.Duration {
+	n := len(b.failures)
+	if n == 0 {
+		return 0
+	}
+	return backoffAfter(n, b.failures[n-1].at, now)
+}
+
+// backoffs has the backoffs of the Jobs. They hold the failures of pods that do not exist any more;
+// what they have lost by a restart can be derived again from the pods that do.
+type backoffs struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]backoff
+}
+
+// update updates the backoff of a Job, and returns it.
+func (b *backoffs) update(key types.NamespacedName, o *observation) backoff {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.of[key]
+	if old.job != o.job.UID {
+		old = backoff{job: o.job.UID}
+	}
+	updated := old.with(o.finishedPods())
+	b.of[key] = updated
+	return updated
+}
+
+// forget deletes the backoff of a Job.
+func (b *backoffs) forget(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.of, key)
+}
+
+// finishTime returns when a pod has terminated: the last of its containers, or when it became
+// unready, or was deleted.
+func finishTime(p *corev1.Pod) time.Time {
+	if at := containersFinished(p); !at.IsZero() {
+		return at
+	}
+	if c := podstate.Condition(p, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse &&
+		!c.LastTransitionTime.IsZero() {
+		return c.LastTransitionTime.Time
+	}
+	if p.DeletionTimestamp != nil {
+		var grace int64
+		if p.DeletionGracePeriodSeconds != nil {
+			grace = *p.DeletionGracePeriodSeconds
+		}
+		return p.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
+	}
+	return p.CreationTimestamp.Time
+}
+
+// containersFinished returns when the last container of a pod has terminated, sidecars included, or
+// the zero time if one has not.
+func containersFinished(p *corev1.Pod) (last time.Time) {
+	statuses := slices.Clone(p.Status.ContainerStatuses)
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			continue
+		}
+		for _, s := range p.Status.InitContainerStatuses {
+			if s.Name == c.Name {
+				statuses = append(statuses, s)
+			}
+		}
+	}
+	for _, s := range statuses {
+		if s.State.Terminated == nil || s.State.Terminated.FinishedAt.IsZero() {
+			return time.Time{}
+		}
+		if at := s.State.Terminated.FinishedAt.Time; at.After(last) {
+			last = at
+		}
+	}
+	return last
+}

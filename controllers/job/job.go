@@ -1,0 +1,228 @@
+// Package job runs the pods of Jobs to completion: it creates them, replaces those that fail,
+// counts those that succeed and fail, and sets the conditions of Jobs that have succeeded or
+// failed.
+//
+// An observation is a Job with its pods; a plan, what is to be done with the pods, and the next
+// status are pure functions of it. A reconcile executes the plan, writes the status, and then
+// removes the finalizer of the pods that the status has; the changes that it makes trigger the next
+// one. How each pod is counted exactly once, across restarts and failed writes, is said at the
+// method track. Only the failures of pods that do not exist any more, which delay the creation of
+// further pods, are kept in memory.
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"flyball.dev/controllers/internal/claim"
+	"flyball.dev/controllers/internal/jobstate"
+	"flyball.dev/controllers/internal/podcontrol"
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/controller"
+	"flyball.dev/ctrl/handler"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// kind is the kind of the owners.
+var kind = batchv1.SchemeGroupVersion.WithKind("Job")
+
+// AddToManager adds the controllers of Jobs and of the orphans among their pods.
+func AddToManager(mgr manager.Manager) error {
+	if err := claim.Index(context.Background(), mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
+		return err
+	}
+	//lint:ignore SA1019 kube-controller-manager records core events here too
+	recorder := mgr.GetEventRecorderFor("job-controller")
+	r := &reconciler{
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		recorder: recorder,
+		pods:     podcontrol.Control{Client: mgr.GetClient(), Recorder: recorder},
+		backoffs: backoffs{of: map[types.NamespacedName]backoff{}},
+	}
+	err := builder.ControllerManagedBy(mgr).
+		Named("job").
+		For(&batchv1.Job{}).
+		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.adopters)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 5}).
+		Complete(r)
+	if err != nil {
+		return err
+	}
+	return addOrphans(mgr)
+}
+
+// reconciler reconciles Jobs.
+type reconciler struct {
+	client   client.Client
+	live     client.Reader
+	recorder record.EventRecorder
+	pods     podcontrol.Control
+	backoffs backoffs
+}
+
+// adopters returns the Jobs that would adopt a pod.
+func (r *reconciler) adopters(ctx context.Context, pod client.Object) []reconcile.Request {
+	return claim.Adopters(ctx, r.client, &batchv1.JobList{}, pod, func(j *batchv1.Job) *metav1.LabelSelector {
+		return j.Spec.Selector
+	})
+}
+
+// managed reports whether a Job is managed by this controller, and not by another one.
+func managed(job *batchv1.Job) bool {
+	return job.Spec.ManagedBy == nil || *job.Spec.ManagedBy == batchv1.JobControllerName
+}
+
+// Reconcile creates or deletes pods of one Job, and tracks its progress in the status.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	job := &batchv1.Job{}
+	err := r.client.Get(ctx, req.NamespacedName, job)
+	if err != nil || !managed(job) || jobstate.Finished(job) != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.backoffs.forget(req.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
+	if err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	pods, err := claim.Claim[*corev1.Pod](ctx, r.client, r.live, job, kind, selector, &corev1.PodList{})
+	if errors.As(err, &claim.OwnerDeleted{}) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	o := observe(job, pods, time.Now())
+	p := o.plan(r.backoffs.update(req.NamespacedName, o))
+	pods, managing := r.managePods(ctx, o, p)
+	verdict := p.verdict
+	switch {
+	case managing != nil:
+		verdict = nil // pods may still be active
+	case verdict == nil:
+		verdict = o.completion(pods)
+	}
+	status, untrack := o.track(verdict, pods)
+	if err := r.updateStatus(ctx, job, status); err != nil {
+		return reconcile.Result{}, errors.Join(managing, client.IgnoreNotFound(err))
+	}
+	err = podcontrol.InParallel(len(untrack), func(i int) error {
+		return removeFinalizer(ctx, r.client, untrack[i], false)
+	})
+	return reconcile.Result{RequeueAfter: p.after}, errors.Join(managing, err)
+}
+
+// managePods executes a plan and returns the pods that the Job then owns.
+func (r *reconciler) managePods(ctx context.Context, o *observation, p plan) ([]*corev1.Pod, error) {
+	pods := make([]*corev1.Pod, len(o.pods))
+	changed := map[types.UID]*corev1.Pod{}
+	for i, pod := range o.pods {
+		if pods[i] = pod; slices.Contains(p.end, pod) || slices.Contains(p.remove, pod) {
+			pods[i] = pod.DeepCopy()
+			changed[pod.UID] = pods[i]
+		}
+	}
+	if len(p.create) > 0 {
+		created, err := r.pods.Create(ctx, o.job, len(p.create), func(i int) *corev1.Pod {
+			return newPod(o.job, p.create[i], o.retained[p.create[i]])
+		})
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			err = nil // no pods can be created in the namespace any more
+		}
+		return append(pods, created...), err
+	}
+	if err := podcontrol.InParallel(len(p.end), func(i int) error {
+		return r.pods.Delete(ctx, o.job, changed[p.end[i].UID])
+	}); err != nil {
+		return pods, err
+	}
+	return pods, podcontrol.InParallel(len(p.remove), func(i int) error {
+		pod := changed[p.remove[i].UID]
+		// A pod that has terminated meanwhile must be counted.
+		if err := removeFinalizer(ctx, r.client, pod, true); err != nil {
+			return err
+		}
+		return r.pods.Delete(ctx, o.job, pod)
+	})
+}
+
+// updateStatus updates the status of a Job if it has changed, and records events about its
+// progress.
+func (r *reconciler) updateStatus(ctx context.Context, job *batchv1.Job, status batchv1.JobStatus) error {
+	if equality.Semantic.DeepEqual(status, job.Status) {
+		return nil
+	}
+	before := job.DeepCopy()
+	job.Status = status
+	if err := r.client.Status().Update(ctx, job); err != nil {
+		return err
+	}
+	for _, e := range progress(before, job) {
+		r.recorder.Event(job, e.kind, e.reason, e.message)
+	}
+	return nil
+}
+
+// jobEvent is an event about a Job.
+type jobEvent struct{ kind, reason, message string }
+
+// progress returns the events about the change of a Job's status.
+func progress(before, after *batchv1.Job) []jobEvent {
+	var events []jobEvent
+	was := jobstate.Condition(before, batchv1.JobSuspended) != nil
+	is := jobstate.Condition(after, batchv1.JobSuspended) != nil
+	switch {
+	case is && !was:
+		events = append(events, jobEvent{corev1.EventTypeNormal, "Suspended", "Job suspended"})
+	case was && !is:
+		events = append(events, jobEvent{corev1.EventTypeNormal, "Resumed", "Job resumed"})
+	}
+	switch c := jobstate.Finished(after); {
+	case c == nil:
+	case c.Type == batchv1.JobFailed:
+		events = append(events, jobEvent{corev1.EventTypeWarning, c.Reason, c.Message})
+	default:
+		if n := after.Spec.Completions; n != nil && after.Status.Succeeded > *n {
+			events = append(events, jobEvent{corev1.EventTypeWarning, "TooManySucceededPods",
+				"Too many succeeded pods running after completion count reached"})
+		}
+		events = append(events, jobEvent{corev1.EventTypeNormal, "Completed", "Job completed"})
+	}
+	return events
+}
+
+// removeFinalizer removes the finalizer of a pod, if it has it and exists, and updates the pod. If
+// unchanged is set, and the pod has changed since it was read, it returns a conflict.
+func removeFinalizer(ctx context.Context, c client.Client, pod *corev1.Pod, unchanged bool) error {
+	if !tracked(pod) {
+		return nil
+	}
+	version := ""
+	if unchanged {
+		version = fmt.Sprintf(`"resourceVersion":%q,`, pod.ResourceVersion)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,%s"$deleteFromPrimitiveList/finalizers":[%q]}}`,
+		pod.UID, version, batchv1.JobTrackingFinalizer)
+	err := c.Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+	if apierrors.IsNotFound(err) {
+		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+		return nil
+	}
+	return err
+}

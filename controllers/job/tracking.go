@@ -1,0 +1,185 @@
+package job
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// maxUncounted is the maximum number of pods that one update adds to the status, which so stays
+// below some 20 KB.
+const maxUncounted = 500
+
+// track returns the status of the Job with these pods, after the plan for them was executed, and
+// the pods that may lose their finalizer as soon as that status is written. verdict is as in
+// [plan], or the completion.
+//
+// Each terminated pod goes through these steps, each of which is one write. Wherever the controller
+// stops, the next one goes on from there, and the sum of the counter, the uncounted pods and the
+// terminated pods with a finalizer stays the same:
+//
+//  1. The pod has the finalizer: it is not counted.
+//  2. Its UID is in status.uncountedTerminatedPods.
+//  3. The pod has lost the finalizer, and may be deleted by anyone.
+//  4. The UID leaves the status, and the counter is incremented, in the same update.
+//
+// For pods that have succeeded in an indexed Job, the index in status.completedIndexes, which
+// cannot be added twice, takes the place of the UID.
+func (o *observation) track(verdict *batchv1.JobCondition, pods []*corev1.Pod) (batchv1.JobStatus, []*corev1.Pod) {
+	status := *o.job.Status.DeepCopy()
+	if status.UncountedTerminatedPods == nil {
+		status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
+	}
+	countUntracked(&status, pods)
+	untrack := o.countTerminated(&status, verdict, pods)
+
+	active, ready, terminating := activePods(pods), int32(0), int32(len(terminatingPods(pods)))
+	for _, p := range active {
+		if podstate.Ready(p) {
+			ready++
+		}
+	}
+	status.Active, status.Ready, status.Terminating = int32(len(active)), &ready, &terminating
+	if verdict == nil {
+		o.setRunning(&status)
+		return status, untrack
+	}
+	setCondition(&status, *verdict)
+	uncounted := status.UncountedTerminatedPods
+	if len(untrack) == 0 && len(uncounted.Succeeded)+len(uncounted.Failed) == 0 && status.Active+terminating == 0 {
+		o.setFinished(&status, verdict)
+	} else if status.StartTime == nil && !suspended(o.job) {
+		o.setStarted(&status)
+	}
+	return status, untrack
+}
+
+// countUntracked moves the uncounted pods without a finalizer to the counters.
+func countUntracked(status *batchv1.JobStatus, pods []*corev1.Pod) {
+	withFinalizer := sets.Set[types.UID]{}
+	for _, p := range pods {
+		if tracked(p) {
+			withFinalizer.Insert(p.UID)
+		}
+	}
+	count := func(uncounted *[]types.UID, counter *int32) {
+		before := len(*uncounted)
+		*uncounted = slices.DeleteFunc(*uncounted, func(uid types.UID) bool { return !withFinalizer.Has(uid) })
+		*counter += int32(before - len(*uncounted))
+	}
+	count(&status.UncountedTerminatedPods.Succeeded, &status.Succeeded)
+	count(&status.UncountedTerminatedPods.Failed, &status.Failed)
+}
+
+// countTerminated adds the terminated pods to the uncounted ones, or the completed indexes, and
+// returns the pods that need not be tracked any more.
+func (o *observation) countTerminated(status *batchv1.JobStatus, verdict *batchv1.JobCondition,
+	pods []*corev1.Pod) (untrack []*corev1.Pod) {
+	uncounted, added := status.UncountedTerminatedPods, 0
+	for _, p := range pods {
+		if !tracked(p) || !o.canUntrack(verdict, p) {
+			continue
+		}
+		if added == maxUncounted {
+			break // the rest follows after the next event
+		}
+		untrack = append(untrack, p)
+		added++
+		switch {
+		case o.uncountedFailed.Has(p.UID) || !o.validIndex(p):
+		case p.Status.Phase == corev1.PodSucceeded:
+			if !indexed(o.job) && !o.uncountedSucceeded.Has(p.UID) {
+				uncounted.Succeeded = append(uncounted.Succeeded, p.UID)
+			}
+		case o.countsAsFailed(verdict, p):
+			uncounted.Failed = append(uncounted.Failed, p.UID)
+		}
+	}
+	if indexed(o.job) {
+		status.Succeeded, status.CompletedIndexes = int32(o.completed.count()), o.completed.String()
+		status.FailedIndexes = nil
+		if o.job.Spec.BackoffLimitPerIndex != nil {
+			list := o.failedIndexes.String()
+			status.FailedIndexes = &list
+		}
+	}
+	return untrack
+}
+
+// canUntrack reports whether a pod need not be tracked once the status has it.
+func (o *observation) canUntrack(verdict *batchv1.JobCondition, p *corev1.Pod) bool {
+	switch {
+	case verdict != nil || o.job.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded:
+		return true
+	case !hasFailed(o.job, p):
+		return false
+	}
+	retained := o.retained[indexOf(p)]
+	return retained == nil || retained.UID != p.UID
+}
+
+// countsAsFailed reports whether a pod that is untracked counts as failed. With the Job, every pod
+// fails that has not terminated; when it succeeds, the pods that it deletes do not fail.
+func (o *observation) countsAsFailed(verdict *batchv1.JobCondition, p *corev1.Pod) bool {
+	failed := hasFailed(o.job, p)
+	if verdict != nil {
+		failed = p.Status.Phase == corev1.PodFailed || verdict.Type == batchv1.JobFailureTarget
+	}
+	return failed && failureActionOf(o.job.Spec.PodFailurePolicy, p).counts()
+}
+
+// setRunning sets the start time, and the condition Suspended, of a Job that goes on.
+func (o *observation) setRunning(status *batchv1.JobStatus) {
+	if o.job.DeletionTimestamp != nil {
+		return
+	}
+	if suspended(o.job) {
+		status.StartTime = nil
+		setCondition(status, *newCondition(batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended", o.now))
+		return
+	}
+	o.setStarted(status)
+	if slices.ContainsFunc(status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended }) {
+		setCondition(status, *newCondition(batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed", o.now))
+	}
+}
+
+// setStarted sets the start time.
+func (o *observation) setStarted(status *batchv1.JobStatus) {
+	start := o.startTime()
+	status.StartTime = &start
+}
+
+// setFinished adds the condition Complete or Failed, with the reason of the verdict.
+func (o *observation) setFinished(status *batchv1.JobStatus, verdict *batchv1.JobCondition) {
+	if status.StartTime == nil {
+		o.setStarted(status) // a finished Job must have one
+	}
+	kind := batchv1.JobFailed
+	if verdict.Type == batchv1.JobSuccessCriteriaMet {
+		kind = batchv1.JobComplete
+	}
+	c := newCondition(kind, corev1.ConditionTrue, verdict.Reason, verdict.Message, o.now)
+	setCondition(status, *c)
+	if kind == batchv1.JobComplete {
+		status.CompletionTime = &c.LastTransitionTime
+	}
+}
+
+// setCondition sets a condition, unless one of its type has the same status already.
+func setCondition(status *batchv1.JobStatus, c batchv1.JobCondition) {
+	for i, old := range status.Conditions {
+		if old.Type == c.Type {
+			if old.Status != c.Status {
+				status.Conditions[i] = c
+			}
+			return
+		}
+	}
+	status.Conditions = append(status.Conditions, c)
+}

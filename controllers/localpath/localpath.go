@@ -1,0 +1,162 @@
+// Package localpath provisions volumes as in a cluster of kind or k3s, where the provisioner
+// rancher.io/local-path does so: it creates the default StorageClass "standard", and for each claim of
+// a class of that provisioner, when a pod that uses the claim has a node, a volume on that node.
+//
+// The volumes have a path, at which there is nothing, since no container runs. They are deleted, if
+// that is their reclaim policy, by the controller of volumes. Claims are handled as by any external
+// provisioner: package persistentvolume asks for volumes by annotations, and binds them.
+package localpath
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"flyball.dev/ctrl/builder"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/manager"
+	"flyball.dev/ctrl/predicate"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// Provisioner is the name of the provisioner in StorageClasses.
+const Provisioner = "rancher.io/local-path"
+
+// DefaultClass is the name of the default StorageClass.
+const DefaultClass = "standard"
+
+// The annotations of claims for which a volume is to be provisioned, and of volumes.
+const (
+	storageProvisioner = "volume.kubernetes.io/storage-provisioner"
+	selectedNode       = "volume.kubernetes.io/selected-node"
+	provisionedBy      = "pv.kubernetes.io/provisioned-by"
+)
+
+// root is the folder of the volumes' paths.
+const root = "/var/local-path-provisioner/"
+
+// AddToManager adds the provisioner, and creates the default class unless a class of its name exists.
+// node is the node of volumes of classes that do not wait for a pod.
+func AddToManager(mgr manager.Manager, node string) error {
+	// The class is created now and not when the manager starts, as claims get it when they are created.
+	if err := mgr.GetClient().Create(context.Background(), defaultClass()); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("the default StorageClass: %w", err)
+	}
+	r := &reconciler{client: mgr.GetClient(), node: node,
+		//lint:ignore SA1019 external provisioners record core events
+		recorder: mgr.GetEventRecorderFor(Provisioner)}
+	return builder.ControllerManagedBy(mgr).
+		Named("local-path-provisioner").
+		For(&corev1.PersistentVolumeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return needsVolume(o.(*corev1.PersistentVolumeClaim))
+		}))).
+		Complete(r)
+}
+
+// needsVolume reports whether a volume is to be provisioned for a claim.
+func needsVolume(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Annotations[storageProvisioner] == Provisioner && claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil
+}
+
+// reconciler provisions volumes.
+type reconciler struct {
+	client   client.Client
+	recorder record.EventRecorder
+	node     string
+}
+
+// defaultClass returns the default StorageClass.
+func defaultClass() *storagev1.StorageClass {
+	policy, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer
+	return &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: DefaultClass,
+			Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+		Provisioner: Provisioner, ReclaimPolicy: &policy, VolumeBindingMode: &mode,
+	}
+}
+
+// Reconcile provisions the volume of a claim.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := r.client.Get(ctx, req.NamespacedName, claim); err != nil || !needsVolume(claim) {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	class := &storagev1.StorageClass{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: classOf(claim)}, class); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err) // the claim is annotated again when the class exists
+	}
+	if reason := unsupported(claim); reason != "" {
+		r.recorder.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed",
+			"failed to provision volume with StorageClass %q: %s", class.Name, reason)
+		return reconcile.Result{}, nil
+	}
+	v := newVolume(claim, class, r.node)
+	err := r.client.Create(ctx, v)
+	if err == nil {
+		r.recorder.Eventf(claim, corev1.EventTypeNormal, "ProvisioningSucceeded", "Successfully provisioned volume %s", v.Name)
+	}
+	if apierrors.IsAlreadyExists(err) {
+		err = nil // it was provisioned before, and is not bound yet
+	}
+	return reconcile.Result{}, err
+}
+
+// classOf returns the name of the class of a claim, or "".
+func classOf(claim *corev1.PersistentVolumeClaim) string {
+	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok || claim.Spec.StorageClassName == nil {
+		return name
+	}
+	return *claim.Spec.StorageClassName
+}
+
+// unsupported returns why no volume can be provisioned for a claim, or "".
+func unsupported(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.Selector != nil {
+		return "claim.Spec.Selector is not supported"
+	}
+	if slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return m != corev1.ReadWriteOnce && m != corev1.ReadWriteOncePod
+	}) {
+		return "NodePath only supports ReadWriteOnce and ReadWriteOncePod (1.22+) access modes"
+	}
+	return ""
+}
+
+// newVolume returns the volume for a claim. It is on the node that was selected for the claim, or else
+// on the default node.
+func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) *corev1.PersistentVolume {
+	if selected := claim.Annotations[selectedNode]; selected != "" {
+		node = selected
+	}
+	policy := corev1.PersistentVolumeReclaimDelete
+	if class.ReclaimPolicy != nil {
+		policy = *class.ReclaimPolicy
+	}
+	name := "pvc-" + string(claim.UID)
+	kind := corev1.HostPathDirectoryOrCreate
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{provisionedBy: Provisioner}},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: claim.Spec.AccessModes,
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+				Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
+			MountOptions:                  class.MountOptions,
+			PersistentVolumeReclaimPolicy: policy,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+				Path: fmt.Sprintf("%s%s_%s_%s", root, name, claim.Namespace, claim.Name), Type: &kind}},
+			StorageClassName:          class.Name,
+			VolumeMode:                claim.Spec.VolumeMode,
+			VolumeAttributesClassName: claim.Spec.VolumeAttributesClassName,
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname,
+					Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}},
+		},
+	}
+}

@@ -1,0 +1,144 @@
+package pods
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+func ofJob(p *corev1.Pod) {
+	yes := true
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", Controller: &yes}}
+}
+
+// withAnnotations sets the outcome, the duration and the exit code.
+func withAnnotations(outcome, duration, code string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations = map[string]string{OutcomeAnnotation: outcome, DurationAnnotation: duration, ExitCodeAnnotation: code}
+	}
+}
+
+func restarting(policy corev1.RestartPolicy) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.RestartPolicy = policy }
+}
+
+func TestOutcomeOf(t *testing.T) {
+	run := outcome{}
+	for _, tt := range []struct {
+		pod  *corev1.Pod
+		want outcome
+	}{
+		{pod(), run},
+		{pod(ofJob), outcome{terminates: true}},
+		{pod(ofJob, withAnnotations("", "90s", "")), outcome{terminates: true, after: 90 * time.Second}},
+		{pod(ofJob, withAnnotations(Running, "90s", "7")), run},
+		{pod(ofJob, withAnnotations(NeverReady, "", "")), outcome{unready: true}},
+		{pod(withAnnotations("", "90s", "")), run},
+		{pod(withAnnotations(Succeeded, "", "7")), outcome{terminates: true}},
+		{pod(withAnnotations(Failed, "1m", "")), outcome{terminates: true, exitCode: 1, after: time.Minute}},
+		{pod(withAnnotations(Failed, "", "255")), outcome{terminates: true, exitCode: 255}},
+		{pod(withAnnotations("", "", "7")), outcome{terminates: true, exitCode: 7}},
+		{pod(withAnnotations("", "soon", "256")), run},
+		{pod(ofJob, withAnnotations("Whatever", "soon", "-1")), outcome{terminates: true}},
+	} {
+		if got := outcomeOf(tt.pod); got != tt.want {
+			t.Errorf("%v: %+v, want %+v", tt.pod.Annotations, got, tt.want)
+		}
+	}
+}
+
+// TestContainersThatTerminate follows a pod through its steps, each at the time that the one before
+// it says.
+func TestContainersThatTerminate(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		pod  *corev1.Pod
+		want []string // the phase, the state of the container, its restarts, and the time until the next step
+	}{
+		{"succeeds at once", pod(ofJob), []string{"Succeeded Completed 0, 0s"}},
+		{"runs for a while", pod(ofJob, withAnnotations("", "90s", "")), []string{"Running running 0, 1m30s", "Succeeded Completed 0, 0s"}},
+		{"fails", pod(ofJob, restarting(corev1.RestartPolicyNever), withAnnotations("", "", "3")), []string{"Failed Error 0, 0s"}},
+		{"is restarted", pod(ofJob, restarting(corev1.RestartPolicyOnFailure), withAnnotations("", "5s", "3")), []string{
+			"Running running 0, 5s", "Running CrashLoopBackOff 0, 10s", "Running running 1, 5s", "Running CrashLoopBackOff 1, 20s", "Running running 2, 5s"}},
+		{"is restarted again and again", pod(restarting(corev1.RestartPolicyOnFailure), annotated(Failed)), []string{
+			"Running CrashLoopBackOff 0, 10s", "Running CrashLoopBackOff 1, 20s", "Running CrashLoopBackOff 2, 40s", "Running CrashLoopBackOff 3, 1m20s",
+			"Running CrashLoopBackOff 4, 2m40s", "Running CrashLoopBackOff 5, 5m0s", "Running CrashLoopBackOff 6, 5m0s"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at := now
+			for i, want := range tt.want {
+				s := next(tt.pod, someIP, true, &Options{}, at)
+				if s.status == nil {
+					t.Fatalf("step %d: no status", i)
+				}
+				tt.pod.Status = *s.status
+				c, state := s.status.ContainerStatuses[0], "running"
+				switch {
+				case c.State.Terminated != nil:
+					state = c.State.Terminated.Reason
+				case c.State.Waiting != nil:
+					state = c.State.Waiting.Reason
+				}
+				if got := fmt.Sprintf("%s %s %d, %s", s.status.Phase, state, c.RestartCount, s.after); got != want {
+					t.Errorf("step %d: %s, want %s", i, got, want)
+				}
+				if again := next(tt.pod, someIP, true, &Options{}, at); again.status != nil || again.after != s.after {
+					t.Errorf("step %d again: %+v", i, again)
+				}
+				at = at.Add(s.after)
+			}
+		})
+	}
+}
+
+// TestRestartEvents has the events of a container that is restarted.
+func TestRestartEvents(t *testing.T) {
+	p := pod(restarting(corev1.RestartPolicyOnFailure), annotated(Failed), func(p *corev1.Pod) { p.Spec.InitContainers, p.Namespace = nil, "default" })
+	for i, at := range []time.Time{now, now.Add(10 * time.Second)} {
+		s := next(p, someIP, true, &Options{}, at)
+		var reasons []string
+		events := statusEvents(p, s.status)
+		for _, e := range events {
+			reasons = append(reasons, e.reason)
+		}
+		if got := fmt.Sprint(reasons); got != "[Pulled Created Started BackOff]" ||
+			events[3].note != "Back-off restarting failed container c in pod p_default(p)" {
+			t.Errorf("start %d: %v", i, events)
+		}
+		p.Status = *s.status
+	}
+	if events := statusEvents(p, &p.Status); len(events) > 0 {
+		t.Errorf("without a change: %v", events)
+	}
+}
+
+// TestKilledPods: a pod with a finalizer fails when it is deleted, before its deletion is
+// completed.
+func TestKilledPods(t *testing.T) {
+	finalizer := func(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} }
+	p := pod(reported(true, now), terminating(30), finalizer)
+	s := next(p, someIP, true, &Options{}, now.Add(time.Second))
+	if s.status == nil || s.remove {
+		t.Fatalf("got %+v", s)
+	}
+	p.Status = *s.status
+	if e := p.Status.ContainerStatuses[0].State.Terminated; p.Status.Phase != corev1.PodFailed || e == nil || e.ExitCode != 143 || podstate.Ready(p) {
+		t.Errorf("got %+v", p.Status)
+	}
+	if s := next(p, someIP, true, &Options{}, now); s.status != nil || !s.remove {
+		t.Errorf("then %+v", s)
+	}
+	waiting := pod(image("c:404"), reported(true, now), terminating(0), finalizer)
+	if e := next(waiting, someIP, true, &Options{}, now).status.ContainerStatuses[0].State.Terminated; e == nil || e.Reason != "ContainerStatusUnknown" {
+		t.Errorf("of a container that was not started: %+v", e)
+	}
+	unbound := pod(terminating(0), finalizer, func(p *corev1.Pod) { p.Spec.NodeName = "" })
+	if s := next(unbound, someIP, true, &Options{}, now); s.status != nil || s.remove {
+		t.Errorf("of a pod that was not bound: %+v", s)
+	}
+}

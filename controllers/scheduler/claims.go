@@ -1,0 +1,65 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"flyball.dev/controllers/internal/podstate"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/reconcile"
+)
+
+// ofClaim returns the pods that use a claim and have no node yet.
+func (r *reconciler) ofClaim(ctx context.Context, claim client.Object) []reconcile.Request {
+	pods, err := podstate.Users(ctx, r.client, client.ObjectKeyFromObject(claim))
+	if err != nil {
+		return nil // the cache has stopped
+	}
+	var requests []reconcile.Request
+	for i := range pods {
+		if needsScheduling(&pods[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods[i])})
+		}
+	}
+	return requests
+}
+
+// missingClaim returns kube-scheduler's message for a pod whose claims do not exist, are being
+// deleted, or are not bound though their classes do not wait for a pod; "" if there are none. The pod
+// is retried when one of its claims changes.
+func (r *reconciler) missingClaim(ctx context.Context, pod *corev1.Pod) (message string, err error) {
+	unbound := false
+	err = podstate.ReferencedClaims(ctx, r.client, pod, func(name string, claim *corev1.PersistentVolumeClaim) bool {
+		switch {
+		case claim == nil:
+			message = fmt.Sprintf("persistentvolumeclaim %q not found", name)
+		case claim.Status.Phase == corev1.ClaimLost:
+			message = fmt.Sprintf("persistentvolumeclaim %q bound to non-existent persistentvolume %q", name, claim.Spec.VolumeName)
+		case claim.DeletionTimestamp != nil:
+			message = fmt.Sprintf("persistentvolumeclaim %q is being deleted", name)
+		case claim.Status.Phase != corev1.ClaimBound:
+			unbound = unbound || !r.waitsForPod(ctx, claim)
+		}
+		return message == ""
+	})
+	if message == "" && unbound {
+		message = "pod has unbound immediate PersistentVolumeClaims"
+	}
+	return message, err
+}
+
+// waitsForPod reports whether a claim is bound only when a pod that uses it has a node.
+func (r *reconciler) waitsForPod(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]
+	if !ok && claim.Spec.StorageClassName != nil {
+		name = *claim.Spec.StorageClassName
+	}
+	class := &storagev1.StorageClass{}
+	if name == "" || r.client.Get(ctx, client.ObjectKey{Name: name}, class) != nil {
+		return false
+	}
+	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}

@@ -1,0 +1,95 @@
+package statefulset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"flyball.dev/ctrl/client"
+)
+
+// act executes an action and records its events.
+func (r *reconciler) act(ctx context.Context, set *appsv1.StatefulSet, a *action) error {
+	if a.blocked != "" {
+		r.recordPod(set, create, a.pod, errors.New(a.blocked))
+		return nil // the deletion of the claim causes a retry
+	}
+	failed := a.verb
+	if failed == nothing {
+		failed = update
+	}
+	if err := r.createClaims(ctx, set, a); err != nil {
+		r.recordPod(set, failed, a.pod, err)
+		return err
+	}
+	if err := r.change(ctx, set, a); err != nil {
+		return err
+	}
+	for _, name := range a.conflicts {
+		r.recorder.Eventf(set, corev1.EventTypeWarning, "ConflictingController", "PersistentVolumeClaim %s has a conflicting "+
+			"OwnerReference that acts as a managing controller, the retention policy is ignored for this claim", name)
+	}
+	for _, c := range a.update {
+		if err := client.IgnoreNotFound(r.client.Update(ctx, c)); err != nil {
+			err = fmt.Errorf("could not update claim %s for delete policy ownerRefs: %w", c.Name, err)
+			r.recordPod(set, update, a.pod, err)
+			return err
+		}
+	}
+	return nil
+}
+
+// change creates, updates or deletes the pod of an action.
+func (r *reconciler) change(ctx context.Context, set *appsv1.StatefulSet, a *action) (err error) {
+	switch a.verb {
+	case nothing:
+		return nil
+	case create:
+		if err = r.client.Create(ctx, a.pod); apierrors.IsAlreadyExists(err) {
+			return err // it is not a pod of the StatefulSet
+		}
+	case update:
+		err = r.client.Update(ctx, a.pod)
+	case remove:
+		err = client.IgnoreNotFound(r.client.Delete(ctx, a.pod, client.Preconditions{UID: &a.pod.UID}))
+	}
+	r.recordPod(set, a.verb, a.pod, err)
+	return err
+}
+
+// createClaims creates the missing claims of a pod.
+func (r *reconciler) createClaims(ctx context.Context, set *appsv1.StatefulSet, a *action) error {
+	var errs []error
+	for _, c := range a.create {
+		err := r.client.Create(ctx, c)
+		switch {
+		case err == nil:
+			r.recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate",
+				"Create Claim %s Pod %s in StatefulSet %s success", c.Name, a.pod.Name, set.Name)
+			continue
+		case !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			r.recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate",
+				"Create Claim %s for Pod %s in StatefulSet %s failed error: %v", c.Name, a.pod.Name, set.Name, err)
+		}
+		errs = append(errs, fmt.Errorf("failed to create PVC %s: %w", c.Name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// recordPod records an event for what was done to a pod, or has failed. Nothing is recorded if it
+// failed because the namespace is being deleted.
+func (r *reconciler) recordPod(set *appsv1.StatefulSet, verb verb, pod *corev1.Pod, err error) {
+	switch {
+	case err == nil:
+		r.recorder.Eventf(set, corev1.EventTypeNormal, "Successful"+string(verb), "%s Pod %s in StatefulSet %s successful",
+			verb, pod.Name, set.Name)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsConflict(err): // it is tried again
+	default:
+		r.recorder.Eventf(set, corev1.EventTypeWarning, "Failed"+string(verb), "%s Pod %s in StatefulSet %s failed error: %v",
+			verb, pod.Name, set.Name, err)
+	}
+}

@@ -1,0 +1,132 @@
+package statefulset
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// desired returns the replicas that a StatefulSet should have.
+func desired(set *appsv1.StatefulSet) int {
+	if set.Spec.Replicas == nil {
+		return 1
+	}
+	return int(*set.Spec.Replicas)
+}
+
+// firstOrdinal returns the ordinal of the first replica.
+func firstOrdinal(set *appsv1.StatefulSet) int {
+	if set.Spec.Ordinals == nil {
+		return 0
+	}
+	return int(set.Spec.Ordinals.Start)
+}
+
+// inRange reports whether a replica with an ordinal should exist.
+func inRange(set *appsv1.StatefulSet, ordinal int) bool {
+	first := firstOrdinal(set)
+	return ordinal >= first && ordinal < first+desired(set)
+}
+
+// podName returns the name of the pod with an ordinal.
+func podName(set *appsv1.StatefulSet, ordinal int) string {
+	return set.Name + "-" + strconv.Itoa(ordinal)
+}
+
+// ordinalOf returns the ordinal in the name of a pod. ok is false if no pod of the StatefulSet has
+// that name.
+func ordinalOf(set *appsv1.StatefulSet, pod *corev1.Pod) (ordinal int, ok bool) {
+	digits, ok := strings.CutPrefix(pod.Name, set.Name+"-")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int(n), err == nil && pod.Name == podName(set, int(n))
+}
+
+// revisionOf returns the name of the revision that a pod was created from.
+func revisionOf(pod *corev1.Pod) string { return pod.Labels[appsv1.StatefulSetRevisionLabel] }
+
+// newPod returns the pod with an ordinal, from a revision.
+func newPod(set *appsv1.StatefulSet, from revision, ordinal int) *corev1.Pod {
+	t := from.template.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            podName(set, ordinal),
+			GenerateName:    set.Name + "-",
+			Namespace:       set.Namespace,
+			Labels:          t.Labels,
+			Annotations:     t.Annotations,
+			Finalizers:      t.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)},
+		},
+		Spec: t.Spec,
+	}
+	setIdentity(pod, ordinal)
+	pod.Labels[appsv1.StatefulSetRevisionLabel] = from.name
+	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
+	setVolumes(set, pod, ordinal)
+	return pod
+}
+
+// setIdentity sets the labels for the name and the ordinal of a pod.
+func setIdentity(pod *corev1.Pod, ordinal int) {
+	if pod.Labels = maps.Clone(pod.Labels); pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[appsv1.StatefulSetPodNameLabel] = pod.Name
+	pod.Labels[appsv1.PodIndexLabel] = strconv.Itoa(ordinal)
+}
+
+// conform returns a copy of a pod with the labels and the volumes that it should have, or nil if it
+// has them. The index label alone is no reason for an update: pods of old versions lack it.
+func conform(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) *corev1.Pod {
+	if pod.Labels[appsv1.StatefulSetPodNameLabel] == pod.Name && hasVolumes(set, pod, ordinal) {
+		return nil
+	}
+	pod = pod.DeepCopy()
+	setIdentity(pod, ordinal)
+	if !hasVolumes(set, pod, ordinal) {
+		setVolumes(set, pod, ordinal)
+	}
+	return pod
+}
+
+// hasVolumes reports whether a pod has volumes for all its claims.
+func hasVolumes(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool {
+	volumes := map[string]*corev1.PersistentVolumeClaimVolumeSource{}
+	for _, v := range pod.Spec.Volumes {
+		volumes[v.Name] = v.PersistentVolumeClaim
+	}
+	for _, t := range claimTemplates(set) {
+		if source := volumes[t.Name]; source == nil || source.ClaimName != claimName(set, t, ordinal) {
+			return false
+		}
+	}
+	return true
+}
+
+// setVolumes sets the volumes for the claims of a pod, in place of others of their names.
+func setVolumes(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) {
+	templates := claimTemplates(set)
+	if len(templates) == 0 {
+		return
+	}
+	var volumes []corev1.Volume
+	isClaim := map[string]bool{}
+	for _, t := range templates {
+		isClaim[t.Name] = true
+		volumes = append(volumes, corev1.Volume{Name: t.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(set, t, ordinal)}}})
+	}
+	for _, v := range pod.Spec.Volumes {
+		if !isClaim[v.Name] {
+			volumes = append(volumes, v)
+		}
+	}
+	pod.Spec.Volumes = volumes
+}

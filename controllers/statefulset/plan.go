@@ -1,0 +1,330 @@
+package statefulset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// burstReplicas is the maximum number of pods that one reconcile creates.
+const burstReplicas = 500
+
+// observed is the state from which a plan is made.
+type observed struct {
+	set             *appsv1.StatefulSet
+	pods            []*corev1.Pod // its members, in any order
+	current, update revision
+	// claim returns the claim of that name in the namespace of the StatefulSet, or nil.
+	claim func(name string) *corev1.PersistentVolumeClaim
+	now   time.Time
+}
+
+// revision is a template with the name of its ControllerRevision.
+type revision struct {
+	name     string
+	template *corev1.PodTemplateSpec
+}
+
+// verb is what an action does to a pod.
+type verb string
+
+// The verbs. They are parts of the reasons and messages of events.
+const (
+	nothing verb = ""
+	create  verb = "Create"
+	update  verb = "Update"
+	remove  verb = "Delete"
+)
+
+// action is a change of a pod and its claims.
+type action struct {
+	verb verb
+	pod  *corev1.Pod
+	// blocked, if not empty, is why the pod cannot be created; nothing is to be done then.
+	blocked string
+	// create are claims that are missing. They are created before the change of the pod.
+	create []*corev1.PersistentVolumeClaim
+	// update are claims whose owner references have to change, after the change of the pod.
+	update []*corev1.PersistentVolumeClaim
+	// conflicts are the names of claims to which the retention policy is not applied, because
+	// another controller owns them.
+	conflicts []string
+}
+
+// empty reports whether there is nothing to do.
+func (a *action) empty() bool {
+	return a.verb == nothing && a.blocked == "" && len(a.create) == 0 && len(a.update) == 0
+}
+
+// plan is the next changes of a StatefulSet. The changes after them follow from the events of pods
+// and claims.
+type plan struct {
+	// phases are executed one after the other, each only if the one before had no error: the
+	// replicas, the claims of the pods to be scaled down, these pods, and the rolling update. The
+	// actions of a phase are concurrent if the pod management policy is Parallel.
+	phases [][]action
+	status appsv1.StatefulSetStatus
+	// after is the time until another pod becomes available, or zero.
+	after time.Duration
+}
+
+// nextPlan returns the plan for a state. It does not change the arguments.
+//
+// With the policy OrderedReady, a plan ends at the first pod that has to be created or awaited.
+func nextPlan(o *observed) plan {
+	p := &planner{observed: o, ordered: o.set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement,
+		first: firstOrdinal(o.set), replicas: map[int]*corev1.Pod{}}
+	p.status, p.after = statusOf(o)
+	if o.set.DeletionTimestamp == nil {
+		p.partition()
+		if p.planReplicas() && p.planScaleDown() && o.set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+			p.planUpdate()
+		}
+	}
+	complete(o.set, &p.status)
+	return p.plan
+}
+
+// planner computes a plan.
+type planner struct {
+	*observed
+	plan
+	ordered bool
+	first   int // the first ordinal
+
+	replicas  map[int]*corev1.Pod // by ordinal
+	condemned []*corev1.Pod       // those that are not in the range of ordinals, in descending order
+	created   int                 // how many replicas the plan creates
+}
+
+// partition divides the pods into replicas and those to be scaled down.
+func (p *planner) partition() {
+	for _, pod := range p.pods {
+		if ordinal := p.ordinal(pod); inRange(p.set, ordinal) {
+			p.replicas[ordinal] = pod
+		} else {
+			p.condemned = append(p.condemned, pod)
+		}
+	}
+	slices.SortFunc(p.condemned, func(a, b *corev1.Pod) int { return cmp.Compare(p.ordinal(b), p.ordinal(a)) })
+}
+
+// ordinal returns the ordinal of a member.
+func (p *planner) ordinal(pod *corev1.Pod) int {
+	ordinal, _ := ordinalOf(p.set, pod)
+	return ordinal
+}
+
+// phase adds a phase.
+func (p *planner) phase(actions []action) {
+	actions = slices.DeleteFunc(actions, func(a action) bool { return a.empty() })
+	if len(actions) > 0 {
+		p.phases = append(p.phases, actions)
+	}
+}
+
+// planReplicas creates the replicas that are missing, replaces those that have terminated, and
+// corrects the others, in ascending order. It reports whether the plan may go on.
+func (p *planner) planReplicas() (proceed bool) {
+	var actions []action
+	defer func() { p.phase(actions) }()
+	for ordinal := p.first; ordinal < p.first+desired(p.set); ordinal++ {
+		a, ready := p.replica(ordinal)
+		actions = append(actions, a)
+		if p.ordered && !ready {
+			return false
+		}
+		if p.created == burstReplicas {
+			return true
+		}
+	}
+	return true
+}
+
+// replica returns the action for a replica, and whether it is healthy. An unhealthy replica is
+// corrected too with the policy Parallel.
+func (p *planner) replica(ordinal int) (a action, ready bool) {
+	pod := p.replicas[ordinal]
+	switch {
+	case pod == nil:
+		p.created++
+		return p.creation(ordinal), false
+	case podstate.Finished(pod):
+		// It is created again when it is gone, whether it has failed or not: the phase of a pod that
+		// was stopped by force depends on its containers only.
+		if pod.DeletionTimestamp == nil {
+			a = action{verb: remove, pod: pod}
+		}
+		return a, false
+	case pod.Status.Phase == corev1.PodPending:
+		a = p.claims(pod, ordinal, true)
+		if p.ordered {
+			return a, false
+		}
+	case p.ordered && !p.healthy(pod):
+		return action{}, false
+	}
+	conforming := conform(p.set, pod, ordinal)
+	if a.pod == nil {
+		a = p.claims(pod, ordinal, conforming != nil)
+	}
+	if conforming != nil {
+		a.verb, a.pod = update, conforming
+	}
+	return a, true
+}
+
+// creation returns the action that creates a replica.
+func (p *planner) creation(ordinal int) action {
+	pod := newPod(p.set, p.revisionFor(ordinal), ordinal)
+	whenScaled, _ := retention(p.set)
+	for _, t := range claimTemplates(p.set) {
+		switch c := p.claim(claimName(p.set, t, ordinal)); {
+		case c == nil:
+		case c.DeletionTimestamp != nil:
+			return action{pod: pod, blocked: fmt.Sprintf("pvc %s is being deleted", c.Name)}
+		case whenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType && isStale(c, pod):
+			return action{pod: pod, blocked: fmt.Sprintf("pvc %s belongs to a pod that was scaled down", c.Name)}
+		}
+	}
+	a := p.claims(pod, ordinal, true)
+	a.verb = create
+	return a
+}
+
+// revisionFor returns the revision from which a replica is created: below the partition the current
+// one.
+func (p *planner) revisionFor(ordinal int) revision {
+	s := p.set.Spec.UpdateStrategy
+	if s.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return p.update
+	}
+	current := int(p.set.Status.CurrentReplicas)
+	if s.RollingUpdate != nil {
+		current = minOrdinal(p.set)
+	}
+	if ordinal < p.first+current {
+		return p.current
+	}
+	return p.update
+}
+
+// claims returns the changes of the claims of a pod: those that are missing, if they are wanted, and
+// the owner references that the retention policy demands.
+func (p *planner) claims(pod *corev1.Pod, ordinal int, missing bool) action {
+	a := action{pod: pod}
+	for _, t := range claimTemplates(p.set) {
+		c := p.claim(claimName(p.set, t, ordinal))
+		if c == nil {
+			if missing {
+				a.create = append(a.create, newClaim(p.set, t, pod, ordinal))
+			}
+			continue
+		}
+		refs, conflict := claimOwners(p.set, c, pod, ordinal)
+		if conflict {
+			a.conflicts = append(a.conflicts, c.Name)
+		}
+		if !sameOwners(refs, c.OwnerReferences) {
+			c = c.DeepCopy()
+			c.OwnerReferences = refs
+			a.update = append(a.update, c)
+		}
+	}
+	return a
+}
+
+// planScaleDown deletes the pods that are not in the range of ordinals, in descending order. With
+// the policy OrderedReady it deletes one at a time, and none that is healthy while a lower one is
+// not. It reports whether the plan may go on.
+func (p *planner) planScaleDown() (proceed bool) {
+	var claims, pods []action
+	var firstUnhealthy *corev1.Pod
+	for _, pod := range p.condemned {
+		claims = append(claims, p.claims(pod, p.ordinal(pod), false))
+		if !p.healthy(pod) {
+			firstUnhealthy = pod // the last one has the lowest ordinal
+		}
+	}
+	p.phase(claims)
+	for _, pod := range p.condemned {
+		wait := pod.DeletionTimestamp != nil
+		if p.ordered && !p.healthy(pod) && pod != firstUnhealthy {
+			wait = true
+		}
+		if !wait {
+			pods = append(pods, action{verb: remove, pod: pod})
+		}
+		if p.ordered {
+			break
+		}
+	}
+	p.phase(pods)
+	return !p.ordered || len(p.condemned) == 0
+}
+
+// minOrdinal returns the partition of a rolling update: how many replicas, from the first one, keep
+// the current revision.
+func minOrdinal(set *appsv1.StatefulSet) int {
+	r := set.Spec.UpdateStrategy.RollingUpdate
+	if r == nil || r.Partition == nil {
+		return 0
+	}
+	return int(*r.Partition)
+}
+
+// planUpdate deletes replicas of other revisions than the update revision, in descending order down
+// to the partition.
+//
+// By default it deletes one, and waits for those above it. With maxUnavailable it deletes as many as
+// may be unavailable, less those that are.
+func (p *planner) planUpdate() {
+	count := desired(p.set)
+	budget, waits := 1, true
+	if r := p.set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
+		budget, waits = maxUnavailable(r.MaxUnavailable, count)-(count-p.healthyReplicas()), false
+	}
+	var actions []action
+	for ordinal := p.first + count - 1; ordinal >= p.first+minOrdinal(p.set) && budget > 0; ordinal-- {
+		pod := p.replicas[ordinal]
+		if pod != nil && revisionOf(pod) != p.update.name && pod.DeletionTimestamp == nil {
+			budget--
+			if podstate.Finished(pod) {
+				continue // planReplicas deletes it
+			}
+			actions = append(actions, action{verb: remove, pod: pod})
+			if revisionOf(pod) == p.current.name {
+				p.status.CurrentReplicas--
+			}
+		} else if waits && !p.healthy(pod) {
+			break
+		}
+	}
+	p.phase(actions)
+}
+
+// healthyReplicas returns the number of healthy replicas.
+func (p *planner) healthyReplicas() (n int) {
+	for _, pod := range p.replicas {
+		if p.healthy(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// maxUnavailable resolves a number or a percentage of the replicas, rounded down, to at least one.
+func maxUnavailable(v *intstr.IntOrString, replicas int) int {
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, replicas, false)
+	if err != nil {
+		return 1 // validation accepts only numbers and percentages
+	}
+	return max(n, 1)
+}

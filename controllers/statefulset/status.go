@@ -1,0 +1,74 @@
+package statefulset
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"flyball.dev/controllers/internal/podstate"
+)
+
+// statusOf returns the status of a StatefulSet with these pods. after is the time until another pod
+// becomes available, or zero.
+func statusOf(o *observed) (status appsv1.StatefulSetStatus, after time.Duration) {
+	count := collisions(o.set)
+	status = appsv1.StatefulSetStatus{
+		ObservedGeneration: o.set.Generation,
+		CurrentRevision:    o.current.name,
+		UpdateRevision:     o.update.name,
+		CollisionCount:     &count,
+		Conditions:         o.set.Status.Conditions,
+	}
+	for _, pod := range o.pods {
+		status.Replicas++
+		if runningAndReady(pod) {
+			status.ReadyReplicas++
+			switch ok, left := o.available(pod); {
+			case ok:
+				status.AvailableReplicas++
+			case left > 0 && (after == 0 || left < after):
+				after = left
+			}
+		}
+		if pod.DeletionTimestamp == nil {
+			if revisionOf(pod) == o.current.name {
+				status.CurrentReplicas++
+			}
+			if revisionOf(pod) == o.update.name {
+				status.UpdatedReplicas++
+			}
+		}
+	}
+	return status, after
+}
+
+// complete makes the update revision the current one if the rollout is complete: all replicas have it
+// and are ready, and there are no others.
+func complete(set *appsv1.StatefulSet, status *appsv1.StatefulSetStatus) {
+	want := int32(desired(set))
+	if status.UpdatedReplicas == want && status.ReadyReplicas == want && status.Replicas == want {
+		status.CurrentReplicas = status.UpdatedReplicas
+		status.CurrentRevision = status.UpdateRevision
+	}
+}
+
+// runningAndReady reports whether a pod is running and ready.
+func runningAndReady(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && podstate.Ready(pod)
+}
+
+// available reports whether a pod has been ready for minReadySeconds, or else how much of that is
+// left.
+func (o *observed) available(pod *corev1.Pod) (ok bool, left time.Duration) {
+	return podstate.Available(pod, time.Duration(o.set.Spec.MinReadySeconds)*time.Second, o.now)
+}
+
+// healthy reports whether a pod exists, is running, ready and available, and is not being deleted.
+func (o *observed) healthy(pod *corev1.Pod) bool {
+	if pod == nil || pod.DeletionTimestamp != nil || !runningAndReady(pod) {
+		return false
+	}
+	ok, _ := o.available(pod)
+	return ok
+}

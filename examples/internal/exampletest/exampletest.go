@@ -1,0 +1,144 @@
+// Package exampletest has the tests that every example passes.
+package exampletest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/metrics"
+	"flyball.dev/examples/internal/example"
+)
+
+// Tour runs the tour, in which the operator gives no warning of the manager's option Development.
+func Tour(t *testing.T, e *example.Example) {
+	t.Helper()
+	before := Warnings(t)
+	defer func() {
+		if n := Warnings(t) - before; n != 0 {
+			t.Errorf("%v warnings of the option Development", n)
+		}
+	}()
+	var out bytes.Buffer
+	err := e.Run(t.Context(), []string{"--tour"}, &out)
+	t.Log("\n" + out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Warnings returns how many warnings of the option Development the managers of this process have
+// given.
+func Warnings(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "flyball_development_warnings_total" {
+			for _, metric := range family.GetMetric() {
+				n += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// localTimeout is how long an example may take to write the texts of [Locally].
+const localTimeout = 30 * time.Second
+
+// Locally runs the example without flags in an empty folder, and stops it when it has written all of
+// the texts.
+func Locally(t *testing.T, e *example.Example, texts ...string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	t.Setenv("KUBECONFIG", "")
+	ctx, cancel := context.WithTimeout(t.Context(), localTimeout)
+	defer cancel()
+	out := &seeker{texts: append(texts, "Ctrl-C stops everything."), found: cancel}
+	if err := e.Run(ctx, nil, out); err != nil {
+		t.Fatalf("%v\n%s", err, out.all.String())
+	}
+	if missing := out.missing(); len(missing) > 0 || !strings.HasSuffix(out.all.String(), "Stopped.\n") {
+		t.Errorf("%q are not in\n%s", missing, out.all.String())
+	}
+	info, err := os.Stat(filepath.Join(".flyball", "kubeconfig"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the kubeconfig: %v, %v", info, err)
+	}
+}
+
+// seeker calls found when all texts have been written to it. Its user writes to it from one goroutine
+// at a time.
+type seeker struct {
+	all   bytes.Buffer
+	texts []string
+	found func()
+}
+
+func (s *seeker) Write(p []byte) (int, error) {
+	n, err := s.all.Write(p)
+	if len(s.missing()) == 0 {
+		s.found()
+	}
+	return n, err
+}
+
+// missing returns the texts that have not been written.
+func (s *seeker) missing() []string {
+	var all []string
+	for _, text := range s.texts {
+		if !strings.Contains(s.all.String(), text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// OnCluster runs the example against the kubeconfig of a control plane, over HTTPS, after it was
+// refused because the definitions are missing there, if the example has any. Then it creates the
+// samples and calls check; the operator is stopped when that returns.
+func OnCluster(t *testing.T, e *example.Example, check func(context.Context, *example.World) error) {
+	t.Helper()
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Stop()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, plane.Kubeconfig(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--kubeconfig", file, "--leader-elect", "--zap-log-level", "error"}
+	if _, err := fs.Stat(e.Config, "crd"); err == nil {
+		err := e.Run(t.Context(), args, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "config/crd/bases first") {
+			t.Fatalf("without the definitions: %v", err)
+		}
+	}
+	w, err := example.NewWorld(t.Context(), e, plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx, args, io.Discard) }()
+	if _, err := w.CreateSamples(ctx); err != nil {
+		t.Error(err)
+	} else if err := check(ctx, w); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
