@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ Ctrl-C stops the operator and then the control plane, when all objects are lost.
   kubectl apply -k config/samples`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if before := cmd.ArgsLenAtDash(); before > 0 || before < 0 && len(args) > 0 {
-				return cobra.NoArgs(cmd, args)
+				return fmt.Errorf("unexpected argument %q; arguments of the operator stand after --", args[0])
 			}
 			return nil
 		},

@@ -19,13 +19,20 @@ import (
 
 // TestExamplesAreGenerated checks that the generated files of all examples are up to date.
 func TestExamplesAreGenerated(t *testing.T) {
-	root := testproject.Root(t)
-	projects, err := filepath.Glob(filepath.Join(root, "examples", "*", "api"))
-	if err != nil || len(projects) == 0 {
-		t.Fatalf("there are no examples: %v", err)
+	folders := map[string]bool{}
+	for _, part := range []string{"api", "apis", "internal/controller"} {
+		found, err := filepath.Glob(filepath.Join(testproject.Root(t), "examples", "*", part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, folder := range found {
+			folders[strings.TrimSuffix(folder, string(filepath.Separator)+filepath.FromSlash(part))] = true
+		}
 	}
-	for _, api := range projects {
-		example := filepath.Dir(api)
+	if len(folders) == 0 {
+		t.Fatal("there are no examples")
+	}
+	for example := range folders {
 		t.Run(filepath.Base(example), func(t *testing.T) {
 			t.Chdir(example)
 			result, err := generate.Run(t.Context(), generate.Options{Tags: generate.DefaultTags, Check: true})

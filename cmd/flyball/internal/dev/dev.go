@@ -70,6 +70,10 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 			return err
 		}
 	}
+	if len(s.Options.Generate) == 0 && !s.GenerateNothing && !generate.IsProject(".") {
+		s.GenerateNothing = true
+		s.out.say("nothing is generated: this folder has no PROJECT, api, apis or internal/controller")
+	}
 	if s.dir, err = os.MkdirTemp("", "flyball-dev-*"); err != nil {
 		return err
 	}
@@ -209,6 +213,7 @@ func (s *session) loop(ctx context.Context, watcher *watch.Watcher) error {
 		case line := <-s.requests.lines:
 			s.out.say("%s", line)
 		case <-exited:
+			s.sayRequests()
 			s.out.fail("the operator has exited with code %d; waiting for the next change", s.operator.exitCode())
 			s.operator = nil
 		case change := <-changes:
@@ -255,6 +260,10 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 		s.stopOperator()
 		done()
 	}
+	if err := releaseLeases(ctx, s.installer.client); err != nil {
+		s.out.fail("the leases of the old operator cannot be released: %v", err)
+	}
+	s.sayRequests()
 	s.requests.restart(change.At)
 	env := []string{"KUBECONFIG=" + s.operatorKubeconfig(), "TMPDIR=" + s.dir}
 	operator, err := startOperator(program, s.Args, env, s.out)
@@ -264,6 +273,18 @@ func (s *session) cycle(ctx context.Context, change watch.Change) {
 	}
 	s.operator = operator
 	s.out.say("the operator has started: %s after the change (%s)", seconds(time.Since(change.At)), &t)
+}
+
+// sayRequests says what is known of the requests of the operator so far.
+func (s *session) sayRequests() {
+	for {
+		select {
+		case line := <-s.requests.lines:
+			s.out.say("%s", line)
+		default:
+			return
+		}
+	}
 }
 
 // prepare generates and builds at the same time, since most changes do not change what is generated,

@@ -81,15 +81,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/metrics/server"
+	"flyball.dev/ctrl/webhook"
+	"flyball.dev/ctrl/webhook/admission"
 
 	v1 "example.com/p/api/v1"
 )
@@ -113,8 +117,16 @@ func run() error {
 	if err := v1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
+	port, err := strconv.Atoi(os.Args[1])
 	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port})})
+	if err != nil {
+		return err
+	}
+	if err := ctrl.NewWebhookManagedBy(mgr, &v1.Widget{}).WithValidator(validator{}).Complete(); err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(&v1.Widget{}).Complete(reconciler{mgr.GetClient()})
@@ -123,6 +135,21 @@ func run() error {
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
 }
+
+// +kubebuilder:webhook:path=/validate-example-com-v1-widget,mutating=false,failurePolicy=fail,sideEffects=None,groups=example.com,resources=widgets,verbs=create,versions=v1,name=widgets.example.com,admissionReviewVersions=v1
+
+type validator struct{}
+
+func (validator) ValidateCreate(_ context.Context, widget *v1.Widget) (admission.Warnings, error) {
+	if widget.Name == "refused" {
+		return nil, errors.New("the webhook refuses it")
+	}
+	return nil, nil
+}
+
+func (validator) ValidateUpdate(context.Context, *v1.Widget, *v1.Widget) (admission.Warnings, error) { return nil, nil }
+
+func (validator) ValidateDelete(context.Context, *v1.Widget) (admission.Warnings, error) { return nil, nil }
 
 type reconciler struct{ client.Client }
 
@@ -142,12 +169,13 @@ func (r reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 const (
 	types = "api/v1/widget_types.go"
 	main  = "cmd/main.go"
-	limit = 4 * time.Minute // of the test; compilers may have to wait
+	limit = 8 * time.Minute // of the test; compilers may have to wait
 )
 
 // world is a run of "flyball dev" in a test.
 type world struct {
 	*testing.T
+	ctx   context.Context
 	lines chan string
 }
 
@@ -200,12 +228,13 @@ func TestDev(t *testing.T) {
 	defer cancel()
 	read, write := io.Pipe()
 	done := make(chan error, 1)
+	port := freePort(t)
 	go func() {
-		done <- Run(ctx, write, Options{CRDs: "config/crd/bases", Webhooks: "config/webhook", WebhookPort: 9443,
+		done <- Run(ctx, write, Options{CRDs: "config/crd/bases", Webhooks: "config/webhook", WebhookPort: port, Args: []string{strconv.Itoa(port)},
 			Kubeconfig: ".flyball/kubeconfig", Listen: "127.0.0.1:0", Grace: time.Minute})
 		_ = write.Close()
 	}()
-	w := &world{t, make(chan string, 1000)}
+	w := &world{t, ctx, make(chan string, 1000)}
 	go func() {
 		defer close(w.lines)
 		for scanner := bufio.NewScanner(read); scanner.Scan(); {
@@ -223,31 +252,36 @@ func TestDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	widgets := watchWidgets(t, cfg)
-	if err := widgets.client.Create(ctx, widget("v")); err != nil {
+	c := newClient(t, cfg)
+	if err := c.Create(ctx, widget("v")); err != nil {
 		t.Fatal(err)
 	}
-	widgets.until("v1")
+	w.untilVersion(c, "v1")
 	w.until("first write: update widgets/status default/v: ")
+	if err := c.Create(ctx, widget("refused")); err == nil || !strings.Contains(err.Error(), "the webhook refuses it") {
+		t.Errorf("the webhook was not called: %v", err)
+	}
 
 	// Another version works on the same object.
 	w.edit(main, `version = "v1"`, `version = "v2"`)
 	w.until("changed: cmd/main.go")
 	second := w.pids()
 	w.gone(first)
-	widgets.until("v2")
+	w.untilVersion(c, "v2")
 	w.until("first write: update widgets/status default/v: ")
 
 	// What does not compile is shown, and the operator runs on.
 	w.edit(main, "Status().Update(ctx, widget)", "Status().Update(ctx, 7)")
-	w.until("cmd/main.go:61:")
+	w.until("cannot use 7")
 	w.until("the operator from before the change runs on")
 
 	// So is a definition that the API server rejects.
 	w.edit(main, "Status().Update(ctx, 7)", "Status().Update(ctx, widget)")
 	w.edit(types, "// WidgetSpec is", "// +kubebuilder:validation:XValidation:rule=`self.nothing`\n\n// WidgetSpec is")
-	w.until("the API server rejects it: config/crd/bases/example.com_widgets.yaml: ")
-	w.until("undefined field 'nothing'")
+	rejected := w.until("the API server rejects it: config/crd/bases/example.com_widgets.yaml: ")
+	if !strings.Contains(rejected, "undefined field 'nothing'") {
+		t.Errorf("the message of the API server is not shown: %s", rejected)
+	}
 	w.until("the operator from before the change runs on")
 	if err := syscall.Kill(second[0], 0); err != nil {
 		t.Errorf("the operator does not run on: %v", err)
@@ -264,14 +298,13 @@ func TestDev(t *testing.T) {
 	w.until("the operator has exited with code 7; waiting for the next change")
 	w.edit(main, "\n\tos.Exit(7)", "", `"v2"`, `"v3"`)
 	last := w.pids()
-	widgets.until("v3")
+	w.untilVersion(c, "v3")
 
 	// Ctrl-C ends everything.
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	widgets.stop()
 	w.gone(last)
 	address, err := url.Parse(cfg.Host)
 	if err != nil {
@@ -303,49 +336,48 @@ func zombie(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-// watched is the watched widgets.
-type watched struct {
-	t      *testing.T
-	client client.Client
-	events <-chan string // their status.version
-	stop   func()
+// freePort returns a port of 127.0.0.1 that nothing listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
-func watchWidgets(t *testing.T, cfg *rest.Config) *watched {
+// newClient returns a client of the administrator.
+func newClient(t *testing.T, cfg *rest.Config) client.WithWatch {
 	t.Helper()
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// untilVersion waits until a widget has a version in its status. A watch ends when the definition
+// changes, and another one begins.
+func (w *world) untilVersion(c client.WithWatch, version string) {
+	w.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(widget("").GroupVersionKind())
 	list.SetKind("WidgetList")
-	w, err := c.Watch(t.Context(), list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	events := make(chan string, 100)
-	go func() {
-		defer close(events)
-		for event := range w.ResultChan() {
+	for {
+		watch, err := c.Watch(w.ctx, list)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer watch.Stop()
+		for event := range watch.ResultChan() {
 			if u, ok := event.Object.(*unstructured.Unstructured); ok {
-				version, _, _ := unstructured.NestedString(u.Object, "status", "version")
-				events <- version
+				if got, _, _ := unstructured.NestedString(u.Object, "status", "version"); got == version {
+					return
+				}
 			}
 		}
-	}()
-	return &watched{t, c, events, w.Stop}
-}
-
-// until waits until a widget has a version in its status.
-func (w *watched) until(version string) {
-	w.t.Helper()
-	for got := range w.events {
-		if got == version {
-			return
-		}
 	}
-	w.t.Fatalf("the watch has ended before version %s", version)
 }
 
 func widget(name string) *unstructured.Unstructured {

@@ -12,6 +12,7 @@ type timings struct {
 	steps []step
 }
 
+// step is a step that has ended.
 type step struct {
 	name string
 	took time.Duration

@@ -154,8 +154,8 @@ var hints = []struct{ contains, hint string }{
 	{"executable file not found", "install Go from https://go.dev/dl"},
 	{"no Go files in", "name the folders with Go files, such as paths=./api/..."},
 	{"without JSON tag", `give it one, such as json:"name", or json:"-" to leave the field out`},
-	{"unsupported AST kind *ast.FuncType", `functions cannot be in a CRD; json:"-" leaves the field out`},
-	{"unsupported AST kind *ast.ChanType", `channels cannot be in a CRD; json:"-" leaves the field out`},
+	{"unsupported AST kind *ast.FuncType", `functions cannot be in the types of an API`},
+	{"unsupported AST kind *ast.ChanType", `channels cannot be in the types of an API`},
 }
 
 // withHint appends to a message what to do.

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/tools/go/packages"
 	"sigs.k8s.io/controller-tools/pkg/applyconfiguration"
 	"sigs.k8s.io/controller-tools/pkg/genall"
-	"sigs.k8s.io/controller-tools/pkg/loader"
 )
 
 // DefaultTags are the build tags that packages are loaded with by default: generated code does not
@@ -46,8 +45,6 @@ type Result struct {
 	Stdout []byte
 	// Warnings are about markers that no generator knows.
 	Warnings []Diagnostic
-	// Dirs are the folders of the packages that were read.
-	Dirs []string
 	// Load, Generate and Write are how long it took to list the packages, to run the generators,
 	// which includes parsing and type checking, and to compare and write files.
 	Load, Generate, Write time.Duration
@@ -120,7 +117,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		files = append(files, stale...)
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
-	result := &Result{Files: files, Stdout: out.stdout.Bytes(), Warnings: unknownMarkers(p), Dirs: dirs(p.Roots),
+	result := &Result{Files: files, Stdout: withVersion(out.stdout.Bytes()), Warnings: unknownMarkers(p),
 		Load: loaded.Sub(start), Generate: generated.Sub(loaded)}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -193,18 +190,6 @@ func loadError(err error) error {
 		message = after
 	}
 	return errors.New(withHint(strings.ReplaceAll(strings.TrimSpace(message), "\n", ": ")))
-}
-
-// dirs returns the folders of packages.
-func dirs(roots []*loader.Package) []string {
-	var dirs []string
-	for _, root := range roots {
-		for _, file := range root.GoFiles {
-			dirs = append(dirs, filepath.Dir(file))
-		}
-	}
-	slices.Sort(dirs)
-	return slices.Compact(dirs)
 }
 
 // relative returns a path relative to the current folder, if it is below it.

@@ -156,7 +156,7 @@ func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
 					`languages. Please consider serializing your float as string instead. If you are really sure you want to use them, ` +
 					`re-run with crd:allowDangerousTypes=true`,
 				`api/v1/widget_types.go:10:2: invalid field type: func()`,
-				`api/v1/widget_types.go:10:4: unsupported AST kind *ast.FuncType: functions cannot be in a CRD; json:"-" leaves the field out`,
+				`api/v1/widget_types.go:10:4: unsupported AST kind *ast.FuncType: functions cannot be in the types of an API`,
 				`api/v1/widget_types.go:11:2: encountered struct field "Name" without JSON tag in type "WidgetSpec": ` +
 					`give it one, such as json:"name", or json:"-" to leave the field out`,
 				`api/v1/widget_types.go:12:4: unknown type Unknown`,

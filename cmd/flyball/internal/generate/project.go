@@ -16,7 +16,7 @@ const boilerplate = "hack/boilerplate.go.txt"
 // in Kubebuilder's layout runs, and the one for apply configurations, which does something only in
 // packages with the marker +kubebuilder:ac:generate=true.
 func projectGenerators(dir string) ([]string, error) {
-	if !isProject(dir) {
+	if !IsProject(dir) {
 		return nil, notProject(dir)
 	}
 	header := ""
@@ -28,8 +28,8 @@ func projectGenerators(dir string) ([]string, error) {
 	return []string{"rbac:roleName=manager-role", "crd", "webhook", "object" + header, "applyconfiguration" + header}, nil
 }
 
-// isProject reports whether a folder has Kubebuilder's layout.
-func isProject(dir string) bool {
+// IsProject reports whether a folder has Kubebuilder's layout.
+func IsProject(dir string) bool {
 	for _, name := range []string{"PROJECT", "api", "apis", "internal/controller", "controllers"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
@@ -47,11 +47,11 @@ func notProject(dir string) error {
 	for parent := filepath.Dir(abs); parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
 		if _, err := os.Stat(filepath.Join(parent, "PROJECT")); err == nil {
 			return fmt.Errorf("%s is not the folder of a project, but %s is: run it there, or say what to generate, "+
-				"such as: flyball generate object crd paths=./...", abs, parent)
+				"as in \"flyball generate object crd paths=./...\"", abs, parent)
 		}
 	}
 	return fmt.Errorf("%s is not the folder of a project in Kubebuilder's layout: there is no PROJECT, api, apis or "+
-		"internal/controller; say what to generate, such as: flyball generate object crd paths=./...", abs)
+		"internal/controller; say what to generate, as in \"flyball generate object crd paths=./...\"", abs)
 }
 
 func sortedKeys[V any](m map[string]V) []string {
