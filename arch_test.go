@@ -51,12 +51,13 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal", "vet"}},
 	{path: "cmd/flyball/internal/generate", imports: []string{"cmd/flyball/internal/testproject"}},
 	{path: "cmd/flyball/internal/watch"},
 	{path: "cmd/flyball/internal/testproject"},
 	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal", "controlplane", "ctrl/client", "internal/kubeconfig"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal"}},
+	{path: "vet", outside: []string{"golang.org/x/tools"}},
 	{path: "internal", imports: []string{"internal"}},
 	{path: "internal/apiserverflags", imports: []string{"apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }

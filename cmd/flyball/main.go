@@ -31,6 +31,9 @@ func run(ctx context.Context, args []string) int {
 			return 1
 		}
 	default:
+		if isVetTool(args[1:]) {
+			runVet("flyball", args[1:])
+		}
 		if err := root().ExecuteContext(ctx); err != nil {
 			var reported *reportedError
 			if errors.As(err, &reported) {
@@ -52,6 +55,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit(),
-		applyFiles(), install(), uninstall(), version(), generateCommand(), devCommand())
+		applyFiles(), install(), uninstall(), version(), generateCommand(), devCommand(), vetCommand())
 	return cmd
 }

@@ -11,8 +11,8 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
-	github.com/rogpeppe/go-internal v1.14.1
 	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/rogpeppe/go-internal v1.14.1
 	github.com/spf13/cobra v1.10.2 // indirect
 	go.uber.org/zap v1.27.1 // indirect
 	golang.org/x/sync v0.23.0 // indirect

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -21,6 +22,8 @@ import (
 type Reconcile struct {
 	// Controller is the name of the controller.
 	Controller string
+	// Start is when it started.
+	Start time.Time
 	// Object is the object that was reconciled.
 	Object types.NamespacedName
 	// Causes are the events that enqueued the object, such as "update Secret default/db at 12".
@@ -92,9 +95,9 @@ func (r *Recorder) Await(ctx context.Context, condition func([]Reconcile) string
 	}
 }
 
-// AwaitCausedBy waits until a reconcile of an object has succeeded that was caused by the write that
-// resulted in this resource version, or is the retry of one that was. The first n reconciles do not
-// count.
+// AwaitCausedBy waits until a reconcile of an object has succeeded that was caused by the write
+// that resulted in this resource version, or is the retry of one that was. The first n reconciles
+// do not count.
 func (r *Recorder) AwaitCausedBy(ctx context.Context, n int, object types.NamespacedName,
 	resourceVersion string) error {
 	return r.Await(ctx, func(all []Reconcile) string {
@@ -145,7 +148,7 @@ func succeeded(span sdktrace.ReadOnlySpan) bool {
 
 // endReconcile records a reconcile.
 func (p processor) endReconcile(controller string, span sdktrace.ReadOnlySpan) {
-	ended := Reconcile{Controller: controller}
+	ended := Reconcile{Controller: controller, Start: span.StartTime()}
 	for _, a := range span.Attributes() {
 		switch a.Key {
 		case "k8s.namespace.name":

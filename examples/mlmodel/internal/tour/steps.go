@@ -77,6 +77,9 @@ func (w *world) create(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := w.quiet(ctx, 0); err != nil {
+		return err
+	}
 	return w.expectWrites(0, createDeployment, createService)
 }
 
@@ -90,7 +93,8 @@ func (w *world) controlled(ctx context.Context, o client.Object, model *mlv1.MLM
 	})
 }
 
-// reconcileAgain causes two more reconciles, each by a change that the operator does not care about.
+// reconcileAgain causes two more reconciles, each by a change that the operator does not care
+// about.
 func (w *world) reconcileAgain(ctx context.Context) error {
 	before, err := w.ResourceVersions(ctx, namespace)
 	if err != nil {
@@ -109,7 +113,7 @@ func (w *world) reconcileAgain(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.Join(w.wroteNothing(n), w.unchanged(ctx, before))
+	return errors.Join(w.wroteNothing(n), w.Unchanged(ctx, namespace, before))
 }
 
 // wroteNothing returns an error if a reconcile after the first n has written anything, the status
@@ -138,7 +142,7 @@ func (w *world) restart(ctx context.Context) (err error) {
 	if err := w.quiet(ctx, n); err != nil {
 		return err
 	}
-	return errors.Join(w.wroteNothing(n), w.unchanged(ctx, before))
+	return errors.Join(w.wroteNothing(n), w.Unchanged(ctx, namespace, before))
 }
 
 func (w *world) changeModel(ctx context.Context) error {
@@ -252,6 +256,7 @@ func (w *world) changeWhileStopped(ctx context.Context) (err error) {
 	return w.expectWrites(n, updateDeployment)
 }
 
+// brokenImage rolls out an image that is missing, and then one that exists.
 func (w *world) brokenImage(ctx context.Context) error {
 	model, err := w.change(ctx, func(m *mlv1.MLModelDeployment) {
 		m.Spec.Image = "registry.example.com/model-server:404"

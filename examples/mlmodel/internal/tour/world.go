@@ -3,7 +3,6 @@ package tour
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -106,7 +105,8 @@ func (w *world) pods(ctx context.Context, model *mlv1.MLModelDeployment) error {
 }
 
 // quiet waits until the operator has nothing more to do: after the first n reconciles, those have
-// ended that were caused by the last change of the MLModelDeployment, the Deployment and the Service.
+// ended that were caused by the last change of the MLModelDeployment, the Deployment and the
+// Service.
 func (w *world) quiet(ctx context.Context, n int) error {
 	for _, o := range []client.Object{&mlv1.MLModelDeployment{}, &appsv1.Deployment{}, &corev1.Service{}} {
 		if err := w.c.Get(ctx, key, o); err != nil {
@@ -128,8 +128,8 @@ func (w *world) reconciled(ctx context.Context, n int, o client.Object) error {
 	return nil
 }
 
-// writes returns what the reconciles of the MLModelDeployment after the first n have written, except
-// for its status.
+// writes returns what the reconciles of the MLModelDeployment after the first n have written,
+// except for its status.
 func (w *world) writes(n int) []string {
 	var all []string
 	for _, r := range w.Reconciles.Ended()[n:] {
@@ -142,8 +142,8 @@ func (w *world) writes(n int) []string {
 	return all
 }
 
-// expectWrites returns an error if the reconciles after the first n have written other than this, in
-// any order.
+// expectWrites returns an error if the reconciles after the first n have written other than this,
+// in any order.
 func (w *world) expectWrites(n int, want ...string) error {
 	got := slices.Sorted(slices.Values(w.writes(n)))
 	slices.Sort(want)
@@ -151,16 +151,6 @@ func (w *world) expectWrites(n int, want ...string) error {
 		return fmt.Errorf("the operator wrote %q, want %q", got, want)
 	}
 	return nil
-}
-
-// unchanged returns an error if an object in the namespace was created, changed or deleted since the
-// resource versions were as before.
-func (w *world) unchanged(ctx context.Context, before map[string]string) error {
-	after, err := w.ResourceVersions(ctx, namespace)
-	if err == nil && !maps.Equal(before, after) {
-		err = fmt.Errorf("something was written: before %v, after %v", before, after)
-	}
-	return err
 }
 
 // ofModel selects the dependents of the MLModelDeployment.
