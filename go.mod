@@ -36,6 +36,8 @@ require (
 )
 
 require (
+	github.com/gobuffalo/flect v1.0.3
+	golang.org/x/mod v0.41.0
 	golang.org/x/tools v0.51.0
 	k8s.io/pod-security-admission v0.37.2
 	sigs.k8s.io/controller-tools v0.23.0
@@ -43,13 +45,11 @@ require (
 
 require (
 	github.com/fatih/color v1.19.0 // indirect
-	github.com/gobuffalo/flect v1.0.3 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/moby/spdystream v0.5.1 // indirect
 	github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f // indirect
-	golang.org/x/mod v0.41.0 // indirect
 	k8s.io/code-generator v0.37.2 // indirect
 	k8s.io/gengo/v2 v2.0.0-20260408192533-25e2208e0dc3 // indirect
 )
@@ -115,7 +115,7 @@ require (
 	go.opentelemetry.io/proto/otlp v1.10.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/net v0.59.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect

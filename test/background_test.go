@@ -71,7 +71,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	b := &background{done: make(chan struct{}), more: make(chan struct{})}
 	b.cmd = exec.Command(args[1], args[2:]...)
 	b.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "KUBECONFIG"} {
+	for _, name := range []string{"PATH", "HOME", "KUBECONFIG", "GOCACHE", "GOMODCACHE", "GOFLAGS"} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = b, b

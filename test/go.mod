@@ -4,9 +4,17 @@ go 1.26.0
 
 require (
 	github.com/rogpeppe/go-internal v1.14.1
+	github.com/spf13/afero v1.15.0
 	k8s.io/client-go v0.37.2
 	k8s.io/component-base v0.37.2
 	k8s.io/kubectl v0.37.2
+)
+
+require (
+	github.com/gobuffalo/flect v1.0.3 // indirect
+	github.com/sergi/go-diff v1.4.0 // indirect
+	golang.org/x/mod v0.37.0 // indirect
+	sigs.k8s.io/kustomize/cmd/config v0.21.1 // indirect
 )
 
 require (
@@ -92,6 +100,7 @@ require (
 	k8s.io/streaming v0.37.2 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
+	sigs.k8s.io/kubebuilder/v4 v4.10.1
 	sigs.k8s.io/kustomize/api v0.21.1 // indirect
 	sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 // indirect
 	sigs.k8s.io/kustomize/kyaml v0.21.1 // indirect
@@ -99,3 +108,5 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
+
+tool sigs.k8s.io/kustomize/kustomize/v5

@@ -50,7 +50,8 @@ func build(folder string) error {
 		args   []string
 	}{
 		{"..", []string{"-ldflags=-s -w", "./cmd/flyball", "./examples/appservice"}},
-		{".", []string{"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, "./kubectl"}},
+		{".", []string{"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion, "./kubectl",
+			"./kubebuilder", "sigs.k8s.io/kustomize/kustomize/v5"}},
 	} {
 		cmd := exec.Command("go", append([]string{"build", "-o", folder + string(filepath.Separator)}, b.args...)...)
 		cmd.Dir = b.module
@@ -65,13 +66,18 @@ func build(folder string) error {
 const kubernetesVersion = "v1.37.2"
 
 func TestScripts(t *testing.T) {
+	testscript.Run(t, params(t, "scripts", scriptLimit))
+}
+
+// params returns the parameters of the scripts in a folder.
+func params(t *testing.T, folder string, limit time.Duration) testscript.Params {
 	crd, err := filepath.Abs("../examples/appservice/config")
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:      "scripts",
-		Deadline: time.Now().Add(scriptLimit),
+	return testscript.Params{
+		Dir:      folder,
+		Deadline: time.Now().Add(limit),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GOGC", "off") // a kubectl does not live long enough
@@ -91,7 +97,7 @@ func TestScripts(t *testing.T) {
 			"finish":     end(nil),
 		},
 		RequireUniqueNames: true,
-	})
+	}
 }
 
 // program returns the command that runs a program until it exits.

@@ -54,6 +54,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets(), vetCommand(), generateCommand(), devCommand())
+	cmd.AddCommand(up(), userKubeconfig(), assets(), initProject(), create(), edit(),
+		applyFiles(), install(), uninstall(), version(), generateCommand(), devCommand(), vetCommand())
 	return cmd
 }

@@ -56,10 +56,14 @@ func mainPackage(ctx context.Context) (string, error) {
 	return "", errors.New("there is no main package in ./cmd or in this folder; name it with --main")
 }
 
+// clusterTags are the build tags by which a project of flyball init leaves out the control plane of
+// its own, so that only the operator is linked.
+const clusterTags = "-tags=nocontrolplane"
+
 // build builds a program, as "go run" does without debug information, and returns what the compiler
 // prints if it fails.
 func build(ctx context.Context, pkg, output string) error {
-	cmd := command(ctx, "go", "build", "-ldflags=-s -w", "-o", output, pkg)
+	cmd := command(ctx, "go", "build", clusterTags, "-ldflags=-s -w", "-o", output, pkg)
 	out, err := cmd.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:

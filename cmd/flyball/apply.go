@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"flyball.dev/cmd/flyball/internal/apply"
+	"flyball.dev/internal/kubeconfig"
+)
+
+// clusterFlags are the flags that say which cluster a command is for.
+type clusterFlags struct{ kubeconfig, context, namespace string }
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "",
+		"the kubeconfig (default $KUBECONFIG, "+kubeconfig.DefaultPath+" if it exists, or ~/.kube/config)")
+	cmd.Flags().StringVar(&f.context, "context", "", "the context in the kubeconfig (default the current one)")
+}
+
+// connect returns the cluster that the flags name, and says on out which it is.
+func (f *clusterFlags) connect(out io.Writer) (*apply.Cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	if f.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		if _, err := os.Stat(kubeconfig.DefaultPath); err == nil {
+			rules.ExplicitPath = kubeconfig.DefaultPath
+		}
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
+	overrides.Context.Namespace = f.namespace
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	config, err := loaded.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("there is no kubeconfig in %s: start a control plane with flyball up, "+
+			"or name a kubeconfig with --kubeconfig",
+			strings.Join(append(rules.GetLoadingPrecedence(), kubeconfig.DefaultPath), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
+	}
+	namespace, _, err := loaded.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the kubeconfig: %w", err)
+	}
+	config.QPS = -1 // servers have priority and fairness
+	fmt.Fprintf(out, "cluster: %s\n", config.Host)
+	return apply.NewCluster(config, namespace, f.namespace != "")
+}
+
+// applyFiles returns the command "flyball apply".
+func applyFiles() *cobra.Command {
+	var cluster clusterFlags
+	var o apply.Options
+	var files []string
+	var recursive bool
+	dryRun := "none"
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Apply manifests to a cluster",
+		Long: `Apply the objects in manifests to a cluster, by server-side apply.
+
+A file may have several documents. Of a folder, the files *.yaml, *.yml and *.json are
+read, except for kustomizations. All are read before the first object is applied, in
+their order. If one is refused, the others are applied nevertheless, and the command
+fails. A definition is served before the next object follows.`,
+		Example: `  flyball apply -f config/samples
+  flyball apply -f https://example.com/install.yaml
+  kubectl kustomize config/default | flyball apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dryRun != "none" && dryRun != "server" {
+				return fmt.Errorf("--dry-run %q is invalid: it must be none or server", dryRun)
+			}
+			o.DryRun = dryRun == "server"
+			documents, err := apply.Read(cmd.Context(), cmd.InOrStdin(), recursive, files...)
+			if err != nil {
+				return err
+			}
+			c, err := cluster.connect(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			suffix := ""
+			if o.DryRun {
+				suffix = " (server dry run)"
+			}
+			var errs []error
+			for _, d := range documents {
+				outcome, err := c.Apply(cmd.Context(), d, o)
+				if outcome != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s %s%s\n", outcome.Name, outcome.What, suffix)
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	}
+	cluster.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&cluster.namespace, "namespace", "n", "", "the namespace of objects that name none (default that of the context)")
+	flags.StringArrayVarP(&files, "filename", "f", nil, "a file, a folder, a URL, or - for standard input; may be repeated")
+	flags.BoolVarP(&recursive, "recursive", "R", false, "read the folders in a folder, too")
+	flags.StringVar(&o.FieldManager, "field-manager", apply.FieldManager, "the name under which the fields are owned")
+	flags.BoolVar(&o.Force, "force-conflicts", false, "take fields over that others own")
+	flags.StringVar(&dryRun, "dry-run", "none", "none, or server, which checks everything and changes nothing")
+	_ = cmd.MarkFlagRequired("filename") // the flag exists
+	completeValues(cmd, "dry-run", "none", "server")
+	return cmd
+}
+
+// definitions is the folder of a project's CustomResourceDefinitions.
+const definitions = "config/crd/bases"
+
+// definitionFlags adds the flags that say which definitions a command is for, and how long it waits.
+func definitionFlags(cmd *cobra.Command, files *[]string, timeout *time.Duration) {
+	cmd.Flags().StringArrayVarP(files, "filename", "f", []string{definitions},
+		"a file, a folder, a URL, or - for standard input; may be repeated")
+	cmd.Flags().DurationVar(timeout, "timeout", time.Minute, "how long to wait")
+}
+
+// readDefinitions reads CustomResourceDefinitions. That the folder is missing is explained.
+func readDefinitions(ctx context.Context, stdin io.Reader, files []string) ([]*apply.Document, error) {
+	documents, err := apply.Read(ctx, stdin, false, files...)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: generate the definitions with flyball generate, or name them with --filename", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range documents {
+		if d.Object.GetKind() != "CustomResourceDefinition" {
+			return nil, fmt.Errorf("%s: document %d: it is a %s, not a CustomResourceDefinition: use flyball apply",
+				d.Source, d.Number, d.Object.GetKind())
+		}
+	}
+	return documents, nil
+}
+
+// maxDifferences is how many differences of a definition are printed.
+const maxDifferences = 20
+
+// install returns the command "flyball install".
+func install() *cobra.Command {
+	var cluster clusterFlags
+	var files []string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Install the CustomResourceDefinitions of a project into a cluster",
+		Long: `Install the CustomResourceDefinitions of a project into a cluster, by server-side apply, wait
+until they are established, and say what has changed.`,
+		Example: `  flyball install
+  flyball install --kubeconfig ~/.kube/config --context staging`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			documents, err := readDefinitions(ctx, cmd.InOrStdin(), files)
+			if err != nil {
+				return err
+			}
+			c, err := cluster.connect(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, d := range documents {
+				outcome, err := c.Apply(ctx, d, apply.Options{Force: true})
+				errs = append(errs, err)
+				if outcome != nil {
+					printOutcome(cmd.OutOrStdout(), outcome)
+				}
+			}
+			return errors.Join(errs...)
+		},
+	}
+	cluster.add(cmd)
+	definitionFlags(cmd, &files, &timeout)
+	return cmd
+}
+
+// printOutcome prints what has become of a definition, with the fields that have changed.
+func printOutcome(out io.Writer, o *apply.Outcome) {
+	fmt.Fprintf(out, "%s %s\n", o.Name, o.What)
+	if o.What != apply.Configured {
+		return
+	}
+	all := apply.Differences(o.Before, o.After)
+	for _, d := range all[:min(len(all), maxDifferences)] {
+		fmt.Fprintf(out, "  %s\n", d)
+	}
+	if more := len(all) - maxDifferences; more > 0 {
+		fmt.Fprintf(out, "  and %d more\n", more)
+	}
+}
+
+// uninstall returns the command "flyball uninstall".
+func uninstall() *cobra.Command {
+	var cluster clusterFlags
+	var files []string
+	var timeout time.Duration
+	var ignoreNotFound bool
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Remove the CustomResourceDefinitions of a project from a cluster",
+		Long: `Remove the CustomResourceDefinitions of a project from a cluster, and with them all objects
+of these kinds, and wait until they are gone.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			documents, err := readDefinitions(ctx, cmd.InOrStdin(), files)
+			if err != nil {
+				return err
+			}
+			c, err := cluster.connect(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, d := range documents {
+				name, found, err := c.Delete(ctx, d)
+				switch {
+				case err != nil:
+					errs = append(errs, err)
+				case found:
+					fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", name)
+				case !ignoreNotFound:
+					errs = append(errs, fmt.Errorf("%s: document %d: %s is not installed", d.Source, d.Number, name))
+				}
+			}
+			return errors.Join(errs...)
+		},
+	}
+	cluster.add(cmd)
+	definitionFlags(cmd, &files, &timeout)
+	cmd.Flags().BoolVar(&ignoreNotFound, "ignore-not-found", false, "do not fail if a definition is not there")
+	return cmd
+}

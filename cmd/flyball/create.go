@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"flyball.dev/cmd/flyball/internal/generate"
+	"flyball.dev/cmd/flyball/internal/scaffold"
+)
+
+// create returns the command "flyball create".
+func create() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Add a kind or webhooks to the project in the current folder",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(createAPI(), createWebhook())
+	return cmd
+}
+
+// createAPI returns the command "flyball create api".
+func createAPI() *cobra.Command {
+	var o scaffold.APIOptions
+	var namespaced, controller, generated bool
+	cmd := &cobra.Command{
+		Use:   "api",
+		Short: "Add a kind, with its type and a controller",
+		Long: `Add a kind to the project in the current folder: its Go type, a controller with tests, a
+sample, roles, and what registers them. Then generate its deep copies, its
+CustomResourceDefinition and the role of the operator.
+
+On a terminal it asks whether to write the type and the controller, unless --resource
+and --controller say so. If anything fails, the project is left as it was.
+
+With --resource=false, it writes a controller for a kind of Kubernetes, such as
+apps/v1 Deployment, or, with --external-api-path, of another project.`,
+		Example: `  flyball create api --group shop --version v1 --kind Order
+  flyball create api --group shop --version v1 --kind Region --namespaced=false
+  flyball create api --group apps --version v1 --kind Deployment --resource=false --controller
+  flyball create api --group cert-manager --version v1 --kind Certificate --resource=false --controller \
+    --external-api-path github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1 --external-api-domain io`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := scaffold.LoadProject("."); err != nil {
+				return err
+			}
+			ask := asker(cmd.InOrStdin(), cmd.OutOrStdout())
+			if !cmd.Flags().Changed("resource") && ask != nil {
+				o.Resource = ask("Create the type (resource)?")
+			}
+			switch {
+			case cmd.Flags().Changed("controller"):
+				o.Controller = &controller
+			case ask != nil:
+				answer := ask("Create a controller?")
+				o.Controller = &answer
+			}
+			o.ClusterScoped = !namespaced
+			if generated {
+				o.Generate = generateProject(cmd)
+			}
+			changes, err := scaffold.CreateAPI(cmd.Context(), ".", o)
+			if err != nil {
+				return err
+			}
+			report(cmd.OutOrStdout(), changes)
+			fmt.Fprint(cmd.OutOrStdout(), "\nTry it:\n\n  go run ./cmd\n",
+				"  kubectl --kubeconfig .flyball/kubeconfig apply -k config/samples\n")
+			return nil
+		},
+	}
+	kindFlags(cmd, &o.KindOptions, &generated)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Resource, "resource", true, "write the Go type of the kind")
+	flags.BoolVar(&controller, "controller", true, "write a controller (default true, unless the kind has one in another version)")
+	flags.BoolVar(&namespaced, "namespaced", true, "whether objects of the kind are in a namespace")
+	return cmd
+}
+
+// createWebhook returns the command "flyball create webhook".
+func createWebhook() *cobra.Command {
+	var o scaffold.WebhookOptions
+	var generated bool
+	cmd := &cobra.Command{
+		Use:   "webhook",
+		Short: "Add webhooks of a kind",
+		Long: `Add webhooks of a kind to the project in the current folder, with tests, the manifests that
+they need in a cluster, and what registers them. Then generate their configurations.
+
+With "go run ./cmd" on a control plane of its own, webhooks work without certificates. In a
+cluster they get them from cert-manager. ENABLE_WEBHOOKS=false leaves them out.`,
+		Example: `  flyball create webhook --group shop --version v1 --kind Order --defaulting --programmatic-validation
+  flyball create webhook --group shop --version v1 --kind Order --conversion --spoke v1beta1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if generated {
+				o.Generate = generateProject(cmd)
+			}
+			changes, err := scaffold.CreateWebhook(cmd.Context(), ".", o)
+			if err != nil {
+				return err
+			}
+			report(cmd.OutOrStdout(), changes)
+			return nil
+		},
+	}
+	kindFlags(cmd, &o.KindOptions, &generated)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Defaulting, "defaulting", false, "write a webhook that sets defaults")
+	flags.BoolVar(&o.Validation, "programmatic-validation", false, "write a webhook that validates")
+	flags.BoolVar(&o.Conversion, "conversion", false, "write a webhook that converts between versions, with --version as the hub")
+	flags.StringSliceVar(&o.Spoke, "spoke", nil, "the versions that are converted to and from --version; may be repeated")
+	flags.StringVar(&o.DefaultingPath, "defaulting-path", "", "the path of the webhook that sets defaults")
+	flags.StringVar(&o.ValidationPath, "validation-path", "", "the path of the webhook that validates")
+	return cmd
+}
+
+// kindFlags adds the flags that name a kind.
+func kindFlags(cmd *cobra.Command, o *scaffold.KindOptions, generated *bool) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.Group, "group", "", "the group of the kind, without the domain")
+	flags.StringVar(&o.Version, "version", "", "the version of the kind, such as v1 or v1alpha1")
+	flags.StringVar(&o.Kind, "kind", "", "the kind, such as Order")
+	flags.StringVar(&o.Plural, "plural", "", "the plural of the kind, in lower case, if it is irregular")
+	flags.StringVar(&o.ExternalAPIPath, "external-api-path", "", "the Go package of the type, for a kind of another project")
+	flags.StringVar(&o.ExternalAPIDomain, "external-api-domain", "", "the domain of the group, for a kind of another project")
+	flags.StringVar(&o.ExternalAPIModule, "external-api-module", "",
+		"the module of --external-api-path, such as example.com/module@v1.2.3")
+	flags.BoolVar(&o.Force, "force", false, "overwrite files that exist")
+	flags.BoolVar(generated, "make", true, "generate code and manifests")
+}
+
+// edit returns the command "flyball edit".
+func edit() *cobra.Command {
+	var multiGroup bool
+	cmd := &cobra.Command{
+		Use:   "edit",
+		Short: "Change the settings of the project in the current folder",
+		Example: `  flyball edit --multigroup
+  flyball edit --multigroup=false`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var o scaffold.EditOptions
+			if cmd.Flags().Changed("multigroup") {
+				o.MultiGroup = &multiGroup
+			}
+			changes, err := scaffold.Edit(cmd.Context(), ".", o)
+			if err != nil {
+				return err
+			}
+			report(cmd.OutOrStdout(), changes)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&multiGroup, "multigroup", false, "whether new kinds are in a folder for their group")
+	return cmd
+}
+
+// asker returns a function that asks a question whose answer is yes or no, or nil if the input is not
+// a terminal. Yes is the default.
+func asker(in io.Reader, out io.Writer) func(question string) bool {
+	file, ok := in.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	lines := bufio.NewScanner(in)
+	return func(question string) bool {
+		for {
+			fmt.Fprintf(out, "%s [Y/n] ", question)
+			if !lines.Scan() {
+				return true
+			}
+			switch strings.ToLower(strings.TrimSpace(lines.Text())) {
+			case "", "y", "yes":
+				return true
+			case "n", "no":
+				return false
+			}
+		}
+	}
+}
+
+// generateProject returns the function that generates the code and the manifests of the project in
+// the current folder.
+func generateProject(cmd *cobra.Command) func(context.Context) error {
+	return func(ctx context.Context) error {
+		f := generateFlags{options: generate.Options{Tags: generate.DefaultTags}}
+		return generateOnce(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
+	}
+}

@@ -1,0 +1,242 @@
+package apply
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"flyball.dev/controlplane"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newCluster returns a cluster with nothing in it.
+func newCluster(t *testing.T, fixed bool) *Cluster {
+	t.Helper()
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = plane.Stop() }) // it may have ended with the context of the test
+	c, err := NewCluster(plane.Config(), "default", fixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// documents parses a manifest.
+func documents(t *testing.T, manifest string) []*Document {
+	t.Helper()
+	all, err := Read(t.Context(), strings.NewReader(manifest), false, "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// applyAll applies a manifest, and returns what has become of the objects.
+func applyAll(t *testing.T, c *Cluster, o Options, manifest string) ([]string, error) {
+	t.Helper()
+	var all []string
+	for _, d := range documents(t, manifest) {
+		outcome, err := c.Apply(t.Context(), d, o)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, outcome.Name+" "+outcome.What)
+	}
+	return all, nil
+}
+
+const widgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: one}
+spec: {size: 1}
+`
+
+// TestApply: objects are created, configured or left alone, and a definition is followed by an object
+// of its kind.
+func TestApply(t *testing.T) {
+	c := newCluster(t, false)
+	for _, tt := range []struct{ name, manifest, crd, object string }{
+		{"the first time", widgets, Created, Created},
+		{"again", widgets, Unchanged, Unchanged},
+		{"a change", strings.Replace(widgets, "size: 1", "size: 2", 1), Unchanged, Configured},
+	} {
+		got, err := applyAll(t, c, Options{}, tt.manifest)
+		want := []string{"customresourcedefinitions.apiextensions.k8s.io/widgets.example.com " + tt.crd, "widgets.example.com/one " + tt.object}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v", tt.name, got, err)
+		}
+	}
+	for _, d := range slices.Backward(documents(t, widgets)) {
+		for _, want := range []bool{true, false} {
+			if name, found, err := c.Delete(t.Context(), d); found != want || err != nil {
+				t.Errorf("%s: %v, %v", name, found, err)
+			}
+		}
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	c := newCluster(t, false)
+	const m = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	for range 2 {
+		if got, err := applyAll(t, c, Options{DryRun: true}, m); err != nil || got[0] != "configmaps/a created" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
+
+// TestConflict: fields of others are taken over only by force.
+func TestConflict(t *testing.T) {
+	c := newCluster(t, false)
+	const m = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: "
+	if _, err := applyAll(t, c, Options{FieldManager: "other"}, m+"a}\n"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := applyAll(t, c, Options{}, m+"b}\n")
+	if err == nil || !strings.Contains(err.Error(), `standard input: document 1: configmaps/a: Apply failed with 1 conflict: conflict with "other": .data.x`) {
+		t.Error(err)
+	}
+	if got, err := applyAll(t, c, Options{Force: true}, m+"b}\n"); err != nil || got[0] != "configmaps/a configured" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestApplyErrors(t *testing.T) {
+	c := newCluster(t, true)
+	for _, tt := range []struct{ name, manifest, want string }{
+		{"an unknown kind", "apiVersion: example.com/v1\nkind: X\nmetadata: {name: a}\n",
+			"standard input: document 1: the cluster has no kind X in example.com/v1: install its definition first"},
+		{"an unknown field", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndat: {}\n", "document 1: configmaps/a: failed to create typed patch object"},
+		{"an invalid object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n", `configmaps/A: ConfigMap "A" is invalid: metadata.name: Invalid value`},
+		{"no such namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: other}\n", `the namespace "other" is not that of --namespace, "default"`},
+		{"the second document", "---\n# nothing\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n", "standard input: document 2: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := applyAll(t, c, Options{}, tt.manifest); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDeleteTimesOut: an object that a finalizer holds is reported as being deleted.
+func TestDeleteTimesOut(t *testing.T) {
+	c := newCluster(t, false)
+	const m = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, finalizers: [example.com/x]}\n"
+	if _, err := applyAll(t, c, Options{}, m); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, found, err := c.Delete(ctx, documents(t, m)[0])
+	if !found || err == nil || !strings.Contains(err.Error(), "configmaps/a is being deleted, but still there") {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	folder := t.TempDir()
+	const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %}\n"
+	for path, content := range map[string]string{
+		"b.yml":              strings.ReplaceAll(cm, "%", "b"),
+		"a.yaml":             "# first\n---\n" + strings.ReplaceAll(cm, "%", "a1") + "---\n" + strings.ReplaceAll(cm, "%", "a2"),
+		"c.json":             `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c1"}},{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c2"}}]}`,
+		"kustomization.yaml": "resources: [a.yaml]\n",
+		"notes.txt":          "nothing",
+		"within/d.yaml":      strings.ReplaceAll(cm, "%", "d"),
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(folder, path)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, path), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(http.StripPrefix("/files", http.FileServer(http.Dir(folder))))
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, tt := range []struct {
+		name      string
+		recursive bool
+		want      string
+	}{
+		{folder, false, "a1 a2 b c1 c2"},
+		{folder, true, "a1 a2 b c1 c2 d"},
+		{filepath.Join(folder, "a.yaml"), false, "a1 a2"},
+		{server.URL + "/files/b.yml", false, "b"},
+	} {
+		all, err := Read(t.Context(), nil, tt.recursive, tt.name)
+		var names []string
+		for _, d := range all {
+			names = append(names, d.Object.GetName())
+		}
+		if got := strings.Join(names, " "); err != nil || got != tt.want {
+			t.Errorf("%s: %q, %v", tt.name, got, err)
+		}
+	}
+	for name, want := range map[string]string{
+		server.URL + "/missing":               "/missing: the server answered 404 Not Found",
+		filepath.Join(folder, "missing.yaml"): "no such file or directory",
+		filepath.Join(folder, "notes.txt"):    "notes.txt: document 1: error unmarshaling JSON",
+		t.TempDir():                           "there are no objects in ",
+	} {
+		if _, err := Read(t.Context(), nil, false, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for _, tt := range []struct{ name, manifest, want string }{
+		{"no kind", "apiVersion: v1\nmetadata: {name: a}\n", "document 1: kind is required"},
+		{"no version", "kind: ConfigMap\nmetadata: {name: a}\n", "document 1: apiVersion is required"},
+		{"no metadata", "apiVersion: v1\nkind: ConfigMap\n", "document 1: ConfigMap: metadata is required"},
+		{"no name", "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a}\n", "document 1: ConfigMap: metadata.name is required"},
+		{"a key twice", "apiVersion: v1\nkind: ConfigMap\nkind: Pod\nmetadata: {name: a}\n", `key "kind" already set in map`},
+		{"a list", "[1, 2]\n", "document 1: error unmarshaling JSON"},
+		{"an item of a list", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1}]\n", "document 1: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			all, err := Read(t.Context(), strings.NewReader(tt.manifest), false, "-")
+			if err == nil || !strings.Contains(err.Error(), "standard input: ") || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%d documents, %v", len(all), err)
+			}
+		})
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	const before = "apiVersion: v1\nkind: X\nmetadata: {name: a, resourceVersion: '1'}\nspec: {a: 1, b: 2, list: [{name: one, x: 1}], short: [1]}\nstatus: {x: 1}\n"
+	const after = "apiVersion: v1\nkind: X\nmetadata: {name: a, resourceVersion: '2'}\nspec: {b: 3, c: 4, list: [{name: one, x: 2}], short: [1, 2]}\nstatus: {x: 2}\n"
+	got := Differences(documents(t, before)[0].Object, documents(t, after)[0].Object)
+	want := []string{"spec.a removed", "spec.b changed", "spec.c added", "spec.list[one].x changed", "spec.short changed"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

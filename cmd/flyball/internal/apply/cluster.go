@@ -1,0 +1,225 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// FieldManager is the name under which fields are owned by default.
+const FieldManager = "flyball"
+
+// Cluster brings objects to a cluster. It is not safe for concurrent use.
+type Cluster struct {
+	client    dynamic.Interface
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	namespace string
+	fixed     bool // the namespace was asked for
+}
+
+// NewCluster returns the cluster of a configuration. Objects without a namespace get the one that is
+// given; if it is fixed, others are an error.
+func NewCluster(config *rest.Config, namespace string, fixed bool) (*Cluster, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+	return &Cluster{client: client, mapper: mapper, namespace: namespace, fixed: fixed}, nil
+}
+
+// Options are the options of Apply.
+type Options struct {
+	// FieldManager is the name under which the fields are owned, by default FieldManager.
+	FieldManager string
+	// Force takes fields over that others own.
+	Force bool
+	// DryRun has the API server check everything, and change nothing.
+	DryRun bool
+}
+
+// The outcomes of Apply.
+const (
+	Created    = "created"
+	Configured = "configured"
+	Unchanged  = "unchanged"
+)
+
+// Outcome is what has become of an object.
+type Outcome struct {
+	// Name is that of the object, with its resource, as kubectl writes it.
+	Name string
+	// What is Created, Configured or Unchanged.
+	What string
+	// Before and After are the object; Before is nil if it did not exist.
+	Before, After *unstructured.Unstructured
+}
+
+// Apply applies an object. A definition is established when it returns, so that objects of its kind
+// can follow.
+func (c *Cluster) Apply(ctx context.Context, d *Document, o Options) (*Outcome, error) {
+	objects, name, err := c.resource(d)
+	if err != nil {
+		return nil, err
+	}
+	before, err := objects.Get(ctx, d.Object.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		before = nil
+	case err != nil:
+		return nil, d.errorf("%s: %w", name, err)
+	}
+	if o.FieldManager == "" {
+		o.FieldManager = FieldManager
+	}
+	options := metav1.PatchOptions{FieldManager: o.FieldManager, Force: &o.Force, FieldValidation: metav1.FieldValidationStrict}
+	if o.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	after, err := patch(ctx, objects, d.Object, options)
+	if err != nil {
+		return nil, d.errorf("%s: %w", name, err)
+	}
+	outcome := &Outcome{Name: name, What: Configured, Before: before, After: after}
+	switch {
+	case before == nil:
+		outcome.What = Created
+	case len(Differences(before, after)) == 0:
+		outcome.What = Unchanged
+	}
+	if d.definition() && !o.DryRun {
+		err := waitFor(ctx, objects, after.GetName(), func(e watch.Event) bool { return e.Type != watch.Deleted && established(e.Object) })
+		if err != nil {
+			return outcome, d.errorf("%s is not established: %w", name, err)
+		}
+		c.mapper.Reset()
+	}
+	return outcome, nil
+}
+
+// Delete deletes the object of a document, and waits until it is gone. It reports whether it was there.
+func (c *Cluster) Delete(ctx context.Context, d *Document) (name string, found bool, err error) {
+	objects, name, err := c.resource(d)
+	if err != nil {
+		return "", false, err
+	}
+	policy := metav1.DeletePropagationBackground
+	err = objects.Delete(ctx, d.Object.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy})
+	if apierrors.IsNotFound(err) {
+		return name, false, nil
+	}
+	if err != nil {
+		return name, true, d.errorf("%s: %w", name, err)
+	}
+	_, err = objects.Get(ctx, d.Object.GetName(), metav1.GetOptions{})
+	if err == nil {
+		err = waitFor(ctx, objects, d.Object.GetName(), func(e watch.Event) bool { return e.Type == watch.Deleted })
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return name, true, d.errorf("%s is being deleted, but still there: %w", name, err)
+	}
+	return name, true, nil
+}
+
+// resource returns the interface of an object's resource, and the name of the object with it.
+func (c *Cluster) resource(d *Document) (dynamic.ResourceInterface, string, error) {
+	gvk := d.Object.GroupVersionKind()
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return nil, "", d.errorf("the cluster has no kind %s in %s: install its definition first", gvk.Kind, d.Object.GetAPIVersion())
+	}
+	if err != nil {
+		return nil, "", d.errorf("%w", err)
+	}
+	name := mapping.Resource.GroupResource().String() + "/" + d.Object.GetName()
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return c.client.Resource(mapping.Resource), name, nil
+	}
+	namespace := d.Object.GetNamespace()
+	switch {
+	case namespace == "":
+		namespace = c.namespace
+		d.Object.SetNamespace(namespace)
+	case c.fixed && namespace != c.namespace:
+		return nil, "", d.errorf("%s: the namespace %q is not that of --namespace, %q", name, namespace, c.namespace)
+	}
+	return c.client.Resource(mapping.Resource).Namespace(namespace), name, nil
+}
+
+// patch applies an object.
+func patch(ctx context.Context, objects dynamic.ResourceInterface, object *unstructured.Unstructured,
+	options metav1.PatchOptions) (*unstructured.Unstructured, error) {
+	content, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return objects.Patch(ctx, object.GetName(), "application/apply-patch+yaml", content, options)
+}
+
+// definition returns whether the document is a CustomResourceDefinition.
+func (d *Document) definition() bool {
+	return d.Object.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+}
+
+// established returns whether a definition is served.
+func established(o runtime.Object) bool {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return false
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, ok := c.(map[string]any)
+		return ok && condition["type"] == "Established" && condition["status"] == "True"
+	})
+}
+
+// waitFor waits until an event of an object satisfies a condition, or ctx ends.
+func waitFor(ctx context.Context, objects dynamic.ResourceInterface, name string, done func(watch.Event) bool) error {
+	for {
+		w, err := objects.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+		if err != nil {
+			return err
+		}
+		ok := func() bool {
+			defer w.Stop()
+			for e := range w.ResultChan() {
+				if done(e) {
+					return true
+				}
+			}
+			return false
+		}()
+		if ok {
+			return nil
+		}
+		if _, err := objects.Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err // it is gone, or ctx has ended
+		}
+		select { // the server has ended the watch
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("it takes too long"), context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,187 @@
+// Package apply reads manifests and brings the objects in them to a cluster, by server-side apply.
+package apply
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Document is an object in a manifest.
+type Document struct {
+	// Source is the file or URL, and Number that of the document in it, from 1.
+	Source string
+	Number int
+	Object *unstructured.Unstructured
+}
+
+// errorf returns an error with the source and the number of the document.
+func (d *Document) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: document %d: %w", d.Source, d.Number, fmt.Errorf(format, args...))
+}
+
+// Read reads the documents of files, folders, URLs, and, for "-", of stdin. Of folders it reads the
+// files *.yaml, *.yml and *.json, except for kustomizations; those in folders within only if
+// recursive is set. An error in one of the documents is returned with all others.
+func Read(ctx context.Context, stdin io.Reader, recursive bool, names ...string) ([]*Document, error) {
+	var all []*Document
+	var errs []error
+	for _, name := range names {
+		documents, err := readSource(ctx, stdin, recursive, name)
+		all, errs = append(all, documents...), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("there are no objects in %s", strings.Join(names, ", "))
+	}
+	return all, nil
+}
+
+// readSource reads the documents of one of the names.
+func readSource(ctx context.Context, stdin io.Reader, recursive bool, name string) ([]*Document, error) {
+	switch {
+	case name == "-":
+		content, err := io.ReadAll(stdin)
+		if err != nil {
+			return nil, err
+		}
+		return parse("standard input", content)
+	case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+		content, err := fetch(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return parse(name, content)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	files := []string{name}
+	if info.IsDir() {
+		if files, err = manifests(name, recursive); err != nil {
+			return nil, err
+		}
+	}
+	var all []*Document
+	var errs []error
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		documents, err := parse(file, content)
+		all, errs = append(all, documents...), append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// manifests returns the files of a folder that may have objects.
+func manifests(folder string, recursive bool) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			if path != folder && !recursive {
+				return fs.SkipDir
+			}
+		case strings.HasPrefix(strings.ToLower(entry.Name()), "kustomization."):
+		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			files = append(files, path)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// fetch returns the content of a URL.
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: the server answered %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}
+
+// parse returns the objects in a manifest. Empty documents count, but have no object.
+func parse(source string, content []byte) ([]*Document, error) {
+	var all []*Document
+	var errs []error
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for number := 1; ; number++ {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return all, errors.Join(errs...)
+		}
+		d := &Document{Source: source, Number: number}
+		if err != nil {
+			return nil, d.errorf("%w", err)
+		}
+		var object map[string]any
+		if err := yaml.UnmarshalStrict(text, &object); err != nil {
+			errs = append(errs, d.errorf("%w", err))
+			continue
+		}
+		if len(object) == 0 {
+			continue
+		}
+		objects, err := flatten(&unstructured.Unstructured{Object: object})
+		if err != nil {
+			errs = append(errs, d.errorf("%w", err))
+		}
+		for _, o := range objects {
+			all = append(all, &Document{Source: source, Number: number, Object: o})
+		}
+	}
+}
+
+// flatten returns an object, or the objects in a list.
+func flatten(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	if u.IsList() {
+		var all []*unstructured.Unstructured
+		err := u.EachListItem(func(item runtime.Object) error {
+			inner, err := flatten(item.(*unstructured.Unstructured))
+			all = append(all, inner...)
+			return err
+		})
+		return all, err
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if value, _, err := unstructured.NestedString(u.Object, field); err != nil || value == "" {
+			return nil, fmt.Errorf("%s is required", field)
+		}
+	}
+	if _, found, err := unstructured.NestedMap(u.Object, "metadata"); err != nil || !found {
+		return nil, fmt.Errorf("%s: metadata is required", u.GetKind())
+	}
+	if u.GetName() == "" {
+		return nil, fmt.Errorf("%s: metadata.name is required", u.GetKind())
+	}
+	return []*unstructured.Unstructured{u}, nil
+}

@@ -1,0 +1,362 @@
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	gopath "path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// KindOptions name a kind, and where it is.
+type KindOptions struct {
+	Group, Version, Kind string
+	// Plural is the plural if it is irregular.
+	Plural string
+	// ExternalAPIPath is the package of the types of a kind of another project, ExternalAPIDomain the
+	// domain of its group, and ExternalAPIModule its module, with or without a version.
+	ExternalAPIPath, ExternalAPIDomain, ExternalAPIModule string
+	// Force overwrites files, and adds what exists already.
+	Force bool
+	// Generate, if not nil, is called when the files are written. If it fails, they are removed.
+	Generate func(context.Context) error
+}
+
+// APIOptions are the options of CreateAPI.
+type APIOptions struct {
+	KindOptions
+	// Resource and Controller say whether the type and a controller are written. If Controller is nil,
+	// there will be a controller unless the kind has one in another version.
+	Resource   bool
+	Controller *bool
+	// ClusterScoped says that objects of the kind are not in a namespace.
+	ClusterScoped bool
+}
+
+// CreateAPI adds a kind, its controller, or both to the project in a folder.
+func CreateAPI(ctx context.Context, folder string, o APIOptions) (*Changes, error) {
+	project, err := LoadProject(folder)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.resource(project, o.Resource)
+	if err != nil {
+		return nil, err
+	}
+	others := project.versionsOf(r)
+	controlled := slices.ContainsFunc(others, func(o *Resource) bool { return o.Controller })
+	withController := !controlled
+	if o.Controller != nil {
+		withController = *o.Controller
+	}
+	if !o.Resource && !withController {
+		return nil, errors.New("there is nothing to do: at least one of --resource and --controller must be true")
+	}
+	if existing := project.find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
+		if o.Resource && existing.API != nil && !o.Force {
+			return nil, fmt.Errorf("%s exists already, in %s: choose another --kind or --version, or overwrite it with --force",
+				r.gvk(), typesFile(project, existing))
+		}
+		r = existing
+	} else {
+		project.Resources = append(project.Resources, r)
+	}
+	if withController && controlled && !o.Force {
+		return nil, fmt.Errorf("%s has a controller already, in %s: leave it with --controller=false, or overwrite it with --force",
+			r.gvk(), controllerFile(project, r))
+	}
+	if err := checkGroups(project, r); err != nil {
+		return nil, err
+	}
+	if o.Resource {
+		r.API = &API{CRDVersion: "v1", Namespaced: !o.ClusterScoped}
+		if err := sameKind(r, others); err != nil {
+			return nil, err
+		}
+	}
+	r.Controller = r.Controller || withController
+	return apply(ctx, folder, project, o.KindOptions, func(p *plan, d data) error {
+		d.Resource = r
+		if o.Resource {
+			if err := renderAPI(p, d, others, o.Force); err != nil {
+				return err
+			}
+		}
+		if withController {
+			return renderController(p, d, o.Force)
+		}
+		return nil
+	})
+}
+
+// apply renders changes of a project, writes them, and runs what follows.
+func apply(ctx context.Context, folder string, project *Project, o KindOptions,
+	render func(*plan, data) error) (*Changes, error) {
+	header, err := boilerplate(folder)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{folder: folder}
+	if err := render(p, data{Project: project, Boilerplate: header}); err != nil {
+		return nil, err
+	}
+	if err := p.edit(ProjectFile, project.replace); err != nil {
+		return nil, err
+	}
+	if err := p.keep("go.mod", "go.sum"); err != nil {
+		return nil, err
+	}
+	changes := p.changes()
+	return changes, p.commit(func() error {
+		if o.ExternalAPIPath == "" {
+			return nil
+		}
+		what := o.ExternalAPIPath
+		if o.ExternalAPIModule != "" {
+			what = o.ExternalAPIModule
+		}
+		return goCommand(ctx, folder, "get", what)
+	}, func() error {
+		if o.Generate == nil {
+			return nil
+		}
+		return o.Generate(ctx)
+	})
+}
+
+// resource returns the resource that the options describe. If own is set, its type is to be part of
+// the project.
+func (o *KindOptions) resource(project *Project, own bool) (*Resource, error) {
+	r := &Resource{Group: o.Group, Version: o.Version, Kind: o.Kind, Domain: project.Domain}
+	if o.Plural != "" && o.Plural != regularPlural(o.Kind) {
+		r.Plural = o.Plural
+	}
+	if o.ExternalAPIPath == "" && (o.ExternalAPIDomain != "" || o.ExternalAPIModule != "") {
+		return nil, errors.New("--external-api-domain and --external-api-module need --external-api-path")
+	}
+	known := project.find(o.Group, project.Domain, o.Version, o.Kind)
+	domain, core := coreGroups[o.Group]
+	switch {
+	case o.ExternalAPIPath != "" && own:
+		return nil, errors.New("--external-api-path is for a kind of another project: set --resource=false")
+	case o.ExternalAPIPath != "":
+		if err := validateImport("external-api-path", o.ExternalAPIPath); err != nil {
+			return nil, err
+		}
+		r.External, r.Path, r.Module, r.Domain = true, o.ExternalAPIPath, o.ExternalAPIModule, o.ExternalAPIDomain
+	case own, known != nil && known.API != nil:
+		r.Path = gopath.Join(project.Repo, apiFolder(project, r))
+	case core:
+		r.Core, r.Domain, r.Path = true, domain, gopath.Join("k8s.io/api", o.Group, o.Version)
+	default:
+		if err := r.validate(); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s is neither a kind of this project nor of Kubernetes: create its type with --resource, "+
+			"or say where it is with --external-api-path and --external-api-domain", r.gvk())
+	}
+	return r, r.validate()
+}
+
+// checkGroups returns an error if there would be two groups in a project with the layout for one.
+func checkGroups(project *Project, r *Resource) error {
+	if groups := project.groups(); !project.MultiGroup && r.API == nil && !r.Core && !r.External &&
+		len(groups) > 0 && !slices.Contains(groups, r.qualifiedGroup()) {
+		return fmt.Errorf("the project has the group %s, and its layout is for one group: "+
+			"change it with flyball edit --multigroup first", groups[0])
+	}
+	return nil
+}
+
+// sameKind returns an error if the versions of a kind would not agree.
+func sameKind(r *Resource, others []*Resource) error {
+	for _, o := range others {
+		if o.API == nil || o.Version == r.Version {
+			continue
+		}
+		if o.API.Namespaced != r.API.Namespaced {
+			return fmt.Errorf("%s and %s must have the same scope: --namespaced=%v", r.gvk(), o.gvk(), o.API.Namespaced)
+		}
+		if o.plural() != r.plural() {
+			return fmt.Errorf("%s and %s must have the same plural: --plural=%s", r.gvk(), o.gvk(), o.plural())
+		}
+	}
+	return nil
+}
+
+// The folders and files of a kind.
+
+func apiFolder(p *Project, r *Resource) string {
+	if folder, ok := strings.CutPrefix(r.Path, p.Repo+"/"); ok {
+		return folder // the layout may have changed since
+	}
+	if p.MultiGroup && r.Group != "" {
+		return gopath.Join("api", r.Group, r.Version)
+	}
+	return gopath.Join("api", r.Version)
+}
+
+func typesFile(p *Project, r *Resource) string {
+	return gopath.Join(apiFolder(p, r), strings.ToLower(r.Kind)+"_types.go")
+}
+
+func controllerFolder(p *Project, r *Resource) string {
+	if p.MultiGroup && r.Group != "" {
+		return gopath.Join("internal/controller", r.Group)
+	}
+	return "internal/controller"
+}
+
+func controllerFile(p *Project, r *Resource) string {
+	return gopath.Join(controllerFolder(p, r), strings.ToLower(r.Kind)+"_controller.go")
+}
+
+// root returns the Go expressions that lead from a folder up to the project, for filepath.Join.
+func root(folder string) string {
+	return strings.TrimSuffix(strings.Repeat(`"..", `, strings.Count(folder, "/")+1), ", ")
+}
+
+// renderAPI adds the type of a kind, and what goes with it, to a plan.
+func renderAPI(p *plan, d data, others []*Resource, force bool) error {
+	r, folder := d.Resource, apiFolder(d.Project, d.Resource)
+	if err := p.renderMissing(folder+"/groupversion_info.go", "api/groupversion_info.go.tmpl", d); err != nil {
+		return err
+	}
+	if err := p.render(typesFile(d.Project, r), "api/types.go.tmpl", d, force); err != nil {
+		return err
+	}
+	if err := markStorageVersion(p, d.Project, r, others); err != nil {
+		return err
+	}
+	sample := strings.ToLower(fmt.Sprintf("%s_%s_%s.yaml", r.Group, r.Version, r.Kind))
+	sample = strings.TrimPrefix(sample, "_")
+	if err := p.render("config/samples/"+sample, "config/samples/sample.yaml.tmpl", d, force); err != nil {
+		return err
+	}
+	for _, name := range []string{"crd/kustomization", "crd/kustomizeconfig", "samples/kustomization"} {
+		if err := p.renderMissing("config/"+name+".yaml", "config/"+name+".yaml.tmpl", d); err != nil {
+			return err
+		}
+	}
+	prefix := rolePrefix(d.Project, r)
+	for _, role := range []string{"admin", "editor", "viewer"} {
+		file := prefix + "_" + role + "_role.yaml"
+		if !p.exists("config/rbac/" + file) {
+			if err := p.render("config/rbac/"+file, "config/rbac/"+role+"_role.yaml.tmpl", d, false); err != nil {
+				return err
+			}
+		}
+		if err := p.insertItem("config/rbac/kustomization.yaml", "", "resources", file); err != nil {
+			return err
+		}
+	}
+	crd := fmt.Sprintf("bases/%s_%s.yaml", r.qualifiedGroup(), r.plural())
+	return errors.Join(
+		p.insertItem("config/crd/kustomization.yaml", "crdkustomizeresource", "resources", crd),
+		p.insertItem("config/samples/kustomization.yaml", "manifestskustomizesamples", "resources", sample),
+		p.insertItem("config/default/kustomization.yaml", "", "resources", "../crd"),
+		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", r.alias(), r.Path)),
+		p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", r.alias())),
+	)
+}
+
+// markStorageVersion marks the first version of a kind as the one that is stored, when there comes
+// another.
+func markStorageVersion(p *plan, project *Project, r *Resource, others []*Resource) error {
+	others = slices.DeleteFunc(slices.Clone(others), func(o *Resource) bool { return o.API == nil || o.Version == r.Version })
+	if len(others) == 0 {
+		return nil
+	}
+	const marker = "// +kubebuilder:storageversion\n"
+	for _, o := range others {
+		f, err := p.load(typesFile(project, o))
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(f.content), marker) {
+			return nil
+		}
+	}
+	return p.edit(typesFile(project, others[0]), func(content []byte) ([]byte, error) {
+		text := string(content)
+		declaration := strings.Index(text, "\ntype "+r.Kind+" struct")
+		at := strings.LastIndex(text[:max(declaration, 0)], "// +kubebuilder:object:root=true\n")
+		if at < 0 {
+			return nil, fmt.Errorf("there are several versions of %s now, and one must be stored: write %s above its type in one of them, "+
+				"below // +kubebuilder:object:root=true", r.Kind, strings.TrimSpace(marker))
+		}
+		at += len("// +kubebuilder:object:root=true\n")
+		return []byte(text[:at] + marker + text[at:]), nil
+	})
+}
+
+// renderController adds a controller to a plan.
+func renderController(p *plan, d data, force bool) error {
+	r, folder := d.Resource, controllerFolder(d.Project, d.Resource)
+	d.Root = root(folder)
+	suite := folder + "/suite_test.go"
+	d.Fake = r.API == nil
+	if p.exists(suite) {
+		f, err := p.load(suite)
+		if err != nil {
+			return err
+		}
+		d.Fake = d.Fake || !strings.Contains(string(f.content), "func TestMain(")
+	}
+	if err := p.render(controllerFile(d.Project, r), "controller/controller.go.tmpl", d, force); err != nil {
+		return err
+	}
+	test := strings.TrimSuffix(controllerFile(d.Project, r), ".go") + "_test.go"
+	if err := p.render(test, "controller/controller_test.go.tmpl", d, force); err != nil {
+		return err
+	}
+	importType := fmt.Sprintf("\t%s %q\n", r.alias(), r.Path)
+	if !d.Fake {
+		if err := p.renderMissing(suite, "controller/suite_test.go.tmpl", d); err != nil {
+			return err
+		}
+		if err := errors.Join(
+			p.insertGo(suite, "imports", importType),
+			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme.Scheme))\n", r.alias())),
+		); err != nil {
+			return err
+		}
+	}
+	if r.External {
+		if err := errors.Join(
+			p.insertGo("cmd/main.go", "imports", importType),
+			p.insertGo("cmd/main.go", "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", r.alias())),
+		); err != nil {
+			return err
+		}
+	}
+	name := "controller"
+	line := fmt.Sprintf("\t%q\n", gopath.Join(d.Repo, folder))
+	if d.MultiGroup && r.Group != "" {
+		name = safe(r.Group) + "controller"
+		line = fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, folder))
+	}
+	return errors.Join(
+		p.insertGo("cmd/main.go", "imports", line),
+		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if err := (&%s.%sReconciler{
+		Client: mgr.GetClient(),
+		Scheme: mgr.GetScheme(),
+	}).SetupWithManager(mgr); err != nil {
+		setupLog.Error(err, "cannot create the controller", "controller", %s)
+		os.Exit(1)
+	}
+`, name, r.Kind, strconv.Quote(r.Kind))),
+	)
+}
+
+// insertGo inserts code at a marker of a Go file.
+func (p *plan) insertGo(path, marker, code string) error {
+	return p.edit(path, func(content []byte) ([]byte, error) { return insertGo(content, marker, code) })
+}
+
+// insertItem inserts an item into a list of a YAML file.
+func (p *plan) insertItem(path, marker, list, item string) error {
+	return p.edit(path, func(content []byte) ([]byte, error) { return insertItem(content, marker, list, item) })
+}

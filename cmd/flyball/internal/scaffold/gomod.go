@@ -1,0 +1,261 @@
+package scaffold
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	goversion "go/version"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+)
+
+const (
+	// flyballModule is the path of this module.
+	flyballModule = "flyball.dev"
+	// minimumGo is the release of Go that this module needs.
+	minimumGo = "1.26.0"
+	// controllerRuntime is the release of the peer that is required.
+	controllerRuntime = "v0.25.2"
+)
+
+// checkGo returns an error if the go command is missing or too old.
+func checkGo(ctx context.Context, folder string) error {
+	path, err := exec.LookPath("go")
+	if err != nil {
+		return fmt.Errorf("go was not found: install Go %s or later from https://go.dev/dl", minimumGo)
+	}
+	cmd := exec.CommandContext(ctx, path, "env", "GOVERSION")
+	cmd.Dir = folder
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s env GOVERSION: %w\n%s", path, err, stderr.Bytes())
+	}
+	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	if goversion.IsValid(version) && goversion.Compare(version, "go"+minimumGo) < 0 {
+		return fmt.Errorf("%s is %s, which is too old: flyball.dev needs Go %s; install it from https://go.dev/dl, "+
+			"or let Go fetch it by GOTOOLCHAIN=go%s", path, version, minimumGo, minimumGo)
+	}
+	return nil
+}
+
+// modulePath returns the path of the module in a folder's go.mod, or nothing if there is no such file.
+func modulePath(folder string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	mod, err := modfile.Parse("go.mod", content, nil)
+	if err != nil {
+		return "", err
+	}
+	if mod.Module == nil {
+		return "", errors.New("go.mod: there is no module line: add one, or remove the file")
+	}
+	return mod.Module.Mod.Path, nil
+}
+
+// source returns how this module is required: a version of it, and, unless that is published, the
+// folder that replaces it.
+func source(path string) (version, replacement string, err error) {
+	if path != "" {
+		if found, err := modulePath(path); err != nil || found != flyballModule {
+			return "", "", fmt.Errorf("--flyball-path %s is not a folder with the module %s: %w", path, flyballModule,
+				cmpErr(err, errors.New("its go.mod has another module, or there is none")))
+		}
+		return "v0.0.0", path, nil
+	}
+	if folder := ownFolder(); folder != "" {
+		return "v0.0.0", folder, nil
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path == flyballModule && semver.IsValid(info.Main.Version) {
+		return info.Main.Version, "", nil
+	}
+	return "", "", fmt.Errorf("this flyball does not know where its source is: "+
+		"name the folder of the module %s with --flyball-path", flyballModule)
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// ownFolder returns the folder of the module that this program was built from, or nothing if it was
+// built from a published version or the folder is gone.
+func ownFolder() string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) || strings.Contains(file, "@") {
+		return ""
+	}
+	for folder := filepath.Dir(file); folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		if found, err := modulePath(folder); err == nil && found == flyballModule {
+			return folder
+		}
+	}
+	return ""
+}
+
+// planModule adds go.mod and go.sum to a plan. If this module is replaced by a folder, all its
+// requirements and checksums are taken over, so that nothing has to be looked up.
+func planModule(p *plan, project *Project, flyballPath string) error {
+	version, replacement, err := source(flyballPath)
+	if err != nil {
+		return err
+	}
+	f, err := p.load("go.mod")
+	if err != nil {
+		return err
+	}
+	mod, err := modfile.Parse("go.mod", f.content, nil)
+	if err != nil {
+		return err
+	}
+	if mod.Module == nil {
+		if err := mod.AddModuleStmt(project.Repo); err != nil {
+			return err
+		}
+	}
+	if mod.Go == nil || goversion.Compare("go"+mod.Go.Version, "go"+minimumGo) < 0 {
+		if err := mod.AddGoStmt(minimumGo); err != nil {
+			return err
+		}
+	}
+	wanted := []*modfile.Require{require(flyballModule, version)}
+	if project.Runtime() == RuntimeControllerRuntime {
+		wanted = append(wanted, require("sigs.k8s.io/controller-runtime", controllerRuntime))
+	}
+	if replacement != "" {
+		own, err := takeOver(p, replacement)
+		if err != nil {
+			return err
+		}
+		wanted = append(wanted, own...)
+		if err := mod.AddReplace(flyballModule, "", filepath.ToSlash(replacement), ""); err != nil {
+			return err
+		}
+	} else if err := p.keep("go.sum"); err != nil {
+		return err
+	}
+	addRequirements(mod, wanted)
+	if err := mod.AddTool(flyballModule + "/cmd/flyball"); err != nil {
+		return err
+	}
+	mod.Cleanup()
+	mod.SortBlocks()
+	f.content, err = mod.Format()
+	return err
+}
+
+func require(path, version string) *modfile.Require {
+	r := &modfile.Require{}
+	r.Mod.Path, r.Mod.Version = path, version
+	return r
+}
+
+// addRequirements requires modules, unless the same or a later version is required already.
+func addRequirements(mod *modfile.File, wanted []*modfile.Require) {
+	var all []*modfile.Require
+	for _, r := range slices.Concat(mod.Require, wanted) {
+		i := slices.IndexFunc(all, func(a *modfile.Require) bool { return a.Mod.Path == r.Mod.Path })
+		switch {
+		case i < 0:
+			all = append(all, &modfile.Require{Mod: r.Mod, Indirect: r.Indirect})
+		case semver.Compare(all[i].Mod.Version, r.Mod.Version) < 0:
+			all[i].Mod.Version = r.Mod.Version
+		}
+	}
+	mod.SetRequireSeparateIndirect(all)
+}
+
+// takeOver returns the requirements of this module in a folder, and adds its checksums to a plan.
+func takeOver(p *plan, folder string) ([]*modfile.Require, error) {
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(p.folder, folder)
+	}
+	content, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	mod, err := modfile.Parse("go.mod", content, nil)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := os.ReadFile(filepath.Join(folder, "go.sum"))
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.load("go.sum")
+	if err != nil {
+		return nil, err
+	}
+	f.content = mergeSums(f.content, sums)
+	return mod.Require, nil
+}
+
+// mergeSums returns the lines of go.sum files in the order of the go command.
+func mergeSums(files ...[]byte) []byte {
+	hashes := map[module.Version]string{}
+	for line := range bytes.Lines(bytes.Join(files, []byte("\n"))) {
+		if fields := strings.Fields(string(line)); len(fields) == 3 {
+			hashes[module.Version{Path: fields[0], Version: fields[1]}] = fields[2]
+		}
+	}
+	versions := slices.Collect(maps.Keys(hashes))
+	module.Sort(versions)
+	var out bytes.Buffer
+	for _, v := range versions {
+		fmt.Fprintf(&out, "%s %s %s\n", v.Path, v.Version, hashes[v])
+	}
+	return out.Bytes()
+}
+
+// tidy runs go mod tidy. Without a network it may not be possible: if the modules that the project
+// needs are there nevertheless, that is a remark.
+func tidy(ctx context.Context, folder string, changes *Changes) error {
+	err := goCommand(ctx, folder, "mod", "tidy")
+	if err == nil {
+		return nil
+	}
+	if goCommand(ctx, folder, "list", "-deps", "-test", "./...") != nil {
+		return err
+	}
+	changes.note("go.mod is not tidy yet: run go mod tidy when the network is there (%s)", firstLine(err.Error()))
+	return nil
+}
+
+// goCommand runs the go command in a folder.
+func goCommand(ctx context.Context, folder string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return fmt.Errorf("go %s was interrupted", strings.Join(args, " "))
+	}
+	if err != nil {
+		return fmt.Errorf("go %s failed: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

@@ -1,0 +1,128 @@
+package scaffold
+
+import (
+	"fmt"
+	gopath "path"
+	"regexp"
+	"strings"
+
+	"github.com/gobuffalo/flect"
+	"golang.org/x/mod/module"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// coreGroups are the groups of Kubernetes' own kinds in k8s.io/api, with their domains.
+var coreGroups = map[string]string{
+	"admission": "k8s.io", "admissionregistration": "k8s.io", "apps": "", "authentication": "k8s.io",
+	"authorization": "k8s.io", "autoscaling": "", "batch": "", "certificates": "k8s.io", "coordination": "k8s.io",
+	"core": "", "discovery": "k8s.io", "events": "k8s.io", "networking": "k8s.io", "node": "k8s.io", "policy": "",
+	"rbac": "authorization.k8s.io", "resource": "k8s.io", "scheduling": "k8s.io", "storage": "k8s.io",
+}
+
+// regularPlural returns the plural of a kind that controller-gen assumes.
+func regularPlural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) }
+
+// plural returns the plural of the resource, which is the name in URLs.
+func (r *Resource) plural() string {
+	if r.Plural != "" {
+		return r.Plural
+	}
+	return regularPlural(r.Kind)
+}
+
+// qualifiedGroup returns the API group: that in apiVersion.
+func (r *Resource) qualifiedGroup() string {
+	switch {
+	case r.Core && r.Group == "core":
+		return ""
+	case r.Domain == "":
+		return r.Group
+	case r.Group == "":
+		return r.Domain
+	}
+	return r.Group + "." + r.Domain
+}
+
+// gvk returns the group, version and kind for messages.
+func (r *Resource) gvk() string { return gopath.Join(r.qualifiedGroup(), r.Version) + " " + r.Kind }
+
+// packageName returns the name of the package of the types of a path.
+func packageName(path string) string { return safe(gopath.Base(path)) }
+
+// alias returns the name by which the package of the types is imported.
+func (r *Resource) alias() string {
+	if r.Group == "" {
+		return safe(strings.Split(r.Domain, ".")[0]) + r.Version
+	}
+	return safe(r.Group) + r.Version
+}
+
+// safe returns a name without the characters that a Go identifier cannot have.
+func safe(name string) string { return strings.NewReplacer("-", "", ".", "").Replace(name) }
+
+// nameError returns an error for a name that was given by a flag.
+func nameError(flag, name string, reasons []string) error {
+	if len(reasons) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--%s %q is invalid: %s", flag, name, strings.Join(reasons, "; "))
+}
+
+var versionPattern = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+
+// validate checks the names of a kind.
+func (r *Resource) validate() error {
+	if r.Group == "" && r.Domain == "" {
+		return fmt.Errorf("--group is required, as the project has no domain")
+	}
+	if r.Group != "" {
+		if err := nameError("group", r.Group, validation.IsDNS1123Subdomain(r.Group)); err != nil {
+			return err
+		}
+	}
+	if err := nameError("group", r.qualifiedGroup(), subdomain(r.qualifiedGroup())); err != nil {
+		return err
+	}
+	if r.Version == "" {
+		return fmt.Errorf("--version is required, such as v1 or v1alpha1")
+	}
+	if !versionPattern.MatchString(r.Version) {
+		return fmt.Errorf("--version %q is invalid: it must be like v1, v1beta2 or v1alpha1", r.Version)
+	}
+	if r.Kind == "" {
+		return fmt.Errorf("--kind is required, such as Widget")
+	}
+	reasons := validation.IsDNS1035Label(strings.ToLower(r.Kind))
+	if len(reasons) == 0 && strings.ContainsAny(r.Kind, "-") {
+		reasons = []string{"it must be a Go identifier, without -"}
+	}
+	if len(reasons) == 0 && !(r.Kind[0] >= 'A' && r.Kind[0] <= 'Z') {
+		reasons = []string{"it must begin with an upper case letter, such as " + strings.ToUpper(r.Kind[:1]) + r.Kind[1:]}
+	}
+	if err := nameError("kind", r.Kind, reasons); err != nil {
+		return err
+	}
+	if r.Plural != "" {
+		return nameError("plural", r.Plural, validation.IsDNS1035Label(r.Plural))
+	}
+	return nil
+}
+
+// subdomain returns why a qualified group is not valid. That of Kubernetes' first kinds is empty.
+func subdomain(group string) []string {
+	if group == "" {
+		return nil
+	}
+	return validation.IsDNS1123Subdomain(group)
+}
+
+// validateRepo checks the path of a Go module.
+func validateRepo(repo string) error { return validateImport("repo", repo) }
+
+// validateImport checks an import path that was given by a flag.
+func validateImport(flag, path string) error {
+	if err := module.CheckImportPath(path); err != nil {
+		return fmt.Errorf("--%s is invalid: %w", flag, err)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package scaffold
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// plan is what a command is going to write. Nothing is written before commit.
+type plan struct {
+	folder string
+	files  []*file
+}
+
+// file is a file of a plan. Its path is relative to the folder, with slashes.
+type file struct {
+	path    string
+	content []byte
+	before  []byte // nil if it does not exist
+	mode    fs.FileMode
+	kept    bool // by keep: only restored, not written
+}
+
+// find returns the file of a path in the plan, or nil.
+func (p *plan) find(path string) *file {
+	i := slices.IndexFunc(p.files, func(f *file) bool { return f.path == path })
+	if i < 0 {
+		return nil
+	}
+	return p.files[i]
+}
+
+// load adds a file to the plan, with what it contains now.
+func (p *plan) load(path string) (*file, error) {
+	if f := p.find(path); f != nil {
+		return f, nil
+	}
+	f := &file{path: path, mode: 0o644}
+	name := filepath.Join(p.folder, filepath.FromSlash(path))
+	content, err := os.ReadFile(name)
+	switch {
+	case err == nil:
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		f.mode = info.Mode().Perm()
+		f.before = append([]byte{}, content...)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	f.content = f.before
+	p.files = append(p.files, f)
+	return f, nil
+}
+
+// exists returns whether a file exists, or will.
+func (p *plan) exists(path string) bool {
+	if f := p.find(path); f != nil {
+		return f.content != nil
+	}
+	_, err := os.Stat(filepath.Join(p.folder, filepath.FromSlash(path)))
+	return err == nil
+}
+
+// create adds a new file. It is an error if it exists, unless force is set.
+func (p *plan) create(path string, content []byte, force bool) error {
+	f, err := p.load(path)
+	if err != nil {
+		return err
+	}
+	if f.content != nil && !force {
+		return fmt.Errorf("%s exists already: move it away, or use --force to overwrite it", path)
+	}
+	f.content = content
+	return nil
+}
+
+// edit changes the content of a file, which must exist.
+func (p *plan) edit(path string, change func([]byte) ([]byte, error)) error {
+	f, err := p.load(path)
+	if err != nil {
+		return err
+	}
+	if f.content == nil {
+		return fmt.Errorf("%s does not exist: restore it, it is part of the project", path)
+	}
+	content, err := change(f.content)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	f.content = content
+	return nil
+}
+
+// keep adds files that a program changes after the commit, so that they can be restored.
+func (p *plan) keep(paths ...string) error {
+	for _, path := range paths {
+		if p.find(path) != nil {
+			continue
+		}
+		f, err := p.load(path)
+		if err != nil {
+			return err
+		}
+		f.kept = true
+	}
+	return nil
+}
+
+// commit writes the files, and then calls the functions. If one of these steps fails, everything is
+// as it was before.
+func (p *plan) commit(then ...func() error) error {
+	var folders []string // that were created, the outermost first
+	err := func() error {
+		for _, f := range p.files {
+			if f.kept || bytes.Equal(f.content, f.before) && f.before != nil {
+				continue
+			}
+			created, err := p.write(f)
+			folders = append(folders, created...)
+			if err != nil {
+				return err
+			}
+		}
+		for _, f := range then {
+			if err := f(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if err != nil {
+		return errors.Join(err, p.restore(folders))
+	}
+	return nil
+}
+
+// write writes a file, and returns the folders that it created for it.
+func (p *plan) write(f *file) (created []string, err error) {
+	name := filepath.Join(p.folder, filepath.FromSlash(f.path))
+	for folder := filepath.Dir(name); ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(folder); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		created = append(created, folder)
+	}
+	slices.Reverse(created)
+	for _, folder := range created {
+		if err := os.Mkdir(folder, 0o777); err != nil {
+			return created, err
+		}
+	}
+	return created, os.WriteFile(name, f.content, f.mode)
+}
+
+// restore removes what commit wrote. Folders are removed with what programs have put there.
+func (p *plan) restore(folders []string) error {
+	var errs []error
+	for _, folder := range folders {
+		errs = append(errs, os.RemoveAll(folder))
+	}
+	for _, f := range p.files {
+		name := filepath.Join(p.folder, filepath.FromSlash(f.path))
+		now, err := os.ReadFile(name)
+		switch {
+		case f.before == nil && err == nil:
+			errs = append(errs, os.Remove(name))
+		case f.before != nil && (err != nil || !bytes.Equal(now, f.before)):
+			errs = append(errs, os.WriteFile(name, f.before, f.mode))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// changes returns the paths of the files that the plan creates and changes.
+func (p *plan) changes() *Changes {
+	c := &Changes{}
+	for _, f := range p.files {
+		switch {
+		case f.kept || bytes.Equal(f.content, f.before) && f.before != nil:
+		case f.before == nil:
+			c.Created = append(c.Created, f.path)
+		default:
+			c.Updated = append(c.Updated, f.path)
+		}
+	}
+	slices.Sort(c.Created)
+	slices.Sort(c.Updated)
+	return c
+}
+
+// Changes are what a command has written. Paths are relative to the project, with slashes.
+type Changes struct {
+	Created, Updated []string
+	// Notes are remarks for the user.
+	Notes []string
+}
+
+// note adds a remark.
+func (c *Changes) note(format string, args ...any) {
+	c.Notes = append(c.Notes, strings.TrimSpace(fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,255 @@
+package scaffold
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ProjectFile is the name of the file that describes a project.
+const ProjectFile = "PROJECT"
+
+const (
+	projectVersion = "3"
+	layout         = "go.kubebuilder.io/v4"
+	// pluginKey is the key of Flyball's own settings in the PROJECT file.
+	pluginKey = "flyball.dev/v1"
+)
+
+// layouts are the plugins whose projects can be extended: those of layout by themselves, and those
+// that concern files which are not touched here.
+var layouts = []string{layout, "base.go.kubebuilder.io/v4", "kustomize.common.kubebuilder.io/v2",
+	"grafana.kubebuilder.io/v1-alpha", "helm.kubebuilder.io/v1-alpha", "helm.kubebuilder.io/v2-alpha",
+	"deploy-image.go.kubebuilder.io/v1-alpha", "autoupdate.kubebuilder.io/v1-alpha"}
+
+// The runtimes that a project can use.
+const (
+	RuntimeFlyball           = "flyball"
+	RuntimeControllerRuntime = "controller-runtime"
+)
+
+// Project is the content of a PROJECT file. Its fields are in the order in which Kubebuilder writes
+// them.
+type Project struct {
+	CLIVersion string         `yaml:"cliVersion,omitempty"`
+	Domain     string         `yaml:"domain,omitempty"`
+	Layout     stringList     `yaml:"layout,omitempty"`
+	MultiGroup bool           `yaml:"multigroup,omitempty"`
+	Plugins    map[string]any `yaml:"plugins,omitempty"`
+	Name       string         `yaml:"projectName,omitempty"`
+	Repo       string         `yaml:"repo,omitempty"`
+	Resources  []*Resource    `yaml:"resources,omitempty"`
+	Version    string         `yaml:"version"`
+}
+
+// Resource is a kind of a project: one of its own, of Kubernetes (Core), or of another project
+// (External).
+type Resource struct {
+	API        *API      `yaml:"api,omitempty"`
+	Controller bool      `yaml:"controller,omitempty"`
+	Core       bool      `yaml:"core,omitempty"`
+	Domain     string    `yaml:"domain,omitempty"`
+	External   bool      `yaml:"external,omitempty"`
+	Group      string    `yaml:"group,omitempty"`
+	Kind       string    `yaml:"kind"`
+	Module     string    `yaml:"module,omitempty"`
+	Path       string    `yaml:"path,omitempty"`
+	Plural     string    `yaml:"plural,omitempty"` // if it is irregular
+	Version    string    `yaml:"version"`
+	Webhooks   *Webhooks `yaml:"webhooks,omitempty"`
+}
+
+// API says that the Go type of a kind is part of the project.
+type API struct {
+	CRDVersion string `yaml:"crdVersion,omitempty"`
+	Namespaced bool   `yaml:"namespaced,omitempty"`
+}
+
+// Webhooks are the webhooks of a kind.
+type Webhooks struct {
+	Conversion     bool     `yaml:"conversion,omitempty"`
+	Defaulting     bool     `yaml:"defaulting,omitempty"`
+	DefaultingPath string   `yaml:"defaultingPath,omitempty"`
+	Spoke          []string `yaml:"spoke,omitempty"`
+	Validation     bool     `yaml:"validation,omitempty"`
+	ValidationPath string   `yaml:"validationPath,omitempty"`
+	Version        string   `yaml:"webhookVersion,omitempty"`
+}
+
+// stringList is a list that may be written as a single string.
+type stringList []string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (l *stringList) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		*l = stringList{node.Value}
+		return nil
+	}
+	return node.Decode((*[]string)(l))
+}
+
+// Runtime returns which runtime the project uses: that of its settings, and otherwise
+// controller-runtime, as the project was made by Kubebuilder.
+func (p *Project) Runtime() string {
+	if settings, ok := p.Plugins[pluginKey].(map[string]any); ok {
+		if r, ok := settings["runtime"].(string); ok {
+			return r
+		}
+	}
+	return RuntimeControllerRuntime
+}
+
+// find returns the resource of a kind in a version, or nil.
+func (p *Project) find(group, domain, version, kind string) *Resource {
+	for _, r := range p.Resources {
+		if r.Group == group && r.Domain == domain && r.Version == version && r.Kind == kind {
+			return r
+		}
+	}
+	return nil
+}
+
+// versionsOf returns the resources of the same kind, in all versions.
+func (p *Project) versionsOf(r *Resource) []*Resource {
+	var all []*Resource
+	for _, o := range p.Resources {
+		if o.Group == r.Group && o.Domain == r.Domain && o.Kind == r.Kind {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// groups returns the qualified groups of the types in the project.
+func (p *Project) groups() []string {
+	var all []string
+	for _, r := range p.Resources {
+		if r.API != nil && !slices.Contains(all, r.qualifiedGroup()) {
+			all = append(all, r.qualifiedGroup())
+		}
+	}
+	return all
+}
+
+// LoadProject reads the PROJECT file of a folder. Errors name the file, the line, and what to do.
+func LoadProject(folder string) (*Project, error) {
+	file := filepath.Join(folder, ProjectFile)
+	content, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		where, _ := filepath.Abs(folder)
+		return nil, fmt.Errorf("there is no %s file in %s: change to the folder of a project, "+
+			"or make one with flyball init", ProjectFile, where)
+	case err != nil:
+		return nil, err
+	}
+	return parseProject(content)
+}
+
+// parseProject parses the content of a PROJECT file.
+func parseProject(content []byte) (*Project, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		return nil, projectError(err)
+	}
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	if len(document.Content) > 0 {
+		root = document.Content[0]
+	}
+	version, line := value(root, "version")
+	switch version {
+	case projectVersion:
+	case "":
+		return nil, fmt.Errorf("%s: there is no version: a project of Kubebuilder has version: %q", ProjectFile, projectVersion)
+	default:
+		return nil, fmt.Errorf("%s:%d: version %q is not supported, only %q: "+
+			"use the release of flyball or kubebuilder that wrote it, or migrate the project", ProjectFile, line, version, projectVersion)
+	}
+	p := &Project{}
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(p); err != nil {
+		return nil, projectError(err)
+	}
+	_, line = value(root, "layout")
+	if !slices.Contains(p.Layout, layout) {
+		return nil, fmt.Errorf("%s:%d: the layout must contain %s, and is %s: only projects of Kubebuilder v4 can be extended",
+			ProjectFile, line, layout, strings.Join(p.Layout, ","))
+	}
+	for _, plugin := range p.Layout {
+		if !slices.Contains(layouts, plugin) {
+			return nil, fmt.Errorf("%s:%d: the plugin %s is not known: use kubebuilder with that plugin",
+				ProjectFile, line, plugin)
+		}
+	}
+	if r := p.Runtime(); r != RuntimeFlyball && r != RuntimeControllerRuntime {
+		_, line = value(root, "plugins")
+		return nil, fmt.Errorf("%s:%d: the runtime %q is not known: it is %s or %s", ProjectFile, line, r,
+			RuntimeFlyball, RuntimeControllerRuntime)
+	}
+	if p.Repo == "" {
+		return nil, fmt.Errorf("%s: there is no repo: add the path of the module in go.mod, as in repo: example.com/project", ProjectFile)
+	}
+	return p, nil
+}
+
+// value returns the value of a key of a mapping, and its line; if it is missing, the line is 1.
+func value(mapping *yaml.Node, key string) (string, int) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1].Value, mapping.Content[i].Line
+		}
+	}
+	return "", 1
+}
+
+var (
+	lineOfError  = regexp.MustCompile(`line (\d+): `)
+	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+)
+
+// projectError returns an error of the YAML library with the file and the line first.
+func projectError(err error) error {
+	text := strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  "), "\n  ", "; ")
+	text = unknownField.ReplaceAllString(text, "the field $1 is not known: use the release of flyball or kubebuilder that wrote it")
+	place := ProjectFile
+	if match := lineOfError.FindStringSubmatch(text); match != nil {
+		line, _ := strconv.Atoi(match[1]) // it consists of digits
+		text = strings.Replace(text, match[0], "", 1)
+		if strings.HasPrefix(text, "did not find expected") {
+			line++ // the parser, unlike the scanner, counts lines from 0
+		}
+		place += ":" + strconv.Itoa(line)
+	}
+	return fmt.Errorf("%s: %s", place, text)
+}
+
+// projectHeader begins the PROJECT file of a new project.
+const projectHeader = "# This file describes the project to flyball and kubebuilder, which read and write it.\n"
+
+// replace returns the content of the PROJECT file, with the comment that it began with.
+func (p *Project) replace(before []byte) ([]byte, error) {
+	var out bytes.Buffer
+	for line := range bytes.Lines(before) {
+		if !bytes.HasPrefix(line, []byte("#")) {
+			break
+		}
+		out.Write(line)
+	}
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	if err := encoder.Encode(p); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}

@@ -1,0 +1,143 @@
+package scaffold
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"go/format"
+	gopath "path"
+	"strings"
+	"text/template"
+)
+
+//go:embed all:templates
+var templates embed.FS
+
+// data is what templates are executed with.
+type data struct {
+	*Project
+	*Resource // nil in templates of a whole project
+	// Boilerplate is the header of Go files.
+	Boilerplate string
+	// Hub and Spoke are the resources of a conversion.
+	Hub, Spoke *Resource
+	// Root leads from the folder of the file to that of the project.
+	Root string
+	// GoVersion is the Go release of the project.
+	GoVersion string
+	License   string
+	Owner     string
+	Year      int
+	// Fake says that the test of a controller uses the fake client.
+	Fake bool
+}
+
+// Flyball returns whether the project uses Flyball's runtime.
+func (d data) Flyball() bool { return d.Runtime() == RuntimeFlyball }
+
+// Ctrl returns the import of the runtime's main package.
+func (d data) Ctrl() string {
+	if d.Flyball() {
+		return `"flyball.dev/ctrl"`
+	}
+	return `ctrl "sigs.k8s.io/controller-runtime"`
+}
+
+// Pkg returns the path below which the runtime's packages are.
+func (d data) Pkg() string {
+	if d.Flyball() {
+		return "flyball.dev/ctrl"
+	}
+	return "sigs.k8s.io/controller-runtime/pkg"
+}
+
+// Alias returns the name by which the package of the kind's type is imported.
+func (d data) Alias() string { return d.Resource.alias() }
+
+// HubAlias returns the name by which the package of the hub is imported.
+func (d data) HubAlias() string { return d.Hub.alias() }
+
+// QualifiedGroup returns the API group of the kind.
+func (d data) QualifiedGroup() string { return d.Resource.qualifiedGroup() }
+
+// RBACGroup returns the API group as a value in a marker.
+func (d data) RBACGroup() string {
+	if g := d.Resource.qualifiedGroup(); g != "" {
+		return g
+	}
+	return `""`
+}
+
+// PluralName returns the plural of the kind.
+func (d data) PluralName() string { return d.Resource.plural() }
+
+// Lower returns the kind in lower case.
+func (d data) Lower() string { return strings.ToLower(d.Resource.Kind) }
+
+// RoleName returns the prefix of the names of the kind's roles.
+func (d data) RoleName() string {
+	return strings.ReplaceAll(rolePrefix(d.Project, d.Resource), "_", "-")
+}
+
+// APIVersion returns the group and version of the kind, as in manifests.
+func (d data) APIVersion() string {
+	return gopath.Join(d.Resource.qualifiedGroup(), d.Resource.Version)
+}
+
+// WebhookPath returns the path of an admission webhook of the kind.
+func (d data) WebhookPath(operation string) string {
+	return "/" + operation + "-" + strings.Join([]string{
+		strings.ReplaceAll(d.QualifiedGroup(), ".", "-"), d.Resource.Version, d.Lower()}, "-")
+}
+
+// Namespaced returns whether objects of the kind are in a namespace, as far as it is known.
+func (d data) Namespaced() bool { return d.Resource.API == nil || d.Resource.API.Namespaced }
+
+// ControllerPackage returns the name of the package of a controller.
+func (d data) ControllerPackage() string { return packageName(controllerFolder(d.Project, d.Resource)) }
+
+// rolePrefix returns the prefix of the files of a kind's roles.
+func rolePrefix(p *Project, r *Resource) string {
+	if p.MultiGroup && r.Group != "" {
+		return strings.ToLower(r.Group + "_" + r.Kind)
+	}
+	return strings.ToLower(r.Kind)
+}
+
+// execute returns what a template makes of data. Go code is formatted.
+func execute(name string, d data) ([]byte, error) {
+	t, err := template.New(gopath.Base(name)).Delims("[[", "]]").Option("missingkey=error").
+		ParseFS(templates, "templates/"+name)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, d); err != nil {
+		return nil, err
+	}
+	if !strings.HasSuffix(name, ".go.tmpl") {
+		return out.Bytes(), nil
+	}
+	code, err := format.Source(out.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("the template %s: %w", name, err)
+	}
+	return code, nil
+}
+
+// render adds the file that a template makes to a plan.
+func (p *plan) render(path, name string, d data, force bool) error {
+	content, err := execute(name, d)
+	if err != nil {
+		return err
+	}
+	return p.create(path, content, force)
+}
+
+// renderMissing is render for a file that is kept if it exists.
+func (p *plan) renderMissing(path, name string, d data) error {
+	if p.exists(path) {
+		return nil
+	}
+	return p.render(path, name, d, false)
+}

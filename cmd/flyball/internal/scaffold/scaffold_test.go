@@ -1,0 +1,470 @@
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+// initOptions are those of a project that can be made without the go command.
+func initOptions() InitOptions {
+	return InitOptions{Domain: "example.com", Repo: "example.com/me/shop", Name: "shop", License: "apache2",
+		Runtime: RuntimeFlyball, SkipGoVersionCheck: true, SkipFetch: true}
+}
+
+func kind(name string) KindOptions { return KindOptions{Group: "shop", Version: "v1", Kind: name} }
+
+// newFolder returns a new project.
+func newFolder(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	if _, err := Init(t.Context(), folder, initOptions()); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// newKind returns a new project with the kind Order.
+func newKind(t *testing.T) string {
+	t.Helper()
+	folder := newFolder(t)
+	if _, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: kind("Order"), Resource: true}); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// tree returns the content of all files in a folder, and its folders.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			all[path] = "a folder"
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		all[path] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func write(t *testing.T, folder, path, content string) {
+	t.Helper()
+	name := filepath.Join(folder, path)
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, folder, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// replace replaces a text in a file, which must be there.
+func replace(t *testing.T, folder, path, old, new string) {
+	t.Helper()
+	content := read(t, folder, path)
+	if !strings.Contains(content, old) {
+		t.Fatalf("%s has no %q", path, old)
+	}
+	write(t, folder, path, strings.ReplaceAll(content, old, new))
+}
+
+// testUnchanged runs a command that must fail, with an error that has the text, and change nothing.
+func testUnchanged(t *testing.T, folder, want string, command func(context.Context) error) {
+	t.Helper()
+	before := tree(t, folder)
+	err := command(t.Context())
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is\n%v\nand does not contain\n%s", err, want)
+	}
+	after := tree(t, folder)
+	if !maps.Equal(before, after) {
+		for path := range after {
+			if before[path] != after[path] {
+				t.Errorf("%s has changed", path)
+			}
+		}
+		for path := range before {
+			if _, ok := after[path]; !ok {
+				t.Errorf("%s is gone", path)
+			}
+		}
+	}
+}
+
+func TestInitBadInput(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		files   map[string]string
+		options func(*InitOptions)
+		want    string
+	}{
+		{"a file", map[string]string{"main.go": "package main"}, nil, "the folder is not empty: it has main.go"},
+		{"a folder", map[string]string{"cmd/x.go": "package main"}, nil, "the folder is not empty: it has cmd"},
+		{"a project", map[string]string{"PROJECT": ""}, nil, "PROJECT exists already"},
+		{"a workflow that exists", map[string]string{".github/workflows/test.yml": ""}, nil, ".github/workflows/test.yml exists already"},
+		{"a domain", nil, func(o *InitOptions) { o.Domain = "Example.com" }, `--domain "Example.com" is invalid: a lowercase RFC 1123 subdomain must`},
+		{"no domain", nil, func(o *InitOptions) { o.Domain = "" }, `--domain "" is invalid`},
+		{"a name", nil, func(o *InitOptions) { o.Name = "my_shop" }, `--project-name "my_shop" is invalid: a lowercase RFC 1123 label must`},
+		{"a long name", nil, func(o *InitOptions) { o.Name = strings.Repeat("a", 64) }, "must be no more than 63"},
+		{"no repo", nil, func(o *InitOptions) { o.Repo = "" }, "--repo is required, the path of the Go module, such as github.com/me/shop"},
+		{"a repo", nil, func(o *InitOptions) { o.Repo = "/shop" }, "--repo is invalid: malformed import path"},
+		{"another repo", map[string]string{"go.mod": "module example.com/other\n"}, nil, "go.mod has the module example.com/other"},
+		{"go.mod without a module", map[string]string{"go.mod": "go 1.26\n"}, nil, "go.mod: there is no module line"},
+		{"go.mod with an error", map[string]string{"go.mod": "module example.com/me/shop\n\nrequire x\n"}, nil, "go.mod:3: "},
+		{"a license", nil, func(o *InitOptions) { o.License = "mit" }, `--license "mit" is invalid: it must be apache2 or none`},
+		{"an owner", nil, func(o *InitOptions) { o.Owner = "me */" }, "--owner must be a single line"},
+		{"a runtime", nil, func(o *InitOptions) { o.Runtime = "x" }, `--runtime "x" is invalid: it must be flyball or controller-runtime`},
+		{"no source", nil, func(o *InitOptions) { o.FlyballPath = "testdata" }, "--flyball-path testdata is not a folder with the module flyball.dev"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			folder := t.TempDir()
+			for path, content := range tt.files {
+				write(t, folder, path, content)
+			}
+			o := initOptions()
+			if tt.options != nil {
+				tt.options(&o)
+			}
+			testUnchanged(t, folder, tt.want, func(ctx context.Context) error {
+				_, err := Init(ctx, folder, o)
+				return err
+			})
+		})
+	}
+}
+
+// TestInitGoTooOld: the release of the go command in PATH is checked.
+func TestInitGoTooOld(t *testing.T) {
+	bin, folder := t.TempDir(), t.TempDir()
+	o := initOptions()
+	o.SkipGoVersionCheck = false
+	t.Setenv("PATH", bin)
+	init := func(ctx context.Context) error {
+		_, err := Init(ctx, folder, o)
+		return err
+	}
+	testUnchanged(t, folder, "go was not found: install Go 1.26.0 or later", init)
+	write(t, bin, "go", "#!/bin/sh\necho go1.21.13\n")
+	if err := os.Chmod(filepath.Join(bin, "go"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	testUnchanged(t, folder, "go is go1.21.13, which is too old: flyball.dev needs Go 1.26.0", init)
+	write(t, bin, "go", "#!/bin/sh\necho cannot >&2\nexit 1\n")
+	testUnchanged(t, folder, "cannot", init)
+}
+
+// TestInitFetchFails: what was written is removed if go mod tidy fails and the project does not
+// build.
+func TestInitFetchFails(t *testing.T) {
+	folder := t.TempDir()
+	write(t, folder, "go.mod", "module example.com/me/shop\n\ngo 1.26.0\n\nreplace k8s.io/api => ./missing\n")
+	o := initOptions()
+	o.SkipFetch = false
+	testUnchanged(t, folder, "go mod tidy failed", func(ctx context.Context) error {
+		_, err := Init(ctx, folder, o)
+		return err
+	})
+}
+
+// TestInitKeeps: a new repository may have a readme, a license and a module.
+func TestInitKeeps(t *testing.T) {
+	folder := t.TempDir()
+	files := map[string]string{"README.md": "mine", ".gitignore": "mine", "LICENSE": "mine", ".git/config": "mine"}
+	for path, content := range files {
+		write(t, folder, path, content)
+	}
+	write(t, folder, "go.mod", "module example.com/mine // kept\n\ngo 1.22\n\nrequire k8s.io/api v0.99.0\n")
+	o := initOptions()
+	o.Repo = ""
+	if _, err := Init(t.Context(), folder, o); err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range files {
+		if got := read(t, folder, path); got != content {
+			t.Errorf("%s is %q", path, got)
+		}
+	}
+	mod, err := modfile.Parse("go.mod", []byte(read(t, folder, "go.mod")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mod.Module.Mod.Path != "example.com/mine" || mod.Go.Version != minimumGo {
+		t.Errorf("module %s, go %s", mod.Module.Mod.Path, mod.Go.Version)
+	}
+	i := slices.IndexFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod.Path == "k8s.io/api" })
+	if i < 0 || mod.Require[i].Mod.Version != "v0.99.0" {
+		t.Error("a requirement has changed")
+	}
+	if project, err := LoadProject(folder); err != nil || project.Repo != "example.com/mine" {
+		t.Errorf("%+v, %v", project, err)
+	}
+}
+
+// TestVersions: the releases that projects require are those of this module.
+func TestVersions(t *testing.T) {
+	content, err := os.ReadFile("../../../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := modfile.Parse("go.mod", content, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mod.Go.Version != minimumGo {
+		t.Errorf("go.mod has go %s, and projects get %s", mod.Go.Version, minimumGo)
+	}
+}
+
+func TestCreateAPIBadInput(t *testing.T) {
+	no := false
+	order := func() APIOptions { return APIOptions{KindOptions: kind("Order"), Resource: true} }
+	for _, tt := range []struct {
+		name    string
+		files   map[string]string
+		options func(*APIOptions)
+		want    string
+	}{
+		{"it exists", nil, nil, "shop.example.com/v1 Order exists already, in api/v1/order_types.go"},
+		{"a group", nil, func(o *APIOptions) { o.Group = "Shop" }, `--group "Shop" is invalid: a lowercase RFC 1123 subdomain must`},
+		{"a long group", nil, func(o *APIOptions) { o.Group = strings.Repeat("a.", 125) + "a" }, "must be no more than 253"},
+		{"another group", nil, func(o *APIOptions) { o.Group = "other" }, "the project has the group shop.example.com, and its layout is for one group: change it with flyball edit --multigroup"},
+		{"no version", nil, func(o *APIOptions) { o.Version = "" }, "--version is required"},
+		{"a version", nil, func(o *APIOptions) { o.Version = "1" }, `--version "1" is invalid: it must be like v1, v1beta2 or v1alpha1`},
+		{"no kind", nil, func(o *APIOptions) { o.Kind = "" }, "--kind is required"},
+		{"a lower case kind", nil, func(o *APIOptions) { o.Kind = "item" }, `--kind "item" is invalid: it must begin with an upper case letter, such as Item`},
+		{"a kind with a hyphen", nil, func(o *APIOptions) { o.Kind = "My-item" }, `--kind "My-item" is invalid: it must be a Go identifier`},
+		{"a kind", nil, func(o *APIOptions) { o.Kind = "My_item" }, `--kind "My_item" is invalid: a DNS-1035 label must`},
+		{"a plural", nil, func(o *APIOptions) { o.Kind, o.Plural = "Item", "Items" }, `--plural "Items" is invalid: a DNS-1035 label must`},
+		{"nothing to do", nil, func(o *APIOptions) { o.Resource, o.Controller = false, &no }, "there is nothing to do"},
+		{"another scope", nil, func(o *APIOptions) { o.Version, o.ClusterScoped = "v2", true }, "must have the same scope: --namespaced=true"},
+		{"another plural", nil, func(o *APIOptions) { o.Version, o.Plural = "v2", "ordres" }, "must have the same plural: --plural=orders"},
+		{"an unknown kind", nil, func(o *APIOptions) { o.Kind, o.Resource = "Item", false }, "shop.example.com/v1 Item is neither a kind of this project nor of Kubernetes"},
+		{"a domain without a path", nil, func(o *APIOptions) { o.ExternalAPIDomain = "io" }, "need --external-api-path"},
+		{"an external type of its own", nil, func(o *APIOptions) { o.ExternalAPIPath = "example.com/x" }, "set --resource=false"},
+		{"an external path", nil, func(o *APIOptions) { o.ExternalAPIPath, o.Resource = "../x", false }, "--external-api-path is invalid"},
+		{"a file that exists", map[string]string{"internal/controller/item_controller.go": "package controller"},
+			func(o *APIOptions) { o.Kind = "Item" }, "internal/controller/item_controller.go exists already"},
+		{"a folder that is a file", map[string]string{"config/samples": "", "api": ""}, func(o *APIOptions) { o.Kind = "Item" }, "not a directory"},
+		{"a marker", map[string]string{"cmd/main.go": "package main\n"}, func(o *APIOptions) { o.Kind = "Item" },
+			"cmd/main.go: the comment // +kubebuilder:scaffold:imports is missing: put it back, or insert this where it was, and then the comment after it:\n\tshopv1 \"example.com/me/shop/api/v1\""},
+		{"broken Go", map[string]string{"cmd/main.go": "package main\n\nfunc {\n"}, func(o *APIOptions) { o.Kind = "Item" }, "cmd/main.go: the file has an error: 3:6"},
+		{"broken YAML", map[string]string{"config/rbac/kustomization.yaml": "resources: [\n"}, func(o *APIOptions) { o.Kind = "Item" }, "config/rbac/kustomization.yaml: yaml: line "},
+		{"generation fails", nil, func(o *APIOptions) {
+			o.Kind = "Item"
+			o.Generate = func(context.Context) error { return errors.New("types.go:7: no such marker") }
+		}, "types.go:7: no such marker"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			folder := newKind(t)
+			for path, content := range tt.files {
+				if err := os.RemoveAll(filepath.Join(folder, path)); err != nil {
+					t.Fatal(err)
+				}
+				write(t, folder, path, content)
+			}
+			o := order()
+			if tt.options != nil {
+				tt.options(&o)
+			}
+			testUnchanged(t, folder, tt.want, func(ctx context.Context) error {
+				_, err := CreateAPI(ctx, folder, o)
+				return err
+			})
+		})
+	}
+}
+
+func TestCreateWebhookBadInput(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		options WebhookOptions
+		want    string
+	}{
+		{"nothing", WebhookOptions{KindOptions: kind("Order")}, "at least one of --defaulting"},
+		{"no such kind", WebhookOptions{KindOptions: kind("Item"), Defaulting: true}, "is neither a kind of this project"},
+		{"a spoke without conversion", WebhookOptions{KindOptions: kind("Order"), Defaulting: true, Spoke: []string{"v2"}}, "--spoke needs --conversion"},
+		{"conversion without a spoke", WebhookOptions{KindOptions: kind("Order"), Conversion: true}, "the project has no other version of"},
+		{"no such spoke", WebhookOptions{KindOptions: kind("Order"), Conversion: true, Spoke: []string{"v2"}}, "--spoke v2: the project has no other version beside"},
+		{"conversion of another's kind", WebhookOptions{KindOptions: KindOptions{Group: "apps", Version: "v1", Kind: "Deployment"}, Conversion: true,
+			Spoke: []string{"v2"}}, "--conversion is for kinds of this project"},
+		{"a path", WebhookOptions{KindOptions: kind("Order"), Defaulting: true, DefaultingPath: "x"}, `--defaulting-path "x" is invalid`},
+		{"a path without a webhook", WebhookOptions{KindOptions: kind("Order"), Defaulting: true, ValidationPath: "/x"}, "--validation-path needs"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			folder := newKind(t)
+			testUnchanged(t, folder, tt.want, func(ctx context.Context) error {
+				_, err := CreateWebhook(ctx, folder, tt.options)
+				return err
+			})
+		})
+	}
+	t.Run("they exist", func(t *testing.T) {
+		folder := newKind(t)
+		o := WebhookOptions{KindOptions: kind("Order"), Defaulting: true}
+		if _, err := CreateWebhook(t.Context(), folder, o); err != nil {
+			t.Fatal(err)
+		}
+		testUnchanged(t, folder, "has webhooks already, in internal/webhook/v1/order_webhook.go", func(ctx context.Context) error {
+			_, err := CreateWebhook(ctx, folder, o)
+			return err
+		})
+	})
+}
+
+func TestEditBadInput(t *testing.T) {
+	folder := newKind(t)
+	yes, no := true, false
+	testUnchanged(t, folder, "there is nothing to do", func(ctx context.Context) error {
+		_, err := Edit(ctx, folder, EditOptions{})
+		return err
+	})
+	if _, err := Edit(t.Context(), folder, EditOptions{MultiGroup: &yes}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: KindOptions{Group: "other", Version: "v1", Kind: "Item"}, Resource: true}); err != nil {
+		t.Fatal(err)
+	}
+	testUnchanged(t, folder, "the project has several groups, shop.example.com, other.example.com", func(ctx context.Context) error {
+		_, err := Edit(ctx, folder, EditOptions{MultiGroup: &no})
+		return err
+	})
+}
+
+// TestUsersChangesAreKept: code that a user has written stays, wherever it is.
+func TestUsersChangesAreKept(t *testing.T) {
+	folder := newKind(t)
+	replace(t, folder, "cmd/main.go", "\t// +kubebuilder:scaffold:builder\n", "\tmine()\n\t// +kubebuilder:scaffold:builder\n\tandMine()\n")
+	replace(t, folder, "config/default/kustomization.yaml", "#- ../prometheus", "- ../prometheus # mine")
+	replace(t, folder, "config/rbac/kustomization.yaml", "- role.yaml", "  - role.yaml # mine")
+	replace(t, folder, "config/rbac/kustomization.yaml", "\n- ", "\n  - ")
+	replace(t, folder, "PROJECT", "version: \"3\"", "version: '3'")
+	if _, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: kind("Item"), Resource: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: kind("Item"), Defaulting: true}); err != nil {
+		t.Fatal(err)
+	}
+	for path, texts := range map[string][]string{
+		"cmd/main.go": {"\tmine()\n", "\tandMine()\n", "&controller.OrderReconciler{", "&controller.ItemReconciler{",
+			"webhookshopv1.SetupItemWebhookWithManager(mgr)"},
+		"config/default/kustomization.yaml": {"- ../prometheus # mine\n", "- ../crd\n", "- ../webhook\n", "- path: manager_webhook_patch.yaml\n  target:\n    kind: Deployment\n"},
+		"config/rbac/kustomization.yaml":    {"  - role.yaml # mine\n", "  - item_viewer_role.yaml\n"},
+	} {
+		for _, text := range texts {
+			if n := strings.Count(read(t, folder, path), text); n != 1 {
+				t.Errorf("%s has %q %d times:\n%s", path, text, n, read(t, folder, path))
+			}
+		}
+	}
+}
+
+// TestForce: a kind that exists is written anew, and registered once.
+func TestForce(t *testing.T) {
+	folder := newKind(t)
+	write(t, folder, "api/v1/order_types.go", "package v1\n")
+	main := read(t, folder, "cmd/main.go")
+	o := APIOptions{KindOptions: kind("Order"), Resource: true}
+	o.Force = true
+	if _, err := CreateAPI(t.Context(), folder, o); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(read(t, folder, "api/v1/order_types.go"), "type OrderSpec struct") {
+		t.Error("the type is not written anew")
+	}
+	if read(t, folder, "cmd/main.go") != main {
+		t.Error("cmd/main.go has changed")
+	}
+	if project, err := LoadProject(folder); err != nil || len(project.Resources) != 1 {
+		t.Errorf("%+v, %v", project, err)
+	}
+}
+
+// TestSecondVersion: the first version is stored, and the kind keeps its one controller.
+func TestSecondVersion(t *testing.T) {
+	folder := newKind(t)
+	o := APIOptions{KindOptions: kind("Order"), Resource: true}
+	o.Version = "v2"
+	changes, err := CreateAPI(t.Context(), folder, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(changes.Created, func(p string) bool { return strings.HasPrefix(p, "internal/") }) {
+		t.Errorf("created %q", changes.Created)
+	}
+	const marker = "// +kubebuilder:storageversion"
+	if !strings.Contains(read(t, folder, "api/v1/order_types.go"), marker) || strings.Contains(read(t, folder, "api/v2/order_types.go"), marker) {
+		t.Error("not the first version, or both, are stored")
+	}
+	yes := true
+	o.Version, o.Controller = "v3", &yes
+	testUnchanged(t, folder, "has a controller already, in internal/controller/order_controller.go", func(ctx context.Context) error {
+		_, err := CreateAPI(ctx, folder, o)
+		return err
+	})
+}
+
+// TestConversionLater: conversion, and then another spoke, are added to a kind with webhooks, without a
+// change of their code.
+func TestConversionLater(t *testing.T) {
+	folder := newKind(t)
+	for _, version := range []string{"v2", "v3"} {
+		o := APIOptions{KindOptions: kind("Order"), Resource: true}
+		o.Version = version
+		if _, err := CreateAPI(t.Context(), folder, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := CreateWebhook(t.Context(), folder, WebhookOptions{KindOptions: kind("Order"), Defaulting: true}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, folder, "internal/webhook/v1/order_webhook.go", "package v1 // mine\n")
+	for _, spoke := range []string{"v2", "v3"} {
+		o := WebhookOptions{KindOptions: kind("Order"), Conversion: true, Spoke: []string{spoke}}
+		if _, err := CreateWebhook(t.Context(), folder, o); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(read(t, folder, "api/"+spoke+"/order_conversion.go"), "ConvertTo(hub conversion.Hub)") {
+			t.Errorf("%s is not converted", spoke)
+		}
+		testUnchanged(t, folder, "has webhooks already", func(ctx context.Context) error {
+			_, err := CreateWebhook(ctx, folder, o)
+			return err
+		})
+	}
+	if got := read(t, folder, "internal/webhook/v1/order_webhook.go"); got != "package v1 // mine\n" {
+		t.Errorf("the webhooks are\n%s", got)
+	}
+	project, err := LoadProject(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := project.Resources[0].Webhooks; !w.Defaulting || !w.Conversion || !slices.Equal(w.Spoke, []string{"v2", "v3"}) {
+		t.Errorf("%+v", w)
+	}
+}

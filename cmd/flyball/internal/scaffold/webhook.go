@@ -1,0 +1,261 @@
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	gopath "path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// WebhookOptions are the options of CreateWebhook.
+type WebhookOptions struct {
+	KindOptions
+	// Defaulting, Validation and Conversion say which webhooks are written.
+	Defaulting, Validation, Conversion bool
+	// Spoke are the versions that are converted to and from the version of the kind.
+	Spoke []string
+	// DefaultingPath and ValidationPath replace the paths that the webhooks are served at.
+	DefaultingPath, ValidationPath string
+}
+
+// CreateWebhook adds webhooks of a kind to the project in a folder.
+func CreateWebhook(ctx context.Context, folder string, o WebhookOptions) (*Changes, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	project, err := LoadProject(folder)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.resource(project, false)
+	if err != nil {
+		return nil, err
+	}
+	if existing := project.find(r.Group, r.Domain, r.Version, r.Kind); existing != nil {
+		r = existing
+	} else {
+		project.Resources = append(project.Resources, r)
+	}
+	// Conversion does not need a change of the code of other webhooks.
+	extend := r.Webhooks != nil && !o.Force && o.Conversion && !o.Defaulting && !o.Validation
+	existError := fmt.Errorf("%s has webhooks already, in %s: add the others there, or write it anew with --force",
+		r.gvk(), webhookFile(project, r))
+	switch {
+	case extend:
+		r.Webhooks.Conversion = true
+	case r.Webhooks != nil && !o.Force:
+		return nil, existError
+	default:
+		r.Webhooks = &Webhooks{Defaulting: o.Defaulting, Validation: o.Validation, Conversion: o.Conversion,
+			DefaultingPath: o.DefaultingPath, ValidationPath: o.ValidationPath, Version: "v1"}
+	}
+	spokes, err := o.spokes(project, r)
+	if err != nil {
+		return nil, err
+	}
+	if extend && len(spokes) == 0 {
+		return nil, existError
+	}
+	return apply(ctx, folder, project, o.KindOptions, func(p *plan, d data) error {
+		d.Resource = r
+		if !extend {
+			if err := renderWebhook(p, d, o.Force); err != nil {
+				return err
+			}
+		}
+		if len(spokes) > 0 {
+			if err := renderConversion(p, d, spokes, o.Force); err != nil {
+				return err
+			}
+		}
+		if err := renderSuite(p, d, spokes); err != nil {
+			return err
+		}
+		return renderWebhookConfig(p, d)
+	})
+}
+
+// check checks the options by themselves.
+func (o *WebhookOptions) check() error {
+	switch {
+	case !o.Defaulting && !o.Validation && !o.Conversion:
+		return errors.New("at least one of --defaulting, --programmatic-validation and --conversion is required")
+	case len(o.Spoke) > 0 && !o.Conversion:
+		return errors.New("--spoke needs --conversion")
+	case o.DefaultingPath != "" && !o.Defaulting:
+		return errors.New("--defaulting-path needs --defaulting")
+	case o.ValidationPath != "" && !o.Validation:
+		return errors.New("--validation-path needs --programmatic-validation")
+	}
+	for _, path := range []struct{ flag, value string }{{"defaulting-path", o.DefaultingPath}, {"validation-path", o.ValidationPath}} {
+		if path.value != "" && (!strings.HasPrefix(path.value, "/") || strings.ContainsAny(path.value, " ,\"?#;")) {
+			return fmt.Errorf("--%s %q is invalid: it must be a path, such as /default-widgets", path.flag, path.value)
+		}
+	}
+	return nil
+}
+
+// spokes returns the resources of the spokes.
+func (o *WebhookOptions) spokes(project *Project, hub *Resource) ([]*Resource, error) {
+	if !o.Conversion {
+		return nil, nil
+	}
+	if hub.API == nil {
+		return nil, fmt.Errorf("--conversion is for kinds of this project: the type of %s is not part of it", hub.gvk())
+	}
+	var versions []string
+	var all []*Resource
+	for _, v := range project.versionsOf(hub) {
+		if v.API != nil && v.Version != hub.Version {
+			versions = append(versions, v.Version)
+		}
+	}
+	if len(o.Spoke) == 0 {
+		return nil, fmt.Errorf("--conversion needs --spoke, the other versions: the project has %s of %s", list(versions), hub.gvk())
+	}
+	for _, version := range o.Spoke {
+		if !slices.Contains(versions, version) {
+			return nil, fmt.Errorf("--spoke %s: the project has %s beside %s; create the version with flyball create api first",
+				version, list(versions), hub.gvk())
+		}
+		if slices.Contains(hub.Webhooks.Spoke, version) {
+			continue
+		}
+		hub.Webhooks.Spoke = append(hub.Webhooks.Spoke, version)
+		all = append(all, project.find(hub.Group, hub.Domain, version, hub.Kind))
+	}
+	return all, nil
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "no other version"
+	}
+	return strings.Join(names, ", ")
+}
+
+func webhookFolder(p *Project, r *Resource) string {
+	if p.MultiGroup && r.Group != "" {
+		return gopath.Join("internal/webhook", r.Group, r.Version)
+	}
+	return gopath.Join("internal/webhook", r.Version)
+}
+
+func webhookFile(p *Project, r *Resource) string {
+	return gopath.Join(webhookFolder(p, r), strings.ToLower(r.Kind)+"_webhook.go")
+}
+
+// WebhookPackage returns the name of the package of the webhooks.
+func (d data) WebhookPackage() string { return d.Resource.Version }
+
+// DefaultingPath returns the path of the defaulting webhook.
+func (d data) DefaultingPath() string {
+	if path := d.Webhooks.DefaultingPath; path != "" {
+		return path
+	}
+	return d.WebhookPath("mutate")
+}
+
+// ValidationPath returns the path of the validating webhook.
+func (d data) ValidationPath() string {
+	if path := d.Webhooks.ValidationPath; path != "" {
+		return path
+	}
+	return d.WebhookPath("validate")
+}
+
+// renderWebhook adds the code of webhooks to a plan.
+func renderWebhook(p *plan, d data, force bool) error {
+	r, file := d.Resource, webhookFile(d.Project, d.Resource)
+	if err := p.render(file, "webhook/webhook.go.tmpl", d, force); err != nil {
+		return err
+	}
+	if r.API != nil || r.Webhooks.Defaulting || r.Webhooks.Validation {
+		if err := p.render(strings.TrimSuffix(file, ".go")+"_test.go", "webhook/webhook_test.go.tmpl", d, force); err != nil {
+			return err
+		}
+	}
+	name := "webhook" + r.alias()
+	return errors.Join(
+		p.insertGo("cmd/main.go", "imports", fmt.Sprintf("\t%s %q\n", name, gopath.Join(d.Repo, webhookFolder(d.Project, r)))),
+		p.insertGo("cmd/main.go", "builder", fmt.Sprintf(`	if os.Getenv("ENABLE_WEBHOOKS") != "false" {
+		if err := %s.Setup%sWebhookWithManager(mgr); err != nil {
+			setupLog.Error(err, "cannot create the webhook", "webhook", %s)
+			os.Exit(1)
+		}
+	}
+`, name, r.Kind, strconv.Quote(r.Kind))),
+	)
+}
+
+// renderSuite adds what the tests of the webhooks of the project's own kinds have in common to a
+// plan.
+func renderSuite(p *plan, d data, spokes []*Resource) error {
+	if d.API == nil {
+		return nil
+	}
+	folder := webhookFolder(d.Project, d.Resource)
+	suite := folder + "/webhook_suite_test.go"
+	d.Root = root(folder)
+	if err := p.renderMissing(suite, "webhook/webhook_suite_test.go.tmpl", d); err != nil {
+		return err
+	}
+	for _, v := range append([]*Resource{d.Resource}, spokes...) {
+		if err := errors.Join(
+			p.insertGo(suite, "imports", fmt.Sprintf("\t%s %q\n", v.alias(), v.Path)),
+			p.insertGo(suite, "scheme", fmt.Sprintf("\tutilruntime.Must(%s.AddToScheme(scheme))\n", v.alias())),
+		); err != nil {
+			return err
+		}
+	}
+	return p.insertGo(suite, "webhook", fmt.Sprintf("\t\tSetup%sWebhookWithManager,\n", d.Kind))
+}
+
+// renderConversion adds the conversions of a kind to a plan. The hub may exist.
+func renderConversion(p *plan, d data, spokes []*Resource, force bool) error {
+	file := strings.ToLower(d.Resource.Kind) + "_conversion.go"
+	if err := p.renderMissing(gopath.Join(apiFolder(d.Project, d.Resource), file), "api/hub.go.tmpl", d); err != nil {
+		return err
+	}
+	d.Hub = d.Resource
+	for _, d.Spoke = range spokes {
+		if err := p.render(gopath.Join(apiFolder(d.Project, d.Spoke), file), "api/spoke.go.tmpl", d, force); err != nil {
+			return err
+		}
+	}
+	patch := fmt.Sprintf("webhook_in_%s.yaml", rolePrefix(d.Project, &Resource{Group: d.Resource.Group, Kind: d.Resource.plural()}))
+	if err := p.renderMissing("config/crd/patches/"+patch, "config/crd/webhook_patch.yaml.tmpl", d); err != nil {
+		return err
+	}
+	return errors.Join(
+		p.insertItem("config/crd/kustomization.yaml", "crdkustomizewebhookpatch", "patches", "path: patches/"+patch),
+		p.insertItem("config/crd/kustomization.yaml", "", "configurations", "kustomizeconfig.yaml"),
+	)
+}
+
+// renderWebhookConfig adds the manifests that webhooks need in a cluster to a plan.
+func renderWebhookConfig(p *plan, d data) error {
+	for _, name := range []string{"webhook/kustomization", "webhook/kustomizeconfig", "webhook/service",
+		"certmanager/kustomization", "certmanager/kustomizeconfig", "certmanager/issuer", "certmanager/certificate-webhook",
+		"network-policy/allow-webhook-traffic", "default/manager_webhook_patch", "default/webhook_replacements"} {
+		if err := p.renderMissing("config/"+name+".yaml", "config/"+name+".yaml.tmpl", d); err != nil {
+			return err
+		}
+	}
+	if d.Webhooks.Defaulting || d.Webhooks.Validation {
+		if err := p.insertItem("config/webhook/kustomization.yaml", "", "resources", "manifests.yaml"); err != nil {
+			return err
+		}
+	}
+	const overlay = "config/default/kustomization.yaml"
+	return errors.Join(
+		p.insertItem("config/network-policy/kustomization.yaml", "", "resources", "allow-webhook-traffic.yaml"),
+		p.insertItem(overlay, "", "resources", "../webhook"),
+		p.insertItem(overlay, "", "resources", "../certmanager"),
+		p.insertItem(overlay, "", "patches", "path: manager_webhook_patch.yaml\ntarget:\n  kind: Deployment"),
+		p.insertItem(overlay, "", "replacements", "path: webhook_replacements.yaml"),
+	)
+}
