@@ -17,6 +17,7 @@ import (
 	v1 "flyball.dev/examples/versions/api/v1"
 	"flyball.dev/examples/versions/api/v1alpha1"
 	"flyball.dev/examples/versions/api/v1beta1"
+	"flyball.dev/examples/versions/internal/controller"
 )
 
 // PageSize is the size of the pages of the migration in the tour, so that there are several.
@@ -41,6 +42,7 @@ func Steps(shared *example.World) []example.Step {
 		step("the host cannot be changed, in no version", w.immutable),
 		step("old versions have their own columns, and v1alpha1 has a warning", w.oldVersion),
 		step("a watch of v1alpha1 gets converted events", w.watched),
+		step("a ConfigMap is deleted: created again; one of somebody else is left alone", w.configMaps),
 		step("the operator is stopped: v1 can be read, v1alpha1 cannot, and no spec can be changed", w.stopped),
 		step("it starts again, as if in the middle of a migration, and ends it", w.restarted),
 		step("v1alpha1 is removed from the definition: no object is lost", w.removed),
@@ -94,12 +96,17 @@ func (w *world) read(ctx context.Context, name string, want specs) error {
 	return nil
 }
 
-// ready waits until the controller has configured the proxy, of its newest generation.
+// ready waits until the controller has configured a Proxy, of its newest generation.
 func (w *world) ready(ctx context.Context, name string) error {
+	return w.condition(ctx, name, metav1.ConditionTrue, controller.ReasonConfigured)
+}
+
+// condition waits until Ready has that status and reason, of the newest generation.
+func (w *world) condition(ctx context.Context, name string, status metav1.ConditionStatus, reason string) error {
 	return await.Object(ctx, w.Client, &v1.Proxy{ObjectMeta: named(name)}, func(p *v1.Proxy) string {
 		c := meta.FindStatusCondition(p.Status.Conditions, v1.ConditionReady)
-		if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != p.Generation {
-			return fmt.Sprintf("the Proxy %s is not ready: %+v", name, c)
+		if c == nil || c.Status != status || c.Reason != reason || c.ObservedGeneration != p.Generation {
+			return fmt.Sprintf("Ready of the Proxy %s is %+v, want %s because of %s", name, c, status, reason)
 		}
 		return ""
 	})

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,10 +20,12 @@ import (
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/metrics"
+	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	v1 "flyball.dev/examples/versions/api/v1"
 	"flyball.dev/examples/versions/api/v1alpha1"
 	"flyball.dev/examples/versions/api/v1beta1"
+	"flyball.dev/examples/versions/internal/controller"
 )
 
 // patch merges a patch into an object, in the version of the object.
@@ -105,6 +109,7 @@ func defaulted() (n float64, err error) {
 	return n, err
 }
 
+// lossless creates a Proxy with retries, and changes other fields in both older versions.
 func (w *world) lossless(ctx context.Context) error {
 	const name = "lossless"
 	want := specsOf("lossless.example.com", 80, 100, "RoundRobin", 7)
@@ -141,6 +146,8 @@ func (w *world) lossless(ctx context.Context) error {
 	return nil
 }
 
+// removedValue creates a Proxy with a balancing that v1 does not have, and changes it in v1: first
+// something else, and then the balancing.
 func (w *world) removedValue(ctx context.Context) error {
 	const name = "random"
 	proxy := &v1beta1.Proxy{ObjectMeta: named(name), Spec: v1beta1.ProxySpec{Host: "random.example.com", Balancing: "Random"}}
@@ -209,6 +216,7 @@ func refused(err error, texts ...string) error {
 	return nil
 }
 
+// invalid creates invalid Proxies in all versions, and changes one that was invalid before.
 func (w *world) invalid(ctx context.Context) error {
 	alpha := &v1alpha1.Proxy{ObjectMeta: named("invalid"), Spec: v1alpha1.ProxySpec{Target: "Bad_Host:0", Connections: new(int32(-1))}}
 	err := w.Client.Create(ctx, alpha)
@@ -304,6 +312,7 @@ func (w *world) get(ctx context.Context, c client.Client, into client.Object) er
 	return c.Get(ctx, client.ObjectKey{Namespace: example.Namespace, Name: "in-v1"}, into)
 }
 
+// watched creates a Proxy in v1 and waits for its event in v1alpha1.
 func (w *world) watched(ctx context.Context) error {
 	list := &v1alpha1.ProxyList{}
 	if err := w.list(ctx, list); err != nil {
@@ -340,4 +349,45 @@ func (w *world) watched(ctx context.Context) error {
 			return errors.New("there was no event")
 		}
 	}
+}
+
+// configMaps deletes the ConfigMap of a Proxy, and has another one whose name is taken.
+func (w *world) configMaps(ctx context.Context) error {
+	cm := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: example.Namespace, Name: "in-v1alpha1-proxy"}
+	if err := w.Client.Get(ctx, key, cm); err != nil {
+		return err
+	}
+	if err := w.Client.Delete(ctx, cm); err != nil {
+		return err
+	}
+	if err := await.Until(ctx, w.Client, &corev1.ConfigMapList{}, func(all []*corev1.ConfigMap) string {
+		for _, again := range all {
+			if again.Name == cm.Name && again.UID != cm.UID && maps.Equal(again.Data, cm.Data) {
+				return ""
+			}
+		}
+		return "the ConfigMap was not created again"
+	}, client.InNamespace(example.Namespace)); err != nil {
+		return err
+	}
+	theirs := &corev1.ConfigMap{ObjectMeta: named("theirs-proxy")}
+	if err := w.Client.Create(ctx, theirs); err != nil {
+		return err
+	}
+	proxy := &v1beta1.Proxy{ObjectMeta: named("theirs"), Spec: v1beta1.ProxySpec{Host: "theirs.example.com"}}
+	if err := w.Client.Create(ctx, proxy); err != nil {
+		return err
+	}
+	if err := w.condition(ctx, "theirs", metav1.ConditionFalse, controller.ReasonNameTaken); err != nil {
+		return err
+	}
+	before := theirs.ResourceVersion
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); err != nil {
+		return err
+	}
+	if theirs.ResourceVersion != before {
+		return errors.New("the ConfigMap of somebody else was changed")
+	}
+	return nil
 }

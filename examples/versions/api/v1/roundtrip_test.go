@@ -1,5 +1,4 @@
-// Package api_test checks the conversions between all versions of the API together.
-package api_test
+package v1_test
 
 import (
 	"encoding/json"
