@@ -28,8 +28,11 @@ import (
 // old is the number of Proxies of the first release. They are more than a page.
 const old = 5
 
-// legacy is the name of a Proxy of the first release that has become invalid since.
-const legacy = "legacy"
+// Proxies of the first release with a special name.
+const (
+	legacy  = "legacy"  // has become invalid since
+	leaving = "leaving" // is being deleted, so that the controller never writes it
+)
 
 // firstRelease replaces the definition by that of the first release, and creates Proxies.
 func (w *world) firstRelease(ctx context.Context) error {
@@ -64,7 +67,15 @@ func (w *world) firstRelease(ctx context.Context) error {
 		}
 	}
 	invalid := &v1alpha1.Proxy{ObjectMeta: named(legacy), Spec: v1alpha1.ProxySpec{Target: "Legacy_Host:8080"}}
-	return w.Client.Create(ctx, invalid)
+	if err := w.Client.Create(ctx, invalid); err != nil {
+		return err
+	}
+	deleted := &v1alpha1.Proxy{ObjectMeta: named(leaving), Spec: v1alpha1.ProxySpec{Target: "leaving.example.com:8080"}}
+	deleted.Finalizers = []string{"net.example.com/tour"}
+	if err := w.Client.Create(ctx, deleted); err != nil {
+		return err
+	}
+	return w.Client.Delete(ctx, deleted)
 }
 
 // current reads the definition.
@@ -113,8 +124,8 @@ func (w *world) unconverted(ctx context.Context) error {
 	if err := w.list(ctx, list); err != nil {
 		return err
 	}
-	if len(list.Items) != old+1 {
-		return fmt.Errorf("there are %d Proxies in v1alpha1, want %d", len(list.Items), old+1)
+	if len(list.Items) != old+2 {
+		return fmt.Errorf("there are %d Proxies in v1alpha1, want %d", len(list.Items), old+2)
 	}
 	return unconvertible(w.list(ctx, &v1.ProxyList{}))
 }
@@ -166,8 +177,10 @@ func (w *world) migrated(ctx context.Context) (err error) {
 		return err
 	}
 	for _, proxy := range before.Items {
-		if err := w.ready(ctx, proxy.Name); err != nil {
-			return err
+		if proxy.Name != leaving {
+			if err := w.ready(ctx, proxy.Name); err != nil {
+				return err
+			}
 		}
 		now := &v1.Proxy{}
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(&proxy), now); err != nil {
@@ -201,7 +214,7 @@ func (w *world) idempotent(ctx context.Context) error {
 			return err
 		}
 		if before != nil && !slices.Equal(before, after) {
-			return errors.New("Proxies were written again")
+			return errors.New("some Proxies were written again")
 		}
 		before = after
 	}
@@ -241,8 +254,8 @@ func (w *world) resourceVersions(ctx context.Context) ([]string, error) {
 	return versions, err
 }
 
-// stopped stops the operator. That v1 can be read shows that everything is stored in it: nothing
-// needs to be converted. What the API server has converted before, it may still have in its cache.
+// stopped stops the operator. In v1, nothing needs to be converted. What the API server has
+// converted before, it may still have in its cache, so an object is changed before it is read.
 func (w *world) stopped(ctx context.Context) error {
 	if _, err := w.idle(ctx); err != nil {
 		return err
@@ -291,11 +304,13 @@ func (w *world) restarted(ctx context.Context) error {
 	}
 	after, err := w.idle(ctx)
 	if err == nil && !slices.Equal(before, after) {
-		err = errors.New("Proxies were written again")
+		err = errors.New("some Proxies were written again")
 	}
 	return err
 }
 
+// removed removes v1alpha1. The API server would not read what is stored in a version that the
+// definition does not have.
 func (w *world) removed(ctx context.Context) error {
 	before, err := w.resourceVersions(ctx)
 	if err != nil {
