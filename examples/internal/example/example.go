@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/log"
@@ -72,7 +73,9 @@ func (e *Example) Run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	switch {
 	case f.tour:
-		log.SetLogger(logr.New(log.NullLogSink{}))
+		nothing := logr.New(log.NullLogSink{})
+		log.SetLogger(nothing)
+		klog.SetLogger(nothing) // of the control plane
 		return e.runTour(ctx, out)
 	case f.kubeconfig != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
 		f.logger = zap.New(zap.UseFlagOptions(&f.zap))

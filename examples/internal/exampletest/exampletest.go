@@ -6,14 +6,19 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
 	"flyball.dev/controlplane"
 	"flyball.dev/ctrl/metrics"
+	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 )
 
@@ -118,6 +123,9 @@ func OnCluster(t *testing.T, e *example.Example, check func(context.Context, *ex
 		t.Fatal(err)
 	}
 	args := []string{"--kubeconfig", file, "--leader-elect", "--zap-log-level", "error"}
+	if e.Webhooks != nil {
+		args = append(args, "--webhook-port", freePort(t))
+	}
 	if _, err := fs.Stat(e.Config, "crd"); err == nil {
 		err := e.Run(t.Context(), args, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "config/crd/bases first") {
@@ -132,7 +140,9 @@ func OnCluster(t *testing.T, e *example.Example, check func(context.Context, *ex
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx, args, io.Discard) }()
-	if _, err := w.CreateSamples(ctx); err != nil {
+	if err := webhooksInstalled(ctx, e, w); err != nil {
+		t.Error(err)
+	} else if _, err := w.CreateSamples(ctx); err != nil {
 		t.Error(err)
 	} else if err := check(ctx, w); err != nil {
 		t.Error(err)
@@ -141,4 +151,34 @@ func OnCluster(t *testing.T, e *example.Example, check func(context.Context, *ex
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// freePort returns a port that is free for now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// webhooksInstalled waits until the operator has installed its webhooks, if the example has any. The
+// API server converts nothing before.
+func webhooksInstalled(ctx context.Context, e *example.Example, w *example.World) error {
+	if e.Webhooks == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
+	return await.Until(ctx, w.Client, &admissionregistrationv1.MutatingWebhookConfigurationList{},
+		func(all []*admissionregistrationv1.MutatingWebhookConfiguration) string {
+			for _, configuration := range all {
+				if strings.HasPrefix(configuration.Name, e.Name+"-") {
+					return ""
+				}
+			}
+			return "the webhooks of the operator are not installed"
+		})
 }

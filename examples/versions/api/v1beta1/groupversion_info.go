@@ -1,0 +1,22 @@
+// Package v1beta1 is the API of the versions example, version v1beta1 of the group net.example.com:
+// a spoke.
+// +kubebuilder:object:generate=true
+// +groupName=net.example.com
+package v1beta1
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flyball.dev/ctrl/scheme"
+)
+
+var (
+	// GroupVersion is the group and version of the kinds in this package.
+	GroupVersion = schema.GroupVersion{Group: "net.example.com", Version: "v1beta1"}
+
+	// SchemeBuilder collects the kinds in this package.
+	SchemeBuilder = &scheme.Builder{GroupVersion: GroupVersion}
+
+	// AddToScheme adds the kinds in this package to a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)
