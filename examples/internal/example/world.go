@@ -13,6 +13,7 @@ import (
 	"flyball.dev/ctrl"
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/log"
+	"flyball.dev/examples/internal/reconciles"
 )
 
 // World is a control plane with the kinds of an example, and the operators that run on it. Its
@@ -23,6 +24,8 @@ type World struct {
 	// Client is an administrator's, without a cache. It knows the kinds of client-go and of the
 	// example, and CustomResourceDefinitions.
 	Client client.WithWatch
+	// Reconciles has the reconciles of all operators that were started.
+	Reconciles *reconciles.Recorder
 
 	example   *Example
 	account   *rest.Config // with which operators run
@@ -40,7 +43,7 @@ func NewWorld(ctx context.Context, e *Example, cfg *rest.Config) (*World, error)
 		return nil, err
 	}
 	account, err := e.asServiceAccount(ctx, c, cfg)
-	return &World{Config: cfg, Client: c, example: e, account: account}, err
+	return &World{Config: cfg, Client: c, Reconciles: reconciles.NewRecorder(), example: e, account: account}, err
 }
 
 // CreateSamples creates the samples of the example and returns them.
@@ -73,6 +76,7 @@ func (w *World) StartReplica(changes ...func(*ctrl.Options)) (*Operator, error) 
 	var changed error
 	defaults := func(o *ctrl.Options) {
 		o.LeaderElectionNamespace = Namespace
+		o.Controller.TracerProvider = w.Reconciles.Provider()
 		lease, renew, retry := 4*time.Second, 3*time.Second, 50*time.Millisecond
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &lease, &renew, &retry
 		changed = w.example.onLoopback(o)
