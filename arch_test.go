@@ -51,8 +51,13 @@ var may = []struct {
 
 	{path: "controllers", imports: []string{"ctrl", "controllers", "internal/quota"}},
 	{path: "controlplane", imports: []string{"storage", "apiserver", "controllers", "ctrl"}},
-	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal"}},
+	{path: "cmd", imports: []string{"controlplane", "controllers", "ctrl/log", "internal", "vet"}},
+	{path: "cmd/flyball/internal/generate", imports: []string{"cmd/flyball/internal/testproject"}},
+	{path: "cmd/flyball/internal/watch"},
+	{path: "cmd/flyball/internal/testproject"},
+	{path: "cmd/flyball/internal/dev", imports: []string{"apiserver/auditlog", "cmd/flyball/internal", "controlplane", "ctrl/client", "internal/kubeconfig"}},
 	{path: "examples", imports: []string{"ctrl", "controlplane", "examples", "internal"}},
+	{path: "vet", outside: []string{"golang.org/x/tools"}},
 	{path: "internal", imports: []string{"internal"}},
 	{path: "internal/apiserverflags", imports: []string{"apiserver/authn", "apiserver/serviceaccount", "controlplane"}},
 }
@@ -82,7 +87,7 @@ client/fake/internal/converters:
 client/interceptor: client
 cluster: cache client client/apiutil internal/recorder log recorder
 config: internal/cause
-controller: client config controller/priorityqueue internal/cause internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
+controller: client config controller/priorityqueue internal/cause internal/development internal/names internal/overlay internal/queue internal/reflectutil log manager metrics reconcile source
 controller/controllertest: reconcile
 controller/controllerutil: client client/apiutil
 controller/priorityqueue: internal/queue reconcile
@@ -95,6 +100,7 @@ handler: client event internal/cause internal/queue internal/reflectutil log rec
 healthz: log
 internal/aliasvar:
 internal/cause: internal/reflectutil
+internal/development: cache/cacheapi client config internal/objectdiff metrics
 internal/fakeapi:
 internal/httpserver:
 internal/inprocess:
@@ -112,7 +118,7 @@ leaderelection: recorder
 leaderelection/fake: leaderelection recorder
 log: internal/aliasvar
 log/zap:
-manager: cache client cluster config healthz internal/httpserver internal/names leaderelection log metrics/server webhook webhook/conversion internal/inprocess
+manager: cache client cluster config healthz internal/development internal/httpserver internal/inprocess internal/names leaderelection log metrics/server webhook webhook/conversion
 manager/signals:
 metrics: internal/aliasvar
 metrics/filters: metrics/server

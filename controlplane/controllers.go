@@ -48,11 +48,16 @@ func newControllerManager(logger logr.Logger, o controllers.Options) (*controlle
 	return &controllerManager{names: names, logger: logger, done: make(chan struct{}), failed: map[string]error{}}, nil
 }
 
+// userAgent is that of the controllers, and so the field manager of what they write: not the name of
+// this process, which is also that of the operator in it.
+const userAgent = "kube-controller-manager"
+
 // start starts the controllers and returns without waiting for their caches.
 func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error {
 	skipNames := true // several control planes may run in one process
 	cfg = rest.CopyConfig(cfg)
 	cfg.WarningHandler = rest.NoWarnings{} // controllers use deprecated kinds, such as Endpoints
+	cfg.UserAgent = userAgent
 	mgr, err := manager.New(cfg, manager.Options{
 		// The info messages of controllers are about the runtime, which is of no interest by
 		// default.
@@ -63,6 +68,7 @@ func (m *controllerManager) start(cfg *rest.Config, o controllers.Options) error
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		Controller:             config.Controller{SkipNameValidation: &skipNames},
+		Development:            new(bool), // off: these are not the user's controllers
 	})
 	if err != nil {
 		return fmt.Errorf("controllers: %w", err)

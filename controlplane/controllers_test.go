@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"flyball.dev/controllers"
 	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/client"
 	"flyball.dev/storage"
 	"flyball.dev/storage/memory"
 )
@@ -126,5 +130,33 @@ func TestUnknownController(t *testing.T) {
 	_, err := controlplane.Start(t.Context(), controlplane.Options{Controllers: controllers.Options{Without: []string{"podz"}}})
 	if err == nil || !strings.Contains(err.Error(), `"podz" is not in the list of known controllers`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestControllersAsFieldManager checks that what the controllers write is not taken for a write of
+// this process.
+func TestControllersAsFieldManager(t *testing.T) {
+	plane := start(t, controlplane.Options{})
+	c, err := client.NewWithWatch(plane.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.Watch(t.Context(), &appsv1.ReplicaSetList{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	labels := map[string]string{"app": "web"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template.Labels = labels
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+	if err := c.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	event := <-w.ResultChan()
+	created, ok := event.Object.(*appsv1.ReplicaSet)
+	if !ok || len(created.ManagedFields) != 1 || created.ManagedFields[0].Manager != "kube-controller-manager" {
+		t.Errorf("the ReplicaSet is %v", event.Object)
 	}
 }

@@ -24,6 +24,9 @@ type Options struct {
 	// LogPath is the file that events are appended to, or "-" for standard output. Without it nothing
 	// is logged.
 	LogPath string
+	// Writer, if not nil, is what events are written to in place of LogPath, an event a call, while the
+	// request that it is about waits. It must be safe for concurrent use.
+	Writer io.Writer
 	// Format is "json", the default, or "legacy".
 	Format string
 	// MaxSize is the size in megabytes at which the file is rotated; zero means never.
@@ -41,7 +44,7 @@ type Log struct {
 	out    io.Closer
 }
 
-// New returns the log, or nil if the options have no policy or no path. It fails if the policy or
+// New returns the log, or nil if the options have no policy, or neither a path nor a writer. It fails if the policy or
 // the options are invalid or the file cannot be written.
 func New(o Options) (*Log, error) {
 	if o.Format == "" {
@@ -57,7 +60,7 @@ func New(o Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading audit policy file: %w", err)
 	}
-	if o.LogPath == "" {
+	if o.LogPath == "" && o.Writer == nil {
 		return nil, nil
 	}
 	out, err := o.open()
@@ -91,13 +94,16 @@ func (o *Options) validate() error {
 }
 
 func (o *Options) open() (io.WriteCloser, error) {
+	if o.Writer != nil {
+		return unclosed{o.Writer}, nil
+	}
 	if o.LogPath == "-" {
-		return standardOutput{os.Stdout}, nil
+		return unclosed{os.Stdout}, nil
 	}
 	return openRotated(o.LogPath, int64(o.MaxSize)<<20, o.MaxAge, o.MaxBackups)
 }
 
-// standardOutput is not closed with the log.
-type standardOutput struct{ io.Writer }
+// unclosed is a writer that is not closed with the log.
+type unclosed struct{ io.Writer }
 
-func (standardOutput) Close() error { return nil }
+func (unclosed) Close() error { return nil }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -30,7 +31,14 @@ func run(ctx context.Context, args []string) int {
 			return 1
 		}
 	default:
+		if isVetTool(args[1:]) {
+			runVet("flyball", args[1:])
+		}
 		if err := root().ExecuteContext(ctx); err != nil {
+			var reported *reportedError
+			if errors.As(err, &reported) {
+				fmt.Fprintln(os.Stderr, reported.lines)
+			}
 			fmt.Fprintln(os.Stderr, "flyball:", err)
 			return 1
 		}
@@ -46,6 +54,6 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.AddCommand(up(), userKubeconfig(), assets())
+	cmd.AddCommand(up(), userKubeconfig(), assets(), vetCommand(), generateCommand(), devCommand())
 	return cmd
 }

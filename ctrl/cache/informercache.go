@@ -33,6 +33,8 @@ type informerCache struct {
 	running sync.WaitGroup
 	started chan struct{}
 	stopped bool
+	// onInformer, if not nil, is called with every informer.
+	onInformer func(schema.GroupVersionKind, Informer)
 }
 
 // informerKey identifies an informer by kind and representation.
@@ -119,10 +121,24 @@ func (c *informerCache) informer(key informerKey, onlyExisting bool) (i *informe
 		return nil, false, fmt.Errorf("cannot cache %s: the cache has stopped", key.gvk)
 	}
 	c.informers[key] = i
+	if c.onInformer != nil {
+		c.onInformer(key.gvk, i)
+	}
 	if c.ctx != nil {
 		c.start(i)
 	}
 	return i, c.ctx != nil, nil
+}
+
+// OnInformer has f called with every informer, those that exist and each one that is created later,
+// before it starts. f must not call the cache. It is Flyball's own; managers call it, once.
+func (c *informerCache) OnInformer(f func(schema.GroupVersionKind, Informer)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onInformer = f
+	for key, i := range c.informers {
+		f(key.gvk, i)
+	}
 }
 
 // existingInformer returns the informer of a key, or nil, and whether the cache is started.

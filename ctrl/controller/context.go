@@ -10,6 +10,7 @@ import (
 
 	"flyball.dev/ctrl/client"
 	"flyball.dev/ctrl/internal/cause"
+	"flyball.dev/ctrl/internal/development"
 	"flyball.dev/ctrl/internal/overlay"
 	"flyball.dev/ctrl/reconcile"
 )
@@ -66,6 +67,10 @@ func (c *reconcileContext[request]) Value(key any) any {
 		if c.controller.detectsHotLoops() {
 			return c
 		}
+	case development.RunKey:
+		if c.controller.development != nil {
+			return c
+		}
 	}
 	if key == loggerKey {
 		return c.loggerValue()
@@ -93,6 +98,20 @@ func (c *reconcileContext[request]) loggerValue() any {
 
 // log is the logger of the reconcile.
 func (c *reconcileContext[request]) log() logr.Logger { return c.loggerValue().(logr.Logger) }
+
+// ControllerName implements development.Run.
+func (c *reconcileContext[request]) ControllerName() string { return c.controller.name }
+
+// LeaderOnly implements development.Run.
+func (c *reconcileContext[request]) LeaderOnly() bool { return c.controller.NeedLeaderElection() }
+
+// RequestName implements development.Run.
+func (c *reconcileContext[request]) RequestName() types.NamespacedName {
+	if req, ok := any(c.req).(reconcile.Request); ok {
+		return req.NamespacedName
+	}
+	return types.NamespacedName{}
+}
 
 // maxWrites bounds the writes that are recorded of one reconcile.
 const maxWrites = 32

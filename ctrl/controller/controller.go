@@ -49,6 +49,7 @@ import (
 
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/controller/priorityqueue"
+	"flyball.dev/ctrl/internal/development"
 	"flyball.dev/ctrl/internal/names"
 	"flyball.dev/ctrl/manager"
 	"flyball.dev/ctrl/reconcile"
@@ -182,8 +183,9 @@ func (options *TypedOptions[request]) DefaultFromConfig(config config.Controller
 
 // controller implements TypedController. Its only goroutines are its workers.
 type controller[request comparable] struct {
-	name    string
-	options TypedOptions[request] // complete
+	name        string
+	options     TypedOptions[request] // complete
+	development *development.Monitor  // nil if the manager has none
 
 	mu      sync.Mutex
 	started bool
@@ -231,6 +233,9 @@ func NewTyped[request comparable](
 	if err != nil {
 		return nil, err
 	}
+	if owner, ok := mgr.(development.Owner); ok {
+		c.development = owner.DevelopmentMonitor()
+	}
 	return c, mgr.Add(c)
 }
 
@@ -244,12 +249,16 @@ func NewUnmanaged(name string, options Options) (Controller, error) {
 func NewTypedUnmanaged[request comparable](
 	name string, options TypedOptions[request],
 ) (TypedController[request], error) {
-	return newController(name, options, &names.Process)
+	c, err := newController(name, options, &names.Process)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 func newController[request comparable](
 	name string, options TypedOptions[request], scope *names.Set,
-) (TypedController[request], error) {
+) (*controller[request], error) {
 	if f := reflect.ValueOf(options.Reconciler); !f.IsValid() || f.Kind() == reflect.Func && f.IsNil() {
 		return nil, errors.New("must specify Reconciler")
 	}

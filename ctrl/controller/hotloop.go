@@ -110,6 +110,10 @@ func (d *hotLoopDetector[request]) observe(c *reconcileContext[request], began t
 		report(loop)
 		return
 	}
+	if monitor := d.controller.development; monitor != nil {
+		monitor.HotLoop(loop, c.RequestName())
+		return
+	}
 	c.log().Error(nil, "Hot loop: the reconciler's own writes cause endless reconciles of the request",
 		"reconciles", loop.Reconciles, "within", loop.Within, "causes", loop.Causes)
 }

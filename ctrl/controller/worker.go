@@ -113,6 +113,9 @@ func (p *workerPool[request]) process(w *watchdog[request], item queue.Item[requ
 		o.endSpan(span, err)
 	}
 	p.hotLoops.observe(rc, item.StartedAt)
+	if p.development != nil {
+		p.development.Reconciled(rc, item.StartedAt, !o.requeue && !o.failed)
+	}
 	if o.resetBackoff {
 		p.queue.Forget(req)
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"flyball.dev/ctrl/internal/development"
 )
 
 var errLeaderElectionLost = errors.New("leader election lost")
@@ -19,6 +21,7 @@ type election struct {
 	options Options
 	lock    resourcelock.Interface // nil without an election
 	failed  func(error)
+	monitor *development.Monitor // nil without one
 
 	releasing atomic.Bool
 	cancel    context.CancelFunc // nil until started
@@ -44,9 +47,13 @@ func (e *election) start(ctx context.Context) error {
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(leading) },
 			OnStoppedLeading: func() {
-				if !e.releasing.Load() {
-					e.failed(errLeaderElectionLost)
+				if e.releasing.Load() {
+					return
 				}
+				if e.monitor != nil {
+					e.monitor.LostLease()
+				}
+				e.failed(errLeaderElectionLost)
 			},
 		},
 	})

@@ -11,6 +11,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"flyball.dev/ctrl/internal/development"
 	"flyball.dev/ctrl/webhook"
 )
 
@@ -35,7 +36,7 @@ type lifecycle struct {
 	stopping atomic.Bool
 }
 
-func newLifecycle(options Options, lock resourcelock.Interface) *lifecycle {
+func newLifecycle(options Options, lock resourcelock.Interface, monitor *development.Monitor) *lifecycle {
 	l := &lifecycle{options: options, elected: make(chan struct{})}
 	newGroup := func(name string) *group {
 		return &group{name: name, base: options.runnableContext, failed: l.failed}
@@ -52,7 +53,7 @@ func newLifecycle(options Options, lock resourcelock.Interface) *lifecycle {
 		l.caches,
 		l.others,
 		l.warmup,
-		&election{options: options, lock: lock, failed: l.failed},
+		&election{options: options, lock: lock, failed: l.failed, monitor: monitor},
 		l.leaders,
 	}
 	return l

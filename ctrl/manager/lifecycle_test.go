@@ -89,7 +89,7 @@ func (activeAndWarm) Warmup(context.Context) error { return nil }
 func testLifecycle(lock resourcelock.Interface) *lifecycle {
 	options := Options{Logger: logr.Discard(), LeaderElectionID: "test", LeaderElectionReleaseOnCancel: true}
 	options.complete()
-	return newLifecycle(options, lock)
+	return newLifecycle(options, lock, nil)
 }
 
 // begin runs l until stop is called, which returns the result.
@@ -329,7 +329,7 @@ func TestContextOfRunnables(t *testing.T) {
 					return ctx
 				}}
 				options.complete()
-				l := newLifecycle(options, nil)
+				l := newLifecycle(options, nil, nil)
 				_ = l.add(RunnableFunc(func(ctx context.Context) error {
 					if ctx.Value(key{}) != "value" {
 						t.Error("the base context is missing")

@@ -40,6 +40,7 @@ import (
 	"flyball.dev/ctrl/cluster"
 	"flyball.dev/ctrl/config"
 	"flyball.dev/ctrl/healthz"
+	"flyball.dev/ctrl/internal/development"
 	"flyball.dev/ctrl/internal/names"
 	"flyball.dev/ctrl/leaderelection"
 	metricsserver "flyball.dev/ctrl/metrics/server"
@@ -137,6 +138,7 @@ type manager struct {
 	metrics   metricsserver.Server // nil if there is none
 	pprof     net.Listener         // nil if there is none
 	lifecycle *lifecycle
+	monitor   *development.Monitor // nil if Options.Development is off
 	// healthProbeListener is nil if there is none. It has its name from controller-runtime, whose tests
 	// read it by reflection.
 	healthProbeListener net.Listener
@@ -166,6 +168,7 @@ func New(config *rest.Config, options Options) (Manager, error) {
 	if err := options.checkLeaseDurations(); err != nil {
 		return nil, err
 	}
+	monitor := options.newMonitor(config)
 	cl, err := cluster.New(config, options.cluster)
 	if err != nil {
 		return nil, err
@@ -189,14 +192,16 @@ func New(config *rest.Config, options Options) (Manager, error) {
 		}
 		return nil, err
 	}
-	return &manager{
+	m := &manager{
 		Cluster: cl, options: options,
 		metrics: metrics, healthProbeListener: health, pprof: pprof,
-		lifecycle:  newLifecycle(options, lock),
+		lifecycle:  newLifecycle(options, lock, monitor),
+		monitor:    monitor,
 		converters: conversion.NewRegistry(),
 		healthz:    map[string]healthz.Checker{},
 		readyz:     map[string]healthz.Checker{},
-	}, nil
+	}
+	return m, m.observe(cl)
 }
 
 // newLock returns the lock for the leader election, or nil if there is no election.

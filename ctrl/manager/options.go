@@ -130,6 +130,20 @@ type Options struct {
 	// Controller holds the defaults of the manager's controllers.
 	Controller config.Controller
 
+	// Development makes the manager warn of common mistakes of operators: hot loops, fights over fields,
+	// owners that do not exist or stand in another namespace, finalizers that nobody removes, status
+	// behind its generation, adoption by selectors, many conflicts, and two leaders. Each is logged
+	// once, with the object, the field and the writer; docs/development.md explains them. What is
+	// observed is what the operator does anyway: the writes of the manager's client (not that of a
+	// NewClient), the events of its informers, and its reconciles. No reconcile waits for it; before
+	// some warnings the API server is asked, with at most 5 requests a second. If nil, it is on for a
+	// control plane in this process. It is Flyball's own.
+	Development *bool
+
+	// OnWarning is called with each warning of Development, instead of logging it; tests can fail in
+	// it. It may be called concurrently, also by a worker, which it blocks. It is Flyball's own.
+	OnWarning func(config.Warning)
+
 	// MetricsBindAddress is Metrics.BindAddress. It was an option of controller-runtime before v0.16.
 	//
 	// Deprecated: use Metrics.BindAddress.

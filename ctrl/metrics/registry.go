@@ -12,6 +12,7 @@
 //	                                         reconciles that failed with a conflict, by controller
 //	flyball_controller_hot_loops_total       hot loops: endless reconciles caused by own writes
 //	flyball_controller_hung_reconciles_total reconciles that ran for longer than HungAfter
+//	flyball_development_warnings_total       warnings of the manager's option Development, by check
 //	flyball_workqueue_oldest_waiter_seconds  how long the oldest ready key has been queued
 //	flyball_workqueue_causes_total           additions to the queue, by cause
 //

@@ -7,12 +7,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"flyball.dev/controlplane"
+	"flyball.dev/ctrl"
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/config"
 	appv1 "flyball.dev/examples/appservice/api/v1"
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
@@ -22,6 +30,57 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTour(t *testing.T) { exampletest.Tour(t, appService) }
+
+// TestNoWarnings lets minutes pass between what may happen to an AppService. The option Development finds
+// nothing wrong.
+func TestNoWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		plane, err := controlplane.Start(context.WithoutCancel(t.Context()), controlplane.Options{})
+		must(err)
+		defer func() { must(plane.Stop()) }()
+		w, err := example.NewWorld(t.Context(), appService, plane.Config())
+		must(err)
+		defer func() { must(w.Stop()) }()
+		_, err = w.Start(t.Context(), func(o *ctrl.Options) {
+			o.OnWarning = func(w config.Warning) { t.Error(w) }
+		})
+		must(err)
+
+		ctx, c := t.Context(), client.WithFieldOwner(w.Client, "kubectl-edit")
+		app := &appv1.AppService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/backup"}},
+			Spec:       appv1.AppServiceSpec{Image: "nginx:1.29", Replicas: 2},
+		}
+		must(c.Create(ctx, app))
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+		merge := func(obj client.Object, patch string) {
+			t.Helper()
+			must(c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(patch))))
+		}
+		for _, step := range []func(){
+			func() { merge(app, `{"spec":{"replicas":4}}`) },
+			func() { merge(deployment, `{"spec":{"replicas":9}}`) },
+			func() { merge(deployment, `{"spec":{"replicas":7}}`) },
+			func() { must(c.Delete(ctx, deployment)) },
+			func() { merge(app, `{"spec":{"image":"nginx:1.30"}}`) },
+			func() { must(c.Delete(ctx, app)) },
+			func() { merge(app, `{"metadata":{"finalizers":null}}`) },
+		} {
+			time.Sleep(time.Minute)
+			step()
+		}
+		time.Sleep(time.Hour)
+		if err := c.Get(ctx, client.ObjectKeyFromObject(app), app); !apierrors.IsNotFound(err) {
+			t.Errorf("the AppService was not deleted: %v", err)
+		}
+	})
+}
 
 func TestLocally(t *testing.T) {
 	exampletest.Locally(t, appService,

@@ -33,7 +33,7 @@ func main() {
 
 // newExample returns the example with an issuer.
 func newExample(ca *issuer.Issuer) *example.Example {
-	retry := 10 * time.Second
+	retry := 5 * time.Minute
 	return &example.Example{
 		Name:        "certificates",
 		Does:        "It issues a TLS certificate for each Certificate; that of the sample is renewed every 10 s.",

@@ -42,8 +42,7 @@ func TestTour(t *testing.T) {
 
 func TestLocally(t *testing.T) {
 	e, _ := certificates(t)
-	exampletest.Locally(t, e, "kubectl get certificates", "Certificate issued.  because: there is no Secret",
-		"Certificate issued.  because: it ends at")
+	exampletest.Locally(t, e, "kubectl get certificates", "Certificate issued.  because: there is no Secret")
 }
 
 func TestOnCluster(t *testing.T) {

@@ -11,8 +11,8 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
-	github.com/rogpeppe/go-internal v1.14.1
 	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/rogpeppe/go-internal v1.14.1
 	github.com/spf13/cobra v1.10.2 // indirect
 	go.uber.org/zap v1.27.1 // indirect
 	golang.org/x/sync v0.23.0 // indirect
@@ -35,7 +35,7 @@ require (
 
 require k8s.io/pod-security-admission v0.37.2 // indirect
 
-require golang.org/x/tools v0.49.0 // indirect
+require golang.org/x/tools v0.51.0 // indirect
 
 require (
 	cel.dev/expr v0.25.1 // indirect
@@ -67,7 +67,7 @@ require (
 	github.com/go-openapi/swag/yamlutils v0.27.1 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/cel-go v0.29.2 // indirect
-	github.com/google/gnostic-models v0.7.0 // indirect
+	github.com/google/gnostic-models v0.7.1 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.3 // indirect

@@ -9,8 +9,35 @@ import (
 	flyball "flyball.dev/ctrl/config"
 )
 
+// CheckAdoption is [flyball.CheckAdoption].
+const CheckAdoption = flyball.CheckAdoption
+
+// CheckConflicts is [flyball.CheckConflicts].
+const CheckConflicts = flyball.CheckConflicts
+
+// CheckFights is [flyball.CheckFights].
+const CheckFights = flyball.CheckFights
+
+// CheckFinalizers is [flyball.CheckFinalizers].
+const CheckFinalizers = flyball.CheckFinalizers
+
+// CheckHotLoops is [flyball.CheckHotLoops].
+const CheckHotLoops = flyball.CheckHotLoops
+
+// CheckOwners is [flyball.CheckOwners].
+const CheckOwners = flyball.CheckOwners
+
+// CheckStatus is [flyball.CheckStatus].
+const CheckStatus = flyball.CheckStatus
+
+// CheckTwoLeaders is [flyball.CheckTwoLeaders].
+const CheckTwoLeaders = flyball.CheckTwoLeaders
+
 // Controller is [flyball.Controller].
 type Controller = flyball.Controller
 
 // HotLoop is [flyball.HotLoop].
 type HotLoop = flyball.HotLoop
+
+// Warning is [flyball.Warning].
+type Warning = flyball.Warning

@@ -21,26 +21,42 @@ const maxFields = 8
 // metadata.resourceVersion and metadata.managedFields, which every write changes, are ignored. It
 // converts both objects to unstructured content, so it is slow.
 func Fields(before, after any) string {
-	a, okA := content(before)
-	b, okB := content(after)
-	if !okA || !okB {
+	paths := differences(before, after)
+	if len(paths) == 0 {
 		return ""
 	}
-	var d differ
-	d.compare(nil, a, b)
-	texts := make([]string, 0, len(d.paths))
-	for _, p := range d.paths {
-		texts = append(texts, p.String())
-	}
-	slices.Sort(texts)
+	texts := sorted(paths)
 	if len(texts) > maxFields {
 		texts = append(texts[:maxFields], "...")
 	}
 	text := strings.Join(texts, ", ")
-	if managers := owners(after, d.paths); len(managers) > 0 {
+	if managers := owners(after, paths); len(managers) > 0 {
 		text += " by " + strings.Join(managers, ", ")
 	}
 	return text
+}
+
+// Paths returns the paths that Fields names, all of them.
+func Paths(before, after any) []string { return sorted(differences(before, after)) }
+
+func differences(before, after any) []path {
+	a, okA := content(before)
+	b, okB := content(after)
+	if !okA || !okB {
+		return nil
+	}
+	var d differ
+	d.compare(nil, a, b)
+	return d.paths
+}
+
+func sorted(paths []path) []string {
+	texts := make([]string, 0, len(paths))
+	for _, p := range paths {
+		texts = append(texts, p.String())
+	}
+	slices.Sort(texts)
+	return texts
 }
 
 func content(obj any) (map[string]any, bool) {

@@ -34,8 +34,8 @@ type Example struct {
 	// AddToScheme adds the kinds that are not client-go's. It may be nil.
 	AddToScheme func(*runtime.Scheme) error
 	// Config has the manifests: definitions in crd/bases, the ClusterRole of the operator in
-	// rbac/role.yaml, and the objects to begin with in samples, which are created in the order of the
-	// names of their files. A folder that is not there is empty.
+	// rbac/role.yaml, admission policies in policy, and the objects to begin with in samples. Objects
+	// are created in the order of the names of their files. A folder that is not there is empty.
 	Config fs.FS
 	// SetUp adds the controllers and webhooks to a manager.
 	SetUp func(ctrl.Manager) error

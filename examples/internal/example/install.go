@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -55,7 +56,8 @@ func manifests[T any](config fs.FS, folder string) ([]*T, error) {
 	return all, nil
 }
 
-// install creates the CustomResourceDefinitions and waits until they are established.
+// install creates the CustomResourceDefinitions and waits until they are established, and creates the
+// policies.
 func (e *Example) install(ctx context.Context, c client.WithWatch) error {
 	definitions, err := manifests[apiextensionsv1.CustomResourceDefinition](e.Config, "crd/bases")
 	if err != nil {
@@ -75,6 +77,15 @@ func (e *Example) install(ctx context.Context, c client.WithWatch) error {
 			}
 			return "the definition is not established"
 		}); err != nil {
+			return err
+		}
+	}
+	policies, err := manifests[unstructured.Unstructured](e.Config, "policy")
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		if err := c.Create(ctx, policy); err != nil {
 			return err
 		}
 	}

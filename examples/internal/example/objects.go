@@ -2,6 +2,8 @@ package example
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
@@ -10,8 +12,7 @@ import (
 )
 
 // ResourceVersions returns the resource versions of all objects of all kinds in a namespace, by
-// resource and name, such as "deployments/web". If two results are equal, nothing was written there
-// in between.
+// resource and name, such as "deployments/web".
 func (w *World) ResourceVersions(ctx context.Context, namespace string) (map[string]string, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(w.Config)
 	if err != nil {
@@ -35,4 +36,24 @@ func (w *World) ResourceVersions(ctx context.Context, namespace string) (map[str
 		}
 	}
 	return versions, nil
+}
+
+// Unchanged returns an error with the objects in a namespace that were created, changed or deleted
+// since [World.ResourceVersions] has returned before. Events, Endpoints and EndpointSlices do not
+// count, because they are written some time after what they are about.
+func (w *World) Unchanged(ctx context.Context, namespace string, before map[string]string) error {
+	after, err := w.ResourceVersions(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	for _, versions := range []map[string]string{before, after} {
+		for object := range versions {
+			resource, _, _ := strings.Cut(object, "/")
+			later := resource == "events" || resource == "endpoints" || resource == "endpointslices"
+			if !later && before[object] != after[object] {
+				return fmt.Errorf("%s was at resource version %q and is at %q", object, before[object], after[object])
+			}
+		}
+	}
+	return nil
 }

@@ -13,18 +13,43 @@ import (
 	"time"
 
 	"flyball.dev/controlplane"
+	"flyball.dev/ctrl/metrics"
 	"flyball.dev/examples/internal/example"
 )
 
-// Tour runs the tour.
+// Tour runs the tour, in which the operator gives no warning of the manager's option Development.
 func Tour(t *testing.T, e *example.Example) {
 	t.Helper()
+	before := Warnings(t)
+	defer func() {
+		if n := Warnings(t) - before; n != 0 {
+			t.Errorf("%v warnings of the option Development", n)
+		}
+	}()
 	var out bytes.Buffer
 	err := e.Run(t.Context(), []string{"--tour"}, &out)
 	t.Log("\n" + out.String())
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Warnings returns how many warnings of the option Development the managers of this process have
+// given.
+func Warnings(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "flyball_development_warnings_total" {
+			for _, metric := range family.GetMetric() {
+				n += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
 }
 
 // localTimeout is how long an example may take to write the texts of [Locally].

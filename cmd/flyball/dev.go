@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flyball.dev/cmd/flyball/internal/dev"
+	"flyball.dev/internal/kubeconfig"
+)
+
+// devCommand returns the command "flyball dev".
+func devCommand() *cobra.Command {
+	var o dev.Options
+	var verbosity int
+	cmd := &cobra.Command{
+		Use:   "dev [flags] [-- OPERATOR-ARGUMENT...]",
+		Short: "Run the operator of this project, and again whenever its source changes",
+		Long: `Run the operator of the project in this folder on a control plane of its own, and again whenever
+its source changes.
+
+The control plane runs in this process, so the objects in it remain when the operator is restarted.
+After a change, code and manifests are generated as by flyball generate, the operator is built,
+changed CRDs and webhook configurations are installed, the old operator is stopped (SIGTERM) and
+the new one is started. If something fails, such as the build, it is shown, and the old operator
+runs on. What took how long is shown too, up to the first requests of the new operator.
+
+The operator is the main package ./cmd, this folder, or the only one below ./cmd. It gets the
+kubeconfig in $KUBECONFIG. Webhooks are called at 127.0.0.1, with a certificate that the operator
+finds in the default folder of webhook servers (below $TMPDIR, which is set).
+
+Ctrl-C stops the operator and then the control plane, when all objects are lost.`,
+		Example: `  flyball dev
+  flyball dev -- --leader-elect=false --zap-log-level=debug
+
+  # In another terminal
+  export KUBECONFIG=.flyball/kubeconfig
+  kubectl apply -k config/samples`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if before := cmd.ArgsLenAtDash(); before > 0 || before < 0 && len(args) > 0 {
+				return fmt.Errorf("unexpected argument %q; arguments of the operator stand after --", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			setUpLogging(verbosity)
+			o.Args = args
+			return dev.Run(cmd.Context(), cmd.OutOrStdout(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Main, "main", "", "the main package of the operator, such as ./cmd/manager; by default it is looked for")
+	flags.StringArrayVar(&o.Generate, "generate", nil,
+		"an option for generating, as of flyball generate, such as crd:maxDescLen=0; may be repeated")
+	flags.BoolVar(&o.GenerateNothing, "no-generate", false, "generate nothing")
+	flags.StringVar(&o.CRDs, "crds", "config/crd/bases", "the folder of the CRDs to install")
+	flags.StringVar(&o.Webhooks, "webhooks", "config/webhook", "the folder of the webhook configurations to install")
+	flags.IntVar(&o.WebhookPort, "webhook-port", 9443, "the port at which the operator serves its webhooks")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", kubeconfig.DefaultPath, "the file to write the administrator's kubeconfig to")
+	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "the address and port of the API server; port 0 takes a free one")
+	flags.DurationVar(&o.Grace, "grace-period", 10*time.Second, "how long the operator may take to end before it is killed")
+	flags.IntVarP(&verbosity, "v", "v", 0, "log level of the control plane, as of flyball up")
+	return cmd
+}

@@ -1,0 +1,291 @@
+package dev
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"flyball.dev/ctrl/client"
+)
+
+// installer installs the definitions and webhook configurations of a project. The webhooks are
+// called where the operator serves them on this machine.
+type installer struct {
+	client   client.Client
+	crds     string                          // the folder of the CRDs
+	webhooks string                          // the folder of the webhook configurations
+	address  string                          // of the operator's webhook server
+	ca       []byte                          // what its certificate is verified with
+	done     map[string][]byte               // what is installed, in JSON, by kind and name
+	convert  map[schema.GroupKind]bool       // the kinds with conversion webhooks
+	scheme   map[string]func() client.Object // the kinds that are installed
+}
+
+// newInstaller returns an installer with a client of an administrator.
+func newInstaller(cfg *rest.Config, crds, webhooks string) (*installer, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(apiextensionsv1.AddToScheme(scheme), admissionv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	return &installer{client: c, crds: crds, webhooks: webhooks, done: map[string][]byte{}, scheme: map[string]func() client.Object{
+		"CustomResourceDefinition":       func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+		"MutatingWebhookConfiguration":   func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
+		"ValidatingWebhookConfiguration": func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+	}}, nil
+}
+
+// source is an object with the file that it is from.
+type source struct {
+	file   string
+	object client.Object
+}
+
+// install installs what has changed since the last time, and returns what it was, a line each. The
+// error of an object that the API server rejects has its file. Then others may be installed.
+func (in *installer) install(ctx context.Context) (changes []string, err error) {
+	sources, err := in.read()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, s := range sources {
+		kind := s.object.GetObjectKind().GroupVersionKind().Kind
+		key := kind + " " + s.object.GetName()
+		content, err := json.Marshal(s.object)
+		if err != nil {
+			return changes, err
+		}
+		if bytes.Equal(in.done[key], content) {
+			continue
+		}
+		what, err := in.ensure(ctx, s.object)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.file, err))
+			continue
+		}
+		in.done[key] = content
+		changes = append(changes, fmt.Sprintf("%s %s", key, what))
+		if crd, ok := s.object.(*apiextensionsv1.CustomResourceDefinition); ok && what == "updated" {
+			changes = append(changes, in.invalidObjects(ctx, crd)...)
+		}
+	}
+	return changes, errors.Join(errs...)
+}
+
+// ensure creates an object or updates it, and waits until a definition is established.
+func (in *installer) ensure(ctx context.Context, obj client.Object) (what string, err error) {
+	existing := obj.DeepCopyObject().(client.Object)
+	switch err = in.client.Get(ctx, client.ObjectKeyFromObject(obj), existing); {
+	case apierrors.IsNotFound(err):
+		what, err = "created", in.client.Create(ctx, obj)
+	case err == nil:
+		obj.SetResourceVersion(existing.GetResourceVersion())
+		what, err = "updated", in.client.Update(ctx, obj)
+	}
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if err != nil || !ok {
+		return what, err
+	}
+	const interval, limit = 20 * time.Millisecond, 10 * time.Second
+	err = wait.PollUntilContextTimeout(ctx, interval, limit, true, func(ctx context.Context) (bool, error) {
+		if err := in.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+			return false, err
+		}
+		for _, c := range crd.Status.Conditions {
+			switch {
+			case c.Type == apiextensionsv1.NamesAccepted && c.Status == apiextensionsv1.ConditionFalse:
+				return false, errors.New(c.Message)
+			case c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue:
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	return what, err
+}
+
+// invalidObjects returns the stored objects that a new definition would not admit any more, a line
+// each. They stay as they are, and the API server lets fields pass that do not change; but nobody
+// could create them again.
+func (in *installer) invalidObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (lines []string) {
+	const limit = 100
+	for _, version := range crd.Spec.Versions {
+		if !version.Storage || !version.Served {
+			continue
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.ListKind})
+		if err := in.client.List(ctx, list, client.Limit(limit)); err != nil {
+			return []string{fmt.Sprintf("the stored objects of %s cannot be checked: %v", crd.Name, err)}
+		}
+		for _, stored := range list.Items {
+			copied := stored.DeepCopy()
+			copied.Object["metadata"] = map[string]any{}
+			copied.SetNamespace(stored.GetNamespace())
+			copied.SetName("flyball-dev-check")
+			copied.SetLabels(stored.GetLabels())
+			copied.SetAnnotations(stored.GetAnnotations())
+			if err := in.client.Create(ctx, copied, client.DryRunAll); apierrors.IsInvalid(err) {
+				message := strings.ReplaceAll(err.Error(), `"flyball-dev-check"`, fmt.Sprintf("%q", stored.GetName()))
+				lines = append(lines, "a stored object does not satisfy the new definition: "+message)
+			}
+		}
+	}
+	return lines
+}
+
+// read reads the manifests.
+func (in *installer) read() ([]source, error) {
+	var err error
+	if in.convert, err = conversionKinds("PROJECT"); err != nil {
+		return nil, err
+	}
+	var all []source
+	for _, dir := range []string{in.crds, in.webhooks} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			sources, err := in.readFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			all = append(all, sources...)
+		}
+	}
+	return all, nil
+}
+
+// readFile reads the objects of a manifest that are installed.
+func (in *installer) readFile(file string) (all []source, err error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var kind struct {
+			Kind string `json:"kind"`
+		}
+		if err := yaml.Unmarshal(document, &kind); err != nil {
+			return nil, err
+		}
+		newObject := in.scheme[kind.Kind]
+		if newObject == nil {
+			continue
+		}
+		obj := newObject()
+		if err := yaml.UnmarshalStrict(document, obj); err != nil {
+			return nil, err
+		}
+		if err := in.connect(obj); err != nil {
+			return nil, err
+		}
+		all = append(all, source{file, obj})
+	}
+}
+
+// connect makes the API server call the webhooks of an object where the operator serves them.
+func (in *installer) connect(obj client.Object) error {
+	connect := func(name string, c *admissionv1.WebhookClientConfig) error {
+		if c.URL != nil {
+			return nil
+		}
+		if c.Service == nil || c.Service.Path == nil {
+			return fmt.Errorf("webhook %s has neither a URL nor a service with a path", name)
+		}
+		url := "https://" + in.address + *c.Service.Path
+		c.URL, c.Service, c.CABundle = &url, nil, in.ca
+		return nil
+	}
+	var errs []error
+	switch o := obj.(type) {
+	case *admissionv1.MutatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			errs = append(errs, connect(o.Webhooks[i].Name, &o.Webhooks[i].ClientConfig))
+		}
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			errs = append(errs, connect(o.Webhooks[i].Name, &o.Webhooks[i].ClientConfig))
+		}
+	case *apiextensionsv1.CustomResourceDefinition:
+		kind := schema.GroupKind{Group: o.Spec.Group, Kind: o.Spec.Names.Kind}
+		if in.convert[kind] || o.Spec.Conversion != nil && o.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter {
+			url := "https://" + in.address + "/convert"
+			o.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+				Strategy: apiextensionsv1.WebhookConverter,
+				Webhook: &apiextensionsv1.WebhookConversion{
+					ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: in.ca},
+					ConversionReviewVersions: []string{"v1"},
+				},
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// conversionKinds returns the kinds with conversion webhooks in a PROJECT file of Kubebuilder's, if
+// there is one. The generated definitions do not have them: they come from patches of kustomize's.
+func conversionKinds(file string) (map[schema.GroupKind]bool, error) {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var project struct {
+		Resources []struct {
+			Group    string `json:"group"`
+			Domain   string `json:"domain"`
+			Kind     string `json:"kind"`
+			Webhooks struct {
+				Conversion bool `json:"conversion"`
+			} `json:"webhooks"`
+		} `json:"resources"`
+	}
+	if err := yaml.Unmarshal(content, &project); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	kinds := map[schema.GroupKind]bool{}
+	for _, r := range project.Resources {
+		if r.Webhooks.Conversion {
+			group := strings.Trim(r.Group+"."+r.Domain, ".")
+			kinds[schema.GroupKind{Group: group, Kind: r.Kind}] = true
+		}
+	}
+	return kinds, nil
+}

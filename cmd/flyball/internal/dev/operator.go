@@ -1,0 +1,61 @@
+package dev
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// operator is a running operator.
+type operator struct {
+	cmd  *exec.Cmd
+	out  *lineWriter
+	done chan struct{} // closed when it has ended
+	err  error         // written before done is closed
+}
+
+// startOperator starts an operator.
+func startOperator(program string, args, env []string, out *output) (*operator, error) {
+	lines := &lineWriter{output: out, prefix: fromOperator, colour: "32"}
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = lines, lines
+	cmd.SysProcAttr = newGroup()
+	// Programs that it has started may keep the output open.
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	op := &operator{cmd: cmd, out: lines, done: make(chan struct{})}
+	go func() {
+		defer close(op.done)
+		op.err = cmd.Wait()
+		lines.flush()
+		_ = kill(cmd.Process) // what it has started and left behind
+	}()
+	return op, nil
+}
+
+// stop asks the operator to end, kills it if it does not do so in time, and reports whether that
+// was necessary.
+func (op *operator) stop(grace time.Duration) (killed bool) {
+	_ = terminate(op.cmd.Process) // it may have ended
+	select {
+	case <-op.done:
+		return false
+	case <-time.After(grace):
+	}
+	_ = kill(op.cmd.Process)
+	<-op.done
+	return true
+}
+
+// exitCode returns the exit code of an operator that has ended, and -1 after a signal.
+func (op *operator) exitCode() int {
+	var exit *exec.ExitError
+	if errors.As(op.err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}

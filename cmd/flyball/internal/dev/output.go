@@ -1,0 +1,85 @@
+package dev
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// output writes lines with a prefix that says whose they are. It is safe for concurrent use.
+type output struct {
+	mu     sync.Mutex
+	out    io.Writer
+	colour bool
+}
+
+// The sources of lines, all of the same length.
+const (
+	fromDev      = "flyball "
+	fromOperator = "operator"
+)
+
+// newOutput returns an output, with colours if it is a terminal and $NO_COLOR is empty.
+func newOutput(out io.Writer) *output {
+	file, ok := out.(*os.File)
+	return &output{out: out, colour: ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""}
+}
+
+// say writes lines of this program.
+func (o *output) say(format string, args ...any) {
+	w := &lineWriter{output: o, prefix: fromDev, colour: "36"}
+	fmt.Fprintf(w, format+"\n", args...)
+}
+
+// fail writes lines about something that is wrong.
+func (o *output) fail(format string, args ...any) {
+	w := &lineWriter{output: o, prefix: fromDev, colour: "31"}
+	fmt.Fprintf(w, format+"\n", args...)
+}
+
+// lineWriter writes whole lines with a prefix. It must be flushed at the end.
+type lineWriter struct {
+	output         *output
+	prefix, colour string
+	rest           []byte // of a line that has no end yet
+}
+
+// Write writes the lines that have ended.
+func (w *lineWriter) Write(b []byte) (int, error) {
+	w.output.mu.Lock()
+	defer w.output.mu.Unlock()
+	w.rest = append(w.rest, b...)
+	for {
+		line, after, ok := bytes.Cut(w.rest, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		if err := w.write(line); err != nil {
+			return 0, err
+		}
+		w.rest = after
+	}
+}
+
+// flush writes a last line that has no end.
+func (w *lineWriter) flush() {
+	w.output.mu.Lock()
+	defer w.output.mu.Unlock()
+	if len(w.rest) > 0 {
+		_ = w.write(w.rest) // there is nobody to tell
+		w.rest = nil
+	}
+}
+
+func (w *lineWriter) write(line []byte) error {
+	prefix := w.prefix
+	if w.output.colour {
+		prefix = "\x1b[" + w.colour + "m" + prefix + "\x1b[0m"
+	}
+	_, err := fmt.Fprintf(w.output.out, "%s | %s\n", prefix, line)
+	return err
+}

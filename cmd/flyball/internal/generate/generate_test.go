@@ -1,0 +1,300 @@
+package generate
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flyball.dev/cmd/flyball/internal/testproject"
+)
+
+const types = `
+-- PROJECT --
+-- api/v1/groupversion_info.go --
+// Package v1 has widgets.
+// +kubebuilder:object:generate=true
+// +groupName=example.com
+package v1
+-- api/v1/widget_types.go --
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// WidgetSpec is what a widget should be.
+type WidgetSpec struct {
+	// Size is the size.
+	// +kubebuilder:validation:Minimum=1
+	Size int ` + "`json:\"size\"`" + `
+}
+
+// +kubebuilder:object:root=true
+
+// Widget is a widget.
+type Widget struct {
+	metav1.TypeMeta   ` + "`json:\",inline\"`" + `
+	metav1.ObjectMeta ` + "`json:\"metadata,omitempty\"`" + `
+	Spec WidgetSpec   ` + "`json:\"spec\"`" + `
+}
+
+// +kubebuilder:rbac:groups=example.com,resources=widgets,verbs=get;list;watch
+`
+
+// generated are the files that are generated for types without arguments.
+var generated = []string{"api/v1/zz_generated.deepcopy.go", "config/crd/bases/example.com_widgets.yaml", "config/rbac/role.yaml"}
+
+func TestRunWritesAndChecks(t *testing.T) {
+	testproject.New(t, types)
+	want := func(state State, result *Result) {
+		t.Helper()
+		var got, wanted []string
+		for _, f := range result.Files {
+			got = append(got, string(f.State)+" "+f.Path)
+		}
+		for _, path := range generated {
+			wanted = append(wanted, string(state)+" "+path)
+		}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+	before := testproject.Files(t)
+	want(Created, run(t, Options{Check: true}))
+	if diff := cmp.Diff(before, testproject.Files(t)); diff != "" {
+		t.Errorf("--check has changed files (-before +after):\n%s", diff)
+	}
+	want(Created, run(t, Options{}))
+	crd := testproject.Files(t)[generated[1]]
+	if !strings.Contains(crd, "    controller-gen.kubebuilder.io/version: "+toolsRequired+"\n") {
+		t.Errorf("the CRD has no annotation with the version of controller-tools:\n%s", crd)
+	}
+
+	// A symbolic link and the permissions of a file remain.
+	if err := errors.Join(os.Rename("config/rbac/role.yaml", "role.yaml"), os.Symlink("../../role.yaml", "config/rbac/role.yaml"),
+		os.WriteFile("role.yaml", []byte("---\nold"), 0o600), os.Chmod("role.yaml", 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	result := run(t, Options{})
+	if changed := result.Changed(); len(changed) != 1 || changed[0].State != Updated || changed[0].Line != 2 {
+		t.Errorf("changed is %+v, want role.yaml from line 2", changed)
+	}
+	info, err := os.Stat("role.yaml")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode is %v, %v; want 0600", info.Mode(), err)
+	}
+	if link, err := os.Lstat("config/rbac/role.yaml"); err != nil || link.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the symbolic link was replaced: %v", err)
+	}
+	for _, path := range generated {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if real, err := filepath.EvalSymlinks(abs); err != nil || !result.AllCurrent([]string{real}) {
+			t.Errorf("%s is not current: %v", path, err)
+		}
+	}
+}
+
+func TestStaleFilesAreReportedAndPruned(t *testing.T) {
+	testproject.New(t, types)
+	run(t, Options{})
+	if err := errors.Join(os.WriteFile("config/crd/bases/mine.yaml", []byte("kind: CustomResourceDefinition\n"), 0o666),
+		os.Remove("api/v1/widget_types.go"),
+		os.WriteFile("api/v1/other.go", []byte("package v1\n\nimport _ \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	stale := func(want State) {
+		t.Helper()
+		var got []string
+		for _, f := range run(t, Options{Prune: want == Removed}).Files {
+			if f.State == want {
+				got = append(got, f.Path)
+			}
+		}
+		if diff := cmp.Diff(generated[:2], got); diff != "" {
+			t.Errorf("%s files (-want +got):\n%s", want, diff)
+		}
+	}
+	stale(Stale)
+	stale(Removed)
+	files := testproject.Files(t)
+	for _, path := range generated[:2] {
+		if _, ok := files[path]; ok {
+			t.Errorf("%s is there", path)
+		}
+	}
+	if _, ok := files["config/crd/bases/mine.yaml"]; !ok {
+		t.Error("a CRD that was not generated was removed")
+	}
+}
+
+func TestErrorsHaveAPlaceAndWriteNothing(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		old, new string
+		args     []string
+		want     []string
+	}{
+		{name: "markers", old: "// +kubebuilder:validation:Minimum=1\n",
+			new: "// +kubebuilder:validation:Minimum=one\n\t// +kubebuilder:validation:XValidation:rule=`self > 1`,mesage=`x`\n",
+			want: []string{
+				`api/v1/widget_types.go:8:2: marker +kubebuilder:validation:Minimum: invalid minimum value: strconv.ParseFloat: ` +
+					`parsing "one": invalid syntax; its arguments: =float64`,
+				`api/v1/widget_types.go:9:2: marker +kubebuilder:validation:XValidation: unknown argument "mesage"; its arguments: ` +
+					`[fieldPath=string], [message=string], [messageExpression=string], [optionalOldSelf=bool], [reason=string], rule=string`,
+			}},
+		{name: "types", old: "// +kubebuilder:validation:Minimum=1\n\tSize int `json:\"size\"`", new: "// It is a number.\n\tSize float64 `json:\"size\"`\n\tF func() `json:\"f\"`\n\tName string\n\tU Unknown `json:\"u\"`",
+			want: []string{
+				`api/v1/widget_types.go:9:7: found float, the usage of which is highly discouraged, as support for them varies across ` +
+					`languages. Please consider serializing your float as string instead. If you are really sure you want to use them, ` +
+					`re-run with crd:allowDangerousTypes=true`,
+				`api/v1/widget_types.go:10:2: invalid field type: func()`,
+				`api/v1/widget_types.go:10:4: unsupported AST kind *ast.FuncType: functions cannot be in the types of an API`,
+				`api/v1/widget_types.go:11:2: encountered struct field "Name" without JSON tag in type "WidgetSpec": ` +
+					`give it one, such as json:"name", or json:"-" to leave the field out`,
+				`api/v1/widget_types.go:12:4: unknown type Unknown`,
+			}},
+		{name: "syntax", old: "type Widget struct {", new: "type Widget {",
+			want: []string{`api/v1/widget_types.go:15:13: expected type, found '{'`,
+				`api/v1/widget_types.go:17:2: expected declaration, found metav1`}},
+		{name: "import", old: "import metav1", new: "import _ \"example.com/nowhere\"\nimport metav1",
+			want: []string{`api/v1/widget_types.go:3:8: no required module provides package example.com/nowhere; to add it: go get example.com/nowhere`}},
+		{name: "option", args: []string{"crdd"}, want: []string{
+			`unknown option "crdd": it must be one of the generators applyconfiguration, crd, object, rbac, schemapatch, webhook, or ` +
+				`paths=..., output:RULE... or output:GENERATOR:RULE... with one of the rules artifacts, dir, none, stdout; ` +
+				`flyball generate -h explains them`}},
+		{name: "no packages", args: []string{"crd", "paths=./config/..."}, want: []string{`no Go packages match ./config/...`}},
+		{name: "no Go files", args: []string{"crd"}, want: []string{`no Go files in .: name the folders with Go files, such as paths=./api/...`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testproject.New(t, strings.Replace(types, test.old, test.new, 1)+"-- config/x.yaml --\n")
+			before := testproject.Files(t)
+			_, err := Run(t.Context(), Options{Args: test.args, Tags: DefaultTags})
+			if err == nil {
+				t.Fatal("there is no error")
+			}
+			dir, _ := os.Getwd()
+			got := strings.Split(strings.ReplaceAll(err.Error(), dir, "."), "\n")
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, testproject.Files(t)); diff != "" {
+				t.Errorf("files have changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestErrorsOfTheModule(t *testing.T) {
+	for _, test := range []struct{ name, project, want string }{
+		{"no module", "-- api/v1/a.go --\npackage v1\n", "run it in the folder of a Go module; go mod init makes one"},
+		{"Go too old", "-- go.mod --\nmodule example.com/p\n\ngo 1.999\n-- api/v1/a.go --\npackage v1\n",
+			"requires go >= 1.999 (running go"},
+		{"no project", "-- a.go --\npackage a\n", "is not the folder of a project in Kubebuilder's layout"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testproject.Extract(t, test.project)
+			_, err := Run(t.Context(), Options{Tags: DefaultTags})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error has several lines: %q", err)
+			}
+		})
+	}
+}
+
+func TestUnknownMarkersAreWarnedOf(t *testing.T) {
+	testproject.New(t, strings.Replace(types, "+kubebuilder:validation:Minimum=1",
+		"+kubebuilder:validaton:Minimum=1\n\t// +kubebuilder:scaffold:x\n\t// +mine:x", 1))
+	var got []string
+	for _, w := range run(t, Options{}).Warnings {
+		got = append(got, w.String())
+	}
+	want := []string{"api/v1/widget_types.go:8:2: no generator knows the marker +kubebuilder:validaton:Minimum, so it has no effect; " +
+		"did you mean +kubebuilder:validation:Minimum?"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestWriteIsAllOrNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for path, content := range map[string]string{"a": "old", "z/file": "in the way"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(content), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := testproject.Files(t)
+	updated, created := File{State: Updated, path: "a", old: []byte("old"), new: []byte("new")}, File{State: Created, path: "m/b/c", new: []byte("new")}
+	for name, last := range map[string]File{
+		"a folder cannot be made":     {State: Created, path: "z/file/x"},
+		"a file cannot be replaced":   {State: Updated, path: "z"},
+		"a stale file cannot be gone": {State: Stale, path: "z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := write([]File{updated, created, last}, true); err == nil {
+				t.Error("there is no error")
+			}
+			if diff := cmp.Diff(before, testproject.Files(t)); diff != "" {
+				t.Errorf("files have changed (-before +after):\n%s", diff)
+			}
+			if _, err := os.Stat("m"); err == nil {
+				t.Error("a folder was left")
+			}
+		})
+	}
+	if err := write([]File{updated, created}, true); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "new", "m/b/c": "new", "z/file": "in the way"}, testproject.Files(t)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestCompleteAddsWhatIsMissing(t *testing.T) {
+	testproject.Extract(t, "-- hack/boilerplate.go.txt --\n-- apis/x/v1/a.go --\n")
+	project := []string{"rbac:roleName=manager-role", "crd", "webhook", "object:headerFile=hack/boilerplate.go.txt",
+		"applyconfiguration:headerFile=hack/boilerplate.go.txt"}
+	paths, output := "paths=./...", "output:crd:artifacts:config=config/crd/bases"
+	for _, test := range []struct{ args, want []string }{
+		{nil, append(slices.Clone(project), paths, output)},
+		{[]string{"paths=./apis/..."}, append(slices.Clone(project), output, "paths=./apis/...")},
+		{[]string{"output:stdout"}, append(slices.Clone(project), paths, "output:stdout")},
+		{[]string{"object"}, []string{"object"}},
+		{[]string{"+crd:maxDescLen=0", "paths=."}, []string{"+crd:maxDescLen=0", "paths=."}},
+	} {
+		got, err := complete(test.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("complete(%q) (-want +got):\n%s", test.args, diff)
+		}
+	}
+}
+
+func run(t *testing.T, o Options) *Result {
+	t.Helper()
+	o.Tags = DefaultTags
+	result, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestRequiredVersionIsThatOfTheModule(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", toolsModule).Output()
+	if got := strings.TrimSpace(string(out)); err != nil || got != toolsRequired {
+		t.Errorf("go.mod requires %s %s, %v; the constant is %s", toolsModule, got, err, toolsRequired)
+	}
+}

@@ -1,0 +1,147 @@
+// Package watch reports changes of the files below a folder.
+package watch
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// quiet is how long nothing must change until changes are reported: editors write, rename and
+// format a file in several steps.
+const quiet = 60 * time.Millisecond
+
+// Watcher watches the files below a folder. Hidden folders, and those that the go command ignores,
+// are left out.
+type Watcher struct {
+	watcher *fsnotify.Watcher
+	matters func(path string) bool
+}
+
+// New returns a Watcher for those files below a folder that matter. Close must be called.
+func New(dir string, matters func(path string) bool) (*Watcher, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	w := &Watcher{watcher: watcher, matters: matters}
+	if dir, err = filepath.Abs(dir); err == nil {
+		_, err = w.add(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, watcher.Close())
+	}
+	return w, nil
+}
+
+// Close stops watching.
+func (w *Watcher) Close() error { return w.watcher.Close() }
+
+// add watches a folder and those below it, and returns the files in them that matter.
+func (w *Watcher) add(dir string) (files []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // it has gone since
+		case err != nil:
+			return err
+		case entry.IsDir() && path != dir && ignored(entry.Name()):
+			return fs.SkipDir
+		case entry.IsDir():
+			return w.watcher.Add(path)
+		case w.relevant(path):
+			files = append(files, path)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// ignored reports whether nothing below a folder of this name is part of a program.
+func ignored(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
+		slices.Contains([]string{"bin", "node_modules", "testdata", "vendor"}, name)
+}
+
+func (w *Watcher) relevant(path string) bool {
+	return !strings.HasPrefix(filepath.Base(path), ".") && w.matters(path)
+}
+
+// Change is what has changed.
+type Change struct {
+	// Paths are absolute and sorted. If events were lost, an empty one is among them.
+	Paths []string
+	// At is when the first change was noticed.
+	At time.Time
+}
+
+// Next waits until files that matter have changed, and then until nothing changes for a moment.
+// Changes between two calls are not lost. An error is that of ctx, or says that watching is not
+// possible any more.
+func (w *Watcher) Next(ctx context.Context) (Change, error) {
+	changed := map[string]bool{}
+	var at time.Time
+	var timer <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return Change{}, ctx.Err()
+		case <-timer:
+			return Change{Paths: slices.Sorted(maps.Keys(changed)), At: at}, nil
+		case event, ok := <-w.watcher.Events:
+			if !ok {
+				return Change{}, fsnotify.ErrClosed
+			}
+			before := len(changed)
+			if err := w.note(event, changed); err != nil {
+				return Change{}, err
+			}
+			if before == 0 && len(changed) > 0 {
+				at = time.Now()
+			}
+			if len(changed) > before || timer != nil {
+				timer = time.After(quiet)
+			}
+		case err := <-w.watcher.Errors:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				return Change{}, err
+			}
+			if len(changed) == 0 {
+				at = time.Now()
+			}
+			changed[""] = true // anything may have changed
+			timer = time.After(quiet)
+		}
+	}
+}
+
+// note adds the files of an event that matter.
+func (w *Watcher) note(event fsnotify.Event, changed map[string]bool) error {
+	if event.Op == fsnotify.Chmod {
+		return nil
+	}
+	if event.Has(fsnotify.Create) {
+		if info, err := os.Stat(event.Name); err == nil && info.IsDir() {
+			if ignored(info.Name()) {
+				return nil
+			}
+			files, err := w.add(event.Name)
+			for _, file := range files {
+				changed[file] = true
+			}
+			return err
+		}
+	}
+	if w.relevant(event.Name) {
+		changed[event.Name] = true
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test program stand in for flyball, which other programs run as a tool.
+func TestMain(m *testing.M) {
+	if os.Getenv("FLYBALL_MAIN") != "" {
+		os.Exit(run(context.Background(), os.Args))
+	}
+	os.Exit(m.Run())
+}
+
+// project writes a module with one file, which stands in for an operator on controller-runtime: its
+// dependency is a part of it.
+func project(t *testing.T, reconcile string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod": "module example.com/operator\n\ngo 1.26\n\nrequire sigs.k8s.io/controller-runtime v0.0.0\n\n" +
+			"replace sigs.k8s.io/controller-runtime => ./runtime\n",
+		"runtime/go.mod":                     "module sigs.k8s.io/controller-runtime\n\ngo 1.26\n",
+		"runtime/pkg/reconcile/reconcile.go": "package reconcile\n\ntype Result struct {\n\tRequeue bool\n\tRequeueAfter int64\n}\n",
+		"reconciler.go": "package operator\n\nimport \"sigs.k8s.io/controller-runtime/pkg/reconcile\"\n\n" +
+			"func again(err error) (reconcile.Result, error) {\n" + reconcile + "\n}\n",
+	} {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// inProject runs a command in a folder, with the test program as flyball.
+func inProject(t *testing.T, folder string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &out, &errs
+	cmd.Env = append(os.Environ(), "FLYBALL_MAIN=1", "GOFLAGS=-mod=mod", "GOWORK=off")
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+const hotLoop = "\treturn reconcile.Result{Requeue: true}, nil"
+
+func TestVet(t *testing.T) {
+	flyball, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		source         string
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		"a finding": {hotLoop, []string{flyball, "vet", "./..."}, 3,
+			"", "reconciler.go:6:26: Requeue: true is deprecated"},
+		"no package means this folder": {hotLoop, []string{flyball, "vet"}, 3, "", "reconciler.go:6:26: "},
+		"nor do flags":                 {hotLoop, []string{flyball, "vet", "-requeue"}, 3, "", "reconciler.go:6:26: "},
+		"as JSON":                      {hotLoop, []string{flyball, "vet", "-json", "./..."}, 0, `"message": "Requeue: true is deprecated`, ""},
+		"nothing":                      {"\treturn reconcile.Result{}, err", []string{flyball, "vet", "./..."}, 0, "", ""},
+		"silenced": {"\t//flyball:ignore requeue the limiter is slow\n" + hotLoop,
+			[]string{flyball, "vet", "./..."}, 0, "", ""},
+		"silenced without a reason": {"\t//flyball:ignore requeue\n" + hotLoop,
+			[]string{flyball, "vet", "-ignore", "./..."}, 3, "", "without a reason"},
+		"another rule only": {hotLoop, []string{flyball, "vet", "-conflict", "./..."}, 0, "", ""},
+		"all rules but one": {hotLoop, []string{flyball, "vet", "-requeue=false", "./..."}, 0, "", ""},
+		"an unknown rule": {hotLoop, []string{flyball, "vet", "-reqeue", "./..."}, 2,
+			"", "The rules are: adoption, conflict, createexists"},
+		"what does not compile": {"\treturn nothing, err", []string{flyball, "vet", "./..."}, 1,
+			"", "reconciler.go:6:9: undefined: nothing"},
+		"no such package":    {hotLoop, []string{flyball, "vet", "./nothing"}, 1, "", "nothing: directory not found"},
+		"help for a rule":    {hotLoop, []string{flyball, "vet", "help", "requeue"}, 0, "docs/vet/requeue.md", ""},
+		"as a tool":          {hotLoop, []string{"go", "vet", "-vettool=" + flyball, "./..."}, 1, "", "reconciler.go:6:26: Requeue: true is deprecated"},
+		"as a tool, a rule":  {hotLoop, []string{"go", "vet", "-vettool=" + flyball, "-conflict", "./..."}, 0, "", ""},
+		"as a tool, nothing": {"\treturn reconcile.Result{}, err", []string{"go", "vet", "-vettool=" + flyball, "./..."}, 0, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := inProject(t, project(t, c.source), c.args...)
+			if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("exit code %d, want %d\n%s\n%s", code, c.code, stdout, stderr)
+			}
+			if c.stdout == "" && stdout != "" || c.stderr == "" && stderr != "" {
+				t.Errorf("unexpected output\n%s\n%s", stdout, stderr)
+			}
+			if strings.Contains(strings.Join(c.args, " "), "-json") && !json.Valid([]byte(stdout)) {
+				t.Errorf("not JSON: %s", stdout)
+			}
+		})
+	}
+}
+
+func TestVetFixes(t *testing.T) {
+	flyball, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const source = "\tif err != nil {\n\t\treturn reconcile.Result{Requeue: true}, err\n\t}\n\treturn reconcile.Result{Requeue: true, RequeueAfter: 1}, nil"
+	folder := project(t, source)
+	if code, _, stderr := inProject(t, folder, flyball, "vet", "-fix", "./..."); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	content, err := os.ReadFile(filepath.Join(folder, "reconciler.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(content), "Requeue: true") || !strings.Contains(string(content), "Result{RequeueAfter: 1}, nil") {
+		t.Errorf("after the fixes:\n%s", content)
+	}
+}

@@ -1,0 +1,133 @@
+package development
+
+import (
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"flyball.dev/ctrl/cache/cacheapi"
+	"flyball.dev/ctrl/client"
+)
+
+// informers are the informers that are observed: of each kind one, even if the operator has it in
+// several representations or versions.
+type informers struct {
+	mu      sync.Mutex
+	current map[schema.GroupKind]*handler
+}
+
+// Observe observes the events of an informer.
+func (m *Monitor) Observe(gvk schema.GroupVersionKind, informer cacheapi.Informer) {
+	// Without resyncs, which change nothing.
+	_, err := informer.AddEventHandlerWithResyncPeriod(&handler{monitor: m, gvk: gvk}, 0)
+	if err != nil {
+		m.logger.V(1).Info("An informer is not observed", "kind", gvk.GroupKind().String(), "reason", err.Error())
+	}
+}
+
+// handler is the event handler for one informer.
+type handler struct {
+	monitor *Monitor
+	gvk     schema.GroupVersionKind
+	rank    int // of the representation; 0 until the first event
+}
+
+// observes reports whether this is the informer of the kind whose events count: the typed one rather
+// than the unstructured one, and that rather than the one with only metadata. An informer replaces
+// the one before it, which was removed from the cache.
+func (h *handler) observes(obj client.Object) bool {
+	if h.rank == 0 {
+		h.rank = rankOf(obj)
+	}
+	i := &h.monitor.informers
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.current[h.gvk.GroupKind()]
+	if now == nil || now.rank < h.rank || now.rank == h.rank && now.gvk == h.gvk {
+		i.current[h.gvk.GroupKind()] = h
+	}
+	return i.current[h.gvk.GroupKind()] == h
+}
+
+func rankOf(obj client.Object) int {
+	switch obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		return 1
+	case *unstructured.Unstructured:
+		return 2
+	default:
+		return 3
+	}
+}
+
+func (h *handler) id(obj client.Object) objectID {
+	return objectID{h.gvk.GroupKind(), client.ObjectKeyFromObject(obj)}
+}
+
+// OnAdd implements toolscache.ResourceEventHandler. Of a new object only what is unfinished matters.
+func (h *handler) OnAdd(obj any, _ bool) {
+	o, ok := obj.(client.Object)
+	if !ok || !h.observes(o) || !terminating(o) && !lags(o) {
+		return
+	}
+	h.monitor.later(h.monitor.progressOf(h.gvk, h.id(o), o))
+}
+
+// OnUpdate implements toolscache.ResourceEventHandler.
+func (h *handler) OnUpdate(before, after any) {
+	a, okA := before.(client.Object)
+	b, okB := after.(client.Object)
+	if !okA || !okB || a.GetResourceVersion() == b.GetResourceVersion() || !h.observes(b) {
+		return
+	}
+	id, progress := h.id(b), h.monitor.progressOf(h.gvk, h.id(b), b)
+	h.monitor.later(func() {
+		progress()
+		h.monitor.changed(change{objectID: id, gvk: h.gvk, before: a, after: b})
+	})
+}
+
+// OnDelete implements toolscache.ResourceEventHandler.
+func (h *handler) OnDelete(obj any) {
+	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	o, ok := obj.(client.Object)
+	if !ok || !h.observes(o) {
+		return
+	}
+	id, uid := h.id(o), o.GetUID()
+	h.monitor.later(func() {
+		h.monitor.deleted.put(uid, struct{}{})
+		h.monitor.finalizers.tracked.delete(id)
+		h.monitor.status.behind.delete(id)
+	})
+}
+
+// change is an update of an object.
+type change struct {
+	objectID
+	gvk           schema.GroupVersionKind
+	before, after client.Object
+	by            writer
+	paths         []string // of the fields that changed, once they were needed
+}
+
+// changed evaluates an update, unless it is not certain whether this process made it.
+func (m *Monitor) changed(c change) {
+	by, known := m.writes.find(version{c.objectID, c.after.GetResourceVersion()})
+	if !known {
+		return
+	}
+	if !by.own {
+		if by.manager = managerOfChange(c.before, c.after); by.manager != "" {
+			m.conflicts.others.put(c.objectID, by)
+		}
+	}
+	c.by = by
+	m.checkFight(&c)
+	m.checkLeaders(&c)
+}

@@ -1,0 +1,107 @@
+package development
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"flyball.dev/ctrl/config"
+	"flyball.dev/ctrl/internal/objectdiff"
+)
+
+const (
+	// fightTurns is how often two writers have to change a field back and forth, within fightWindow.
+	fightTurns  = 6
+	fightWindow = 10 * time.Minute
+	// suspiciousTurns is how often two writers write an object in turn before its fields are compared.
+	suspiciousTurns = 2
+)
+
+// fights are the turns of two writers at an object, and at a field.
+type fights struct {
+	objects *bounded[objectID, turns]
+	fields  *bounded[field, turns]
+}
+
+// field is a field of an object.
+type field struct {
+	objectID
+	path string
+}
+
+// turns counts how often two writers have written in turn.
+type turns struct {
+	last, previous writer
+	count          int
+	since          time.Time
+}
+
+func newFights() fights {
+	return fights{newBounded[objectID, turns](maxTracked), newBounded[field, turns](maxTracked)}
+}
+
+// next returns the turns after one more write.
+func (t turns) next(by writer, now time.Time) turns {
+	switch {
+	case by == t.last:
+		return t
+	case by != t.previous || now.Sub(t.since) > fightWindow:
+		return turns{last: by, previous: t.last, since: now}
+	default:
+		return turns{last: by, previous: t.last, count: t.count + 1, since: t.since}
+	}
+}
+
+// checkFight warns of a field that two writers, one of which is this process, set back and forth.
+func (m *Monitor) checkFight(c *change) {
+	now := time.Now()
+	object, _ := m.fights.objects.get(c.objectID)
+	object = object.next(c.by, now)
+	m.fights.objects.put(c.objectID, object)
+	if object.count < suspiciousTurns {
+		return
+	}
+	for _, path := range c.fields() {
+		id := field{c.objectID, path}
+		t, _ := m.fights.fields.get(id)
+		t = t.next(c.by, now)
+		m.fights.fields.put(id, t)
+		if t.count < fightTurns || !t.last.own && !t.previous.own {
+			continue
+		}
+		a, b := t.last, t.previous
+		if !a.own || b.own && a.controller > b.controller {
+			a, b = b, a
+		}
+		m.warn(config.Warning{
+			Check: config.CheckFights, GVK: c.gvk, Object: c.NamespacedName, Field: path,
+			Writer: fmt.Sprintf("%s and %s", a, b),
+			Message: "Two writers set the field back and forth, and neither will stop. " +
+				"Let one of them write it; with server-side apply, do not apply a field that is not yours",
+		})
+	}
+}
+
+// fields returns the paths of the fields that changed, without those that the API server sets.
+func (c *change) fields() []string {
+	if c.paths != nil {
+		return c.paths
+	}
+	c.paths = []string{}
+	for _, path := range objectdiff.Paths(c.before, c.after) {
+		if path != "metadata.generation" {
+			c.paths = append(c.paths, path)
+		}
+	}
+	return c.paths
+}
+
+// within reports whether all fields that changed are at or below a path.
+func (c *change) within(path string) bool {
+	for _, f := range c.fields() {
+		if f != path && !strings.HasPrefix(f, path+".") && !strings.HasPrefix(f, path+"[") {
+			return false
+		}
+	}
+	return len(c.fields()) > 0
+}

@@ -1,0 +1,111 @@
+package development
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/config"
+)
+
+const (
+	// finalizerGrace is how long an object may be terminating. As long as its reconciler fails or is to
+	// be called again, that begins anew.
+	finalizerGrace = 2 * time.Minute
+	// unreconciledGrace is the same for an object without a reconcile of that name: one may still be
+	// running, or the request of its owner handles it.
+	unreconciledGrace = 10 * time.Minute
+)
+
+// finalizers are the objects that are terminating.
+type finalizers struct {
+	tracked *bounded[objectID, termination]
+}
+
+// termination is an object that waits for its finalizers.
+type termination struct {
+	uid   types.UID
+	since time.Time
+	// reconciled is set if a reconcile of a request with its name has ended since, and busy if the last
+	// one failed or is to be repeated.
+	reconciled, busy bool
+}
+
+func newFinalizers() finalizers { return finalizers{newBounded[objectID, termination](maxTracked)} }
+
+func terminating(obj client.Object) bool {
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) > 0
+}
+
+// reconciled records the outcome of a reconcile.
+func (f *finalizers) reconciled(request types.NamespacedName, done bool) {
+	for id, t := range f.tracked.entries {
+		if id.NamespacedName == request {
+			t.reconciled, t.busy = true, !done
+			f.tracked.put(id, t)
+		}
+	}
+}
+
+// trackFinalizers begins to track an object that is terminating.
+func (m *Monitor) trackFinalizers(gvk schema.GroupVersionKind, id objectID, uid types.UID) {
+	if t, ok := m.finalizers.tracked.get(id); ok && t.uid == uid {
+		return
+	}
+	m.finalizers.tracked.put(id, termination{uid: uid, since: time.Now()})
+	m.schedule.after(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
+}
+
+// checkFinalizers warns of the finalizers that nobody removes.
+func (m *Monitor) checkFinalizers(gvk schema.GroupVersionKind, id objectID, uid types.UID) {
+	t, ok := m.finalizers.tracked.get(id)
+	if !ok || t.uid != uid {
+		return
+	}
+	if t.busy || !t.reconciled && time.Since(t.since) < unreconciledGrace {
+		m.schedule.after(finalizerGrace, func() { m.checkFinalizers(gvk, id, uid) })
+		return
+	}
+	obj, known := m.read(gvk, id.NamespacedName)
+	if !known || obj == nil || obj.UID != uid || obj.DeletionTimestamp == nil {
+		return
+	}
+	for _, finalizer := range obj.Finalizers {
+		m.checkFinalizer(gvk, id, obj, finalizer)
+	}
+}
+
+// checkFinalizer warns of a finalizer that this process has added, or nobody who is known to remove
+// it. Those of Kubernetes, and of other operators, are theirs.
+func (m *Monitor) checkFinalizer(gvk schema.GroupVersionKind, id objectID, obj *metav1.PartialObjectMetadata, finalizer string) {
+	domain, _, qualified := strings.Cut(finalizer, "/")
+	if !qualified || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") {
+		return
+	}
+	w := config.Warning{
+		Check: config.CheckFinalizers, GVK: gvk, Object: id.NamespacedName,
+		Field: fmt.Sprintf("metadata.finalizers[%s]", finalizer),
+	}
+	element := fieldpath.MakePathOrDie("metadata", "finalizers", value.NewValueInterface(finalizer))
+	managers := managersOf(obj.ManagedFields, element)
+	switch {
+	case len(managers) == 0:
+		w.Writer = "an unknown writer"
+	case strings.HasPrefix(managers[0], "kubectl"):
+		w.Writer = writer{manager: managers[0]}.String() + ", which does not remove it"
+	case m.writes.uses(managers[0]):
+		w.Writer = "this operator, " + writer{manager: managers[0]}.String()
+	default:
+		return
+	}
+	w.Message = "The object has been terminating for minutes: nobody removes the finalizer, and no reconcile of it is planned. " +
+		"Handle the deletion before everything else in Reconcile, and remove the finalizer when the cleanup has succeeded"
+	m.warn(w)
+}

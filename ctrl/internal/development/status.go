@@ -1,0 +1,171 @@
+package development
+
+import (
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/client"
+	"flyball.dev/ctrl/config"
+)
+
+// statusGrace is how long the status may be behind its generation after a successful reconcile.
+const statusGrace = 30 * time.Second
+
+// statuses are the objects whose status is behind their generation.
+type statuses struct {
+	behind *bounded[objectID, lag]
+	// writers are the controllers that write the status of a kind in reconciles.
+	writers *bounded[statusWriter, struct{}]
+}
+
+// lag is a status that is behind its generation.
+type lag struct {
+	generation int64
+	seen       time.Time
+	reconciled bool // successfully, since then
+}
+
+// statusWriter is a controller and a kind.
+type statusWriter struct {
+	controller string
+	kind       schema.GroupKind
+}
+
+func newStatuses() statuses {
+	return statuses{newBounded[objectID, lag](maxTracked), newBounded[statusWriter, struct{}](maxTracked)}
+}
+
+// progressOf returns what records what is unfinished of an object that was just delivered.
+func (m *Monitor) progressOf(gvk schema.GroupVersionKind, id objectID, obj client.Object) func() {
+	now, generation, uid := time.Now(), obj.GetGeneration(), obj.GetUID()
+	isTerminating, isBehind := terminating(obj), lags(obj)
+	return func() {
+		if isTerminating {
+			m.trackFinalizers(gvk, id, uid)
+		}
+		l, ok := m.status.behind.get(id)
+		switch {
+		case !isBehind:
+			m.status.behind.delete(id)
+		case !ok || l.generation != generation:
+			m.status.behind.put(id, lag{generation: generation, seen: now})
+		}
+	}
+}
+
+// lags reports whether the type of an object has status.observedGeneration, and it is behind.
+func lags(obj client.Object) bool {
+	observed, ok := observedGeneration(obj)
+	return ok && obj.GetDeletionTimestamp() == nil && observed < obj.GetGeneration()
+}
+
+// reconciledStatus evaluates the end of a successful reconcile of an object whose status is behind.
+func (m *Monitor) reconciledStatus(controller string, request types.NamespacedName, began time.Time, done bool) {
+	if !done {
+		return
+	}
+	for id, l := range m.status.behind.entries {
+		if id.NamespacedName != request || l.reconciled || began.Before(l.seen) ||
+			!m.status.writers.has(statusWriter{controller, id.GroupKind}) {
+			continue
+		}
+		l.reconciled = true
+		m.status.behind.put(id, l)
+		m.schedule.after(statusGrace, func() { m.checkStatus(controller, id, l.generation) })
+	}
+}
+
+// checkStatus warns of a status that is still behind.
+func (m *Monitor) checkStatus(controller string, id objectID, generation int64) {
+	if l, ok := m.status.behind.get(id); !ok || l.generation != generation {
+		return
+	}
+	gvk, ok := m.informers.version(id.GroupKind)
+	if !ok {
+		return
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	if exists, known := m.readInto(gvk, id.NamespacedName, obj); !known || !exists || obj.GetGeneration() != generation {
+		return
+	}
+	observed, found, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
+	if observed >= generation {
+		return
+	}
+	message := "status.observedGeneration is behind metadata.generation, although the reconcile of this generation has " +
+		"succeeded: nobody can tell whether the status is about the present spec. "
+	if !found {
+		message = "The status has no observedGeneration, although its type has the field: nobody can tell whether the status " +
+			"is about the present spec. "
+	}
+	m.warn(config.Warning{
+		Check: config.CheckStatus, GVK: gvk, Object: id.NamespacedName,
+		Field: "status.observedGeneration", Writer: writer{own: true, controller: controller, manager: m.writes.defaultManager}.String(),
+		Message: message + "Set it to the generation of the object that was reconciled whenever the status is written",
+	})
+}
+
+// version returns the version of a kind that is observed.
+func (i *informers) version(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	h := i.current[kind]
+	if h == nil {
+		return schema.GroupVersionKind{}, false
+	}
+	return h.gvk, true
+}
+
+// observedGeneration returns status.observedGeneration. It returns false if the type of the object
+// does not have the field; of an unstructured object, if it is not set.
+func observedGeneration(obj client.Object) (int64, bool) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		n, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+		return n, found && err == nil
+	}
+	v := reflect.ValueOf(obj)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return 0, false
+	}
+	index, ok := observedGenerationField(v.Elem().Type())
+	if !ok {
+		return 0, false
+	}
+	status := v.Elem().FieldByIndex(index[:1])
+	if status.Kind() == reflect.Pointer {
+		if status.IsNil() {
+			return 0, true
+		}
+		status = status.Elem()
+	}
+	return status.FieldByIndex(index[1:]).Int(), true
+}
+
+// fieldIndices are the indices of the fields status and observedGeneration by type: nil if it does
+// not have them.
+var fieldIndices sync.Map // reflect.Type → []int
+
+func observedGenerationField(t reflect.Type) (index []int, ok bool) {
+	if known, ok := fieldIndices.Load(t); ok {
+		return known.([]int), known.([]int) != nil
+	}
+	if status, ok := t.FieldByName("Status"); ok && len(status.Index) == 1 {
+		inner := status.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct {
+			if f, ok := inner.FieldByName("ObservedGeneration"); ok && f.Type.Kind() == reflect.Int64 {
+				index = append([]int{status.Index[0]}, f.Index...)
+			}
+		}
+	}
+	fieldIndices.Store(t, index)
+	return index, index != nil
+}

@@ -1,0 +1,226 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"flyball.dev/ctrl/client"
+	dbv1 "flyball.dev/examples/database/api/v1"
+	"flyball.dev/examples/database/internal/backup"
+)
+
+// observed is the state of what belongs to a Database. Nothing in it is from its status.
+type observed struct {
+	// secret is what is wrong with the Secret, or "".
+	secret string
+	// primary is the instance that the Service selects, or "" if there is no Service.
+	primary string
+	// set is whether there is a StatefulSet. The following fields are zero if not.
+	set bool
+	// generation, replicas and version are those of the StatefulSet.
+	generation int64
+	replicas   int32
+	version    string
+	// current is whether the StatefulSet's controller has seen its last change.
+	current bool
+	// instances are the pods of the StatefulSet by ordinal.
+	instances []instance
+	// vault and snapshot are the states of the vault and of the snapshot for the upgrade to the
+	// version of the spec, if that is needed. They are not known if backupErr is not nil.
+	vault, snapshot backup.State
+	backupErr       error
+}
+
+// instance is a pod of the StatefulSet.
+type instance struct {
+	name    string
+	uid     types.UID
+	ordinal int32
+	// version is that of the image.
+	version string
+	// outdated is whether the template of the StatefulSet has changed since the pod was created.
+	outdated bool
+	// ready is whether the pod is ready and not being deleted.
+	ready bool
+	// stopping is whether the pod is being deleted.
+	stopping bool
+}
+
+// observe reads the state of what belongs to a Database.
+func (r *DatabaseReconciler) observe(ctx context.Context, db *dbv1.Database) (*observed, error) {
+	o := &observed{}
+	if err := r.observeSecret(ctx, db, o); err != nil {
+		return nil, err
+	}
+	service, set := &corev1.Service{}, &appsv1.StatefulSet{}
+	if found, err := r.getOwned(ctx, db, db.Name, service); err != nil {
+		return nil, err
+	} else if found {
+		o.primary = service.Spec.Selector[labelPod]
+	}
+	if _, err := r.getOwned(ctx, db, headlessOf(db), &corev1.Service{}); err != nil {
+		return nil, err
+	}
+	found, err := r.getOwned(ctx, db, db.Name, set)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		o.set = true
+		o.generation = set.Generation
+		o.replicas = *set.Spec.Replicas
+		o.version = versionOf(&set.Spec.Template.Spec)
+		o.current = set.Status.ObservedGeneration == set.Generation
+		if err := r.observeInstances(ctx, db, set, o); err != nil {
+			return nil, err
+		}
+	}
+	o.vault, o.backupErr = r.Backups.Vault(ctx, vaultOf(db))
+	if o.backupErr == nil && o.upgrading(db) {
+		o.snapshot, o.backupErr = r.Backups.Snapshot(ctx, vaultOf(db), o.snapshotName(db))
+	}
+	return o, nil
+}
+
+// observeSecret looks for the password.
+func (r *DatabaseReconciler) observeSecret(ctx context.Context, db *dbv1.Database, o *observed) error {
+	secret := &corev1.Secret{}
+	err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: db.Namespace, Name: db.Spec.SecretName}, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		o.secret = fmt.Sprintf("there is no Secret %s", db.Spec.SecretName)
+	case err != nil:
+		return err
+	case len(secret.Data[passwordKey]) == 0:
+		o.secret = fmt.Sprintf("the Secret %s has no key %s", db.Spec.SecretName, passwordKey)
+	}
+	return nil
+}
+
+// observeInstances lists the pods of the StatefulSet.
+func (r *DatabaseReconciler) observeInstances(ctx context.Context, db *dbv1.Database, set *appsv1.StatefulSet,
+	o *observed) error {
+	pods := &corev1.PodList{}
+	err := r.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels(labelsOf(db)))
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !metav1.IsControlledBy(pod, set) {
+			continue
+		}
+		o.instances = append(o.instances, instance{
+			name:     pod.Name,
+			uid:      pod.UID,
+			ordinal:  ordinalOf(pod.Name),
+			version:  versionOf(&pod.Spec),
+			outdated: pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision,
+			ready:    pod.DeletionTimestamp.IsZero() && isReady(pod),
+			stopping: !pod.DeletionTimestamp.IsZero(),
+		})
+	}
+	slices.SortFunc(o.instances, func(a, b instance) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	return nil
+}
+
+// getOwned reads an object with this name. The error is a nameTakenError if it is not the
+// Database's.
+func (r *DatabaseReconciler) getOwned(ctx context.Context, db *dbv1.Database, name string,
+	obj client.Object) (found bool, err error) {
+	err = r.Get(ctx, client.ObjectKey{Namespace: db.Namespace, Name: name}, obj)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if !metav1.IsControlledBy(obj, db) {
+		gvk, err := r.GroupVersionKindFor(obj)
+		if err != nil {
+			return false, err
+		}
+		return false, &nameTakenError{gvk.Kind, name}
+	}
+	return true, nil
+}
+
+// nameTakenError is the error if a name is taken by an object that the Database does not control.
+type nameTakenError struct{ kind, name string }
+
+func (e *nameTakenError) Error() string {
+	return fmt.Sprintf("the %s %s exists and is not controlled by the Database", e.kind, e.name)
+}
+
+// instance returns the instance with this name, or nil.
+func (o *observed) instance(name string) *instance {
+	i := slices.IndexFunc(o.instances, func(i instance) bool { return i.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &o.instances[i]
+}
+
+// primaryVersion returns the version that the primary runs, and, if there is none, that of the
+// StatefulSet.
+func (o *observed) primaryVersion() string {
+	if primary := o.instance(o.primary); primary != nil {
+		return primary.version
+	}
+	return o.version
+}
+
+// upgrading reports whether a snapshot is needed before the version of the StatefulSet is changed.
+// When it has been changed, or the primary already runs the version, it is not.
+func (o *observed) upgrading(db *dbv1.Database) bool {
+	return o.set && o.version != db.Spec.Version && o.primaryVersion() != db.Spec.Version
+}
+
+// snapshotName returns the name of the snapshot for the upgrade to the version of the spec.
+func (o *observed) snapshotName(db *dbv1.Database) string {
+	return o.primaryVersion() + "-to-" + db.Spec.Version
+}
+
+// readyInstances returns how many instances are ready.
+func (o *observed) readyInstances() int32 {
+	n := int32(0)
+	for _, i := range o.instances {
+		if i.ready {
+			n++
+		}
+	}
+	return n
+}
+
+// ordinalOf returns the number at the end of the name of an instance.
+func ordinalOf(name string) int32 {
+	n, err := strconv.ParseInt(name[strings.LastIndex(name, "-")+1:], 10, 32)
+	if err != nil {
+		return -1 // a StatefulSet has no such pod
+	}
+	return int32(n)
+}
+
+// versionOf returns the version of the engine that a pod runs.
+func versionOf(pod *corev1.PodSpec) string {
+	for _, c := range pod.Containers {
+		if c.Name == container {
+			_, version, _ := strings.Cut(c.Image, ":")
+			return version
+		}
+	}
+	return ""
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

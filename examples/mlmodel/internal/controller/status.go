@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"flyball.dev/ctrl/log"
+	mlv1 "flyball.dev/examples/mlmodel/api/v1"
+)
+
+// updateStatus updates the status from what was observed, if it has changed.
+func (r *MLModelDeploymentReconciler) updateStatus(ctx context.Context, model *mlv1.MLModelDeployment,
+	d *appsv1.Deployment, ready metav1.Condition) error {
+	before := model.Status.DeepCopy()
+	status := &model.Status
+	status.URL = fmt.Sprintf("http://%s.%s.svc", model.Name, model.Namespace)
+	status.Replicas, status.ReadyReplicas = 0, 0
+	if metav1.IsControlledBy(d, model) {
+		status.Replicas, status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+	}
+	status.Selector = labels.FormatLabels(labelsFor(model))
+	status.ObservedGeneration = model.Generation
+	ready.ObservedGeneration = model.Generation
+	changed := !meta.IsStatusConditionPresentAndEqual(before.Conditions, ready.Type, ready.Status)
+	meta.SetStatusCondition(&status.Conditions, ready)
+	if equality.Semantic.DeepEqual(before, status) {
+		return nil
+	}
+	if err := r.Status().Update(ctx, model); err != nil {
+		return err
+	}
+	if changed {
+		log.FromContext(ctx).Info("Ready is "+string(ready.Status)+".", "because", ready.Message)
+		r.Recorder.Eventf(model, nil, corev1.EventTypeNormal, ready.Reason, "Observe", "%s", ready.Message)
+	}
+	return nil
+}
+
+// readiness returns the condition Ready, which follows from the Deployment.
+func readiness(model *mlv1.MLModelDeployment, d *appsv1.Deployment) metav1.Condition {
+	want := *model.Spec.Replicas
+	message := fmt.Sprintf("%d/%d servers are ready", d.Status.ReadyReplicas, want)
+	switch {
+	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != want || d.Status.Replicas != want:
+		return notReady("RollingOut", "the Deployment is rolling out, "+message)
+	case d.Status.ReadyReplicas != want:
+		return notReady("ServersNotReady", message)
+	}
+	return metav1.Condition{Type: mlv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllServersReady",
+		Message: message}
+}
+
+func notReady(reason, message string) metav1.Condition {
+	return metav1.Condition{Type: mlv1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}

@@ -1,0 +1,2 @@
+// Package generate compares what flyball generate and controller-gen generate.
+package generate

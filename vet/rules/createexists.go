@@ -1,0 +1,213 @@
+package rules
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// CreateExists reports reconciles that create what may exist already.
+var CreateExists = rule("createexists", "a Create in a reconcile of what may exist already", func(p *pass) {
+	p.walk(func(n ast.Node, within []ast.Node) {
+		if block, ok := n.(*ast.BlockStmt); ok {
+			for i, s := range block.List {
+				if statement, ok := s.(*ast.IfStmt); ok {
+					p.createOnAnyError(block.List[:i], statement)
+				}
+			}
+		}
+	})
+	for _, r := range p.Reconcilers {
+		for _, f := range r.Reachable {
+			for _, call := range f.Calls {
+				p.createAlways(r, call)
+			}
+		}
+	}
+})
+
+// createOnAnyError reports a Create in a branch that every error of a Get leads to.
+func (p *pass) createOnAnyError(before []ast.Stmt, statement *ast.IfStmt) {
+	condition, ok := statement.Cond.(*ast.BinaryExpr)
+	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || !operator.IsError(p.Info.TypeOf(condition.X)) {
+		return
+	}
+	source := statement.Init
+	if source == nil && len(before) > 0 {
+		source = before[len(before)-1]
+	}
+	assign, ok := source.(*ast.AssignStmt)
+	if !ok || len(assign.Lhs) != 1 || p.Object(assign.Lhs[0]) != p.Object(condition.X) {
+		return
+	}
+	get, _ := assign.Rhs[0].(*ast.CallExpr)
+	if get == nil || p.ClientCall(get) == nil || p.ClientCall(get).Verb != "Get" {
+		return
+	}
+	var create *operator.Call
+	ast.Inspect(statement.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && p.ClientCall(call) != nil && p.ClientCall(call).Verb == "Create" {
+			create = p.ClientCall(call)
+		}
+		return true
+	})
+	asks := func(call *ast.CallExpr) bool {
+		for _, argument := range call.Args {
+			if p.Object(argument) != nil && p.Object(argument) == p.Object(condition.X) && !isLog(call) {
+				return true
+			}
+		}
+		return false
+	}
+	if create != nil && create.Subresource == "" && !containsCall(statement.Body, asks) {
+		p.report(create, "every error of Get leads to this Create, not only NotFound: return the others")
+	}
+}
+
+// createAlways reports a Create whose kind the reconciler never reads, and whose error it does not
+// compare with AlreadyExists: the second reconcile fails.
+func (p *pass) createAlways(r *operator.Reconciler, create *operator.Call) {
+	kind := p.KindOf(create.Object)
+	if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) {
+		return
+	}
+	for _, f := range r.Reachable {
+		if p.looksFor(f, kind) || f != r.Reconcile && p.isConditional(r, f) {
+			return
+		}
+	}
+	if p.underCondition(create.Function.Decl.Body, create.CallExpr) {
+		return
+	}
+	p.reportf(create, "%s is created in every reconcile: the second fails because it exists; read it first, or ignore AlreadyExists", kind.Obj().Name())
+}
+
+// isConditional reports whether a function of a reconcile is mentioned under a condition.
+func (p *pass) isConditional(r *operator.Reconciler, f *operator.Function) bool {
+	for _, caller := range r.Reachable {
+		conditional := false
+		ast.Inspect(caller.Decl.Body, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if ok && p.Info.Uses[id] == f.Object && p.underCondition(caller.Decl.Body, id) {
+				conditional = true
+			}
+			return !conditional
+		})
+		if conditional {
+			return true
+		}
+	}
+	return false
+}
+
+// underCondition reports whether a node of a body is reached only under a condition, other than that
+// there was no error and that the object is not being deleted.
+func (p *pass) underCondition(body *ast.BlockStmt, node ast.Node) bool {
+	conditional := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			around := n.Body.Pos() <= node.Pos() && node.End() <= n.End()
+			leaves := n.End() <= node.Pos() && contains(n.Body, func(n ast.Node) bool {
+				_, ok := n.(*ast.ReturnStmt)
+				return ok
+			})
+			if (around || leaves) && !p.isErrorTest(n.Cond) && !p.inDeletion([]ast.Node{n}) {
+				conditional = true
+			}
+		case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.ForStmt, *ast.SelectStmt:
+			if n.Pos() <= node.Pos() && node.End() <= n.End() {
+				conditional = true
+			}
+		}
+		return !conditional
+	})
+	return conditional
+}
+
+// isReview reports whether a kind is one that is created to ask a question, and not kept.
+func isReview(kind *types.Named) bool {
+	switch kind.Obj().Name() {
+	case "SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "TokenReview", "Event",
+		"SelfSubjectRulesReview", "TokenRequest", "Eviction", "Binding":
+		return true
+	}
+	return false
+}
+
+// looksFor reports whether a function may find out if an object of a kind exists: it reads one or a
+// list, or an object of an unknown kind, or it passes one to another package, or makes names that
+// are new.
+func (p *pass) looksFor(f *operator.Function, kind *types.Named) bool {
+	for _, call := range f.Calls {
+		if call.Verb != "Get" && call.Verb != "List" {
+			continue
+		}
+		found := p.KindOf(call.Object)
+		if found == nil || found.Obj() == kind.Obj() || found.Obj().Name() == kind.Obj().Name()+"List" || isMetadata(found) {
+			return true
+		}
+	}
+	return contains(f.Decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			return p.passesOn(n, kind)
+		case *ast.KeyValueExpr:
+			key := ident(n.Key)
+			return key != nil && key.Name == "GenerateName"
+		case *ast.SelectorExpr:
+			return n.Sel.Name == "GenerateName" || n.Sel.Name == "IsAlreadyExists" || n.Sel.Name == "IgnoreAlreadyExists"
+		}
+		return false
+	})
+}
+
+// isMetadata reports whether a type may hold objects of any kind.
+func isMetadata(t *types.Named) bool {
+	switch t.Obj().Name() {
+	case "Unstructured", "UnstructuredList", "PartialObjectMetadata", "PartialObjectMetadataList":
+		return true
+	}
+	return false
+}
+
+// passesOn reports whether a call that is not one of the client's, nor of a function of the package,
+// is given or returns an object or list of a kind.
+func (p *pass) passesOn(call *ast.CallExpr, kind *types.Named) bool {
+	if p.Declared(call) != nil || isLog(call) || p.InLibrary(call) {
+		return false
+	}
+	if p.ClientCall(call) != nil {
+		return false
+	}
+	is := func(t types.Type) bool {
+		named := operator.Named(t)
+		return named != nil && (named.Obj() == kind.Obj() || named.Obj().Name() == kind.Obj().Name()+"List")
+	}
+	for _, argument := range call.Args {
+		if is(p.Info.TypeOf(argument)) {
+			return true
+		}
+	}
+	switch t := p.Info.TypeOf(call).(type) {
+	case *types.Tuple:
+		for v := range t.Variables() {
+			if is(v.Type()) {
+				return true
+			}
+		}
+	case nil:
+	default:
+		if tv, ok := p.Info.Types[call.Fun]; ok && tv.IsType() {
+			return false
+		}
+		id := ident(call.Fun)
+		if id != nil && id.Name == "new" {
+			return false
+		}
+		return is(t)
+	}
+	return false
+}

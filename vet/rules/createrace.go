@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"go/ast"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// CreateRace reports Creates after a Get whose AlreadyExists is an error like any other. It is off
+// by default: to return that error and try again is what most operators want.
+var CreateRace = rule("createrace", "a Get and a Create whose AlreadyExists is not handled (off by default)", func(p *pass) {
+	for _, f := range p.Functions {
+		if !p.Reconciles(f) {
+			continue
+		}
+		for i, create := range f.Calls {
+			if create.Verb == "Create" && create.Subresource == "" && p.getsBefore(f.Calls[:i], create) &&
+				!mentionsAlreadyExists(f.Decl.Body) {
+				p.report(create, "the Get may have read a cache that does not have the object yet: handle AlreadyExists")
+			}
+		}
+	}
+})
+
+func (p *pass) getsBefore(calls []*operator.Call, create *operator.Call) bool {
+	for _, get := range calls {
+		if get.Verb != "Get" {
+			continue
+		}
+		a, b := p.KindOf(get.Object), p.KindOf(create.Object)
+		if a == nil && b == nil || a != nil && b != nil && a.Obj() == b.Obj() {
+			return true
+		}
+	}
+	return false
+}
+
+func mentionsAlreadyExists(n ast.Node) bool {
+	return contains(n, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		return ok && (id.Name == "IsAlreadyExists" || id.Name == "IgnoreAlreadyExists")
+	})
+}

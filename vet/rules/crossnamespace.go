@@ -1,0 +1,105 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// CrossNamespace reports owners that are in another namespace than what they own.
+var CrossNamespace = rule("crossnamespace", "an owner in another namespace than what it owns", func(p *pass) {
+	for _, f := range p.Functions {
+		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) < 3 ||
+				!p.CallsRuntime(call, "controller/controllerutil", "SetControllerReference", "SetOwnerReference") {
+				return true
+			}
+			owner, child := p.Object(call.Args[0]), p.Object(call.Args[1])
+			if owner == nil || child == nil || !p.isNamespaced(owner) {
+				return true
+			}
+			if namespace := p.namespaceOf(f, child); namespace != nil && p.isOther(namespace, owner) {
+				p.reportf(call, "%s is in the namespace %s and its owner in its own: owners cannot be in other namespaces, so this fails; label it and delete it by a finalizer",
+					child.Name(), types.ExprString(namespace))
+			}
+			return true
+		})
+	}
+})
+
+// isNamespaced reports whether the package reads the namespace of objects of a variable's kind.
+func (p *pass) isNamespaced(v *types.Var) bool {
+	kind := operator.Named(v.Type())
+	if kind == nil || types.IsInterface(kind) {
+		return false
+	}
+	for _, f := range p.Functions {
+		if contains(f.Decl.Body, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok || selector.Sel.Name != "Namespace" && selector.Sel.Name != "GetNamespace" {
+				return false
+			}
+			named := operator.Named(p.Info.TypeOf(selector.X))
+			return named != nil && named.Obj() == kind.Obj()
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// namespaceOf returns the expression for the namespace of a variable that a literal is assigned to,
+// or nil.
+func (p *pass) namespaceOf(f *operator.Function, v *types.Var) ast.Expr {
+	var namespace ast.Expr
+	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.AssignStmt)
+		if !ok || len(statement.Lhs) != len(statement.Rhs) {
+			return true
+		}
+		for i, left := range statement.Lhs {
+			switch selector, ok := ast.Unparen(left).(*ast.SelectorExpr); {
+			case p.Object(left) == v:
+				namespace = nil
+				if literal := literalOf(statement.Rhs[i]); literal != nil {
+					namespace = namespaceIn(literal)
+				}
+			case ok && p.Root(left) == v && selector.Sel.Name == "Namespace" && strings.Count(types.ExprString(left), ".") <= 2:
+				namespace = statement.Rhs[i]
+			}
+		}
+		return true
+	})
+	return namespace
+}
+
+// namespaceIn returns the namespace in the metadata of a literal, or nil.
+func namespaceIn(literal *ast.CompositeLit) ast.Expr {
+	if meta := field(literal, "ObjectMeta"); meta != nil {
+		if inner := literalOf(meta.Value); inner != nil {
+			if namespace := field(inner, "Namespace"); namespace != nil {
+				return namespace.Value
+			}
+		}
+	}
+	return nil
+}
+
+// isOther reports whether an expression for a namespace is a constant, or a part of the owner's
+// spec, or of the reconciler.
+func (p *pass) isOther(namespace ast.Expr, owner *types.Var) bool {
+	if value := p.Info.Types[namespace].Value; value != nil {
+		return value.String() != `""`
+	}
+	selector, ok := ast.Unparen(namespace).(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	if p.Root(selector) == owner {
+		return strings.Contains(types.ExprString(selector), ".Spec.")
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// EventState reports predicates and event handlers that remember events or act on them.
+var EventState = rule("eventstate", "a predicate or an event handler that acts on events or remembers them", func(p *pass) {
+	check := func(function ast.Node, body *ast.BlockStmt) {
+		if locks(body) {
+			return
+		}
+		ast.Inspect(body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && p.ClientCall(call) != nil && p.ClientCall(call).Writes() {
+				p.reportf(call, "a predicate or event handler writes (%s): events are missed at a restart and delivered again, so write in Reconcile, from what is observed",
+					p.ClientCall(call).Verb)
+			}
+			for _, target := range written(p.Info, n) {
+				if root := p.Root(target); root != nil && root.Name() != "_" && !p.isOwn(root, function, target) {
+					p.reportf(target, "a predicate or event handler keeps %s: events are missed at a restart and delivered again, so Reconcile cannot rely on it",
+						types.ExprString(target))
+				}
+			}
+			return true
+		})
+	}
+	p.walk(func(n ast.Node, _ []ast.Node) {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			if p.takesEvent(n.Type) {
+				check(n, n.Body)
+			}
+		case *ast.FuncDecl:
+			if n.Body != nil && p.takesEvent(n.Type) {
+				check(n, n.Body)
+			}
+		}
+	})
+})
+
+// takesEvent reports whether a function has a parameter that is an event of a watch.
+func (p *pass) takesEvent(signature *ast.FuncType) bool {
+	for _, parameter := range signature.Params.List {
+		named := operator.Named(p.Info.TypeOf(parameter.Type))
+		if named == nil || !strings.HasSuffix(named.Obj().Name(), "Event") {
+			continue
+		}
+		if operator.IsType(named, "event", named.Obj().Name()) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOwn reports whether a write in a function changes only what is the function's own: a variable
+// that it declares, or a parameter that is no pointer.
+func (p *pass) isOwn(root *types.Var, function ast.Node, target ast.Expr) bool {
+	declaration, isMethod := function.(*ast.FuncDecl)
+	if isMethod && declaration.Recv != nil && declaration.Recv.Pos() <= root.Pos() && root.Pos() < declaration.Recv.End() {
+		_, pointer := types.Unalias(root.Type()).(*types.Pointer)
+		return !pointer
+	}
+	return function.Pos() <= root.Pos() && root.Pos() < function.End()
+}

@@ -1,0 +1,50 @@
+package rules
+
+import (
+	"go/ast"
+	"strings"
+)
+
+// Finalizer reports finalizers that are never removed, and those that are added without a look at
+// the deletion timestamp.
+var Finalizer = rule("finalizer", "a finalizer that nothing removes, or that is added to what is being deleted", func(p *pass) {
+	removes := p.mentionsName(func(name string) bool {
+		return name == "RemoveFinalizer" || name == "SetFinalizers" || name == "Finalizers" || name == "Finalize" ||
+			strings.Contains(strings.ToLower(name), "removefinalizer") || strings.Contains(strings.ToLower(name), "deletefinalizer")
+	})
+	looks := p.mentionsName(func(name string) bool {
+		return strings.Contains(name, "DeletionTimestamp") || strings.Contains(strings.ToLower(name), "deleted") ||
+			strings.Contains(name, "BeingDeleted") || strings.Contains(name, "Deleting")
+	})
+	for _, f := range p.Functions {
+		if !p.Reconciles(f) {
+			continue
+		}
+		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !p.addsFinalizer(call) {
+				return true
+			}
+			switch {
+			case !removes:
+				p.report(call, "nothing in this package removes the finalizer, so the object cannot be deleted: clean up and call RemoveFinalizer if DeletionTimestamp is set")
+			case !looks:
+				p.report(call, "nothing in this package looks at DeletionTimestamp: a finalizer cannot be added to an object that is being deleted, and its deletion waits for it to be removed")
+			}
+			return true
+		})
+	}
+})
+
+// mentionsName reports whether an identifier in a function of the package satisfies a condition.
+func (p *pass) mentionsName(is func(name string) bool) bool {
+	for _, f := range p.Functions {
+		if contains(f.Decl.Body, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			return ok && is(id.Name)
+		}) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,111 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"regexp"
+	"strings"
+
+	"golang.org/x/tools/go/types/typeutil"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// FinalizerOrder reports finalizers that are added after what they are to clean up was created.
+var FinalizerOrder = rule("finalizerorder", "a finalizer that is added after the external thing is created", func(p *pass) {
+	for _, f := range p.Functions {
+		if !p.Reconciles(f) {
+			continue
+		}
+		flow := p.Flow(f.Decl.Body)
+		operator.InspectOwn(f.Decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !p.createsExternally(call, map[*operator.Function]bool{}) || p.touchesFinalizer(f.Decl.Body, call) {
+				return true
+			}
+			flow.After(call, func(n ast.Node) bool {
+				proceed := true
+				operator.InspectOwn(n, func(n ast.Node) bool {
+					if add, ok := n.(*ast.CallExpr); ok && p.addsFinalizer(add) {
+						p.reportf(add, "the finalizer is added after %s of line %d: if the process ends between them, nothing cleans up; add it and write it first",
+							types.ExprString(call.Fun), p.analysis.Fset.Position(call.Pos()).Line)
+						proceed = false
+					}
+					return proceed
+				})
+				return proceed
+			})
+			return true
+		})
+	}
+})
+
+func (p *pass) addsFinalizer(call *ast.CallExpr) bool {
+	return p.CallsRuntime(call, "controller/controllerutil", "AddFinalizer")
+}
+
+// touchesFinalizer reports whether a call before another adds a finalizer or looks for one, directly
+// or in a function of the package.
+func (p *pass) touchesFinalizer(body *ast.BlockStmt, before *ast.CallExpr) bool {
+	touches := func(call *ast.CallExpr) bool {
+		return p.addsFinalizer(call) || p.CallsRuntime(call, "controller/controllerutil", "ContainsFinalizer")
+	}
+	return containsCall(body, func(call *ast.CallExpr) bool {
+		if call.Pos() >= before.Pos() {
+			return false
+		}
+		if f := p.Declared(call); f != nil && containsCall(f.Decl.Body, touches) {
+			return true
+		}
+		return touches(call)
+	})
+}
+
+var creates = regexp.MustCompile(`^(Create|Ensure|Provision|Register|Allocate|Put|Upsert)`)
+
+// createsExternally reports whether a call creates something by a client that is a field of the
+// method's receiver and not one of Kubernetes, directly or in a method of the package.
+func (p *pass) createsExternally(call *ast.CallExpr, seen map[*operator.Function]bool) bool {
+	if f := p.Declared(call); f != nil {
+		if seen[f] || !p.Reconciles(f) {
+			return false
+		}
+		seen[f] = true
+		return containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.createsExternally(call, seen) })
+	}
+	callee, ok := typeutil.Callee(p.Info, call).(*types.Func)
+	if !ok || !creates.MatchString(callee.Name()) || callee.Signature().Recv() == nil || callee.Pkg() == nil {
+		return false
+	}
+	results := callee.Signature().Results()
+	selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok || results.Len() == 0 || !operator.IsError(results.At(results.Len()-1).Type()) || !p.hasContext(callee) {
+		return false
+	}
+	client, ok := ast.Unparen(selector.X).(*ast.SelectorExpr)
+	if !ok || p.Root(client) == nil || p.kubernetes(callee) {
+		return false
+	}
+	for _, r := range p.Reconcilers {
+		if named := operator.Named(p.Root(client).Type()); named != nil && named.Obj() == r.Type {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *pass) hasContext(callee *types.Func) bool {
+	parameters := callee.Signature().Params()
+	return parameters.Len() > 0 && operator.IsNamed(parameters.At(0).Type(), "context", "Context")
+}
+
+// kubernetes reports whether a method is one of a client of Kubernetes: it is declared in such a
+// package, or takes an object with metadata.
+func (p *pass) kubernetes(callee *types.Func) bool {
+	for _, host := range []string{"k8s.io/", "sigs.k8s.io/", "flyball.dev/ctrl"} {
+		if strings.HasPrefix(callee.Pkg().Path(), host) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// GenerateName reports reconciles that create an object with a new name each time.
+var GenerateName = rule("generatename", "a reconcile that creates another object each time", func(p *pass) {
+	for _, r := range p.Reconcilers {
+		for _, f := range r.Reachable {
+			for _, create := range f.Calls {
+				kind := p.KindOf(create.Object)
+				if create.Verb != "Create" || create.Subresource != "" || kind == nil || isReview(kind) || !p.isNewName(f, create) {
+					continue
+				}
+				if !p.reads(r, kind) {
+					p.reportf(create, "every reconcile creates another %s, with a name of its own: give it a name that follows from its owner's, or look for what there is first",
+						kind.Obj().Name())
+				}
+			}
+		}
+	}
+})
+
+// reads reports whether a reconciler may read objects of a kind.
+func (p *pass) reads(r *operator.Reconciler, kind *types.Named) bool {
+	for _, f := range r.Reachable {
+		for _, call := range f.Calls {
+			found := p.KindOf(call.Object)
+			// A Get needs a name, so one of an unknown kind is not of what has a new one.
+			switch {
+			case call.Writes():
+			case found == nil:
+				if call.Verb == "List" {
+					return true
+				}
+			case strings.TrimSuffix(found.Obj().Name(), "List") == kind.Obj().Name(), isMetadata(found):
+				return true
+			}
+		}
+		if containsCall(f.Decl.Body, func(call *ast.CallExpr) bool { return p.passesOn(call, kind) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNewName reports whether the name of what is created is new each time: it is generated, random or
+// the time.
+func (p *pass) isNewName(f *operator.Function, create *operator.Call) bool {
+	object := p.Object(create.Object)
+	if literal := literalOf(create.Object); literal != nil {
+		return p.newNameIn(literal)
+	}
+	if object == nil {
+		return false
+	}
+	return contains(f.Decl.Body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.AssignStmt)
+		if !ok || len(statement.Lhs) != len(statement.Rhs) {
+			return false
+		}
+		for i, left := range statement.Lhs {
+			selector, isField := left.(*ast.SelectorExpr)
+			switch literal := literalOf(statement.Rhs[i]); {
+			case p.Object(left) == object && literal != nil && p.newNameIn(literal):
+				return true
+			case isField && p.Root(left) == object && selector.Sel.Name == "GenerateName":
+				return true
+			case isField && p.Root(left) == object && selector.Sel.Name == "Name" && p.isRandom(statement.Rhs[i]):
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// newNameIn reports whether the metadata in a literal has a name that is new each time.
+func (p *pass) newNameIn(literal *ast.CompositeLit) bool {
+	meta := field(literal, "ObjectMeta")
+	if meta == nil || literalOf(meta.Value) == nil {
+		return false
+	}
+	if field(literalOf(meta.Value), "GenerateName") != nil {
+		return true
+	}
+	name := field(literalOf(meta.Value), "Name")
+	return name != nil && p.isRandom(name.Value)
+}
+
+// isRandom reports whether an expression calls for a random value or the time.
+func (p *pass) isRandom(e ast.Expr) bool {
+	return containsCall(e, func(call *ast.CallExpr) bool {
+		return p.readsClock(call) || p.CallsFunction(call, "github.com/google/uuid", "New", "NewString") ||
+			p.CallsFunction(call, "k8s.io/apimachinery/pkg/util/uuid", "NewUUID") ||
+			p.CallsFunction(call, "k8s.io/apimachinery/pkg/util/rand", "String") ||
+			p.CallsFunction(call, "math/rand", "Int", "Intn", "Int63") || p.CallsFunction(call, "math/rand/v2", "Int", "IntN", "Uint32")
+	})
+}

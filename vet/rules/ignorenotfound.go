@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"go/ast"
+	"go/token"
+
+	"golang.org/x/tools/go/analysis"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// IgnoreNotFound reports reconciles that fail when what they are for has been deleted.
+var IgnoreNotFound = rule("ignorenotfound", "a reconcile that fails if its object has been deleted", func(p *pass) {
+	for _, r := range p.Reconcilers {
+		if r.Request == nil {
+			continue
+		}
+		ast.Inspect(r.Reconcile.Decl.Body, func(n ast.Node) bool {
+			if block, ok := n.(*ast.BlockStmt); ok {
+				for i, s := range block.List {
+					if statement, ok := s.(*ast.IfStmt); ok {
+						p.primary(r, block.List[:i], statement)
+					}
+				}
+			}
+			return true
+		})
+	}
+})
+
+// primary reports an if statement that returns the error of the Get of the request as it is.
+func (p *pass) primary(r *operator.Reconciler, before []ast.Stmt, statement *ast.IfStmt) {
+	condition, ok := statement.Cond.(*ast.BinaryExpr)
+	if !ok || condition.Op != token.NEQ || !isNil(condition.Y) || statement.Else != nil {
+		return
+	}
+	source := statement.Init
+	if source == nil && len(before) > 0 {
+		source = before[len(before)-1]
+	}
+	assign, ok := source.(*ast.AssignStmt)
+	if !ok || len(assign.Lhs) != 1 || p.Object(condition.X) == nil || p.Object(assign.Lhs[0]) != p.Object(condition.X) {
+		return
+	}
+	call, _ := assign.Rhs[0].(*ast.CallExpr)
+	if call == nil {
+		return
+	}
+	get := p.ClientCall(call)
+	if get == nil || get.Key == nil || !p.isRequestKey(r, get.Key) || !p.isFor(get) || len(statement.Body.List) == 0 {
+		return
+	}
+	for _, s := range statement.Body.List[:len(statement.Body.List)-1] {
+		if e, ok := s.(*ast.ExprStmt); !ok || !isLog(callOf(e)) {
+			return
+		}
+	}
+	result, ok := statement.Body.List[len(statement.Body.List)-1].(*ast.ReturnStmt)
+	if !ok || len(result.Results) != 2 {
+		return
+	}
+	switch returned := ast.Unparen(result.Results[1]).(type) {
+	case *ast.Ident:
+		if p.Object(returned) == p.Object(condition.X) {
+			var fixes []analysis.SuggestedFix
+			if name := p.clientPackage(r); name != "" {
+				fixes = append(fixes, replace("Ignore NotFound", returned.Pos(), returned.End(), name+".IgnoreNotFound("+returned.Name+")"))
+			}
+			p.report(returned, notFoundMessage, fixes...)
+		}
+	case *ast.CallExpr:
+		if p.CallsFunction(returned, "fmt", "Errorf") {
+			p.report(returned, notFoundMessage)
+		}
+	}
+}
+
+const notFoundMessage = "the object may have been deleted since the event: NotFound is no error here, so ignore it by client.IgnoreNotFound"
+
+// isRequestKey reports whether the key of a Get is the request's, or is put together from it.
+func (p *pass) isRequestKey(r *operator.Reconciler, key ast.Expr) bool {
+	name := "NamespacedName"
+	if literal := literalOf(key); literal != nil && field(literal, "Name") != nil {
+		key, name = field(literal, "Name").Value, "Name"
+	}
+	selector, ok := ast.Unparen(key).(*ast.SelectorExpr)
+	return ok && selector.Sel.Name == name && p.Object(selector.X) == r.Request
+}
+
+// isFor reports whether a Get is of a kind that the package's builders are for, as far as it is
+// known which those are.
+func (p *pass) isFor(get *operator.Call) bool {
+	kind := p.KindOf(get.Object)
+	for _, k := range p.For {
+		if kind != nil && k.Obj() == kind.Obj() {
+			return true
+		}
+	}
+	return len(p.For) == 0
+}
+
+// clientPackage returns the name by which the file of a reconciler imports the client package, or "".
+func (p *pass) clientPackage(r *operator.Reconciler) string {
+	for _, file := range p.Files {
+		if file.FileStart > r.Reconcile.Decl.Pos() || r.Reconcile.Decl.Pos() >= file.FileEnd {
+			continue
+		}
+		for _, spec := range file.Imports {
+			if path := spec.Path.Value; path == `"sigs.k8s.io/controller-runtime/pkg/client"` || path == `"flyball.dev/ctrl/client"` {
+				if spec.Name != nil {
+					return spec.Name.Name
+				}
+				return "client"
+			}
+		}
+	}
+	return ""
+}
+
+func callOf(e *ast.ExprStmt) *ast.CallExpr {
+	if call, ok := e.X.(*ast.CallExpr); ok {
+		return call
+	}
+	return &ast.CallExpr{Fun: e.X}
+}

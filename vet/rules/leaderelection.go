@@ -1,0 +1,87 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// LeaderElection reports operators whose manager has options that do not mention leader election.
+var LeaderElection = rule("leaderelection", "an operator without leader election", func(p *pass) {
+	for _, f := range p.Functions {
+		if !p.setsUpOperator(f) {
+			continue
+		}
+		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 || !p.CallsRuntime(call, "manager", "New", "NewManager") {
+				return true
+			}
+			literal := literalOf(call.Args[1])
+			if v := p.Object(call.Args[1]); literal == nil && v != nil {
+				literal = p.options(f, v)
+			}
+			if literal != nil && operator.IsType(p.Info.TypeOf(literal), "manager", "Options") && field(literal, "LeaderElection") == nil {
+				p.report(call, "two replicas of this program would both reconcile, also during a rolling update: set LeaderElection and LeaderElectionID, or LeaderElection: false to say that there is but one")
+			}
+			return true
+		})
+	}
+})
+
+// setsUpOperator reports whether a function of a program, or one that returns a manager, adds
+// controllers to it. Servers that watch what they serve run in every replica: those start the manager
+// beside something else.
+func (p *pass) setsUpOperator(f *operator.Function) bool {
+	returns := false
+	for result := range f.Object.Signature().Results().Variables() {
+		returns = returns || operator.IsType(result.Type(), "manager", "Manager")
+	}
+	if p.Types.Name() != "main" && !returns {
+		return false
+	}
+	adds := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
+		return operator.CalleeName(call) == "SetupWithManager" ||
+			p.CallsRuntime(call, "builder", "ControllerManagedBy", "NewControllerManagedBy", "TypedControllerManagedBy")
+	})
+	serves := containsCall(f.Decl.Body, func(call *ast.CallExpr) bool {
+		return strings.HasPrefix(operator.CalleeName(call), "ListenAndServe")
+	})
+	beside := contains(f.Decl.Body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.GoStmt)
+		return ok && containsCall(statement, func(call *ast.CallExpr) bool { return operator.CalleeName(call) == "Start" })
+	})
+	return adds && !serves && !beside
+}
+
+// options returns the literal that a variable is declared with, or nil if leader election may be set
+// elsewhere: the variable is assigned, or its field is, or its address is taken.
+func (p *pass) options(f *operator.Function, v *types.Var) *ast.CompositeLit {
+	var literal *ast.CompositeLit
+	elsewhere := false
+	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				selector, ok := left.(*ast.SelectorExpr)
+				switch {
+				case p.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
+					literal = literalOf(n.Rhs[i])
+				case p.Object(left) == v:
+					elsewhere = true
+				case ok && p.Root(left) == v:
+					elsewhere = elsewhere || selector.Sel.Name == "LeaderElection"
+				}
+			}
+		case *ast.UnaryExpr:
+			elsewhere = elsewhere || p.Object(n.X) == v
+		}
+		return true
+	})
+	if elsewhere {
+		return nil
+	}
+	return literal
+}

@@ -1,0 +1,151 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+const metav1 = "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ObservedGeneration reports statuses that do not say which generation they are about.
+var ObservedGeneration = rule("observedgeneration", "a status that does not say which generation it is about", func(p *pass) {
+	for _, f := range p.Functions {
+		ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 &&
+				p.CallsFunction(call, "k8s.io/apimachinery/pkg/api/meta", "SetStatusCondition") {
+				p.condition(f, call)
+			}
+			return true
+		})
+	}
+	if len(p.Reconcilers) == 0 || p.setsObservedGeneration() {
+		return
+	}
+	for _, call := range p.Calls() {
+		kind := p.KindOf(call.Object)
+		if call.Writes() && call.Subresource == "status" && kind != nil && p.isForKind(kind) && hasObservedGeneration(kind) &&
+			!p.anywhere(func(call *ast.CallExpr) bool { return p.passesOn(call, kind) }) {
+			p.reportf(call, "%s has status.observedGeneration and nothing here sets it: a client cannot tell whether this status is about its spec", kind.Obj().Name())
+			return
+		}
+	}
+})
+
+// setsObservedGeneration reports whether a statement of the package writes a field of that name, or
+// mentions something that may.
+func (p *pass) setsObservedGeneration() bool {
+	sets := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			return slices.ContainsFunc(n.Lhs, isObservedGeneration)
+		case *ast.KeyValueExpr:
+			key := ident(n.Key)
+			return key != nil && key.Name == "ObservedGeneration"
+		case *ast.Ident:
+			return n.Name != "ObservedGeneration" && strings.Contains(n.Name, "ObservedGeneration")
+		}
+		return false
+	}
+	return slices.ContainsFunc(p.Functions, func(f *operator.Function) bool { return contains(f.Decl.Body, sets) })
+}
+
+// condition reports a call that sets a condition of an object which has no observed generation.
+func (p *pass) condition(f *operator.Function, call *ast.CallExpr) {
+	object := p.Root(call.Args[0])
+	if object == nil || !isObject(object.Type()) {
+		return
+	}
+	literal := literalOf(call.Args[1])
+	if v := p.Object(call.Args[1]); literal == nil && v != nil {
+		literal = p.soleLiteral(f, v)
+	}
+	if literal == nil || !operator.IsNamed(p.Info.TypeOf(literal), metav1, "Condition") ||
+		field(literal, "Type") == nil || field(literal, "ObservedGeneration") != nil {
+		return
+	}
+	generation := object.Name() + ".Generation"
+	last := literal.Elts[len(literal.Elts)-1]
+	fix := replace("Set ObservedGeneration", last.End(), last.End(), ", ObservedGeneration: "+generation)
+	if fset := p.analysis.Fset; fset.Position(last.End()).Line != fset.Position(literal.Rbrace).Line {
+		fix = replace("Set ObservedGeneration", last.End(), last.End(), ",\nObservedGeneration: "+generation)
+	}
+	p.report(literal, "the condition does not say which generation it is about: set ObservedGeneration: "+generation, []analysis.SuggestedFix{fix}...)
+}
+
+// soleLiteral returns the literal that a variable is declared with, if nothing else is done with the
+// variable than to read it.
+func (p *pass) soleLiteral(f *operator.Function, v *types.Var) *ast.CompositeLit {
+	var literal *ast.CompositeLit
+	changed := false
+	ast.Inspect(f.Decl.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				switch {
+				case p.Object(left) == v && literal == nil && len(n.Lhs) == len(n.Rhs):
+					literal = literalOf(n.Rhs[i])
+				case p.Object(left) == v, p.Root(left) == v && isObservedGeneration(left):
+					changed = true
+				}
+			}
+		case *ast.UnaryExpr:
+			changed = changed || p.Object(n.X) == v
+		}
+		return true
+	})
+	if changed {
+		return nil
+	}
+	return literal
+}
+
+func isObservedGeneration(e ast.Expr) bool {
+	selector, ok := e.(*ast.SelectorExpr)
+	return ok && selector.Sel.Name == "ObservedGeneration"
+}
+
+// isForKind reports whether the package's builders are for a kind, or it is not known which those
+// are for.
+func (p *pass) isForKind(kind *types.Named) bool {
+	for _, k := range p.For {
+		if k.Obj() == kind.Obj() {
+			return true
+		}
+	}
+	return false
+}
+
+// isObject reports whether a type, or what it points to, is a struct with metadata.
+func isObject(t types.Type) bool {
+	named := operator.Named(t)
+	if named == nil {
+		return false
+	}
+	structure, ok := named.Underlying().(*types.Struct)
+	if !ok {
+		return false
+	}
+	for f := range structure.Fields() {
+		if f.Embedded() && operator.IsNamed(f.Type(), metav1, "ObjectMeta") {
+			return true
+		}
+	}
+	return false
+}
+
+// hasObservedGeneration reports whether the status of a kind has that field.
+func hasObservedGeneration(kind *types.Named) bool {
+	object, _, _ := types.LookupFieldOrMethod(kind, true, kind.Obj().Pkg(), "Status")
+	status, ok := object.(*types.Var)
+	if !ok {
+		return false
+	}
+	field, _, _ := types.LookupFieldOrMethod(status.Type(), true, kind.Obj().Pkg(), "ObservedGeneration")
+	return field != nil
+}

@@ -1,0 +1,260 @@
+package rules
+
+import (
+	"fmt"
+	"go/types"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/tools/go/analysis"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// RBAC reports calls of the client that no marker of the module grants. A package without markers has
+// its roles from elsewhere and is left alone.
+var RBAC = rule("rbac", "a kind that is read or written without an RBAC marker for it", func(p *pass) {
+	if len(p.Reconcilers) == 0 {
+		return
+	}
+	grants := p.markers()
+	if len(grants) == 0 {
+		return
+	}
+	folder := filepath.Dir(p.analysis.Fset.Position(p.Files[0].Package).Filename)
+	for other, found := range markers(moduleRoot(folder)) {
+		if other != folder {
+			grants = append(grants, found...)
+		}
+	}
+	reported := map[string]bool{}
+	for _, call := range p.Calls() {
+		kind := p.KindOf(call.Object)
+		if kind == nil || !p.OfReconciler(call) || !isAPIType(kind) {
+			continue
+		}
+		resource := resourceOf(strings.TrimSuffix(kind.Obj().Name(), "List"))
+		if call.Subresource == "?" {
+			continue
+		}
+		if call.Subresource != "" {
+			resource += "/" + call.Subresource
+		}
+		group, known := groupOf(kind.Obj().Pkg().Path())
+		wanted := verbsOf(call)
+		key := group + resource + wanted[0]
+		if reported[key] || slices.ContainsFunc(grants, func(g grant) bool { return g.allows(group, known, resource, wanted) }) {
+			continue
+		}
+		reported[key] = true
+		p.missing(call, group, known, resource, wanted[0])
+	}
+})
+
+// markers returns what the markers of the package grant.
+func (p *pass) markers() []grant {
+	var all []grant
+	for _, file := range p.Files {
+		for _, group := range file.Comments {
+			for _, comment := range group.List {
+				if match := marker.FindStringSubmatch(comment.Text); match != nil {
+					all = append(all, parseMarker(strings.TrimSpace(match[1])))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// missing reports that no marker grants a verb.
+func (p *pass) missing(call *operator.Call, group string, known bool, resource, verb string) {
+	if !known {
+		p.reportf(call, "no marker of the module grants %s of %s: add +kubebuilder:rbac:groups=GROUP,resources=%s,verbs=%s", verb, resource, resource, verb)
+		return
+	}
+	if group == "" {
+		group = `""`
+	}
+	marker := fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,verbs=%s", group, resource, verb)
+	at := p.Reconcilers[0].Reconcile.Decl.Pos()
+	if doc := p.Reconcilers[0].Reconcile.Decl.Doc; doc != nil {
+		at = doc.Pos()
+	}
+	p.report(call, fmt.Sprintf("no marker of the module grants %s of %s: add %s", verb, resource, marker),
+		[]analysis.SuggestedFix{replace("Add the marker", at, at, "// "+marker+"\n\n")}...)
+}
+
+// verbsOf returns the verbs of RBAC one of which a call needs. A read may be one of a cache, which
+// lists and watches.
+func verbsOf(call *operator.Call) []string {
+	switch call.Verb {
+	case "Get", "List":
+		return []string{strings.ToLower(call.Verb), "get", "list", "watch"}
+	case "Apply":
+		return []string{"patch"}
+	case "DeleteAllOf":
+		return []string{"deletecollection"}
+	case "Update", "Patch":
+		if call.Subresource == "status" { // both are a write of the status
+			return []string{strings.ToLower(call.Verb), "update", "patch"}
+		}
+	}
+	return []string{strings.ToLower(call.Verb)}
+}
+
+// grant is what one marker allows.
+type grant struct{ groups, resources, verbs []string }
+
+// allows reports whether a grant has one of the verbs. A group that is not known is not compared.
+func (g grant) allows(group string, known bool, resource string, verbs []string) bool {
+	has := func(list []string, wanted string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return s == "*" || strings.EqualFold(s, wanted) })
+	}
+	base, sub, isSub := strings.Cut(resource, "/")
+	matches := has(g.resources, resource)
+	if !known {
+		// The plural may be another than the usual one.
+		matches = matches || slices.ContainsFunc(g.resources, func(s string) bool {
+			b, bs, _ := strings.Cut(s, "/")
+			return bs == sub && len(b) > 3 && len(base) > 3 && strings.HasPrefix(strings.ToLower(b), base[:len(base)-2])
+		})
+	}
+	matches = matches || isSub && has(g.resources, "*/"+sub)
+	return matches && (!known || has(g.groups, group)) && slices.ContainsFunc(verbs, func(v string) bool { return has(g.verbs, v) })
+}
+
+// markersOf has what the markers of each module grant, by the module's root and the folder.
+var markersOf sync.Map
+
+var marker = regexp.MustCompile(`(?m)^\s*//\s*\+kubebuilder:rbac:(.*)$`)
+
+// markers returns what the markers in the files of a module grant, by folder. They may be in any
+// package, so all are read, as the generator does.
+func markers(root string) map[string][]grant {
+	if found, ok := markersOf.Load(root); ok {
+		return found.(map[string][]grant)
+	}
+	all := map[string][]grant{}
+	filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if entry.IsDir() {
+			if path != root && (skipped(entry.Name()) || exists(filepath.Join(path, "go.mod"))) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			content, _ := os.ReadFile(path)
+			for _, match := range marker.FindAllSubmatch(content, -1) {
+				all[filepath.Dir(path)] = append(all[filepath.Dir(path)], parseMarker(strings.TrimSpace(string(match[1]))))
+			}
+		}
+		return nil
+	})
+	markersOf.Store(root, all)
+	return all
+}
+
+func skipped(name string) bool {
+	return name == "vendor" || name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// moduleRoot returns the folder with the go.mod that a folder is below, or the folder itself.
+func moduleRoot(folder string) string {
+	for at := folder; ; at = filepath.Dir(at) {
+		if exists(filepath.Join(at, "go.mod")) {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return folder
+		}
+	}
+}
+
+// parseMarker parses the arguments of a marker.
+func parseMarker(arguments string) grant {
+	var g grant
+	for argument := range strings.SplitSeq(arguments, ",") {
+		name, value, _ := strings.Cut(argument, "=")
+		var values []string
+		for v := range strings.SplitSeq(strings.Trim(value, "{} "), ";") {
+			values = append(values, strings.Trim(strings.TrimSpace(v), "\"`"))
+		}
+		switch strings.TrimSpace(name) {
+		case "groups":
+			g.groups = values
+			if slices.Contains(values, "core") {
+				g.groups = append(g.groups, "")
+			}
+		case "resources":
+			g.resources = values
+		case "verbs":
+			g.verbs = values
+		}
+	}
+	return g
+}
+
+// groupOf returns the API group of the kinds in a package of k8s.io/api.
+func groupOf(path string) (group string, known bool) {
+	rest, ok := strings.CutPrefix(path, "k8s.io/api/")
+	if !ok {
+		return "", false
+	}
+	group, _, _ = strings.Cut(rest, "/")
+	switch group {
+	case "core":
+		return "", true
+	case "apps", "batch", "autoscaling", "policy", "extensions":
+		return group, true
+	case "rbac":
+		return "rbac.authorization.k8s.io", true
+	case "flowcontrol":
+		return "flowcontrol.apiserver.k8s.io", true
+	}
+	return group + ".k8s.io", true
+}
+
+// resourceOf returns the usual resource of a kind.
+func resourceOf(kind string) string {
+	name := strings.ToLower(kind)
+	switch {
+	case name == "endpoints":
+		return name
+	case strings.HasSuffix(name, "s"), strings.HasSuffix(name, "x"), strings.HasSuffix(name, "ch"):
+		return name + "es"
+	case strings.HasSuffix(name, "y") && !strings.HasSuffix(name, "ay") && !strings.HasSuffix(name, "ey"):
+		return strings.TrimSuffix(name, "y") + "ies"
+	}
+	return name + "s"
+}
+
+// isAPIType reports whether a type is one of an object or of a list of objects.
+func isAPIType(kind *types.Named) bool {
+	if kind.Obj().Pkg() == nil || isMetadata(kind) {
+		return false
+	}
+	structure, ok := kind.Underlying().(*types.Struct)
+	if !ok {
+		return false
+	}
+	found := 0
+	for f := range structure.Fields() {
+		if f.Embedded() && (operator.IsNamed(f.Type(), metav1, "TypeMeta") || operator.IsNamed(f.Type(), metav1, "ObjectMeta") ||
+			operator.IsNamed(f.Type(), metav1, "ListMeta")) {
+			found++
+		}
+	}
+	return found == 2
+}

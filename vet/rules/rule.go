@@ -1,0 +1,193 @@
+// Package rules has the rules of flyball vet, one in a file. Each reports one mistake that operators
+// make, where the source shows it.
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// pass is one run of a rule on one package.
+type pass struct {
+	*operator.Package
+	analysis *analysis.Pass
+	ignored  map[line]bool
+	reported map[string]bool
+}
+
+// line is a line of a file.
+type line struct {
+	file   string
+	number int
+}
+
+// rule returns the analyzer of a rule. The summary is one line, and the page docs/vet/NAME.md says
+// the rest.
+func rule(name, summary string, run func(*pass)) *analysis.Analyzer {
+	return &analysis.Analyzer{
+		Name:     name,
+		Doc:      fmt.Sprintf("%s\n\nThe page docs/vet/%s.md has examples.", summary, name),
+		Requires: []*analysis.Analyzer{operator.Analyzer},
+		Run: func(a *analysis.Pass) (any, error) {
+			p := &pass{
+				Package:  a.ResultOf[operator.Analyzer].(*operator.Package),
+				analysis: a,
+				ignored:  map[line]bool{},
+				reported: map[string]bool{},
+			}
+			for _, d := range directives(a) {
+				if d.rule == name && d.reason != "" {
+					p.ignored[d.at] = true
+				}
+			}
+			run(p)
+			return nil, nil
+		},
+	}
+}
+
+// report reports a mistake, unless a directive on its line or the line above it says not to.
+func (p *pass) report(at ast.Node, message string, fixes ...analysis.SuggestedFix) {
+	position := p.analysis.Fset.Position(at.Pos())
+	if p.ignored[line{position.Filename, position.Line}] || p.ignored[line{position.Filename, position.Line - 1}] {
+		return
+	}
+	// A function that several reconcilers reach is looked at for each.
+	if key := position.String() + message; p.reported[key] {
+		return
+	} else {
+		p.reported[key] = true
+	}
+	p.analysis.Report(analysis.Diagnostic{Pos: at.Pos(), End: at.End(), Message: message, SuggestedFixes: fixes})
+}
+
+// reportf is report with a format.
+func (p *pass) reportf(at ast.Node, format string, args ...any) {
+	p.report(at, fmt.Sprintf(format, args...))
+}
+
+// replace returns a fix that replaces what is between two positions.
+func replace(message string, from, to token.Pos, text string) analysis.SuggestedFix {
+	return analysis.SuggestedFix{
+		Message:   message,
+		TextEdits: []analysis.TextEdit{{Pos: from, End: to, NewText: []byte(text)}},
+	}
+}
+
+// directive is a comment "//flyball:ignore RULE REASON".
+type directive struct {
+	at           line
+	pos          token.Pos
+	rule, reason string
+}
+
+func directives(a *analysis.Pass) []directive {
+	var all []directive
+	for _, file := range a.Files {
+		for _, group := range file.Comments {
+			for _, comment := range group.List {
+				rest, ok := strings.CutPrefix(comment.Text, "//flyball:ignore")
+				if !ok || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
+					continue
+				}
+				name, reason, _ := strings.Cut(strings.TrimSpace(rest), " ")
+				position := a.Fset.Position(comment.Pos())
+				all = append(all, directive{line{position.Filename, position.Line}, comment.Pos(), name, strings.TrimSpace(reason)})
+			}
+		}
+	}
+	return all
+}
+
+// walk visits the nodes of all files with the nodes that they are in, outermost first.
+func (p *pass) walk(visit func(n ast.Node, within []ast.Node)) {
+	for _, file := range p.Files {
+		walk(file, visit)
+	}
+}
+
+// walk visits a node and those in it, each with the nodes that it is in, outermost first.
+func walk(root ast.Node, visit func(n ast.Node, within []ast.Node)) {
+	var within []ast.Node
+	ast.Inspect(root, func(n ast.Node) bool {
+		if n == nil {
+			within = within[:len(within)-1]
+			return true
+		}
+		visit(n, within)
+		within = append(within, n)
+		return true
+	})
+}
+
+// contains reports whether a node, or one in it, satisfies a condition.
+func contains(root ast.Node, is func(ast.Node) bool) bool {
+	found := false
+	ast.Inspect(root, func(n ast.Node) bool {
+		found = found || n != nil && is(n)
+		return !found
+	})
+	return found
+}
+
+// containsCall reports whether a node has a call in it that satisfies a condition.
+func containsCall(root ast.Node, is func(*ast.CallExpr) bool) bool {
+	return contains(root, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		return ok && is(call)
+	})
+}
+
+// anywhere reports whether a call in the package satisfies a condition.
+func (p *pass) anywhere(is func(*ast.CallExpr) bool) bool {
+	for _, f := range p.Functions {
+		if containsCall(f.Decl.Body, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// locks reports whether a function body synchronizes, as a cache that is meant to be one does.
+func locks(body *ast.BlockStmt) bool {
+	return containsCall(body, func(call *ast.CallExpr) bool {
+		switch operator.CalleeName(call) {
+		case "Lock", "TryLock", "Do":
+			return true
+		}
+		return false
+	})
+}
+
+func isNil(e ast.Expr) bool {
+	id, ok := ast.Unparen(e).(*ast.Ident)
+	return ok && id.Name == "nil"
+}
+
+// field returns the value of a field in a composite literal, or nil.
+func field(literal *ast.CompositeLit, name string) *ast.KeyValueExpr {
+	for _, element := range literal.Elts {
+		if kv, ok := element.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == name {
+				return kv
+			}
+		}
+	}
+	return nil
+}
+
+// literalOf returns the composite literal that an expression is, or whose address it takes, or nil.
+func literalOf(e ast.Expr) *ast.CompositeLit {
+	e = ast.Unparen(e)
+	if unary, ok := e.(*ast.UnaryExpr); ok {
+		e = unary.X
+	}
+	literal, _ := e.(*ast.CompositeLit)
+	return literal
+}

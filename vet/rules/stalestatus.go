@@ -1,0 +1,170 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// StaleStatus reports updates of the status from a copy that an earlier write has made stale.
+var StaleStatus = rule("stalestatus", "a status that is written from a stale object, or overwritten before it is written", func(p *pass) {
+	for _, f := range p.Functions {
+		writes := map[*ast.CallExpr]*operator.Call{}
+		for _, call := range f.Calls {
+			if call.Verb == "Update" || call.Verb == "Patch" {
+				writes[call.CallExpr] = call
+			}
+		}
+		if len(writes) < 2 {
+			continue
+		}
+		for _, body := range f.Bodies() {
+			p.staleStatus(body, writes)
+		}
+	}
+})
+
+// staleStatus follows each write of an object in a body to the write of its status.
+func (p *pass) staleStatus(body *ast.BlockStmt, writes map[*ast.CallExpr]*operator.Call) {
+	flow := p.Flow(body)
+	copies := p.copies(body)
+	operator.InspectOwn(body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || writes[call] == nil || writes[call].Subresource != "" {
+			return true
+		}
+		written := p.Object(writes[call].Object)
+		if written == nil {
+			return true
+		}
+		p.afterWrite(flow, call, written, func(status *operator.Call) {
+			if p.assignsStatusBefore(body, flow, call, written) {
+				p.reportf(status, "the changes of the status of %s are lost: the response to the %s of line %d has overwritten them, so write the status first or set it after",
+					written.Name(), writes[call].Verb, p.analysis.Fset.Position(call.Pos()).Line)
+			}
+		}, writes)
+		if original := copies[written]; original != nil {
+			p.afterWrite(flow, call, original, func(status *operator.Call) {
+				if status.Verb == "Update" {
+					p.reportf(status, "%s is stale: the %s of line %d wrote its copy %s, so this update conflicts; use the copy, which has the response",
+						original.Name(), writes[call].Verb, p.analysis.Fset.Position(call.Pos()).Line, written.Name())
+				}
+			}, writes)
+		}
+		return true
+	})
+}
+
+// afterWrite calls found with each write of the status of an object that may follow a write, while
+// nothing else may have changed the object.
+func (p *pass) afterWrite(flow *operator.Flow, from *ast.CallExpr, object *types.Var, found func(*operator.Call),
+	writes map[*ast.CallExpr]*operator.Call) {
+	flow.After(from, func(n ast.Node) bool {
+		proceed := true
+		operator.InspectOwn(n, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if ok && proceed && writes[call] != nil && p.Object(writes[call].Object) == object {
+				if writes[call].Subresource == "status" {
+					found(writes[call])
+				}
+				proceed = false
+			}
+			return proceed
+		})
+		return proceed && !p.mayRefresh(n, nil, object) && !p.assignsStatus(n, object)
+	})
+}
+
+// assignsStatusBefore reports whether an assignment to the status of an object may be followed by a
+// write of the object.
+func (p *pass) assignsStatusBefore(body *ast.BlockStmt, flow *operator.Flow, write *ast.CallExpr, object *types.Var) bool {
+	found := false
+	operator.InspectOwn(body, func(n ast.Node) bool {
+		statement, ok := n.(ast.Stmt)
+		if _, block := n.(*ast.BlockStmt); !ok || block || !p.assignsStatusItself(statement, object) {
+			return !found
+		}
+		flow.After(statement, func(n ast.Node) bool {
+			if n.Pos() <= write.Pos() && write.End() <= n.End() {
+				found = true
+			}
+			return !found && !p.rewritten(n, object)
+		})
+		return !found
+	})
+	return found
+}
+
+// rewritten reports whether a statement assigns an object or passes it to a read.
+func (p *pass) rewritten(n ast.Node, object *types.Var) bool {
+	return contains(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if p.Object(left) == object {
+					return true
+				}
+			}
+		case *ast.CallExpr:
+			switch operator.CalleeName(n) {
+			case "Get", "Update", "Patch":
+				for _, argument := range n.Args {
+					if p.Object(argument) == object {
+						return true
+					}
+				}
+			}
+		}
+		return false
+	})
+}
+
+// assignsStatus reports whether something in a statement assigns to the status of an object.
+func (p *pass) assignsStatus(n ast.Node, object *types.Var) bool {
+	return contains(n, func(n ast.Node) bool { return p.assignsStatusItself(n, object) })
+}
+
+// assignsStatusItself reports whether a statement assigns to the status of an object, or is a call
+// that is given the address of what is in it.
+func (p *pass) assignsStatusItself(n ast.Node, object *types.Var) bool {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		for _, left := range n.Lhs {
+			if p.Root(left) == object && strings.Contains(types.ExprString(left), ".Status") {
+				return true
+			}
+		}
+	case *ast.ExprStmt:
+		call, ok := n.X.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		for _, argument := range call.Args {
+			unary, ok := argument.(*ast.UnaryExpr)
+			if ok && p.Root(unary) == object && strings.Contains(types.ExprString(unary), ".Status") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// copies returns the variables of a body that are made by DeepCopy, with what they are copies of.
+func (p *pass) copies(body *ast.BlockStmt) map[*types.Var]*types.Var {
+	all := map[*types.Var]*types.Var{}
+	operator.InspectOwn(body, func(n ast.Node) bool {
+		statement, ok := n.(*ast.AssignStmt)
+		if !ok || len(statement.Lhs) != 1 {
+			return true
+		}
+		if call, ok := statement.Rhs[0].(*ast.CallExpr); ok && operator.CalleeName(call) == "DeepCopy" {
+			if selector, ok := call.Fun.(*ast.SelectorExpr); ok && p.Object(selector.X) != nil {
+				all[p.Object(statement.Lhs[0])] = p.Object(selector.X)
+			}
+		}
+		return true
+	})
+	return all
+}

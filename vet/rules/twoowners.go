@@ -1,0 +1,64 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+
+	"flyball.dev/vet/internal/operator"
+)
+
+// TwoOwners reports objects that are given two controllers.
+var TwoOwners = rule("twoowners", "an object that is given two controllers", func(p *pass) {
+	isSet := func(call *ast.CallExpr) bool {
+		return len(call.Args) >= 3 && p.CallsRuntime(call, "controller/controllerutil", "SetControllerReference")
+	}
+	for _, f := range p.Functions {
+		for _, body := range f.Bodies() {
+			flow := p.Flow(body)
+			operator.InspectOwn(body, func(n ast.Node) bool {
+				first, ok := n.(*ast.CallExpr)
+				if !ok || !isSet(first) || p.Object(first.Args[1]) == nil {
+					return true
+				}
+				object := p.Object(first.Args[1])
+				flow.After(first, func(n ast.Node) bool {
+					operator.InspectOwn(n, func(n ast.Node) bool {
+						second, ok := n.(*ast.CallExpr)
+						if ok && isSet(second) && p.Object(second.Args[1]) == object &&
+							types.ExprString(second.Args[0]) != types.ExprString(first.Args[0]) {
+							p.reportf(second, "%s has %s as its controller since line %d, and there can be but one: this call fails; use SetOwnerReference",
+								object.Name(), types.ExprString(first.Args[0]), p.analysis.Fset.Position(first.Pos()).Line)
+						}
+						return true
+					})
+					return !p.reassigned(n, object)
+				})
+				return true
+			})
+		}
+	}
+})
+
+// reassigned reports whether a statement assigns a variable, or declares it anew in a loop.
+func (p *pass) reassigned(n ast.Node, object *types.Var) bool {
+	if id, ok := n.(*ast.Ident); ok {
+		return p.Object(id) == object // of a range statement
+	}
+	return contains(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				if p.Object(left) == object {
+					return true
+				}
+			}
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				if p.Object(name) == object {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}

@@ -1,0 +1,45 @@
+package droppederror
+
+import (
+	"context"
+
+	"api"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+type Reconciler struct {
+	client.Client
+	Scheme *runtime.Scheme
+}
+
+type pods interface {
+	Update(ctx context.Context, pod *corev1.Pod, options metav1.UpdateOptions) (*corev1.Pod, error)
+}
+
+func (r *Reconciler) drop(ctx context.Context, app *api.App, p pods, pod *corev1.Pod) error {
+	r.Update(ctx, app)                                                             // want `the error of Update is dropped`
+	_ = r.Status().Update(ctx, app)                                                // want `the error of Update of the status is dropped`
+	defer r.Delete(ctx, pod)                                                       // want `the error of Delete is dropped`
+	go r.Client.Create(ctx, pod)                                                   // want `the error of Create is dropped`
+	_, _ = p.Update(ctx, pod, metav1.UpdateOptions{})                              // want `the error of Update is dropped`
+	_, _ = controllerutil.CreateOrUpdate(ctx, r, pod, func() error { return nil }) // want `the error of CreateOrUpdate is dropped`
+	_ = r.Get(ctx, types.NamespacedName{}, app)
+	if err := r.Update(ctx, app); err != nil {
+		// The reconcile is tried again whatever becomes of the status.
+		_ = r.Status().Update(ctx, app)
+		return err
+	}
+	err := r.Delete(ctx, app)
+	return err
+}
+
+func (r *Reconciler) later(ctx context.Context, app *api.App) (ctrl.Result, error) {
+	_ = r.Status().Update(ctx, app)
+	return ctrl.Result{RequeueAfter: 1}, nil
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"}) // want `two replicas of this program would both reconcile`
+	ctrl.NewControllerManagedBy(mgr)
+	options := ctrl.Options{Address: ":8080"}
+	ctrl.NewManager(nil, options) // want `two replicas of this program would both reconcile`
+	ctrl.NewManager(nil, ctrl.Options{LeaderElection: true, LeaderElectionID: "x"})
+	ctrl.NewManager(nil, ctrl.Options{LeaderElection: false})
+	later := ctrl.Options{Address: ":8080"}
+	later.LeaderElection = true
+	ctrl.NewManager(nil, later)
+}
+
+func serves() {
+	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"})
+	ctrl.NewControllerManagedBy(mgr)
+	go func() { mgr.Start(context.Background()) }()
+}
+
+func webhooks() {
+	mgr, _ := ctrl.NewManager(nil, ctrl.Options{Address: ":8080"})
+	mgr.Start(context.Background())
+}

@@ -1,0 +1,43 @@
+package rbac
+
+import (
+	"context"
+
+	"api"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+type Reconciler struct {
+	client.Client
+	Scheme *runtime.Scheme
+}
+
+// +kubebuilder:rbac:groups=example.com,resources=apps,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods;secrets,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=example.com,resources=apps/status,verbs=patch
+
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	app := &api.App{}
+	if err := r.Get(ctx, req.NamespacedName, app); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if err := r.Update(ctx, app); err != nil { // want `no marker of the module grants update of apps`
+		return ctrl.Result{}, err
+	}
+	if err := r.Create(ctx, &corev1.Pod{}); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.Delete(ctx, &corev1.Pod{}); err != nil { // want `no marker of the module grants delete of pods: add \+kubebuilder:rbac:groups="",resources=pods,verbs=delete`
+		return ctrl.Result{}, err
+	}
+	if err := r.List(ctx, &corev1.ServiceList{}); err != nil { // want `no marker of the module grants list of services`
+		return ctrl.Result{}, err
+	}
+	if err := r.List(ctx, &corev1.ConfigMapList{}); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.Status().Update(ctx, app)
+}

@@ -1,0 +1,22 @@
+package manager
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+type Manager interface {
+	GetClient() client.Client
+	Start(context.Context) error
+}
+
+type Config struct{}
+
+type Options struct {
+	LeaderElection   bool
+	LeaderElectionID string
+	Address          string
+}
+
+func New(config *Config, options Options) (Manager, error) { return nil, nil }

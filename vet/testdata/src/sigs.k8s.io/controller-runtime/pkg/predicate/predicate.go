@@ -1,0 +1,10 @@
+package predicate
+
+import "sigs.k8s.io/controller-runtime/pkg/event"
+
+type Funcs struct {
+	CreateFunc func(event.CreateEvent) bool
+	UpdateFunc func(event.UpdateEvent) bool
+}
+
+type GenerationChangedPredicate struct{ Funcs }

@@ -1,0 +1,112 @@
+package vet_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/analysistest"
+
+	"flyball.dev/vet"
+	"flyball.dev/vet/internal/operator"
+)
+
+// TestRules runs each rule on the packages of testdata that are named after it, which say in
+// comments what is found. They are written for controller-runtime and are for this runtime as well,
+// after a change of their imports.
+func TestRules(t *testing.T) {
+	rules := append(vet.Analyzers(), vet.Optional()...)
+	// All packages are loaded at once, and each is given to its own rule.
+	each := &analysis.Analyzer{Name: "each", Doc: "run the rule that a package is named after", Requires: []*analysis.Analyzer{operator.Analyzer}}
+	each.Run = func(pass *analysis.Pass) (any, error) {
+		name, _, _ := strings.Cut(pass.Pkg.Path(), "/")
+		rule := *pass
+		rule.Analyzer = rules[slices.IndexFunc(rules, func(a *analysis.Analyzer) bool { return a.Name == name })]
+		return rule.Analyzer.Run(&rule)
+	}
+	var packages []string
+	for _, rule := range rules {
+		packages = append(packages, rule.Name+"/...")
+	}
+	for runtime, folder := range map[string]string{"controller-runtime": testdata(t), "flyball": forFlyball(t)} {
+		t.Run(runtime, func(t *testing.T) {
+			tested := map[string]bool{}
+			for _, result := range analysistest.RunWithSuggestedFixes(t, folder, each, packages...) {
+				name, _, _ := strings.Cut(result.Pass.Pkg.Path(), "/")
+				tested[name] = tested[name] || len(result.Diagnostics) > 0
+			}
+			for _, rule := range rules {
+				if !tested[rule.Name] {
+					t.Errorf("%s has found nothing", rule.Name)
+				}
+			}
+		})
+	}
+}
+
+// TestNames: the names of the rules are those of analyzers, and each has a page with examples.
+func TestNames(t *testing.T) {
+	all := append(vet.Analyzers(), vet.Optional()...)
+	if err := analysis.Validate(all); err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(filepath.Join("..", "docs", "vet", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range all {
+		if !strings.Contains(string(index), "("+rule.Name+".md)") {
+			t.Errorf("the index of the pages has no link to %s", rule.Name)
+		}
+		page, err := os.ReadFile(filepath.Join("..", "docs", "vet", rule.Name+".md"))
+		if err != nil {
+			t.Errorf("the rule %s has no page: %v", rule.Name, err)
+			continue
+		}
+		for _, heading := range []string{"# " + rule.Name, "## Wrong", "## Right"} {
+			if !strings.Contains(string(page), heading) {
+				t.Errorf("the page of %s has no heading %q", rule.Name, heading)
+			}
+		}
+	}
+}
+
+func testdata(t *testing.T) string {
+	t.Helper()
+	folder, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// forFlyball returns a copy of testdata in which the packages of controller-runtime have the paths of
+// this runtime.
+func forFlyball(t *testing.T) string {
+	t.Helper()
+	from, to := testdata(t), t.TempDir()
+	paths := strings.NewReplacer("sigs.k8s.io/controller-runtime/pkg/", "flyball.dev/ctrl/",
+		"sigs.k8s.io/controller-runtime", "flyball.dev/ctrl")
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, filepath.FromSlash(paths.Replace(filepath.ToSlash(strings.TrimPrefix(path, from)))))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(target, []byte(paths.Replace(string(content))), 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
