@@ -90,15 +90,15 @@ func (r *MigrationReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if err := r.Get(ctx, req.NamespacedName, m); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if !m.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, m)
+	}
 	jobs, err := jobsOf(ctx, r.Client, m)
 	if err == nil && slices.ContainsFunc(jobs, wasDeleted) {
 		jobs, err = jobsOf(ctx, r.Live, m) // it may have ended meanwhile
 	}
 	if err != nil {
 		return ctrl.Result{}, err
-	}
-	if !m.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.finalize(ctx, m, jobs)
 	}
 	if err := r.record(ctx, m, jobs); err != nil {
 		return ctrl.Result{}, err
@@ -211,9 +211,14 @@ func (r *MigrationReconciler) release(ctx context.Context, m *migrationv1.Migrat
 }
 
 // finalize releases all Jobs, which are garbage collected with the Migration, and then the Migration.
-func (r *MigrationReconciler) finalize(ctx context.Context, m *migrationv1.Migration, jobs []batchv1.Job) error {
+// A Job that was missed would be stuck, so the API server is asked for them.
+func (r *MigrationReconciler) finalize(ctx context.Context, m *migrationv1.Migration) error {
 	if !controllerutil.ContainsFinalizer(m, Finalizer) {
 		return nil
+	}
+	jobs, err := jobsOf(ctx, r.Live, m)
+	if err != nil {
+		return err
 	}
 	for i := range jobs {
 		if err := r.removeFinalizer(ctx, &jobs[i]); err != nil {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,7 @@ func Steps(shared *example.World) []example.Step {
 		step("it is not ready for too long: its Pods are replaced on another node", w.nodeLost),
 		step("the other node is deleted: only the other TrainingJob is reconciled, its Pods replaced", w.nodeDeleted),
 		step("a Pod of somebody else has the name: left alone, with an event", w.nameTaken),
+		step("another number of workers, or a name that cannot be a Service's, is rejected", w.rejected),
 		step("the TrainingJob is deleted: its Pods and its Service are garbage collected", w.collected),
 	}
 }
@@ -154,6 +157,7 @@ func (w *world) idle(ctx context.Context) error {
 	return err
 }
 
+// create creates a TrainingJob, and checks what gives its Pods names in DNS.
 func (w *world) create(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
 		return err
@@ -197,11 +201,7 @@ func (w *world) restarted(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
 		return err
 	}
-	after, err := w.ResourceVersions(ctx, example.Namespace)
-	if err == nil && !maps.Equal(before, after) {
-		err = fmt.Errorf("something was written: %v, %v", before, after)
-	}
-	return err
+	return w.Unchanged(ctx, example.Namespace, before)
 }
 
 func (w *world) replaced(ctx context.Context) error {
@@ -243,6 +243,7 @@ func (w *world) deleted(ctx context.Context) error {
 	return sameExcept(before, after, "one-worker-1")
 }
 
+// succeeded lets a worker succeed, and deletes its Pod, which nothing shows then but the status.
 func (w *world) succeeded(ctx context.Context) error {
 	pods, err := w.pods(ctx, w.job)
 	if err != nil {
@@ -530,6 +531,7 @@ func (w *world) nodeDeleted(ctx context.Context) error {
 	return w.onlyReconciled(ctx, w.onB)
 }
 
+// nameTaken creates a Pod with the name of a worker, which is not in the cache of the operator.
 func (w *world) nameTaken(ctx context.Context) error {
 	theirs := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: example.Namespace, Name: "theirs-worker-0"}}
 	theirs.Spec.Containers = []corev1.Container{{Name: "app", Image: "nginx:1.29"}}
@@ -556,6 +558,21 @@ func (w *world) nameTaken(ctx context.Context) error {
 	}
 	if now.UID != theirs.UID || len(now.OwnerReferences) > 0 {
 		return fmt.Errorf("the Pod was changed: %v", now)
+	}
+	return nil
+}
+
+func (w *world) rejected(ctx context.Context) error {
+	patch := client.MergeFrom(w.onB.DeepCopy())
+	more := w.onB.DeepCopy()
+	more.Spec.Workers = 4
+	if err := w.Client.Patch(ctx, more, patch); !apierrors.IsInvalid(err) {
+		return fmt.Errorf("to the number of workers, the API server answered %v", err)
+	}
+	for _, name := range []string{"1st", "a.b", strings.Repeat("a", 51)} {
+		if err := w.Client.Create(ctx, newJob(name, trainingv1.ReplaceFailed)); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("to the name %s, the API server answered %v", name, err)
+		}
 	}
 	return nil
 }
