@@ -180,8 +180,8 @@ func podsOf(t *testing.T, w *example.World, job string) (n int) {
 	return n
 }
 
-// TestStaleCache has a cache from before the Migration was executed, as a new leader may have for a
-// moment.
+// TestStaleCache has a cache from before the Migration was started, or from while it ran but without
+// its Job, as a new leader may have for a moment.
 func TestStaleCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -189,30 +189,41 @@ func TestStaleCache(t *testing.T) {
 		if err := w.Client.Create(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
-		stale := interceptor.NewClient(w.Client, interceptor.Funcs{
-			Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-				m.DeepCopyInto(obj.(*migrationv1.Migration))
-				return nil
-			},
-			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
-		})
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(m)}
-		// Its Job runs.
 		if _, err := reconciler(w.Client, w.Client).Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		c := crash.NewClient(stale, crash.Point{})
-		if _, err := reconciler(c, w.Client).Reconcile(t.Context(), request); !apierrors.IsConflict(err) {
-			t.Errorf("while the Job runs: %v", err)
+		started := &migrationv1.Migration{}
+		if err := w.Client.Get(t.Context(), request.NamespacedName, started); err != nil {
+			t.Fatal(err)
 		}
-		// It has ended and is gone.
+		check := func(when string) {
+			for _, cached := range []*migrationv1.Migration{m, started} {
+				c := crash.NewClient(staleClient(w.Client, cached), crash.Point{})
+				_, err := reconciler(c, w.Client).Reconcile(t.Context(), request)
+				if err != nil && !apierrors.IsConflict(err) || len(c.Writes) > 0 {
+					t.Errorf("%s, with a cache at resource version %s: %v, the writes were %q", when,
+						cached.ResourceVersion, err, c.Writes)
+				}
+			}
+		}
+		check("while the Job runs")
 		reconcileAll(t, crash.NewClient(w.Client, crash.Point{}), w.Client, m.DeepCopy(), func() {})
-		if _, err := reconciler(c, w.Client).Reconcile(t.Context(), request); !apierrors.IsConflict(err) {
-			t.Errorf("when it has ended: %v", err)
+		check("when the Job is gone")
+		if n := podsOf(t, w, "stale-1"); n != 1 {
+			t.Errorf("%d Pods were created", n)
 		}
-		if len(c.Writes) > 0 || podsOf(t, w, "stale-1") != 1 {
-			t.Errorf("the writes were %q", c.Writes)
-		}
+	})
+}
+
+// staleClient returns a client that reads a Migration as it was once, and no Jobs.
+func staleClient(c client.WithWatch, m *migrationv1.Migration) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			m.DeepCopyInto(obj.(*migrationv1.Migration))
+			return nil
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
 	})
 }
 

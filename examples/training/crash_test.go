@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,16 @@ import (
 
 // TestCrash crashes the operator before and after each write of a training in which a worker fails.
 // It ends as without a crash: complete after one restart.
-func TestCrash(t *testing.T) {
+func TestCrash(t *testing.T) { crashEverywhere(t, 10, train) }
+
+// TestCrashLoop does the same with a worker that has always failed before the operator sees it. It
+// gets no more attempts than without a crash.
+func TestCrashLoop(t *testing.T) { crashEverywhere(t, 5, failAlways) }
+
+// crashEverywhere runs a training with each restart policy and a crash at each point, until run
+// reports that there was none. There must be at least so many writes.
+func crashEverywhere(t *testing.T, writes int,
+	run func(*testing.T, *example.World, trainingv1.RestartPolicy, crash.Point) bool) {
 	for _, policy := range []trainingv1.RestartPolicy{trainingv1.ReplaceFailed, trainingv1.RestartAll} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -39,10 +49,10 @@ func TestCrash(t *testing.T) {
 					t.Fatal(err)
 				}
 				for write := 0; ; write++ {
-					before := train(t, w, policy, crash.Point{Write: write})
-					after := train(t, w, policy, crash.Point{Write: write, After: true})
+					before := run(t, w, policy, crash.Point{Write: write})
+					after := run(t, w, policy, crash.Point{Write: write, After: true})
 					if write > 0 && !before && !after {
-						if write < 10 {
+						if write <= writes {
 							t.Errorf("there were only %d writes", write-1)
 						}
 						return // there is no such write
@@ -51,6 +61,36 @@ func TestCrash(t *testing.T) {
 			})
 		})
 	}
+}
+
+// newReconciler returns a reconciler with a client that crashes.
+func newReconciler(c *crash.Client, live client.Reader) *controller.TrainingJobReconciler {
+	return &controller.TrainingJobReconciler{Client: c, Live: live, Scheme: c.Scheme(),
+		Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}}
+}
+
+// failAlways runs a training whose worker always fails, and reports whether the crash has happened.
+func failAlways(t *testing.T, w *example.World, policy trainingv1.RestartPolicy, p crash.Point) bool {
+	t.Helper()
+	job := &trainingv1.TrainingJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("f-%d-%t", p.Write, p.After)},
+		Spec: trainingv1.TrainingJobSpec{
+			Image: "example.com/train:1", Workers: 1, RestartPolicy: policy, BackoffLimit: 1,
+			WorkerAnnotations: map[string]string{"flyball.dev/outcome": "Failed"},
+		},
+	}
+	if err := w.Client.Create(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	c := crash.NewClient(w.Client, p)
+	reconcileUntil(t, newReconciler(c, w.Client), job, trainingv1.ConditionFailed, 1)
+	created := slices.DeleteFunc(slices.Clone(c.Writes), func(s string) bool {
+		return s != "create *v1.Pod "+job.Name+"-worker-0"
+	})
+	if len(created) != 2 {
+		t.Errorf("crash %v: the writes were %q", p, c.Writes)
+	}
+	return c.Crashed
 }
 
 // train runs a training with a crash, and reports whether that has happened.
@@ -66,8 +106,7 @@ func train(t *testing.T, w *example.World, policy trainingv1.RestartPolicy, p cr
 		t.Fatal(err)
 	}
 	c := crash.NewClient(w.Client, p)
-	r := &controller.TrainingJobReconciler{Client: c, Live: w.Client, Scheme: w.Client.Scheme(),
-		Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}}
+	r := newReconciler(c, w.Client)
 	reconcileUntil(t, r, job, trainingv1.ConditionRunning, 0)
 	end(t, w, job.Name+"-worker-0", "Failed")
 	reconcileUntil(t, r, job, trainingv1.ConditionRunning, 1)
