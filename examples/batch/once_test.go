@@ -66,7 +66,7 @@ func newMigration(name, outcome string) *migrationv1.Migration {
 func reconcileAll(t *testing.T, c *crash.Client, live client.WithWatch, m *migrationv1.Migration, meddle func()) {
 	t.Helper()
 	r := reconciler(c, live)
-	for range 10 {
+	for range 7 {
 		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(m)})
 		if err != nil && !errors.Is(err, crash.Err) {
 			t.Fatal(err)
