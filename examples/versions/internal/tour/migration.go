@@ -191,13 +191,8 @@ func (w *world) migrated(ctx context.Context) (err error) {
 			return fmt.Errorf("the Proxy %s was not migrated: %+v", proxy.Name, now)
 		}
 	}
-	return await.Until(ctx, w.Client, &corev1.EventList{}, func(all []*corev1.Event) string {
-		for _, e := range all {
-			if e.Reason == "StorageVersionMigrated" && strings.HasPrefix(e.Message, fmt.Sprintf("%d objects", len(before.Items))) {
-				return ""
-			}
-		}
-		return "there is no event about the migration"
+	return await.Event(ctx, w.Client, metav1.NamespaceDefault, func(e *corev1.Event) bool {
+		return e.Reason == "StorageVersionMigrated" && strings.HasPrefix(e.Message, fmt.Sprintf("%d objects", len(before.Items)))
 	})
 }
 
