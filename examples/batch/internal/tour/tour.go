@@ -17,7 +17,7 @@ func Steps(shared *example.World) []example.Step {
 		step("its Job is deleted: it is not executed again", w.jobDeleted),
 		step("its status is lost: it comes back, and nothing is executed", w.statusLost),
 		step("a Job ends while the operator is stopped, and is deleted by its TTL: kept until it is recorded", w.ttl),
-		step("a Migration fails: it is not retried, also not after a restart", w.failed),
+		step("a Migration fails: it is not retried, not even after a restart", w.failed),
 		step("its image is changed: rejected without another attempt, executed with one", w.retried),
 		step("another attempt of what has succeeded is rejected", w.rejected),
 		step("one that comes after two others waits for both", w.after),
