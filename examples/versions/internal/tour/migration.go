@@ -267,7 +267,9 @@ func (w *world) stopped(ctx context.Context) error {
 	}
 	proxy := &all[0]
 	before := client.MergeFrom(proxy.DeepCopy())
-	meta.SetStatusCondition(&proxy.Status.Conditions, metav1.Condition{Type: "Seen", Status: metav1.ConditionTrue, Reason: "Tour"})
+	meta.SetStatusCondition(&proxy.Status.Conditions, metav1.Condition{
+		Type: "Seen", Status: metav1.ConditionTrue, Reason: "Tour", ObservedGeneration: proxy.Generation,
+	})
 	if err := w.Client.Status().Patch(ctx, proxy, before); err != nil {
 		return err // no admission webhook is for the status
 	}
