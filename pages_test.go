@@ -13,11 +13,15 @@ import (
 // pages are the pages of documentation.
 func pages(t *testing.T) []string {
 	t.Helper()
-	found, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	found := []string{"README.md", "ARCHITECTURE.md", "compat/README.md", "examples/README.md"}
+	for _, folder := range []string{"docs", "docs/vet"} {
+		in, err := filepath.Glob(folder + "/*.md")
+		if err != nil || len(in) == 0 {
+			t.Fatal(folder, err)
+		}
+		found = append(found, in...)
 	}
-	return append(found, "README.md", "ARCHITECTURE.md", "compat/README.md")
+	return found
 }
 
 var (
@@ -91,4 +95,19 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(content)
+}
+
+// TestExamplesAreListed: examples/README.md has a row for each example.
+func TestExamplesAreListed(t *testing.T) {
+	page := read(t, "examples/README.md")
+	mains, err := filepath.Glob("examples/*/main.go")
+	if err != nil || len(mains) == 0 {
+		t.Fatal(err)
+	}
+	for _, main := range mains {
+		name := filepath.Base(filepath.Dir(main))
+		if !strings.Contains(page, "\n| ["+name+"]("+name+") |") {
+			t.Errorf("examples/README.md has no row for %s", name)
+		}
+	}
 }

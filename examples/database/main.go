@@ -28,11 +28,11 @@ func main() {
 		fmt.Fprintf(os.Stderr, "database: the backup service: %v\n", err)
 		os.Exit(1)
 	}
-	database(service).Main()
+	newExample(service).Main()
 }
 
-// database returns the example with a backup service, which must run.
-func database(service *backup.Server) *example.Example {
+// newExample returns the example with a backup service, which must run.
+func newExample(service *backup.Server) *example.Example {
 	url, poll := service.URL(), time.Second
 	return &example.Example{
 		Name:        "database",

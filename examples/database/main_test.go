@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newExample returns the example with a backup service that runs until the test ends.
-func newExample(t *testing.T) *example.Example {
+// database returns the example with a backup service that runs until the test ends.
+func database(t *testing.T) *example.Example {
 	t.Helper()
 	service, err := backup.Start(backup.Settings{})
 	if err != nil {
@@ -30,18 +30,18 @@ func newExample(t *testing.T) *example.Example {
 			t.Error(err)
 		}
 	})
-	return database(service)
+	return newExample(service)
 }
 
-func TestTour(t *testing.T) { exampletest.Tour(t, newExample(t)) }
+func TestTour(t *testing.T) { exampletest.Tour(t, database(t)) }
 
 func TestLocally(t *testing.T) {
-	exampletest.Locally(t, newExample(t),
+	exampletest.Locally(t, database(t),
 		"kubectl get databases", "reason: VaultPending", "reason: Creating", "Ready is True.")
 }
 
 func TestOnCluster(t *testing.T) {
-	exampletest.OnCluster(t, newExample(t), func(ctx context.Context, w *example.World) error {
+	exampletest.OnCluster(t, database(t), func(ctx context.Context, w *example.World) error {
 		ctx, stop := context.WithTimeout(ctx, 20*time.Second)
 		defer stop()
 		sample := &dbv1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orders"}}

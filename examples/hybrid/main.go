@@ -18,11 +18,12 @@ import (
 	"flyball.dev/examples/hybrid/internal/flagservice"
 	"flyball.dev/examples/hybrid/internal/tour"
 	"flyball.dev/examples/internal/example"
+	"flyball.dev/examples/internal/loopback"
 )
 
 func main() {
 	server := flagservice.New()
-	url, stop, err := server.Listen()
+	url, stop, err := loopback.Serve(server)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hybrid:", err)
 		os.Exit(1)

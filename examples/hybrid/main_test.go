@@ -14,6 +14,7 @@ import (
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	"flyball.dev/examples/internal/exampletest"
+	"flyball.dev/examples/internal/loopback"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hybrid returns the example with a flag service of its own.
 func hybrid(t *testing.T) *example.Example {
 	server := flagservice.New()
-	url, stop, err := server.Listen()
+	url, stop, err := loopback.Serve(server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ var patches = &example.Example{
 		return (&controller.OverrideReconciler{
 			Client:   mgr.GetClient(),
 			Live:     mgr.GetAPIReader(),
-			Recorder: mgr.GetEventRecorder("override"),
+			Recorder: mgr.GetEventRecorder("patches"),
 		}).SetupWithManager(mgr)
 	},
 	Tour: tour.Steps,

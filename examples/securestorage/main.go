@@ -14,6 +14,7 @@ import (
 
 	"flyball.dev/ctrl"
 	"flyball.dev/examples/internal/example"
+	"flyball.dev/examples/internal/loopback"
 	storagev1 "flyball.dev/examples/securestorage/api/v1"
 	"flyball.dev/examples/securestorage/config"
 	"flyball.dev/examples/securestorage/internal/cloud"
@@ -24,7 +25,7 @@ import (
 
 func main() {
 	server := cloudserver.New()
-	url, stop, err := server.Listen()
+	url, stop, err := loopback.Serve(server)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "securestorage:", err)
 		os.Exit(1)

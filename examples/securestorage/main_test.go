@@ -11,6 +11,7 @@ import (
 	"flyball.dev/examples/internal/await"
 	"flyball.dev/examples/internal/example"
 	"flyball.dev/examples/internal/exampletest"
+	"flyball.dev/examples/internal/loopback"
 	storagev1 "flyball.dev/examples/securestorage/api/v1"
 	"flyball.dev/examples/securestorage/internal/cloud"
 	"flyball.dev/examples/securestorage/internal/cloud/cloudserver"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func secureStorage(t *testing.T) *example.Example {
 	t.Helper()
 	server := cloudserver.New()
-	url, stop, err := server.Listen()
+	url, stop, err := loopback.Serve(server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 // A [Monitor] observes three streams: the writes of the manager's client, the events of the
 // informers that the operator has, and the outcomes of reconciles. What it observes is queued, and
 // evaluated a second later by one goroutine, so that no caller waits; by then the response to every
-// usual write has told which events were caused by this process. The state of the checks belongs to
+// usual write has shown which events were caused by this process. The state of the checks belongs to
 // that goroutine. All of it is bounded: the oldest is forgotten.
 //
 // A check warns only of what is certain. What the cache cannot show is read from the API server
@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// settleTime is how long after an observation it is evaluated.
-	settleTime = time.Second
+	// evaluationDelay is how long after an observation it is evaluated.
+	evaluationDelay = time.Second
 	// requestTimeout limits a request to the API server.
 	requestTimeout = 5 * time.Second
 	// maxTracked is how many objects a check keeps state of.
@@ -115,8 +115,8 @@ func (m *Monitor) Start(ctx context.Context) error {
 // NeedLeaderElection makes the manager start the monitor in every replica.
 func (m *Monitor) NeedLeaderElection() bool { return false }
 
-// later evaluates an observation after settleTime, in the order of the calls.
-func (m *Monitor) later(f func()) { m.schedule.after(settleTime, f) }
+// later evaluates an observation after evaluationDelay, in the order of the calls.
+func (m *Monitor) later(f func()) { m.schedule.after(evaluationDelay, f) }
 
 // objectID identifies an object, whatever the API version.
 type objectID struct {

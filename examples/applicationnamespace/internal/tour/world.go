@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -119,14 +118,9 @@ func (w *world) patchNamespace(ctx context.Context, name, patch string) error {
 
 // event waits for an event about the ApplicationNamespace.
 func (w *world) event(ctx context.Context, name, eventType, reason string) error {
-	return await.Until(ctx, w.c, &corev1.EventList{}, func(all []*corev1.Event) string {
-		if slices.ContainsFunc(all, func(e *corev1.Event) bool {
-			return e.InvolvedObject.Name == name && e.Type == eventType && e.Reason == reason
-		}) {
-			return ""
-		}
-		return fmt.Sprintf("there is no event %s about %s", reason, name)
-	}, client.InNamespace(metav1.NamespaceDefault))
+	return await.Event(ctx, w.c, metav1.NamespaceDefault, func(e *corev1.Event) bool {
+		return e.InvolvedObject.Name == name && e.Type == eventType && e.Reason == reason
+	})
 }
 
 // kept returns an error if the Namespace is another one than before, or is being deleted.

@@ -85,14 +85,9 @@ func (w *world) changeImageByHand(ctx context.Context) error {
 	if err := w.converged(ctx); err != nil {
 		return err
 	}
-	return await.Until(ctx, w.c, &corev1.EventList{}, func(all []*corev1.Event) string {
-		for _, e := range all {
-			if e.Reason == "DriftCorrected" && e.InvolvedObject.Name == name && strings.Contains(e.Message, "intruder:1") {
-				return ""
-			}
-		}
-		return "there is no event about the drift"
-	}, client.InNamespace(namespace))
+	return await.Event(ctx, w.c, namespace, func(e *corev1.Event) bool {
+		return e.Reason == "DriftCorrected" && e.InvolvedObject.Name == name && strings.Contains(e.Message, "intruder:1")
+	})
 }
 
 func (w *world) deleteDeploymentByHand(ctx context.Context) error {

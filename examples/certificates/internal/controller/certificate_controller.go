@@ -27,7 +27,7 @@ import (
 const (
 	ReasonIssued    = "Issued"
 	ReasonPending   = "IssuerUnavailable"
-	ReasonNameTaken = "SecretNameTaken"
+	ReasonNameTaken = "NameTaken"
 )
 
 // errNameTaken is the error if there is a Secret of that name that belongs to somebody else.

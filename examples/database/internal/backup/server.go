@@ -2,17 +2,17 @@ package backup
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"flyball.dev/examples/internal/loopback"
 )
 
 // Server is a backup service on loopback. It is safe for concurrent use.
 type Server struct {
-	url    string
-	server *http.Server
-	served chan struct{} // closed when the server has ended
+	url  string
+	stop func() error
 
 	mu       sync.Mutex
 	settings Settings
@@ -43,16 +43,7 @@ type vault struct {
 
 // Start starts a server on a free port.
 func Start(settings Settings) (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{
-		url:      "http://" + listener.Addr().String(),
-		served:   make(chan struct{}),
-		settings: settings,
-		vaults:   map[string]*vault{},
-	}
+	s := &Server{settings: settings, vaults: map[string]*vault{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /settings", s.putSettings)
 	mux.HandleFunc("GET /vaults", s.locked(s.list))
@@ -61,20 +52,13 @@ func Start(settings Settings) (*Server, error) {
 	mux.HandleFunc("DELETE /vaults/{vault}", s.locked(s.deleteVault))
 	mux.HandleFunc("GET /vaults/{vault}/snapshots/{snapshot}", s.locked(s.getSnapshot))
 	mux.HandleFunc("PUT /vaults/{vault}/snapshots/{snapshot}", s.locked(s.putSnapshot))
-	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		defer close(s.served)
-		_ = s.server.Serve(listener) // it ends with an error when it is closed
-	}()
-	return s, nil
+	var err error
+	s.url, s.stop, err = loopback.Serve(mux)
+	return s, err
 }
 
 // Close stops the server and closes its connections.
-func (s *Server) Close() error {
-	err := s.server.Close()
-	<-s.served
-	return err
-}
+func (s *Server) Close() error { return s.stop() }
 
 // URL returns the URL of the server.
 func (s *Server) URL() string { return s.url }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -37,24 +36,6 @@ func New() *Server {
 	s.mux.HandleFunc("GET /projects/{name}", s.get)
 	s.mux.HandleFunc("PUT /projects/{name}", s.put)
 	return s
-}
-
-// Listen serves on a free port of this host until stop is called. It returns the URL.
-func (s *Server) Listen() (url string, stop func() error, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	srv := &http.Server{Handler: s}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(listener) }()
-	return "http://" + listener.Addr().String(), func() error {
-		err := srv.Close()
-		if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
-			err = errors.Join(err, failed)
-		}
-		return err
-	}, nil
 }
 
 // ServeHTTP answers a request.

@@ -34,7 +34,7 @@ func Steps(shared *example.World, server *flagservice.Server) []example.Step {
 	return []example.Step{
 		step("FeatureFlags are created: a ConfigMap has the flags of the project", w.create),
 		step("no event, but time: a flag changes at the flag service, and soon in the ConfigMap", w.time),
-		step("20 looks at an unchanged project write nothing", w.idle),
+		step("20 polls of an unchanged project write nothing", w.idle),
 		step("an event, and no time: the ConfigMap is changed by a user, and restored at once", w.event),
 		step("the ConfigMap is deleted by a user: created again", w.deleted),
 		step("the flag service is down: the status says so, and the ConfigMap stays", w.down),

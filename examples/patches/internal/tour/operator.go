@@ -115,14 +115,9 @@ func (w *world) userChanges(ctx context.Context) error {
 	if message != want {
 		return fmt.Errorf("the condition says %q, want %q", message, want)
 	}
-	if err := await.Until(ctx, w.c, &corev1.EventList{}, func(all []*corev1.Event) string {
-		for _, e := range all {
-			if e.InvolvedObject.Name == refusing && e.Reason == patchesv1.ReasonFieldConflict && e.Message == want {
-				return ""
-			}
-		}
-		return "there is no event about the conflict"
-	}, client.InNamespace(example.Namespace)); err != nil {
+	if err := await.Event(ctx, w.c, example.Namespace, func(e *corev1.Event) bool {
+		return e.InvolvedObject.Name == refusing && e.Reason == patchesv1.ReasonFieldConflict && e.Message == want
+	}); err != nil {
 		return err
 	}
 	waiting, err := manager.WaitIdle(ctx, w.operator.Manager)

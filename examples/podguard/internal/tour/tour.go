@@ -111,14 +111,9 @@ func (w *world) stays(ctx context.Context, pod *corev1.Pod) error {
 
 // event waits for an event about a pod.
 func (w *world) event(ctx context.Context, pod *corev1.Pod, reason, text string) error {
-	return await.Until(ctx, w.Client, &corev1.EventList{}, func(all []*corev1.Event) string {
-		for _, e := range all {
-			if e.Reason == reason && e.InvolvedObject.UID == pod.UID && strings.Contains(e.Message, text) {
-				return ""
-			}
-		}
-		return fmt.Sprintf("there is no event %s about the Pod %s", reason, pod.Name)
-	}, client.InNamespace(example.Namespace))
+	return await.Event(ctx, w.Client, example.Namespace, func(e *corev1.Event) bool {
+		return e.Reason == reason && e.InvolvedObject.UID == pod.UID && strings.Contains(e.Message, text)
+	})
 }
 
 func (w *world) below(ctx context.Context) error {

@@ -22,7 +22,7 @@ func Steps(shared *example.World, server *cloudserver.Server, client *cloud.Clie
 		step("the operator starts", w.start),
 		step("a SecureStorage is created: there is an account, and its identity is awaited", w.create),
 		step("the identity is there: access is granted, the key enabled", w.becomeReady),
-		step("everything is as it should be: the cloud is looked at, and nothing is written", w.idle),
+		step("everything is as it should be: the cloud is polled, and nothing is written", w.idle),
 		step("the status is wiped: it is computed again, and nothing is done in the cloud", w.wipe),
 		step("Unknown: the cloud fails, the status is wiped, the operator restarts: it goes on", interrupted(storagev1.PhaseUnknown)),
 		step("CreatingAccount: the same", interrupted(storagev1.PhaseCreatingAccount)),

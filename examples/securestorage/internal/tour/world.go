@@ -159,12 +159,7 @@ func (w *world) looked(ctx context.Context, times int) error {
 
 // event waits for an event about a SecureStorage.
 func (w *world) event(ctx context.Context, name, eventType, reason string) error {
-	return await.Until(ctx, w.c, &corev1.EventList{}, func(all []*corev1.Event) string {
-		if slices.ContainsFunc(all, func(e *corev1.Event) bool {
-			return e.InvolvedObject.Name == name && e.Type == eventType && e.Reason == reason
-		}) {
-			return ""
-		}
-		return fmt.Sprintf("there is no event %s about %s", reason, name)
-	}, client.InNamespace(example.Namespace))
+	return await.Event(ctx, w.c, example.Namespace, func(e *corev1.Event) bool {
+		return e.InvolvedObject.Name == name && e.Type == eventType && e.Reason == reason
+	})
 }

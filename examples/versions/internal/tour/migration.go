@@ -191,13 +191,8 @@ func (w *world) migrated(ctx context.Context) (err error) {
 			return fmt.Errorf("the Proxy %s was not migrated: %+v", proxy.Name, now)
 		}
 	}
-	return await.Until(ctx, w.Client, &corev1.EventList{}, func(all []*corev1.Event) string {
-		for _, e := range all {
-			if e.Reason == "StorageVersionMigrated" && strings.HasPrefix(e.Message, fmt.Sprintf("%d objects", len(before.Items))) {
-				return ""
-			}
-		}
-		return "there is no event about the migration"
+	return await.Event(ctx, w.Client, metav1.NamespaceDefault, func(e *corev1.Event) bool {
+		return e.Reason == "StorageVersionMigrated" && strings.HasPrefix(e.Message, fmt.Sprintf("%d objects", len(before.Items)))
 	})
 }
 
@@ -272,7 +267,9 @@ func (w *world) stopped(ctx context.Context) error {
 	}
 	proxy := &all[0]
 	before := client.MergeFrom(proxy.DeepCopy())
-	meta.SetStatusCondition(&proxy.Status.Conditions, metav1.Condition{Type: "Seen", Status: metav1.ConditionTrue, Reason: "Tour"})
+	meta.SetStatusCondition(&proxy.Status.Conditions, metav1.Condition{
+		Type: "Seen", Status: metav1.ConditionTrue, Reason: "Tour", ObservedGeneration: proxy.Generation,
+	})
 	if err := w.Client.Status().Patch(ctx, proxy, before); err != nil {
 		return err // no admission webhook is for the status
 	}

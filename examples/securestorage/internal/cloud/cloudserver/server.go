@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -87,26 +86,6 @@ func New() *Server {
 
 // ServeHTTP serves a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-// Listen serves HTTP on a free port of the loopback address, where no other host reaches it, until
-// stop is called. It returns the URL.
-func (s *Server) Listen() (url string, stop func() error, err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // it returns when it is closed
-	}()
-	return "http://" + listener.Addr().String(), func() error {
-		err := server.Close()
-		<-done
-		return err
-	}, nil
-}
 
 // handle adds an operation. The handler returns the body of the response, or an error, and is called
 // with the lock held.
