@@ -310,7 +310,7 @@ func markStorageVersion(p *plan, project *Project, r *Resource, others []*Resour
 		if err != nil {
 			return err
 		}
-		if strings.Contains(string(f.content), marker) {
+		if strings.Contains(string(unixLines(f.content)), marker) {
 			return nil
 		}
 	}

@@ -308,6 +308,34 @@ func TestCreateAPIBadInput(t *testing.T) {
 	}
 }
 
+// TestLineEndings: what is inserted has the line endings of the file.
+func TestLineEndings(t *testing.T) {
+	folder := newKind(t)
+	all := tree(t, folder)
+	for name, content := range all {
+		if content != "a folder" {
+			if err := os.WriteFile(name, []byte(strings.ReplaceAll(content, "\n", "\r\n")), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	o := kind("Order")
+	o.Version = "v2"
+	changes, err := CreateAPI(t.Context(), folder, APIOptions{KindOptions: o, Resource: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(changes.Updated, "api/v1/order_types.go") || !slices.Contains(changes.Updated, "cmd/main.go") {
+		t.Errorf("updated are %q", changes.Updated)
+	}
+	for _, path := range changes.Updated {
+		content := read(t, folder, path)
+		if strings.Count(content, "\n") != strings.Count(content, "\r\n") {
+			t.Errorf("%s has line endings of both kinds", path)
+		}
+	}
+}
+
 // TestUnusualNamesCompile: kinds and groups whose names have a meaning in Go, or would have one in
 // the files that are written.
 func TestUnusualNamesCompile(t *testing.T) {
