@@ -308,6 +308,15 @@ func TestCreateAPIBadInput(t *testing.T) {
 	}
 }
 
+// TestInitTwice: the error is about the project, and not about another of its files.
+func TestInitTwice(t *testing.T) {
+	folder := newFolder(t)
+	testUnchanged(t, folder, "PROJECT exists already: the folder has a project", func(ctx context.Context) error {
+		_, err := Init(ctx, folder, initOptions())
+		return err
+	})
+}
+
 // TestLineEndings: what is inserted has the line endings of the file.
 func TestLineEndings(t *testing.T) {
 	folder := newKind(t)
