@@ -203,6 +203,10 @@ func checkCollisions(project *Project, r *Resource) error {
 		}
 	}
 	for _, o := range project.Resources {
+		if project.MultiGroup && o.Group != r.Group && safe(o.Group) == safe(r.Group) {
+			return fmt.Errorf("--group %q is invalid: its packages would be imported under the same names as those of %s: choose another",
+				r.Group, o.Group)
+		}
 		if o.API == nil || o.qualifiedGroup() != r.qualifiedGroup() || o.Kind == r.Kind {
 			continue
 		}

@@ -379,6 +379,11 @@ func TestUnusualNamesCompile(t *testing.T) {
 			return err
 		})
 	}
+	testUnchanged(t, folder, "imported under the same names as those of foo.bar", func(ctx context.Context) error {
+		o := KindOptions{Group: "foobar", Version: "v2", Kind: "Item"}
+		_, err := CreateAPI(ctx, folder, APIOptions{KindOptions: o, Resource: true})
+		return err
+	})
 	t.Chdir(folder)
 	if _, err := generate.Run(t.Context(), generate.Options{Tags: generate.DefaultTags}); err != nil {
 		t.Fatal(err)
